@@ -1,0 +1,63 @@
+# Every command a user or developer needs; `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport PYTHONDONTWRITEBYTECODE
+SEEDS ?= 2000
+APPROVE ?= ask
+KAFKA_VERSION ?= 3.9
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format bench bench-planning simulate lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.installed ## make .venv with everything pinned
+
+$(VENV)/.installed: requirements.txt requirements-dev.txt
+	@.ci/require $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
+	$(BIN)/python -m compileall -q $(VENV)/lib > /dev/null || true
+	@touch $@
+
+demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
+	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.local.demo
+
+test: setup ## every test, the slow ones included
+	$(BIN)/python -m pytest
+
+test-fast: setup ## the tests that start no process
+	$(BIN)/python -m pytest -m "not services and not spark and not kafka and not e2e and not browser"
+
+check: setup ## format, lint, types (strict), import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## rewrite the code as `check` wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## print every benchmark's figures, beside its peers where they are there
+	$(BIN)/python -m tests.benchmarks
+
+bench-planning: setup ## the planner's matrix beside its peers
+	$(BIN)/python -m tests.benchmarks.bench_planning
+
+simulate: setup ## random histories against the invariants (SEEDS=2000)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+lock: setup ## resolve requirements*.in again into the pinned files (needs uv)
+	uv pip compile --python-version 3.11 --no-header --no-annotate requirements.in -o requirements.txt
+	uv pip compile --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
+
+clean: ## stop what the local stack left running; remove everything that was made here
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m kafka_maintenance stack down || true; fi
+	rm -rf $(VENV) .local build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The worlds around the core: ZooKeeper, brokers and object stores, real and in memory."""

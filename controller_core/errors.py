@@ -1,0 +1,77 @@
+"""What can go wrong in the core and its adapters: one base class, one subclass per thing a caller can handle."""
+
+
+class ControllerCoreError(Exception):
+    """Base of every error that `controller_core` raises on purpose."""
+
+
+class MalformedZnodeError(ControllerCoreError):
+    """A znode's data cannot be read; says path, field or offset, what was expected and what was found."""
+
+
+class InvalidPlanError(ControllerCoreError):
+    """A plan document cannot be read, or its digest does not match its content."""
+
+
+class ZooKeeperError(ControllerCoreError):
+    """Base of what a ZooKeeper port reports."""
+
+
+class NoNodeError(ZooKeeperError):
+    """The znode does not exist."""
+
+
+class NodeExistsError(ZooKeeperError):
+    """The znode exists already."""
+
+
+class NotEmptyError(ZooKeeperError):
+    """The znode has children."""
+
+
+class BadVersionError(ZooKeeperError):
+    """The znode's version is not the expected one."""
+
+
+class NoAuthError(ZooKeeperError):
+    """The session may not do this to the znode."""
+
+
+class SessionExpiredError(ZooKeeperError):
+    """The session is over; its ephemeral znodes are gone."""
+
+
+class ConnectionLostError(ZooKeeperError):
+    """The connection broke; whether the last write happened is unknown."""
+
+
+class ZooKeeperUnreachableError(ZooKeeperError):
+    """No server answered in time."""
+
+
+class ControllerMovedError(ZooKeeperError):
+    """`/controller_epoch` is not at the version that this writer knows: another controller rules."""
+
+
+class ObjectStoreError(ControllerCoreError):
+    """Base of what an object store reports."""
+
+
+class ObjectMissingError(ObjectStoreError):
+    """No object has this key."""
+
+
+class ObjectExistsError(ObjectStoreError):
+    """An object with this key exists already; nothing was overwritten."""
+
+
+class ObjectDamagedError(ObjectStoreError):
+    """The object's bytes do not match the recorded checksum or size."""
+
+
+class StoreUnwritableError(ObjectStoreError):
+    """The store refused a write: no permission, read-only or full."""
+
+
+class StoreUnreachableError(ObjectStoreError):
+    """The store did not answer, or does not exist."""

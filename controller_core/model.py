@@ -1,0 +1,122 @@
+"""The nouns of the controller: partitions, replicas, leadership and assignments, under Kafka's own names.
+
+Source: controller behaviour §1 and §5.3; Kafka 3.9 `TopicPartition`, `LeaderAndIsr`, `ReplicaAssignment`, `Broker`.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple, NewType
+
+BrokerId = NewType("BrokerId", int)
+
+NO_LEADER = BrokerId(-1)
+LEADER_DURING_DELETE = BrokerId(-2)
+NO_EPOCH = -1
+EPOCH_DURING_DELETE = -2
+
+
+class TopicPartition(NamedTuple):
+    """One partition; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionAndReplica(NamedTuple):
+    """One replica of a partition, on broker `replica`."""
+
+    partition: TopicPartition
+    replica: BrokerId
+
+    def __str__(self) -> str:
+        return f"{self.partition}-{self.replica}"
+
+
+class LeaderRecoveryState(IntEnum):
+    """Whether a leader that was elected uncleanly still recovers (Kafka 3.2+)."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
+
+class LeaderAndIsr(NamedTuple):
+    """Content of a partition's `state` znode, with the znode's version.
+
+    `isr` is ordered; `partition_epoch` is the version of the znode (`zkVersion` before Kafka 3.0);
+    `controller_epoch` is that of the controller who caused the last write; `extra` holds unknown fields of the
+    JSON as (key, JSON text of the value), so that nothing is lost in a rewrite.
+    """
+
+    leader: BrokerId
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+    recovery: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
+    partition_epoch: int = 0
+    controller_epoch: int = 0
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+class ReplicaAssignment(NamedTuple):
+    """Replicas of a partition, preferred first; `adding` and `removing` are non-empty while it is reassigned."""
+
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        """Whether replicas are being added or removed."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def origin(self) -> tuple[BrokerId, ...]:
+        """Replicas without those being added, in order."""
+        return _without(self.replicas, self.adding)
+
+    @property
+    def target(self) -> tuple[BrokerId, ...]:
+        """Replicas without those being removed, in order."""
+        return _without(self.replicas, self.removing)
+
+    def reassign_to(self, target: Sequence[BrokerId]) -> "ReplicaAssignment":
+        """The assignment on the way to `target`: target first, then the left-overs of the origin."""
+        origin = self.origin
+        full = tuple(dict.fromkeys((*target, *origin)))
+        return ReplicaAssignment(full, _without(full, origin), _without(full, target))
+
+    def remove_replica(self, replica: BrokerId) -> "ReplicaAssignment":
+        """The assignment without `replica`, in all three lists."""
+        gone = (replica,)
+        return ReplicaAssignment(
+            _without(self.replicas, gone), _without(self.adding, gone), _without(self.removing, gone)
+        )
+
+
+NO_ASSIGNMENT = ReplicaAssignment(())
+
+
+class Endpoint(NamedTuple):
+    """Where a broker listens; `security_protocol` by Kafka's name, e.g. PLAINTEXT."""
+
+    host: str
+    port: int
+    listener: str
+    security_protocol: str
+
+
+class Broker(NamedTuple):
+    """A registered broker; `epoch` is the czxid of its registration (-1 when unknown)."""
+
+    id: BrokerId
+    epoch: int = -1
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str | None = None
+    features: tuple[tuple[str, tuple[int, int]], ...] = ()
+
+
+def _without(replicas: Sequence[BrokerId], gone: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
+    absent = frozenset(gone)
+    return tuple(replica for replica in replicas if replica not in absent)

@@ -1,0 +1,1 @@
+"""The maintenance pipeline around ZooKeeper-mode Kafka: operations, tasks, command, pages, local stack."""

@@ -1,0 +1,1 @@
+"""The local stack: ZooKeeper, Kafka brokers, an S3 server, Postgres and Airflow on loopback."""

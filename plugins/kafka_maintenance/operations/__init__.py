@@ -1,0 +1,1 @@
+"""What a task or a command does: fetch, call the core, store."""

@@ -1,0 +1,1 @@
+"""Pages of the pipeline inside the Airflow UI."""

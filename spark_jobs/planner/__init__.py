@@ -1,0 +1,1 @@
+"""Reassignment plans of proven minimal movement."""

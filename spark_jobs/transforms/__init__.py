@@ -1,0 +1,1 @@
+"""DataFrame functions, one module per concept."""
