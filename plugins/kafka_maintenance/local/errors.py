@@ -1,0 +1,41 @@
+"""What can go wrong on the local stack: one base class, one subclass per thing that a caller can handle."""
+
+
+class LocalStackError(Exception):
+    """Base of every error that `kafka_maintenance.local` raises on purpose."""
+
+
+class JavaMissingError(LocalStackError):
+    """No Java runtime of the needed version was found."""
+
+
+class PortTakenError(LocalStackError):
+    """Another process listens on the wanted port."""
+
+
+class DiskFullError(LocalStackError):
+    """The file system has too little room left."""
+
+
+class ChildDiedError(LocalStackError):
+    """A started process ended by itself; the message carries the tail of its log."""
+
+
+class NotHealthyError(LocalStackError):
+    """A started process runs and does not become healthy in time."""
+
+
+class JarsUnavailableError(LocalStackError):
+    """Jars that are not in the cache could not be fetched."""
+
+
+class JarChecksumError(LocalStackError):
+    """A cached or fetched jar is not the one that the lock file names."""
+
+
+class AirflowRequestError(LocalStackError):
+    """Airflow's API refused or did not answer a request."""
+
+
+class StackRunningError(LocalStackError):
+    """The folder's stack is up already, or is not up when it should be."""
