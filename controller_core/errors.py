@@ -6,7 +6,24 @@ class ControllerCoreError(Exception):
 
 
 class MalformedZnodeError(ControllerCoreError):
-    """A znode's data cannot be read; says path, field or offset, what was expected and what was found."""
+    """A znode's data cannot be read; says path, field or offset, what was expected and what was found.
+
+    Args:
+        path: the znode's path.
+        what: field or offset, what was expected there and what was found.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(path, what)
+        self.path = path
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be read: {self.what}"
+
+
+class ZnodeNotJsonError(MalformedZnodeError):
+    """The data is no JSON, so Kafka's readers treat the znode as empty; other malformed data makes them throw."""
 
 
 class InvalidPlanError(ControllerCoreError):
@@ -75,3 +92,7 @@ class StoreUnwritableError(ObjectStoreError):
 
 class StoreUnreachableError(ObjectStoreError):
     """The store did not answer, or does not exist."""
+
+
+class StoreAccessDeniedError(ObjectStoreError):
+    """The store refused the credentials, or they do not permit what was asked."""

@@ -1,0 +1,342 @@
+"""One contract for every object store: memory, folder, and S3 over HTTP."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from controller_core.adapters.object_store import (
+    INCOMING,
+    FolderStore,
+    MemoryStore,
+    ObjectStore,
+    S3Store,
+    open_store,
+)
+from controller_core.errors import (
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectMissingError,
+    ObjectStoreError,
+    StoreAccessDeniedError,
+    StoreUnreachableError,
+    StoreUnwritableError,
+)
+
+BUCKET = "snapshots"
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[dict[str, str]]:
+    """A real S3 server over HTTP (versitygw where it is installed, else moto), with one bucket."""
+    from kafka_maintenance.local import ObjectStoreServer
+
+    with ObjectStoreServer() as server:
+        login = {
+            "endpoint_url": server.endpoint_url,
+            "access_key": server.access_key,
+            "secret_key": server.secret_key,
+        }
+        boto3.client(
+            "s3",
+            endpoint_url=login["endpoint_url"],
+            aws_access_key_id=login["access_key"],
+            aws_secret_access_key=login["secret_key"],
+            region_name="us-east-1",
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+        ).create_bucket(Bucket=BUCKET)
+        yield login
+
+
+@pytest.fixture(params=["memory", "folder", pytest.param("s3", marks=pytest.mark.services)])
+def store(request, tmp_path) -> ObjectStore:
+    match request.param:
+        case "memory":
+            return MemoryStore("contract")
+        case "folder":
+            return FolderStore(tmp_path / "store")
+        case _:
+            login = request.getfixturevalue("s3_server")
+            return open_store(f"s3://{BUCKET}/{hashlib.sha256(request.node.name.encode()).hexdigest()[:12]}", **login)
+
+
+def test_what_was_put_is_got(store):
+    store.put("v1/a.bin", b"\x00\xff" * 1000)
+    assert store.get("v1/a.bin") == b"\x00\xff" * 1000
+    assert store.size("v1/a.bin") == 2000
+
+
+def test_empty_object(store):
+    store.put("v1/empty", b"")
+    assert (store.get("v1/empty"), store.size("v1/empty")) == (b"", 0)
+
+
+def test_put_replaces(store):
+    store.put("k", b"old, longer")
+    store.put("k", b"new")
+    assert store.get("k") == b"new"
+
+
+def test_put_new_creates(store):
+    store.put_new("v1/manifest.json", b"one")
+    assert store.get("v1/manifest.json") == b"one"
+
+
+def test_put_new_never_replaces(store):
+    store.put_new("v1/manifest.json", b"one")
+    with pytest.raises(ObjectExistsError, match=r"v1/manifest\.json.*exists already"):
+        store.put_new("v1/manifest.json", b"two")
+    assert store.get("v1/manifest.json") == b"one"
+
+
+def test_of_racing_writers_exactly_one_wins(store):
+    winners: list[bytes] = []
+    barrier = threading.Barrier(8)
+
+    def write(body: bytes) -> None:
+        barrier.wait()
+        try:
+            store.put_new("race", body)
+        except ObjectExistsError:
+            return
+        winners.append(body)
+
+    threads = [threading.Thread(target=write, args=(b"%d" % number * 100,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [store.get("race")] == winners
+
+
+@pytest.mark.parametrize("ask", ["get", "size"])
+def test_a_missing_object_is_named(store, ask):
+    store.put("other", b"")
+    with pytest.raises(ObjectMissingError, match="v1/absent"):
+        getattr(store, ask)("v1/absent")
+
+
+def test_list_is_by_prefix_and_sorted_by_bytes(store):
+    for key in ("a/é", "a/b/c", "a/b.x", "ab", "a/Z", "b"):
+        store.put(key, b"x")
+    assert list(store.list("a/")) == ["a/Z", "a/b.x", "a/b/c", "a/é"]
+    assert list(store.list("a")) == ["a/Z", "a/b.x", "a/b/c", "a/é", "ab"]
+    assert list(store.list("a/b")) == ["a/b.x", "a/b/c"]
+    assert list(store.list("nothing/here/")) == []
+
+
+def test_list_goes_beyond_one_page(store):
+    keys = sorted(f"p/{number:04}" for number in range(1005))
+    for key in keys:
+        store.put(key, b"")
+    assert list(store.list("p/")) == keys
+
+
+def test_delete_removes_and_may_be_repeated(store):
+    store.put("d/one", b"1")
+    store.put("d/two", b"2")
+    store.delete("d/one")
+    store.delete("d/one")
+    assert list(store.list("d/")) == ["d/two"]
+
+
+def test_a_deleted_key_can_be_put_again(store):
+    store.put("d/one", b"1")
+    store.delete("d/one")
+    store.put("d/one", b"2")
+    assert store.get("d/one") == b"2"
+
+
+def test_files_go_in_and_out(store, tmp_path):
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(3_000_000))
+    store.put_file("v1/raw.parquet", source)
+    store.get_to_file("v1/raw.parquet", tmp_path / "there" / "copy")
+    assert (tmp_path / "there" / "copy").read_bytes() == source.read_bytes()
+    assert [entry.name for entry in (tmp_path / "there").iterdir()] == ["copy"]
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/./b", "a/../b", "a\0b", "a\\b", f"{INCOMING}/x"])
+def test_keys_that_could_leave_the_store_are_refused(store, key):
+    with pytest.raises(ObjectStoreError, match="refused"):
+        store.put(key, b"x")
+    with pytest.raises(ObjectStoreError, match="refused"):
+        store.get(key)
+
+
+def test_a_key_is_never_the_folder_of_another_one(store):
+    """Not a promise of Amazon S3; the folder and the fake refuse it, so that nobody relies on it."""
+    if isinstance(store, S3Store):
+        return
+    store.put("o/a", b"x")
+    with pytest.raises(ObjectStoreError, match="o/a/b"):
+        store.put("o/a/b", b"x")
+
+
+def test_probe_accepts_a_good_store_and_leaves_nothing(store):
+    store.probe()
+    assert list(store.list("probe")) == []
+
+
+def test_addresses(store):
+    assert store.uri_of("v1/x").endswith("/v1/x")
+    assert store.uri_of("v1/x").startswith(store.uri)
+
+
+# ------------------------------------------------------------------------------------------------- one store only
+
+
+class OverwritingStore(MemoryStore):
+    """A store that ignores the condition, as `rclone serve s3` does."""
+
+    def put_new(self, key: str, data: bytes) -> None:
+        self.put(key, data)
+
+
+def test_a_store_without_conditional_writes_is_refused(monkeypatch):
+    from controller_core.adapters import object_store
+
+    with pytest.raises(StoreUnwritableError, match="If-None-Match"):
+        object_store._probe(OverwritingStore("bad"), "probe/x")
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind", "address"),
+    [
+        pytest.param("s3://bucket/some/prefix/", S3Store, "s3://bucket/some/prefix", id="bucket and prefix"),
+        pytest.param("s3://bucket", S3Store, "s3://bucket", id="bucket alone"),
+        pytest.param("/var/store", FolderStore, "/var/store", id="folder"),
+        pytest.param("file:///var/my%20store", FolderStore, "/var/my store", id="folder as URL"),
+        pytest.param("memory://m", MemoryStore, "memory://m", id="memory"),
+    ],
+)
+def test_open_store(uri, kind, address):
+    opened = open_store(uri, region="us-east-1")
+    assert (type(opened), opened.uri) == (kind, address)
+
+
+@pytest.mark.parametrize("uri", ["", "gs://bucket", "s3:///prefix"])
+def test_an_address_of_no_known_kind_is_refused(uri):
+    with pytest.raises(ObjectStoreError, match="not opened"):
+        open_store(uri)
+
+
+def test_the_memory_of_a_name_is_one():
+    open_store("memory://same").put("k", b"v")
+    assert open_store("memory://same").get("k") == b"v"
+
+
+def test_reading_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(StoreUnreachableError, match="no such folder"):
+        FolderStore(tmp_path / "absent").get("k")
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    store = FolderStore(tmp_path)
+    store.put("old", b"1")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreUnwritableError, match=r"No space left.*free space"):
+        store.put("new", b"2")
+    monkeypatch.undo()
+    assert list(store.list("")) == ["old"]
+    assert not any((tmp_path / INCOMING).iterdir())
+
+
+def test_a_read_only_folder(tmp_path, monkeypatch):
+    def refuse(self: Path, *args: object, **kwargs: object) -> None:
+        raise OSError(30, os.strerror(30), str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(StoreUnwritableError, match="Read-only file system"):
+        FolderStore(tmp_path).probe()
+
+
+def test_a_writer_killed_half_way_leaves_nothing_visible(tmp_path):
+    store = FolderStore(tmp_path)
+    store.put("whole", b"1")
+    (tmp_path / INCOMING / "4711-dead").write_bytes(b"half")
+    assert list(store.list("")) == ["whole"]
+
+
+def test_nobody_listens():
+    store = S3Store("b", endpoint_url="http://127.0.0.1:9", access_key="a", secret_key="b")
+    with pytest.raises(StoreUnreachableError, match=r"127\.0\.0\.1:9.*check the endpoint"):
+        store.get("k")
+
+
+def test_no_credentials(monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(StoreAccessDeniedError, match="AWS_ACCESS_KEY_ID"):
+        S3Store("b", endpoint_url="http://127.0.0.1:9").get("k")
+
+
+class Stubbed:
+    """Answers of an S3 server that are hard to provoke, through botocore's own stubber."""
+
+    def __init__(self) -> None:
+        from botocore.stub import Stubber
+
+        self.store = S3Store("b", "p", endpoint_url="http://127.0.0.1:9", access_key="a", secret_key="b")
+        self.stub = Stubber(self.store._client)
+        self.stub.activate()
+
+
+@pytest.mark.parametrize(
+    ("answers", "raised", "text"),
+    [
+        pytest.param([("PreconditionFailed", 412)], ObjectExistsError, "exists already", id="somebody else won"),
+        pytest.param([("ConditionalRequestConflict", 409), None], None, "", id="overlap, then won"),
+        pytest.param(
+            [("ConditionalRequestConflict", 409), ("PreconditionFailed", 412)],
+            ObjectExistsError,
+            "",
+            id="overlap, then lost",
+        ),
+        pytest.param([("ConditionalRequestConflict", 409)] * 2, ObjectExistsError, "exists already", id="overlap twice"),
+        pytest.param([("AccessDenied", 403)], StoreAccessDeniedError, "access key", id="credentials refused"),
+        pytest.param([("SignatureDoesNotMatch", 403)], StoreAccessDeniedError, "secret", id="wrong secret"),
+        pytest.param([("NoSuchBucket", 404)], StoreUnreachableError, "no bucket 'b'", id="no bucket"),
+        pytest.param([("QuotaExceeded", 400)], StoreUnwritableError, "QuotaExceeded", id="full"),
+        pytest.param([("BadDigest", 400)], ObjectDamagedError, "changed on the way", id="bytes damaged on the way"),
+    ],
+)
+def test_answers_to_a_conditional_put(answers, raised: type[Exception] | None, text):
+    stubbed = Stubbed()
+    for answer in answers:
+        if answer is None:
+            stubbed.stub.add_response("put_object", {})
+        else:
+            stubbed.stub.add_client_error("put_object", answer[0], "said so", answer[1])
+    if raised is None:
+        stubbed.store.put_new("k", b"x")
+    else:
+        with pytest.raises(raised, match=text):
+            stubbed.store.put_new("k", b"x")
+    stubbed.stub.assert_no_pending_responses()
+
+
+@pytest.mark.services
+def test_an_object_damaged_in_the_store_is_not_returned(s3_server):
+    """Where the server keeps plain files its object is damaged in place; a server that verifies by itself also passes."""
+    store = open_store(f"s3://{BUCKET}/damage", **s3_server)
+    store.put("k", b"precious bytes")
+    folder = s3_server.get("folder")
+    if folder is None:
+        assert store.get("k") == b"precious bytes"
+        return
+    Path(folder, BUCKET, "damage", "k").write_bytes(b"precious bytez")
+    with pytest.raises(ObjectStoreError):
+        store.get("k")
+
