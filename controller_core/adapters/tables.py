@@ -14,7 +14,7 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _BROKERS: Final = pa.list_(pa.int32())
 
 
-def _field(name: str, kind: pa.DataType, nullable: bool = False) -> pa.Field:  # noqa: FBT001, FBT002: reads as a column
+def _field(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
     return pa.field(name, kind, nullable=nullable)
 
 
