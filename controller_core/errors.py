@@ -22,8 +22,11 @@ class MalformedZnodeError(ControllerCoreError):
         return f"{self.path} cannot be read: {self.what}"
 
 
-class ZnodeNotJsonError(MalformedZnodeError):
-    """The data is no JSON, so Kafka's readers treat the znode as empty; other malformed data makes them throw."""
+class UnparsedZnodeError(MalformedZnodeError):
+    """Kafka's parser refuses the document, and its readers go on as if the znode were empty.
+
+    Other malformed data makes them throw.
+    """
 
 
 class InvalidPlanError(ControllerCoreError):
@@ -96,3 +99,19 @@ class StoreUnreachableError(ObjectStoreError):
 
 class StoreAccessDeniedError(ObjectStoreError):
     """The store refused the credentials, or they do not permit what was asked."""
+
+
+class UnknownVersionError(ControllerCoreError):
+    """A Kafka version, or an inter.broker.protocol.version, that no dialect exists for."""
+
+
+class NotSettledError(ControllerCoreError):
+    """The driver's bound was reached while there was still work to do."""
+
+
+class InvalidMetadataError(ControllerCoreError):
+    """Metadata contradicts itself, so that no context can be built from it."""
+
+
+class UnexpectedAnswerError(ControllerCoreError):
+    """An answer came for an effect that nobody waits for."""

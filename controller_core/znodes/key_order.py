@@ -1,0 +1,130 @@
+"""The order in which Kafka writes the keys of a JSON object: that of the Scala or Java map it holds them in.
+
+No reader depends on it; it is here so that what we write is what Kafka would have written, byte for byte.
+Source: layout §0.6; `scala.collection.mutable.HashMap` and `immutable.HashMap` of Scala 2.13,
+`mutable.HashMap` and `immutable.HashMap.HashTrieMap` of 2.11 and 2.12, `java.util.Properties` of Java 9+.
+"""
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+
+_U32 = 0xFFFFFFFF
+_WRITTEN_ORDER_MAX = 4  # Scala's Map1 to Map4 keep the order of insertion
+_CAPACITY_DEFAULT = 16
+_HASH_BITS = 32
+
+
+class ScalaVersion(Enum):
+    """Which Scala the brokers were built for; releases offer two or three, 2.13 exists since Kafka 2.4."""
+
+    V2_11 = "2.11"
+    V2_12 = "2.12"
+    V2_13 = "2.13"
+
+
+def mutable_map_order(keys: Sequence[str], scala: ScalaVersion, *, initial_size: int = 0) -> list[str]:
+    """`keys`, distinct and in the order they were put in, as a `mutable.Map` iterates over them.
+
+    `initial_size` is the number of entries given to the constructor: in Scala 2.13 it decides on the table's size.
+    """
+    if scala is ScalaVersion.V2_13:
+        return _mutable_order_213(keys, initial_size)
+    return _mutable_order_211(keys)
+
+
+def immutable_map_order(keys: Sequence[str], scala: ScalaVersion) -> list[str]:
+    """`keys`, distinct and in the order they were put in, as an immutable `Map` iterates over them."""
+    if len(keys) <= _WRITTEN_ORDER_MAX:
+        return list(keys)
+    hashed = [(_improve_trie(_java_hash(key)), key) for key in keys]
+    if scala is ScalaVersion.V2_13:
+        return _champ_order(hashed, 0)
+    return [key for _, key in sorted(hashed, key=lambda pair: _trie_digits(pair[0]))]
+
+
+def properties_order(keys: Collection[str]) -> list[str]:
+    """`keys`, distinct, as `java.util.Properties` (a `ConcurrentHashMap` since Java 9) iterates over them."""
+    size = _CAPACITY_DEFAULT
+    while len(keys) >= size - size // 4:
+        size *= 2
+    return sorted(keys, key=lambda key: _spread(_java_hash(key)) & (size - 1))
+
+
+def _java_hash(text: str) -> int:
+    """`String.hashCode`, unsigned: over UTF-16 units."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (value * 31 + (high << 8 | low)) & _U32
+    return value
+
+
+def _spread(value: int) -> int:
+    return value ^ value >> 16
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _mutable_order_213(keys: Sequence[str], initial_size: int) -> list[str]:
+    wanted = int((initial_size + 1) / 0.75) if initial_size else _CAPACITY_DEFAULT
+    size = 4
+    while size < wanted:
+        size *= 2
+    for count in range(len(keys)):
+        if count + 1 >= int(size * 0.75):
+            size *= 2
+    hashed = [(_spread(_java_hash(key)), key) for key in keys]
+    return [key for _, key in sorted(hashed, key=lambda pair: (pair[0] & (size - 1), _signed(pair[0])))]
+
+
+def _mutable_order_211(keys: Sequence[str]) -> list[str]:
+    """Tables of 2.11 are walked from the last bucket to the first; a bucket's newest entry comes first."""
+    table: list[list[str]] = [[] for _ in range(_CAPACITY_DEFAULT)]
+    for count, key in enumerate(keys, start=1):
+        table[_index_211(key, len(table))].insert(0, key)
+        if count > len(table) * 3 // 4:
+            table = _resized_211(table)
+    return [key for bucket in reversed(table) for key in bucket]
+
+
+def _resized_211(table: list[list[str]]) -> list[list[str]]:
+    wider: list[list[str]] = [[] for _ in range(2 * len(table))]
+    for bucket in reversed(table):
+        for key in bucket:
+            wider[_index_211(key, len(wider))].insert(0, key)
+    return wider
+
+
+def _index_211(key: str, size: int) -> int:
+    bits = size.bit_length() - 1
+    mixed = (_java_hash(key) * 0x9E3775CD) & _U32
+    mixed = int.from_bytes(mixed.to_bytes(4, "big"), "little")
+    mixed = (mixed * 0x9E3775CD) & _U32
+    rotation = bits % 32  # the seed: number of one bits of size - 1
+    mixed = (mixed >> rotation | mixed << (32 - rotation)) & _U32
+    return mixed >> (32 - bits)
+
+
+def _improve_trie(code: int) -> int:
+    value = (code + ~(code << 9)) & _U32
+    value ^= value >> 14
+    value = (value + (value << 4)) & _U32
+    return value ^ value >> 10
+
+
+def _trie_digits(value: int) -> tuple[int, ...]:
+    return tuple(value >> shift & 31 for shift in range(0, 35, 5))
+
+
+def _champ_order(hashed: Sequence[tuple[int, str]], shift: int) -> list[str]:
+    """A node of the 2.13 trie yields the keys that sit in it first, then its sub-nodes."""
+    if shift >= _HASH_BITS:  # all 32 bits used up: equal hashes, in order of insertion
+        return [key for _, key in hashed]
+    slots: dict[int, list[tuple[int, str]]] = {}
+    for value, key in hashed:
+        slots.setdefault(value >> shift & 31, []).append((value, key))
+    ordered = [slots[slot] for slot in sorted(slots)]
+    alone = [members[0][1] for members in ordered if len(members) == 1]
+    return alone + [key for members in ordered if len(members) > 1 for key in _champ_order(members, shift + 5)]
