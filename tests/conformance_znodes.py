@@ -1,0 +1,5 @@
+"""Operations of the conformance contract."""
+
+from tests.conformance_vector import Operation
+
+OPS: dict[str, Operation] = {}
