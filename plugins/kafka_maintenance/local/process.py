@@ -112,6 +112,11 @@ class Workspace:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def adopt_folder(self, folder: Path) -> None:
+        """Have a folder outside of the workspace deleted with its processes."""
+        with (self.folder / "adopted").open("a") as stream:
+            stream.write(f"{folder}\n")
+
     def add(self, record: ProcessRecord) -> None:
         """Record a process that was just started."""
         with self._lock:
@@ -206,6 +211,7 @@ def start_child(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    user: str | None = None,
     stop_signal: int = signal.SIGTERM,
     stop_timeout_s: float = 10.0,
 ) -> Child:
@@ -217,6 +223,7 @@ def start_child(
         command: program and arguments.
         env: the whole environment; None for that of this process.
         cwd: folder to run in; None for the workspace's.
+        user: the user to run as, when this process is root's; None for the same user.
         stop_signal: what ends the process in an orderly way.
         stop_timeout_s: after so many seconds SIGKILL follows.
 
@@ -236,6 +243,7 @@ def start_child(
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=cwd or workspace.folder,
+                user=user,
                 start_new_session=True,
             )
     except OSError as error:
@@ -387,6 +395,7 @@ def stop_workspace(folder: Path) -> list[str]:
             _kill_processes(family)
         _kill_processes(_session_members(record))
     _kill_processes(_marked_processes(folder))
+    _delete_adopted(folder)
     if folder.exists():
         write_records(folder, [])
     return stopped
@@ -415,6 +424,15 @@ def start_ticks(pid: int) -> int:
         return int(psutil.Process(pid).create_time() * 100)
     except psutil.Error:
         return -1
+
+
+def _delete_adopted(folder: Path) -> None:
+    adopted = folder / "adopted"
+    if adopted.exists():
+        for line in adopted.read_text().splitlines():
+            if Path(line).is_relative_to(temporary_root()):
+                shutil.rmtree(line, ignore_errors=True)
+        adopted.unlink()
 
 
 def _stop_process(record: ProcessRecord) -> None:
