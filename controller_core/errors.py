@@ -34,7 +34,13 @@ class InvalidPlanError(ControllerCoreError):
 
 
 class ZooKeeperError(ControllerCoreError):
-    """Base of what a ZooKeeper port reports."""
+    """Base of what a ZooKeeper port reports.
+
+    Attributes:
+        failed_operation: index of the operation of a transaction that failed; None outside of one.
+    """
+
+    failed_operation: int | None = None
 
 
 class NoNodeError(ZooKeeperError):
@@ -43,6 +49,10 @@ class NoNodeError(ZooKeeperError):
 
 class NodeExistsError(ZooKeeperError):
     """The znode exists already."""
+
+
+class EphemeralParentError(ZooKeeperError):
+    """An ephemeral znode cannot have children."""
 
 
 class NotEmptyError(ZooKeeperError):
@@ -115,3 +125,11 @@ class InvalidMetadataError(ControllerCoreError):
 
 class UnexpectedAnswerError(ControllerCoreError):
     """An answer came for an effect that nobody waits for."""
+
+
+class UnknownFormatError(ControllerCoreError):
+    """A stored document is of a format version that this program does not know."""
+
+
+class SnapshotKeyError(ControllerCoreError):
+    """The key of a snapshot's secrets is missing, unreadable or not the right one."""

@@ -58,6 +58,22 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int = 0
     extra: tuple[tuple[str, str], ...] = ()
 
+    def new_leader_and_isr(
+        self, leader: BrokerId, isr: tuple[BrokerId, ...], recovery: LeaderRecoveryState, controller_epoch: int
+    ) -> "LeaderAndIsr":
+        """Another leader and ISR, one leader epoch later, caused by the controller of `controller_epoch`."""
+        return LeaderAndIsr(
+            leader, self.leader_epoch + 1, isr, recovery, self.partition_epoch, controller_epoch, self.extra
+        )
+
+    def new_epoch(self, controller_epoch: int) -> "LeaderAndIsr":
+        """Leader and ISR as they are, one leader epoch later."""
+        return self.new_leader_and_isr(self.leader, self.isr, self.recovery, controller_epoch)
+
+    def during_delete(self) -> "LeaderAndIsr":
+        """What brokers are told of a partition whose topic is queued for deletion: leader -2, both epochs 0."""
+        return LeaderAndIsr(LEADER_DURING_DELETE, 0, self.isr, self.recovery, 0, self.controller_epoch, self.extra)
+
 
 class ReplicaAssignment(NamedTuple):
     """Replicas of a partition, preferred first; `adding` and `removing` are non-empty while it is reassigned."""

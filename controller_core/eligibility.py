@@ -1,0 +1,80 @@
+"""What stands against deleting a topic: every reason, in words.
+
+Source: controller behaviour §9.1 and §9.2; Kafka 3.9 `KafkaController.fetchTopicDeletionsInProgress`.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from controller_core.context import ControllerContext
+from controller_core.model import BrokerId, TopicPartition
+
+
+class IneligibilityKind(Enum):
+    """The reasons, in the words of an operator."""
+
+    DELETION_DISABLED = "deletion disabled"
+    UNKNOWN_TOPIC = "unknown topic"
+    DEAD_REPLICA = "dead replica"
+    REASSIGNMENT = "partition being reassigned"
+    PREFERRED_ELECTION = "preferred-replica election running"
+
+
+class IneligibilityReason(NamedTuple):
+    """One reason; `partition` is None where it concerns the whole topic, `brokers` are those to bring back."""
+
+    kind: IneligibilityKind
+    partition: TopicPartition | None
+    brokers: tuple[BrokerId, ...]
+    text: str
+
+
+class DeletionEligibility(NamedTuple):
+    """Whether the deletion of a topic would start now."""
+
+    topic: str
+    eligible: bool
+    reasons: tuple[IneligibilityReason, ...]
+
+
+def deletion_eligibility(context: ControllerContext, topic: str) -> DeletionEligibility:
+    """Everything that stands against deleting `topic`, as a controller finds it when it starts.
+
+    A dead replica does not stop Kafka from deleting the others: the deletion then waits, half done, for its broker.
+    """
+    reasons = tuple(_reasons(context, topic))
+    return DeletionEligibility(topic, not reasons, reasons)
+
+
+def _reasons(context: ControllerContext, topic: str) -> list[IneligibilityReason]:
+    if not context.config.delete_topic:
+        text = "delete.topic.enable is false: the controller drops every deletion request"
+        return [IneligibilityReason(IneligibilityKind.DELETION_DISABLED, None, (), text)]
+    entry = context.topics.get(topic)
+    if entry is None or not entry.known:
+        text = f"topic {topic!r} does not exist: the controller drops the request"
+        return [IneligibilityReason(IneligibilityKind.UNKNOWN_TOPIC, None, (), text)]
+    found = []
+    for partition in context.partitions_for_topic(topic):
+        found.extend(_partition_reasons(context, partition))
+    return found
+
+
+def _partition_reasons(context: ControllerContext, partition: TopicPartition) -> list[IneligibilityReason]:
+    found = []
+    assignment = context.full_assignment(partition)
+    dead = tuple(b for b in assignment.replicas if not context.is_replica_online(b, partition))
+    if dead:
+        text = f"{partition} has replicas on brokers {list(dead)!r}, which are down or lost the log directory"
+        found.append(IneligibilityReason(IneligibilityKind.DEAD_REPLICA, partition, dead, text))
+    if assignment.is_being_reassigned or _is_reassigned(context, partition):
+        text = f"{partition} is being reassigned; the deletion waits until that is done"
+        found.append(IneligibilityReason(IneligibilityKind.REASSIGNMENT, partition, (), text))
+    if partition in context.partitions_in_preferred_election and context.dialect.preferred_election_blocks_deletion:
+        text = f"{partition} is in a preferred-replica election; the deletion waits until that is done"
+        found.append(IneligibilityReason(IneligibilityKind.PREFERRED_ELECTION, partition, (), text))
+    return found
+
+
+def _is_reassigned(context: ControllerContext, partition: TopicPartition) -> bool:
+    return partition in context.partitions_being_reassigned or partition in context.reassignment_targets
