@@ -1,0 +1,344 @@
+"""Every dataset's columns: the decoded tables of a snapshot, and what the analyses make of them.
+
+One `StructType` per dataset. Reading and writing go through `storage`, which checks the columns and names the one that
+differs. Inputs mirror `controller_core.adapters.tables`; every input row carries the three columns of `SNAPSHOT_KEY`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
+_DOUBLE, _TIME, _DATE = DoubleType(), TimestampType(), DateType()
+_BROKERS = ArrayType(_INT)
+
+SNAPSHOT_KEY = ("cluster", "snapshot_id")
+"""What names one snapshot of one cluster; the grain of every per-cluster result."""
+
+
+def _columns(*columns: tuple[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns])
+
+
+def _input(*columns: tuple[str, DataType]) -> StructType:
+    return _columns(("cluster", _STRING), ("snapshot_id", _STRING), ("taken_at", _TIME), *columns)
+
+
+def _result(*columns: tuple[str, DataType]) -> StructType:
+    return _columns(("cluster", _STRING), ("snapshot_id", _STRING), *columns)
+
+
+PARTITIONS = _input(
+    ("topic", _STRING),
+    ("partition", _INT),
+    ("replicas", _BROKERS),
+    ("adding", _BROKERS),
+    ("removing", _BROKERS),
+    ("preferred_leader", _INT),
+    ("leader", _INT),
+    ("leader_epoch", _INT),
+    ("isr", _BROKERS),
+    ("controller_epoch", _INT),
+    ("recovery", _INT),
+    ("state_version", _INT),
+    ("state_mtime", _TIME),
+    ("czxid", _LONG),
+)
+"""One row per (cluster, snapshot, topic, partition); a null leader means that there is no `state` znode."""
+
+TOPICS = _input(
+    ("topic", _STRING),
+    ("topic_id", _STRING),
+    ("partition_count", _INT),
+    ("json_version", _INT),
+    ("znode_version", _INT),
+    ("czxid", _LONG),
+    ("mzxid", _LONG),
+    ("ctime", _TIME),
+    ("mtime", _TIME),
+    ("deletion_requested", _BOOL),
+)
+
+BROKERS = _input(
+    ("broker_id", _INT),
+    ("host", _STRING),
+    ("port", _INT),
+    ("rack", _STRING),
+    ("endpoints", ArrayType(_STRING)),
+    ("json_version", _INT),
+    ("broker_epoch", _LONG),
+    ("registered_at", _TIME),
+)
+"""Registered brokers: a broker without a row is not live."""
+
+CONFIGS = _input(("entity_type", _STRING), ("entity_name", _STRING), ("key", _STRING), ("value", _STRING))
+
+REQUESTS = _input(("kind", _STRING), ("topic", _STRING), ("partition", _INT), ("replicas", _BROKERS), ("ctime", _TIME))
+"""Pending request znodes: kind is delete_topics, reassign_partitions or preferred_replica_election."""
+
+NOTIFICATIONS = _input(
+    ("kind", _STRING),
+    ("name", _STRING),
+    ("topic", _STRING),
+    ("partition", _INT),
+    ("broker", _INT),
+    ("ctime", _TIME),
+)
+
+CLUSTER = _input(
+    ("kafka_cluster_id", _STRING),
+    ("controller_id", _INT),
+    ("controller_epoch", _INT),
+    ("controller_epoch_version", _INT),
+    ("controller_json_version", _INT),
+    ("kraft_controller_epoch", _INT),
+    ("migration", _STRING),
+    ("zxid", _LONG),
+    ("consistent", _BOOL),
+    ("isr_change_cversion", _INT),
+)
+"""One row per snapshot."""
+
+BAD_ROWS = _input(("path", _STRING), ("reason", _STRING))
+"""Znodes that the snapshot could not decode, and rows that the analysis refused."""
+
+INPUTS: Mapping[str, StructType] = MappingProxyType(
+    {
+        "partitions": PARTITIONS,
+        "topics": TOPICS,
+        "brokers": BROKERS,
+        "configs": CONFIGS,
+        "requests": REQUESTS,
+        "notifications": NOTIFICATIONS,
+        "cluster": CLUSTER,
+        "bad_rows": BAD_ROWS,
+    }
+)
+
+FACTS = _result(
+    ("taken_at", _TIME),
+    ("live", _BROKERS),
+    ("rack_of", ArrayType(_columns(("broker_id", _INT), ("rack", _STRING)))),
+    ("rack_count", _INT),
+    ("queued_topics", ArrayType(_STRING)),
+    ("any_reassignment", _BOOL),
+    ("any_election", _BOOL),
+    ("kafka_version", _STRING),
+    ("inter_broker_protocol_version", _STRING),
+    ("imbalance_ratio_max", _DOUBLE),
+    ("deletion_enabled", _BOOL),
+    ("unclean_election_default", _BOOL),
+    ("election_needs_isr", _BOOL),
+    ("election_blocked_by_reassignment", _BOOL),
+    ("deletion_blocked_by_election", _BOOL),
+    ("min_isr_default", _INT),
+)
+"""One row per snapshot: everything a rule must know about the cluster as a whole."""
+
+_NAMED_PARTITION = _columns(("topic", _STRING), ("partition", _INT), ("replicas", _BROKERS))
+CORE_FACTS = StructType(
+    [
+        *FACTS.fields,
+        StructField("controller_epoch", _INT),
+        StructField("controller_epoch_version", _INT),
+        StructField("reassign_requests", ArrayType(_NAMED_PARTITION)),
+        StructField("election_requests", ArrayType(_NAMED_PARTITION)),
+        StructField("topic_configs", ArrayType(_columns(("topic", _STRING), ("key", _STRING), ("value", _STRING)))),
+    ]
+)
+"""One row per snapshot: what `controller_core` is told beside the partitions."""
+
+IMBALANCE = _result(
+    ("broker_id", _INT),
+    ("live", _BOOL),
+    ("preferred_count", _LONG),
+    ("imbalanced_count", _LONG),
+    ("ratio", _DOUBLE),
+    ("triggers", _BOOL),
+    ("candidate_count", _LONG),
+    ("electable_count", _LONG),
+    ("ratio_after_election", _DOUBLE),
+)
+"""One row per broker that is somebody's preferred leader; ratios are fractions, 0 to 1."""
+
+IMBALANCED_PARTITIONS = _result(
+    ("topic", _STRING),
+    ("partition", _INT),
+    ("preferred_leader", _INT),
+    ("leader", _INT),
+    ("candidate", _BOOL),
+    ("electable", _BOOL),
+    ("reason", _STRING),
+)
+"""One row per partition led by another than its preferred leader; `reason` says why it cannot be elected."""
+
+INELIGIBILITY_REASON = _columns(("kind", _STRING), ("partition", _INT), ("brokers", _BROKERS), ("text", _STRING))
+
+DELETION_ELIGIBILITY = _result(
+    ("topic", _STRING),
+    ("requested_at", _TIME),
+    ("partition_count", _LONG),
+    ("eligible", _BOOL),
+    ("reasons", ArrayType(INELIGIBILITY_REASON)),
+    ("remedy", _STRING),
+)
+"""One row per topic queued for deletion, with every reason why it cannot be deleted now."""
+
+DELETION_PREDICTION = _result(("topic", _STRING), ("step", _INT), ("effect", _STRING))
+"""What the controller will do with a queued topic, in order; as text of `controller_core.render`."""
+
+FINDINGS = _result(
+    ("kind", _STRING),
+    ("severity", _STRING),
+    ("topic", _STRING),
+    ("partition", _INT),
+    ("brokers", _BROKERS),
+    ("age_s", _LONG),
+    ("detail", _STRING),
+)
+"""One row per thing that is wrong; severity is critical, warning or info."""
+
+HEALTH_SUMMARY = _result(("kind", _STRING), ("severity", _STRING), ("count", _LONG))
+
+CLUSTER_SUMMARY = _result(
+    ("taken_at", _TIME),
+    ("topic_count", _LONG),
+    ("partition_count", _LONG),
+    ("replica_count", _LONG),
+    ("broker_count", _LONG),
+    ("leaderless_count", _LONG),
+    ("imbalanced_count", _LONG),
+    ("under_replicated_count", _LONG),
+)
+
+BROKER_LOAD = _result(
+    ("broker_id", _INT),
+    ("rack", _STRING),
+    ("live", _BOOL),
+    ("replica_count", _LONG),
+    ("leader_count", _LONG),
+    ("preferred_count", _LONG),
+)
+"""One row per broker that is registered or holds a replica."""
+
+LEADER_CHURN = _columns(
+    ("cluster", _STRING),
+    ("date", _DATE),
+    ("partition_count", _LONG),
+    ("leader_changes", _LONG),
+    ("leader_epoch_steps", _LONG),
+    ("isr_changes", _LONG),
+    ("assignment_changes", _LONG),
+)
+"""One row per cluster and night: how many partitions differ from the night before."""
+
+UNSTABLE_PARTITIONS = _columns(
+    ("cluster", _STRING),
+    ("topic", _STRING),
+    ("partition", _INT),
+    ("nights", _LONG),
+    ("leader_changes", _LONG),
+    ("leader_epoch_steps", _LONG),
+    ("isr_changes", _LONG),
+    ("nights_under_replicated", _LONG),
+)
+
+BROKER_HISTORY = _columns(
+    ("cluster", _STRING),
+    ("broker_id", _INT),
+    ("nights_seen", _LONG),
+    ("nights_missing", _LONG),
+    ("registrations", _LONG),
+    ("flapping", _BOOL),
+    ("replica_count_first", _LONG),
+    ("replica_count_last", _LONG),
+    ("replica_trend_per_night", _DOUBLE),
+)
+"""One row per broker over the window; the trend is the slope of a least-squares line."""
+
+CONTROLLER_CHURN = _columns(
+    ("cluster", _STRING),
+    ("date", _DATE),
+    ("controller_id", _INT),
+    ("controller_epoch", _INT),
+    ("elections", _INT),
+)
+
+GROWTH = _columns(
+    ("cluster", _STRING),
+    ("date", _DATE),
+    ("topic_count", _LONG),
+    ("partition_count", _LONG),
+    ("replica_count", _LONG),
+    ("broker_count", _LONG),
+    ("replicas_per_broker", _DOUBLE),
+)
+
+PROPOSALS = _result(
+    ("status", _STRING),
+    ("reason", _STRING),
+    ("moves", _LONG),
+    ("moves_lower_bound", _LONG),
+    ("leader_changes", _LONG),
+    ("leader_changes_lower_bound", _LONG),
+    ("solver_seconds", _DOUBLE),
+    ("explanation", _STRING),
+    ("plan", _STRING),
+    ("rollback", _STRING),
+    ("certificate", _STRING),
+)
+"""One row per cluster: a proposed reassignment (Kafka's JSON), or why there is none. Status: planned, balanced, failed."""
+
+FAILURE_DRILL = _result(
+    ("scenario", _STRING),
+    ("failed", _BROKERS),
+    ("affected_count", _LONG),
+    ("offline_count", _LONG),
+    ("under_min_isr_count", _LONG),
+    ("unclean_count", _LONG),
+    ("leaders_moved_count", _LONG),
+    ("leaders_gained_max", _LONG),
+    ("leaders_gained_max_broker", _INT),
+    ("rank", _INT),
+)
+"""One row per imagined failure; `scenario` is broker, rack:<name> or pair; rank 1 is the worst of its cluster."""
+
+REFUSED_ROWS = _result(("dataset", _STRING), ("path", _STRING), ("reason", _STRING))
+"""Input rows that no analysis used, and why."""
+
+NOT_ANALYSED = _result(("stage", _STRING), ("reason", _STRING))
+"""Clusters, or parts of their analysis, that failed; the others went on."""
+
+OUTPUTS: Mapping[str, StructType] = MappingProxyType(
+    {
+        "imbalance": IMBALANCE,
+        "imbalanced_partitions": IMBALANCED_PARTITIONS,
+        "deletion_eligibility": DELETION_ELIGIBILITY,
+        "deletion_prediction": DELETION_PREDICTION,
+        "findings": FINDINGS,
+        "cluster_summary": CLUSTER_SUMMARY,
+        "broker_load": BROKER_LOAD,
+        "leader_churn": LEADER_CHURN,
+        "unstable_partitions": UNSTABLE_PARTITIONS,
+        "broker_history": BROKER_HISTORY,
+        "controller_churn": CONTROLLER_CHURN,
+        "growth": GROWTH,
+        "proposals": PROPOSALS,
+        "failure_drill": FAILURE_DRILL,
+        "refused_rows": REFUSED_ROWS,
+        "not_analysed": NOT_ANALYSED,
+    }
+)

@@ -1,0 +1,163 @@
+"""What an operator says about the clusters, and what follows from the Kafka version of each.
+
+The settings file is JSON: `{"default": {…}, "clusters": {"alpha": {…}}}` with the fields of `ClusterSettings`; a
+cluster's own value wins over the default. What nobody said is taken from the snapshot (the version) or from Kafka's
+defaults of that version.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from controller_core.dialect import Detected, Dialect, Evidence, detect_version, dialect_for
+from spark_jobs.schemas import SNAPSHOT_KEY
+
+_KEY = list(SNAPSHOT_KEY)
+RULES = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("snapshot_id", StringType()),
+        StructField("kafka_version", StringType()),
+        StructField("inter_broker_protocol_version", StringType()),
+        StructField("imbalance_ratio_max", DoubleType()),
+        StructField("deletion_enabled", BooleanType()),
+        StructField("unclean_election_default", BooleanType()),
+        StructField("election_needs_isr", BooleanType()),
+        StructField("election_blocked_by_reassignment", BooleanType()),
+        StructField("deletion_blocked_by_election", BooleanType()),
+        StructField("min_isr_default", IntegerType()),
+    ]
+)
+"""One row per snapshot: the switches of its Kafka version and of its operator."""
+
+
+class SettingsError(Exception):
+    """The settings file cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Broker configs that no snapshot shows. None: as the version's default, or as the snapshot lets us assume."""
+
+    kafka_version: str | None = None
+    inter_broker_protocol_version: str | None = None
+    leader_imbalance_per_broker_percentage: int = 10
+    delete_topic_enable: bool | None = None
+    unclean_leader_election_enable: bool | None = None
+    min_insync_replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of every cluster; `of` never fails."""
+
+    default: ClusterSettings
+    clusters: Mapping[str, ClusterSettings]
+
+    def of(self, cluster: str) -> ClusterSettings:
+        """What holds for `cluster`."""
+        return self.clusters.get(cluster, self.default)
+
+
+def parse_settings(text: str) -> Settings:
+    """Reads a settings file; empty text is `{}`.
+
+    Raises:
+        SettingsError: not JSON, or a field that `ClusterSettings` does not have.
+    """
+    try:
+        found = json.loads(text or "{}")
+        default = _cluster_settings(ClusterSettings(), found.get("default", {}), "default")
+        own = found.get("clusters", {})
+        return Settings(default, {name: _cluster_settings(default, own[name], name) for name in sorted(own)})
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"settings not read: expected JSON with the objects 'default' and 'clusters', found {text[:80]!r} ({error})"
+        ) from error
+
+
+def dialect_of(settings: ClusterSettings, evidence: Evidence) -> tuple[Dialect, Detected]:
+    """The dialect that the operator named, else the one the snapshot shows; with the reasons.
+
+    Raises:
+        UnknownVersionError: the operator named a version that is not known.
+    """
+    detected = detect_version(evidence)
+    if settings.kafka_version is not None:
+        detected = Detected(settings.kafka_version, ("named in the settings",))
+    return dialect_for(detected.version, settings.inter_broker_protocol_version), detected
+
+
+def evidence_frame(cluster: DataFrame, brokers: DataFrame, topics: DataFrame, partitions: DataFrame) -> DataFrame:
+    """What each snapshot shows of its Kafka version: one row per (cluster, snapshot_id), small enough to collect."""
+    by_broker = brokers.groupBy(*_KEY).agg(F.max("json_version").alias("broker_json"))
+    by_topic = topics.groupBy(*_KEY).agg(F.max("json_version").alias("topic_json"))
+    recovery = partitions.where(F.col("recovery") > 0).select(*_KEY).distinct().withColumn("recovery", F.lit(True))
+    return (
+        cluster.select(*_KEY, "controller_json_version", "controller_epoch", "controller_epoch_version")
+        .join(by_broker, _KEY, how="left")  # one row per snapshot on each side
+        .join(by_topic, _KEY, how="left")
+        .join(recovery, _KEY, how="left")
+    )
+
+
+def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
+    """One row of `RULES` from one row of `evidence_frame`.
+
+    Raises:
+        UnknownVersionError: the operator named a version that is not known.
+    """
+    own = settings.of(row["cluster"])
+    epoch, version = row["controller_epoch"], row["controller_epoch_version"]
+    evidence = Evidence(
+        broker_json_versions=() if row["broker_json"] is None else (row["broker_json"],),
+        topic_json_versions=() if row["topic_json"] is None else (row["topic_json"],),
+        controller_json_version=row["controller_json_version"],
+        controller_epoch_version=None if epoch is None or version is None else version - epoch + 1,
+        has_recovery_state=bool(row["recovery"]),
+    )
+    dialect, _ = dialect_of(own, evidence)
+    return {
+        "cluster": row["cluster"],
+        "snapshot_id": row["snapshot_id"],
+        "kafka_version": dialect.version,
+        "inter_broker_protocol_version": dialect.ibp_name,
+        "imbalance_ratio_max": own.leader_imbalance_per_broker_percentage / 100,
+        "deletion_enabled": _said(own.delete_topic_enable, dialect.delete_topic_default),
+        "unclean_election_default": _said(own.unclean_leader_election_enable, dialect.unclean_leader_election_default),
+        "election_needs_isr": dialect.rebalance_requires_preferred_in_isr,
+        "election_blocked_by_reassignment": dialect.rebalance_blocked_by_any_reassignment,
+        "deletion_blocked_by_election": dialect.preferred_election_blocks_deletion,
+        "min_isr_default": own.min_insync_replicas,
+    }
+
+
+def rules_frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    """`RULES` from the rows of `rules_of`."""
+    return spark.createDataFrame([tuple(row[name] for name in RULES.names) for row in rows], RULES)
+
+
+def _cluster_settings(base: ClusterSettings, found: Mapping[str, Any], name: str) -> ClusterSettings:
+    known = {field.name for field in fields(ClusterSettings)}
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise SettingsError(
+            f"settings of {name!r} not read: unknown fields {unknown!r}; expected some of {sorted(known)!r}"
+        )
+    return ClusterSettings(**{**asdict(base), **found})
+
+
+def _said(value: bool | None, default: bool) -> bool:  # noqa: FBT001 - two answers to one question
+    return default if value is None else value

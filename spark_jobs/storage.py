@@ -1,0 +1,275 @@
+"""Snapshots found and read, results written, every column checked on the way.
+
+Paths are local folders or `s3a://bucket/prefix`; the small files beside the tables (manifests, reports) go through
+Arrow's file systems with the same endpoint and credentials that Spark has. A snapshot is a folder with `manifest.json`
+and one Parquet file per table. Nothing here raises for one unreadable snapshot: it comes back as a `Problem`.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs as arrow_fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import ArrayType, DataType, StructType
+
+from spark_jobs import schemas
+
+_MANIFEST = "manifest.json"
+_S3 = ("s3a://", "s3://")
+_FOOTER_READERS = 8
+
+
+class DatasetError(Exception):
+    """A dataset that is not there or has other columns than its schema says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot folder whose manifest was read and whose tables have the expected columns."""
+
+    uri: str
+    cluster: str
+    date: str
+    snapshot_id: str
+    taken_at: str
+    manifest: Mapping[str, Any]
+
+    def table_uri(self, table: str) -> str:
+        """Where the Parquet file of `table` lies."""
+        return f"{self.uri}/{table}.parquet"
+
+    @property
+    def row_counts(self) -> Mapping[str, int]:
+        """Rows by table, as the manifest says; tables it does not count are absent."""
+        return {
+            Path(entry["key"]).stem: int(entry["rows"])
+            for entry in self.manifest.get("objects", ())
+            if entry.get("rows") is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A cluster, or a part of its analysis, that could not be read or computed."""
+
+    cluster: str
+    snapshot_id: str
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder on some file system: reads and writes small files below it."""
+
+    filesystem: arrow_fs.FileSystem
+    path: str
+    uri: str
+
+    def read(self, name: str) -> bytes:
+        """Bytes of `name`; raises FileNotFoundError."""
+        with self.filesystem.open_input_stream(self._at(name)) as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Creates or replaces `name`."""
+        self.filesystem.create_dir(self.path, recursive=True)
+        with self.filesystem.open_output_stream(self._at(name)) as stream:
+            stream.write(data)
+
+    def rows(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
+        """Rows of a result written by `write_result`, in file order; none when it was not written."""
+        files = sorted(path for path in self.files(table) if path.endswith(".parquet"))
+        if not files:
+            return []
+        tables = [pq.read_table(path, filesystem=self.filesystem, partitioning=None) for path in files]
+        whole = pa.concat_tables(tables)
+        return list((whole if limit is None else whole.slice(0, limit)).to_pylist())
+
+    def files(self, name: str = "") -> list[str]:
+        """Paths of all files below `name`."""
+        selector = arrow_fs.FileSelector(self._at(name) if name else self.path, recursive=True, allow_not_found=True)
+        return [info.path for info in self.filesystem.get_file_info(selector) if info.type == arrow_fs.FileType.File]
+
+    def _at(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+def folder(spark: SparkSession, uri: str) -> Folder:
+    """The folder at `uri`, reached with Spark's own S3 settings when it is `s3a://`."""
+    uri = uri.rstrip("/")
+    if not uri.startswith(_S3):
+        path = str(Path(uri.removeprefix("file://")).absolute())
+        return Folder(arrow_fs.LocalFileSystem(), path, uri)
+    return Folder(_s3(spark), uri.split("://", 1)[1], "s3a://" + uri.split("://", 1)[1])
+
+
+def find_snapshots(spark: SparkSession, inputs: Iterable[str]) -> tuple[list[Snapshot], list[Problem]]:
+    """Every snapshot at or below `inputs`, oldest first, and what is wrong with the others.
+
+    Args:
+        spark: the session whose S3 settings are used.
+        inputs: snapshot folders, or folders that hold some at any depth.
+
+    Returns:
+        Snapshots sorted by (taken_at, cluster, snapshot_id) and the problems of folders that cannot be used.
+
+    Raises:
+        DatasetError: no manifest lies below any of the inputs.
+    """
+    folders = [(place, path) for uri in inputs for place in (folder(spark, uri),) for path in _manifests(place)]
+    if not folders:
+        raise DatasetError(
+            f"no snapshot to analyse: expected {_MANIFEST} at or below {sorted(inputs)!r}, found none; "
+            "take a snapshot first, or name the folder that holds them"
+        )
+    with ThreadPoolExecutor(_FOOTER_READERS) as readers:
+        results = list(readers.map(lambda found: _open_snapshot(*found), folders))
+    good = {(found.cluster, found.snapshot_id): found for found in results if isinstance(found, Snapshot)}
+    problems = [found for found in results if isinstance(found, Problem)]
+    return sorted(good.values(), key=lambda s: (s.taken_at, s.cluster, s.snapshot_id)), problems
+
+
+def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
+    """One decoded table of all `snapshots` as `schemas.INPUTS[table]`; empty without snapshots."""
+    schema = schemas.INPUTS[table]
+    if not snapshots:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in snapshots))
+
+
+def checked(frame: DataFrame, schema: StructType, name: str) -> DataFrame:
+    """`frame` with exactly the columns of `schema`, in its order.
+
+    Raises:
+        DatasetError: names the first column that is missing, surplus or of another type.
+    """
+    _check(name, frame.schema, schema)
+    return frame.select(*schema.names)
+
+
+def write_result(frame: DataFrame, folder_uri: str, name: str, *, files: int = 1) -> None:
+    """Writes `frame` as `schemas.OUTPUTS[name]` to `<folder>/<name>`, sorted by its columns, in `files` files."""
+    schema = schemas.OUTPUTS[name]
+    keys = [field.name for field in schema.fields if field.dataType.typeName() not in {"array", "struct", "map"}][:6]
+    few = checked(frame, schema, name)
+    spread = few.repartition(1) if files == 1 else few.repartitionByRange(files, *keys[:2])
+    spread.sortWithinPartitions(*keys).write.mode("overwrite").parquet(f"{folder_uri}/{name}")
+
+
+def key_of(table: DataFrame) -> DataFrame:
+    """The distinct (cluster, snapshot_id) of a table."""
+    return table.select(*(F.col(name) for name in schemas.SNAPSHOT_KEY)).distinct()
+
+
+def _manifests(place: Folder) -> list[Folder]:
+    """Folders at or below `place` that hold a manifest."""
+    found = sorted(path for path in place.files() if path.endswith("/" + _MANIFEST))
+    inside = [path.removesuffix("/" + _MANIFEST) for path in found]
+    return [Folder(place.filesystem, path, place.uri + path.removeprefix(place.path)) for path in inside]
+
+
+def _open_snapshot(place: Folder) -> Snapshot | Problem:
+    cluster, snapshot_id = _names_in_path(place.path)
+    try:
+        manifest = json.loads(place.read(_MANIFEST))
+        cluster, snapshot_id = manifest["cluster"], manifest["snapshot_id"]
+        snapshot = Snapshot(place.uri, cluster, manifest["date"], snapshot_id, manifest["taken_at"], manifest)
+        for table, schema in schemas.INPUTS.items():
+            _check_footer(place, table, schema, snapshot.row_counts.get(table))
+    except (OSError, ValueError, KeyError, TypeError, DatasetError) as error:
+        reason = f"snapshot {place.uri} cannot be read: {type(error).__name__}: {error}; take or download it again"
+        return Problem(cluster, snapshot_id, "read", reason)
+    return snapshot
+
+
+def _names_in_path(path: str) -> tuple[str, str]:
+    """Cluster and snapshot id as the folder names say them, for a manifest that cannot."""
+    named = dict(part.split("=", 1) for part in path.split("/") if "=" in part)
+    return named.get("cluster", path), named.get("snap", "")
+
+
+def _check_footer(place: Folder, table: str, schema: StructType, row_count: int | None) -> None:
+    with pq.ParquetFile(f"{place.path}/{table}.parquet", filesystem=place.filesystem) as file:
+        found, rows = file.schema_arrow, file.metadata.num_rows
+    for field in schema.fields:
+        wanted = arrow_type(field.dataType)
+        if field.name not in found.names:
+            raise DatasetError(f"table {table!r} has no column {field.name!r} (expected {wanted}); has {found.names!r}")
+        if not _same_type(found.field(field.name).type, wanted):
+            raise DatasetError(
+                f"table {table!r}: column {field.name!r} is {found.field(field.name).type}, expected {wanted}"
+            )
+    if row_count is not None and row_count != rows:
+        raise DatasetError(f"table {table!r} holds {rows} rows, its manifest says {row_count}")
+
+
+def _same_type(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Equality that ignores what a writer calls a list's element and whether it may be null."""
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _same_type(found.value_type, wanted.value_type)
+    return bool(found.equals(wanted))
+
+
+def _check(name: str, found: StructType, wanted: StructType) -> None:
+    types = {field.name: field.dataType for field in found.fields}
+    for field in wanted.fields:
+        if field.name not in types:
+            raise DatasetError(f"dataset {name!r} lacks column {field.name!r} ({field.dataType.simpleString()})")
+        if types[field.name].simpleString() != field.dataType.simpleString():
+            raise DatasetError(
+                f"dataset {name!r}: column {field.name!r} is {types[field.name].simpleString()}, "
+                f"expected {field.dataType.simpleString()}"
+            )
+    surplus = sorted(set(types) - set(wanted.names))
+    if surplus:
+        raise DatasetError(f"dataset {name!r} has columns that its schema does not know: {surplus!r}")
+
+
+_ARROW: Mapping[str, Callable[[], pa.DataType]] = {
+    "string": pa.string,
+    "integer": pa.int32,
+    "long": pa.int64,
+    "boolean": pa.bool_,
+    "double": pa.float64,
+    "date": pa.date32,
+    "timestamp": lambda: pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type that our Parquet files have for a Spark type."""
+    match kind:
+        case ArrayType():
+            return pa.list_(arrow_type(kind.elementType))
+        case StructType():
+            return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind.fields])
+        case _:
+            return _ARROW[kind.typeName()]()
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a dataset, every column nullable."""
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema.fields])
+
+
+def _s3(spark: SparkSession) -> arrow_fs.S3FileSystem:
+    """Arrow's S3 client with what `spark.hadoop.fs.s3a.*` says; the environment's credentials where it says nothing."""
+
+    def setting(name: str) -> str | None:
+        return spark.conf.get(f"spark.hadoop.fs.s3a.{name}", None)
+
+    return arrow_fs.S3FileSystem(
+        access_key=setting("access.key"),
+        secret_key=setting("secret.key"),
+        endpoint_override=setting("endpoint"),
+        region=setting("endpoint.region"),
+        scheme="http" if setting("connection.ssl.enabled") == "false" else "https",
+    )

@@ -1,0 +1,62 @@
+"""Rows that no analysis may use, with the reason; everything else passes on unchanged."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.window import Window
+
+from spark_jobs.schemas import PARTITIONS, REFUSED_ROWS
+from spark_jobs.transforms.facts import KEY
+
+_STATE_COLUMNS = ("leader", "leader_epoch", "isr", "controller_epoch", "state_version")
+
+
+def with_reason(partitions: DataFrame) -> DataFrame:
+    """PARTITIONS with a column `reason`, null for a good row.
+
+    Of several rows with one key, one is kept and the others are refused.
+    """
+    same_key = Window.partitionBy(*KEY, "topic", "partition").orderBy("czxid", F.to_json(F.struct("replicas", "isr")))
+    return (
+        partitions.withColumn("_copy", F.row_number().over(same_key))
+        .withColumn("reason", F.coalesce(*_reasons()))
+        .drop("_copy")
+    )
+
+
+def good_partitions(judged: DataFrame) -> DataFrame:
+    """In: what `with_reason` made. Out: schemas.PARTITIONS, the rows without a reason."""
+    return judged.where(F.col("reason").isNull()).select(*PARTITIONS.names)
+
+
+def refused_rows(judged: DataFrame, undecoded: DataFrame) -> DataFrame:
+    """In: what `with_reason` made, and schemas.BAD_ROWS of the snapshots. Out: schemas.REFUSED_ROWS."""
+    path = F.concat_ws("/", F.lit("/brokers/topics"), "topic", F.lit("partitions"), F.col("partition").cast("string"))
+    refused = judged.where(F.col("reason").isNotNull()).select(
+        *KEY, F.lit("partitions").alias("dataset"), path.alias("path"), "reason"
+    )
+    earlier = undecoded.select(*KEY, F.lit("raw").alias("dataset"), "path", "reason")
+    return refused.unionByName(earlier).select(*REFUSED_ROWS.names)
+
+
+def _reasons() -> list[Column]:
+    nulls_in_state = [F.col(name).isNull() for name in _STATE_COLUMNS]
+    half_a_state = F.greatest(*nulls_in_state) != F.least(*nulls_in_state)
+    has_hole = F.exists("replicas", lambda replica: replica.isNull() | (replica < 0))
+    checks = (
+        (F.col("topic").isNull() | F.col("partition").isNull(), "topic or partition is null"),
+        (F.col("partition") < 0, "partition number is negative"),
+        (F.col("replicas").isNull() | (F.size("replicas") == 0), "replica list is empty"),
+        (has_hole, "replica list holds null or a negative broker id"),
+        (F.size(F.array_distinct("replicas")) != F.size("replicas"), "replica list names a broker twice"),
+        (
+            F.col("preferred_leader").isNull() | (F.col("preferred_leader") != F.get("replicas", F.lit(0))),
+            "preferred_leader is not the first replica",
+        ),
+        (
+            F.size(F.array_except(F.concat("adding", "removing"), "replicas")) > 0,
+            "adds or removes a broker that is not among the replicas",
+        ),
+        (half_a_state, "leader, isr and epochs are partly null"),
+        (F.col("_copy") > 1, "another row has the same topic and partition"),
+    )
+    return [F.when(condition, F.lit(text)) for condition, text in checks]

@@ -1,0 +1,128 @@
+"""Topics queued for deletion: who can go, who cannot, every reason, and what would help.
+
+Source: controller-behaviour §9.2; Kafka 3.9 `TopicDeletionManager`. Held equal to `controller_core.topic_deletion` by a
+property test.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from controller_core.eligibility import IneligibilityKind
+from spark_jobs.schemas import DELETION_ELIGIBILITY, INELIGIBILITY_REASON
+from spark_jobs.transforms.facts import KEY, being_reassigned
+
+_DISABLED = "delete.topic.enable is false: the controller drops every deletion request"
+_REASONS = f"array<{INELIGIBILITY_REASON.simpleString()}>"
+_KIND = IneligibilityKind
+_REMEDIES = (
+    (_KIND.DELETION_DISABLED, "set delete.topic.enable=true on every broker and ask again"),
+    (_KIND.UNKNOWN_TOPIC, "nothing to do: the controller drops a request for a topic that does not exist"),
+    (_KIND.DEAD_REPLICA, "start the brokers that the reasons name; the deletion then goes on by itself"),
+    (_KIND.REASSIGNMENT, "let the reassignment finish"),
+    (_KIND.PREFERRED_ELECTION, "let the preferred election finish"),
+)
+
+
+def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
+    """Every topic queued for deletion with every reason why the controller does not delete it now.
+
+    In:  schemas.PARTITIONS, TOPICS, REQUESTS and FACTS.
+    Out: schemas.DELETION_ELIGIBILITY, one row per (cluster, snapshot_id, topic) that is asked to be deleted. Reasons are
+         those of the core, in its order; an eligible topic has none and a null remedy.
+    """
+    asked = (
+        requests.where(F.col("kind") == "delete_topics")
+        .groupBy(*KEY, "topic")
+        .agg(F.min("ctime").alias("requested_at"))
+        .join(F.broadcast(facts.select(*KEY, "live", "deletion_enabled", "deletion_blocked_by_election")), KEY)
+        .join(topics.select(*KEY, "topic", "partition_count"), [*KEY, "topic"], how="left")
+    )
+    by_partition = F.array_sort(F.collect_list(F.struct("partition", "reasons")))
+    blocked = (
+        blocking_partitions(partitions, asked, requests)
+        .groupBy(*KEY, "topic")
+        .agg(F.flatten(F.transform(by_partition, lambda row: row["reasons"])).alias("of_partitions"))
+    )
+    reasons = (
+        F.when(~F.col("deletion_enabled"), F.array(_reason(_KIND.DELETION_DISABLED, F.lit(_DISABLED))))
+        .when(F.col("partition_count").isNull(), F.array(_reason(_KIND.UNKNOWN_TOPIC, _unknown_text())))
+        .otherwise(F.coalesce("of_partitions", F.array().cast(_REASONS)))
+    )
+    return (
+        asked.join(blocked, [*KEY, "topic"], how="left")
+        .withColumn("reasons", reasons)
+        .withColumn("eligible", F.size("reasons") == 0)
+        .withColumn("partition_count", F.coalesce("partition_count", F.lit(0)).cast("long"))
+        .withColumn("remedy", _remedy())
+        .select(*DELETION_ELIGIBILITY.names)
+    )
+
+
+def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataFrame) -> DataFrame:
+    """The partitions of queued topics that stand in the way, with their reasons.
+
+    In:  schemas.PARTITIONS; one row per queued (cluster, snapshot_id, topic) with `live` and
+         `deletion_blocked_by_election`; schemas.REQUESTS.
+    Out: (cluster, snapshot_id, topic, partition, reasons), only the partitions that have one.
+    """
+    moving = _requested(requests, "reassign_partitions", "asked_to_move")
+    electing = _requested(requests, "preferred_replica_election", "asked_to_elect")
+    key = [*KEY, "topic", "partition"]
+    is_moving = being_reassigned() | F.col("asked_to_move").isNotNull()
+    is_electing = F.col("deletion_blocked_by_election") & F.col("asked_to_elect").isNotNull()
+    name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
+    dead = F.col("dead")
+    dead_text = F.concat(
+        name,
+        F.lit(" has replicas on brokers ["),
+        F.concat_ws(", ", dead.cast("array<string>")),
+        F.lit("], which are down or lost the log directory"),
+    )
+    waits = F.lit("; the deletion waits until that is done")
+    moving_text = F.concat(name, F.lit(" is being reassigned"), waits)
+    electing_text = F.concat(name, F.lit(" is in a preferred-replica election"), waits)
+    reasons = F.array_compact(
+        F.array(
+            F.when(F.size(dead) > 0, _reason(_KIND.DEAD_REPLICA, dead_text, F.col("partition"), dead)),
+            F.when(is_moving, _reason(_KIND.REASSIGNMENT, moving_text, F.col("partition"))),
+            F.when(is_electing, _reason(_KIND.PREFERRED_ELECTION, electing_text, F.col("partition"))),
+        )
+    )
+    queue = asked.select(*KEY, "topic", "live", "deletion_blocked_by_election")
+    return (
+        partitions.join(F.broadcast(queue), [*KEY, "topic"], how="inner")  # many partitions to one queued topic
+        .join(F.broadcast(moving), key, how="left")
+        .join(F.broadcast(electing), key, how="left")
+        .withColumn("dead", F.array_except("replicas", "live"))
+        .withColumn("reasons", reasons)
+        .where(F.size("reasons") > 0)
+        .select(*key, "reasons")
+    )
+
+
+def _requested(requests: DataFrame, kind: str, flag: str) -> DataFrame:
+    """One row per partition that a pending request of `kind` names."""
+    named = requests.where(F.col("kind") == kind).select(*KEY, "topic", "partition").distinct()
+    return named.withColumn(flag, F.lit(True))
+
+
+def _unknown_text() -> Column:
+    return F.concat(F.lit("topic '"), "topic", F.lit("' does not exist: the controller drops the request"))
+
+
+def _reason(
+    kind: IneligibilityKind, text: Column, partition: Column | None = None, brokers: Column | None = None
+) -> Column:
+    whole = F.struct(
+        F.lit(kind.value).alias("kind"),
+        (F.lit(None) if partition is None else partition).cast("int").alias("partition"),
+        (F.array() if brokers is None else brokers).cast("array<int>").alias("brokers"),
+        text.alias("text"),
+    )
+    return whole.cast(INELIGIBILITY_REASON)
+
+
+def _remedy() -> Column:
+    kinds = F.transform("reasons", lambda reason: reason["kind"])
+    helps = [F.when(F.array_contains(kinds, kind.value), F.lit(text)) for kind, text in _REMEDIES]
+    return F.nullif(F.concat_ws("; ", *helps), F.lit(""))

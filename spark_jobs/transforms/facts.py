@@ -1,0 +1,110 @@
+"""One row per snapshot with what a rule must know about the cluster as a whole; and the rows no rule may see."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from spark_jobs.schemas import CORE_FACTS, FACTS, SNAPSHOT_KEY
+
+KEY = list(SNAPSHOT_KEY)
+NO_LEADER = -1
+UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
+
+
+def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFrame:
+    """Live brokers, racks, queue and version switches of every snapshot.
+
+    In:  `tables` cluster, brokers, requests and partitions (schemas of those names); `rules`, settings.RULES.
+    Out: schemas.FACTS, one row per (cluster, snapshot_id). A snapshot without brokers has an empty `live`.
+    """
+    live = (
+        tables["brokers"]
+        .groupBy(*KEY)
+        .agg(
+            F.sort_array(F.collect_set("broker_id")).alias("live"),
+            F.sort_array(F.collect_set(F.struct("broker_id", "rack"))).alias("rack_of"),
+            F.countDistinct("rack").cast("int").alias("rack_count"),
+        )
+    )
+    is_deletion, is_reassignment = F.col("kind") == "delete_topics", F.col("kind") == "reassign_partitions"
+    asked = (
+        tables["requests"]
+        .groupBy(*KEY)
+        .agg(
+            F.sort_array(F.collect_set(F.when(is_deletion, F.col("topic")))).alias("queued_topics"),
+            F.max(is_reassignment).alias("reassignment_requested"),
+            F.max(F.col("kind") == "preferred_replica_election").alias("election_requested"),
+        )
+    )
+    under_way = tables["partitions"].where(being_reassigned()).select(*KEY).distinct()
+    return (
+        tables["cluster"]
+        .select(*KEY, "taken_at")
+        .join(F.broadcast(live), KEY, how="left")  # one row per snapshot on each side
+        .join(F.broadcast(asked), KEY, how="left")
+        .join(F.broadcast(under_way.withColumn("under_way", F.lit(True))), KEY, how="left")
+        .join(F.broadcast(rules), KEY, how="inner")
+        .withColumn("any_reassignment", _or_false("under_way") | _or_false("reassignment_requested"))
+        .withColumn("any_election", _or_false("election_requested"))
+        .withColumn("live", F.coalesce("live", F.array().cast("array<int>")))
+        .withColumn("rack_of", F.coalesce("rack_of", F.array().cast(FACTS["rack_of"].dataType)))
+        .withColumn("rack_count", F.coalesce("rack_count", F.lit(0)))
+        .withColumn("queued_topics", F.coalesce("queued_topics", F.array().cast("array<string>")))
+        .select(*FACTS.names)
+    )
+
+
+def core_facts(facts: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """FACTS with the pending requests and the topic configs that the controller looks at.
+
+    In:  schemas.FACTS; `tables` requests, configs and cluster.
+    Out: schemas.CORE_FACTS, one row per (cluster, snapshot_id).
+    """
+    partition = F.struct("topic", "partition", "replicas")
+    requests = (
+        tables["requests"]
+        .groupBy(*KEY)
+        .agg(
+            F.collect_list(F.when(F.col("kind") == "reassign_partitions", partition)).alias("reassign_requests"),
+            F.collect_list(F.when(F.col("kind") == "preferred_replica_election", partition)).alias("election_requests"),
+        )
+    )
+    wanted = (F.col("entity_type") == "topics") & F.col("key").isin(UNCLEAN, MIN_ISR)
+    configs = (
+        tables["configs"]
+        .where(wanted)
+        .groupBy(*KEY)
+        .agg(F.collect_list(F.struct(F.col("entity_name").alias("topic"), "key", "value")).alias("topic_configs"))
+    )
+    epochs = tables["cluster"].select(*KEY, "controller_epoch", "controller_epoch_version")
+    arrays = {name: CORE_FACTS[name].dataType for name in ("reassign_requests", "election_requests", "topic_configs")}
+    return (
+        facts.join(requests, KEY, how="left")  # one row per snapshot on each side
+        .join(configs, KEY, how="left")
+        .join(epochs, KEY, how="left")
+        .withColumns({name: F.coalesce(F.col(name), F.array().cast(kind)) for name, kind in arrays.items()})
+        .select(*CORE_FACTS.names)
+    )
+
+
+def queued_topics(facts: DataFrame) -> DataFrame:
+    """Topics that the controller counts as queued for deletion: none where deletion is disabled.
+
+    In:  schemas.FACTS. Out: one row per (cluster, snapshot_id, topic).
+    """
+    return facts.where("deletion_enabled").select(*KEY, F.explode("queued_topics").alias("topic"))
+
+
+def being_reassigned() -> Column:
+    """True for a row of PARTITIONS whose assignment is on its way to another."""
+    return (F.size("adding") > 0) | (F.size("removing") > 0)
+
+
+def led_by_another() -> Column:
+    """True for a row of PARTITIONS that has a state and another leader than its preferred one, or none."""
+    return F.col("leader").isNotNull() & (F.col("leader") != F.col("preferred_leader"))
+
+
+def _or_false(name: str) -> Column:
+    return F.coalesce(F.col(name), F.lit(False))

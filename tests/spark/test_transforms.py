@@ -1,0 +1,319 @@
+"""The night's analyses on frames of a few rows."""
+
+import pytest
+from pyspark.testing import assertSchemaEqual
+
+from spark_jobs import schemas, settings
+from spark_jobs.transforms import bad_rows, deletion, facts, health, imbalance
+from tests.spark.worlds import World, frame, frames
+
+SETTINGS = '{"default": {"kafka_version": "3.9", "min_insync_replicas": 1}}'
+
+
+def facts_of(spark, tables, text=SETTINGS):
+    evidence = settings.evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], tables["partitions"])
+    rules = [settings.rules_of(settings.parse_settings(text), row) for row in evidence.collect()]
+    return facts.snapshot_facts(tables, settings.rules_frame(spark, rules))
+
+
+def rows_of(result, *names):
+    return sorted(tuple(row[name] for name in names) for row in result.collect())
+
+
+SKEWED = World(
+    brokers={0: "a", 1: "b", 2: "c"},
+    partitions=(
+        ("orders", 0, (2, 0, 1), 2, (2, 0, 1)),
+        ("orders", 1, (2, 0, 1), 0, (0, 1, 2)),
+        ("orders", 2, (2, 0, 1), 0, (0, 1)),
+        ("orders", 3, (2, 0, 1), -1, (1,)),
+        ("orders", 4, (2, 0, 1), None, ()),
+        ("orders", 5, (9, 0, 1), 0, (0, 1)),
+        ("trash", 0, (1, 2), 2, (1, 2)),
+    ),
+    queued={"trash": 30},
+)
+
+
+def test_imbalance_counts_as_the_controller_does(spark):
+    tables = frames(spark, SKEWED)
+    result = imbalance.imbalance(tables["partitions"], facts_of(spark, tables))
+    assertSchemaEqual(result.schema, schemas.IMBALANCE, ignoreNullable=True)
+    names = ("broker_id", "live", "preferred_count", "imbalanced_count", "ratio", "triggers", "electable_count")
+    assert rows_of(result, *names) == [
+        (2, True, 5, 3, 0.6, True, 1),  # the partition without a state counts, the one led by nobody is misplaced
+        (9, False, 1, 1, 1.0, True, 0),  # a dead broker appears; the queued topic's broker 1 does not
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "candidates"),
+    [
+        pytest.param("2.5", 0, id="a reassignment elsewhere blocks and the ISR does not matter"),
+        pytest.param("3.3", 0, id="a reassignment elsewhere blocks"),
+        pytest.param("3.4", 1, id="reassignments block no more, the ISR counts"),
+    ],
+)
+def test_candidates_follow_the_version(spark, version, candidates):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(
+            ("t", 0, (1, 2), 2, (1, 2)),
+            ("t", 1, (1, 2), 2, (2,)),
+            ("u", 0, (2, 1), 2, (2,), (1,), ()),
+        ),
+    )
+    tables = frames(spark, world)
+    found = facts_of(spark, tables, f'{{"default": {{"kafka_version": "{version}"}}}}')
+    assert rows_of(imbalance.imbalance(tables["partitions"], found).where("broker_id = 1"), "candidate_count") == [
+        (candidates,)
+    ]
+
+
+def test_every_partition_that_cannot_be_elected_has_a_reason(spark):
+    tables = frames(spark, SKEWED)
+    result = imbalance.imbalanced_partitions(tables["partitions"], facts_of(spark, tables))
+    assertSchemaEqual(result.schema, schemas.IMBALANCED_PARTITIONS, ignoreNullable=True)
+    assert rows_of(result, "topic", "partition", "electable", "reason") == [
+        ("orders", 1, True, None),
+        ("orders", 2, False, "preferred replica is not in the ISR"),
+        ("orders", 3, False, "preferred replica is not in the ISR"),
+        ("orders", 5, False, "preferred broker is not online"),
+    ]
+
+
+def test_a_version_nobody_named_is_taken_from_the_snapshot(spark):
+    tables = frames(spark, SKEWED)
+    assert rows_of(facts_of(spark, tables, "{}"), "kafka_version", "election_needs_isr", "any_reassignment") == [
+        ("3.4", True, False)
+    ]
+
+
+QUEUE = World(
+    brokers={1: None, 2: None},
+    partitions=(
+        ("done", 0, (1, 2), 1, (1, 2)),
+        ("stuck", 0, (1, 3), 1, (1,)),
+        ("stuck", 1, (4, 3), 4, (4,)),
+        ("stuck", 2, (1, 2), 1, (1,), (2,), ()),
+        ("stays", 0, (3,), -1, (3,)),
+    ),
+    queued={"done": 10, "stuck": 1000, "gone": 5},
+    requests=(("reassign_partitions", "stuck", 0, (1, 2), 900),),
+)
+
+
+def test_deletion_eligibility_names_every_reason(spark):
+    tables = frames(spark, QUEUE)
+    result = deletion.deletion_eligibility(
+        tables["partitions"], tables["topics"], tables["requests"], facts_of(spark, tables)
+    )
+    assertSchemaEqual(result.schema, schemas.DELETION_ELIGIBILITY, ignoreNullable=True)
+    found = {
+        row["topic"]: (row["eligible"], [(r["kind"], r["partition"], r["brokers"]) for r in row["reasons"]])
+        for row in result.collect()
+    }
+    assert found == {
+        "done": (True, []),
+        "gone": (False, [("unknown topic", None, [])]),
+        "stuck": (
+            False,
+            [
+                ("dead replica", 0, [3]),
+                ("partition being reassigned", 0, []),
+                ("dead replica", 1, [4, 3]),
+                ("partition being reassigned", 2, []),
+            ],
+        ),
+    }
+
+
+def test_a_cluster_that_forbids_deletion_has_no_queue(spark):
+    tables = frames(spark, QUEUE)
+    found = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
+    result = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    done = next(row for row in result.collect() if row["topic"] == "done")
+    assert (done["eligible"], done["remedy"]) == (False, "set delete.topic.enable=true on every broker and ask again")
+    assert facts.queued_topics(found).isEmpty()
+
+
+SICK = World(
+    brokers={1: "a", 2: "b", 3: "b"},
+    partitions=(
+        ("fine", 0, (1, 2), 1, (1, 2)),
+        ("lost", 0, (9, 8), -1, (9,)),
+        ("slow", 0, (1, 2), 1, (1,)),
+        ("same", 0, (2, 3), 2, (2, 3)),
+        ("lone", 0, (1,), 1, (1,)),
+        ("away", 0, (1, 2), 2, (2, 1)),
+        ("none", 0, (1, 2), None, ()),
+        ("odd", 0, (1, 2), 3, (1, 2, 3)),
+        ("moves", 0, (1, 2, 3), 1, (1, 2), (3,), ()),
+        ("void", 0, (1, 2), 1, (1, 2), (), (1, 2)),
+    ),
+    configs=(("topics", "slow", "min.insync.replicas", "2"), ("topics", "lone", "min.insync.replicas", "2")),
+)
+
+
+def test_each_sickness_is_found_once(spark):
+    tables = frames(spark, SICK)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert rows_of(result, "topic", "kind") == [
+        ("away", "non_preferred_leader"),
+        ("lone", "min_isr_unreachable"),
+        ("lone", "single_replica"),
+        ("lone", "under_min_isr"),
+        ("lost", "non_preferred_leader"),
+        ("lost", "offline"),
+        ("lost", "under_replicated"),
+        ("moves", "being_reassigned"),
+        ("none", "no_state"),
+        ("odd", "isr_outside_assignment"),
+        ("odd", "non_preferred_leader"),
+        ("same", "rack_violation"),
+        ("slow", "under_min_isr"),
+        ("slow", "under_replicated"),
+        ("void", "being_reassigned"),
+        ("void", "empty_reassignment_target"),
+        ("void", "min_isr_unreachable"),
+    ]
+
+
+def test_the_default_min_isr_of_the_cluster_counts(spark):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("t", 0, (1, 2), 1, (1,)),),
+        configs=(("brokers", "<default>", "min.insync.replicas", "2"),),
+    )
+    tables = frames(spark, world)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    assert ("under_min_isr", "ISR [1] is smaller than min.insync.replicas=2") in rows_of(result, "kind", "detail")
+
+
+def test_old_requests_and_notifications_are_reported_with_their_age(spark):
+    world = World(
+        brokers={1: None},
+        queued={"old": 700, "new": 20},
+        requests=(
+            ("reassign_partitions", "t", 0, (1,), 3600),
+            ("reassign_partitions", "t", 1, (1,), 3600),
+            ("preferred_replica_election", "t", 0, None, 30),
+        ),
+        notifications=(
+            ("isr_change", "isr_change_0000000001", "t", 0, None, 400),
+            ("isr_change", "isr_change_0000000001", "t", 1, None, 400),
+            ("isr_change", "isr_change_0000000002", "t", 1, None, 5),
+            ("log_dir_event", "log_dir_event_0000000001", None, None, 4, 90),
+            ("config_change", "config_change_0000000001", None, None, None, 800),
+        ),
+    )
+    tables = frames(spark, world)
+    result = health.request_findings(tables["requests"], tables["notifications"])
+    assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert sorted((r["kind"], r["age_s"], tuple(r["brokers"] or ())) for r in result.collect()) == [
+        ("stale_isr_change", 400, ()),
+        ("stale_log_dir_event", 90, (4,)),
+        ("stuck_delete_topics", 700, ()),
+        ("stuck_reassign_partitions", 3600, ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("requests", "found"),
+    [
+        pytest.param((), [("t", None), (None, [1])], id="nothing moves"),
+        pytest.param((("reassign_partitions", "t", 0, (1,), 5),), [], id="a reassignment is under way"),
+    ],
+)
+def test_throttles_are_stale_when_nothing_moves(spark, requests, found):
+    world = World(
+        brokers={1: None},
+        requests=requests,
+        configs=(
+            ("brokers", "1", "leader.replication.throttled.rate", "1000"),
+            ("topics", "t", "leader.replication.throttled.replicas", "0:1"),
+            ("topics", "t", "retention.ms", "1000"),
+        ),
+    )
+    tables = frames(spark, world)
+    result = health.config_findings(tables["configs"], facts_of(spark, tables))
+    assert sorted(((r["topic"], r["brokers"]) for r in result.collect()), key=str) == sorted(found, key=str)
+
+
+def test_the_controller_and_the_tree_are_judged(spark):
+    tonight = World(
+        brokers={1: None},
+        controller={"controller_id": None, "controller_epoch": 12, "migration": "{}", "consistent": False},
+        bad_rows=(("/brokers/topics/t/partitions/0/state", "not JSON"), ("/config/topics/u", "not JSON")),
+    )
+    result = health.cluster_findings(
+        frame(spark, "cluster", tonight),
+        frame(spark, "cluster", tonight.on(1), World().on(1))
+        .limit(0)
+        .union(frame(spark, "cluster", World(brokers={1: None}).on(1))),
+        frame(spark, "bad_rows", tonight),
+    )
+    assert rows_of(result, "kind", "severity") == [
+        ("controller_churn", "warning"),
+        ("inconsistent_snapshot", "info"),
+        ("kraft_migration", "warning"),
+        ("no_controller", "critical"),
+        ("unreadable_znode", "critical"),
+        ("unreadable_znode", "warning"),
+    ]
+
+
+def test_cluster_summary_and_broker_load_count_everything_once(spark):
+    tables = frames(spark, SICK)
+    found = facts_of(spark, tables)
+    summary = health.cluster_summary(tables["partitions"], found)
+    load = health.broker_load(tables["partitions"], found)
+    assertSchemaEqual(summary.schema, schemas.CLUSTER_SUMMARY, ignoreNullable=True)
+    assertSchemaEqual(load.schema, schemas.BROKER_LOAD, ignoreNullable=True)
+    counts = ("topic_count", "partition_count", "replica_count", "broker_count", "leaderless_count", "imbalanced_count")
+    assert rows_of(summary, *counts, "under_replicated_count") == [(10, 10, 20, 3, 2, 3, 2)]
+    assert rows_of(load, "broker_id", "live", "replica_count", "leader_count", "preferred_count") == [
+        (1, True, 8, 5, 8),
+        (2, True, 7, 2, 1),
+        (3, True, 2, 1, 0),
+        (8, False, 1, 0, 0),
+        (9, False, 1, 0, 1),
+    ]
+
+
+def test_bad_rows_are_set_aside_with_a_reason(spark):
+    good = World(brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+    rows = good.rows("partitions")
+    place = {name: index for index, name in enumerate(schemas.PARTITIONS.names)}
+
+    def changed(number, **values):
+        row = list(rows[0])
+        for name, value in {"partition": number, **values}.items():
+            row[place[name]] = value
+        return tuple(row)
+
+    bad = [
+        changed(1, replicas=[], preferred_leader=None),
+        changed(2, replicas=[1, 1]),
+        changed(3, replicas=[-4], preferred_leader=-4),
+        changed(4, preferred_leader=2),
+        changed(5, isr=None),
+        changed(-1),
+        changed(0),
+    ]
+    partitions = spark.createDataFrame([*rows, *bad], schemas.PARTITIONS)
+    judged = bad_rows.with_reason(partitions)
+    refused = bad_rows.refused_rows(judged, frame(spark, "bad_rows", World(bad_rows=(("/x", "not JSON"),))))
+    assertSchemaEqual(refused.schema, schemas.REFUSED_ROWS, ignoreNullable=True)
+    assert rows_of(bad_rows.good_partitions(judged), "topic", "partition") == [("t", 0)]
+    assert rows_of(refused, "path", "reason") == [
+        ("/brokers/topics/t/partitions/-1", "partition number is negative"),
+        ("/brokers/topics/t/partitions/0", "another row has the same topic and partition"),
+        ("/brokers/topics/t/partitions/1", "replica list is empty"),
+        ("/brokers/topics/t/partitions/2", "replica list names a broker twice"),
+        ("/brokers/topics/t/partitions/3", "replica list holds null or a negative broker id"),
+        ("/brokers/topics/t/partitions/4", "preferred_leader is not the first replica"),
+        ("/brokers/topics/t/partitions/5", "leader, isr and epochs are partly null"),
+        ("/x", "not JSON"),
+    ]
