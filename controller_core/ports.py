@@ -3,8 +3,9 @@
 Source: `KafkaZkClient` needs no more than this; ZooKeeper's `Stat` and `multi`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 ANY_VERSION = -1
@@ -84,6 +85,26 @@ class Check:
 Operation = Create | Set | Delete | Check
 
 
+class WatchKind(Enum):
+    """What a watch reports, by ZooKeeper's names; LOST when the session or the connection ended."""
+
+    CREATED = "NodeCreated"
+    DELETED = "NodeDeleted"
+    CHANGED = "NodeDataChanged"
+    CHILDREN = "NodeChildrenChanged"
+    LOST = "None"
+
+
+class WatchEvent(NamedTuple):
+    """What happened to the watched `path`; a watch fires once."""
+
+    kind: WatchKind
+    path: str
+
+
+Watch = Callable[[WatchEvent], None]
+
+
 @runtime_checkable
 class ZooKeeper(Protocol):
     """One session with ZooKeeper. Paths are absolute, below the session's chroot.
@@ -96,8 +117,8 @@ class ZooKeeper(Protocol):
     def session_id(self) -> int:
         """Id of the session, as it appears in `ZnodeStat.ephemeral_owner`."""
 
-    def get(self, path: str) -> tuple[bytes, ZnodeStat]:
-        """Data and stat of a znode; null data is b""."""
+    def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+        """Data and stat of a znode; null data is b"". `watch` hears of the next change or deletion."""
 
     def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, ZnodeStat] | None]:
         """What `get` answers for each path, None for one that does not exist.
@@ -106,11 +127,11 @@ class ZooKeeper(Protocol):
         one path fails the call.
         """
 
-    def exists(self, path: str) -> ZnodeStat | None:
-        """Stat of a znode, or None."""
+    def exists(self, path: str, *, watch: Watch | None = None) -> ZnodeStat | None:
+        """Stat of a znode, or None. `watch` hears of its creation, next change or deletion."""
 
-    def children(self, path: str) -> list[str]:
-        """Names of the children, sorted."""
+    def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+        """Names of the children, sorted. `watch` hears of the next birth or death among them."""
 
     def create(
         self,
@@ -143,3 +164,14 @@ class ZooKeeper(Protocol):
 
     def sync(self, path: str) -> None:
         """Wait until the server answers with all writes that happened before this call."""
+
+
+def require_path(path: str) -> str:
+    """`path` itself.
+
+    Raises:
+        ValueError: it is not absolute, ends in a slash, or has an empty name.
+    """
+    if not path.startswith("/") or (len(path) > 1 and path.endswith("/")) or "//" in path or "\0" in path:
+        raise ValueError(f"path {path!r}: expected an absolute path such as /brokers/topics, without empty names")
+    return path
