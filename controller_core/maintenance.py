@@ -84,9 +84,10 @@ def plan_elections(
     Args:
         observed: assignments and states of at least the `electable` partitions.
         origin: for which cluster.
-        electable: partitions whose preferred replica could lead but does not (`rebalance.leader_imbalance`).
+        electable: partitions whose preferred replica could lead but does not (`rebalance.leader_imbalance`), the most
+            urgent first.
         left_out: imbalanced partitions that cannot be elected, with the reason.
-        election_count_max: elections in this plan; the first ones by topic and number. None: all.
+        election_count_max: elections in this plan, the most urgent ones. None: all.
         partition_count_max: elections in one request znode.
 
     Returns:
@@ -94,9 +95,9 @@ def plan_elections(
     """
     if reasons := unmet((ZooKeeperControllerRules(),), observed):
         return Refused(reasons)
-    chosen = sorted(set(electable))
-    later = chosen[election_count_max:] if election_count_max is not None else []
-    chosen = chosen[:election_count_max]
+    ordered = list(dict.fromkeys(electable))
+    later = [] if election_count_max is None else ordered[election_count_max:]
+    chosen = sorted(ordered[:election_count_max])
     steps = [
         _election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=partition_count_max)
     ]

@@ -12,6 +12,11 @@ from typing import Final, NamedTuple, TypeVar, assert_never
 
 from controller_core.model import BrokerId, TopicPartition
 from controller_core.plan_fields import PlanFields, partition_row
+from controller_core.znodes import (
+    encode_delete_topic,
+    encode_preferred_replica_election,
+    encode_reassign_partitions,
+)
 from controller_core.znodes.paths import (
     CONTROLLER,
     CONTROLLER_EPOCH,
@@ -92,10 +97,12 @@ def request_data(request: Request) -> bytes:
     """
     match request:
         case CreateReassignPartitions(targets=targets):
-            return _compact({"version": 1, "partitions": [_target_row(target) for target in targets]})
+            return encode_reassign_partitions(dict(targets))
         case CreatePreferredReplicaElection(partitions=partitions):
-            return _compact({"version": 1, "partitions": [partition_row(partition) for partition in partitions]})
-        case CreateDeleteTopic() | DeleteController():
+            return encode_preferred_replica_election(partitions)
+        case CreateDeleteTopic():
+            return encode_delete_topic()
+        case DeleteController():
             return b""
         case _:
             assert_never(request)
@@ -158,13 +165,13 @@ def election_batches(
     partitions: Sequence[TopicPartition], *, partition_count_max: int
 ) -> Iterator[tuple[TopicPartition, ...]]:
     """`partitions` cut, in order, into lists whose election request stays below the count and the size of a znode."""
-    for rows in _cut(partitions, [len(_compact(partition_row(row))) + 1 for row in partitions], partition_count_max):
+    for rows in _cut(partitions, [_bytes(partition_row(row)) for row in partitions], partition_count_max):
         yield tuple(rows)
 
 
 def target_batches(targets: Sequence[Target], *, partition_count_max: int) -> Iterator[tuple[Target, ...]]:
     """`targets` cut, in order, into lists whose reassignment stays below the count and the size of a znode."""
-    for rows in _cut(targets, [len(_compact(_target_row(row))) + 1 for row in targets], partition_count_max):
+    for rows in _cut(targets, [_bytes(_target_row(row)) for row in targets], partition_count_max):
         yield tuple(rows)
 
 
@@ -213,5 +220,5 @@ def _joined(brokers: Sequence[BrokerId]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _compact(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+def _bytes(row: dict[str, object]) -> int:
+    return len(json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()) + len(",")

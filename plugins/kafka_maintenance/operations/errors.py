@@ -1,0 +1,46 @@
+"""How an operation ends when it does not do what it was asked for: one class per thing that a caller handles differently."""
+
+from collections.abc import Sequence
+
+from controller_core.conditions import Unmet
+from controller_core.errors import ControllerCoreError
+
+_SHOWN_MAX = 10
+
+
+class OperationError(ControllerCoreError):
+    """Base of what the operations raise themselves."""
+
+
+class BadInputError(OperationError):
+    """What was named does not exist or cannot be read: correct it and call again."""
+
+
+class RefusedError(OperationError):
+    """Nothing was done, on purpose; the message says why and what would help."""
+
+
+class PlanChangedError(RefusedError):
+    """The stored plan is not the one that was approved."""
+
+
+class PlanStaleError(RefusedError):
+    """The cluster is not as the plan assumes; `reasons` has every difference."""
+
+    def __init__(self, message: str, reasons: Sequence[Unmet]) -> None:
+        super().__init__(message)
+        self.reasons = tuple(reasons)
+
+
+class ClusterBusyError(RefusedError):
+    """Another run, or another tool's request, is at work on the cluster."""
+
+
+class NotFinishedError(OperationError):
+    """A request was made and its outcome has not been seen in time; the receipt has the record, a second run goes on."""
+
+
+def listed(reasons: Sequence[object]) -> str:
+    """The first reasons as one text, with the number of the others."""
+    shown = "; ".join(str(reason) for reason in reasons[:_SHOWN_MAX])
+    return shown if len(reasons) <= _SHOWN_MAX else f"{shown}; and {len(reasons) - _SHOWN_MAX} more"
