@@ -1,0 +1,49 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Delete topics that can be deleted
+
+Checks which of the topics are eligible (with none named: those whose deletion was already asked for and can go on),
+plans their deletion, waits for a person, applies, waits until they are gone.
+**Deleted data does not come back.** Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan
+is dropped.
+"""
+
+from airflow.sdk import Param, dag
+
+from kafka_maintenance.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.apply import apply_plan, verify
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
+
+
+@dag(
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "changes-cluster", "manual"],
+    render_template_as_native_obj=True,
+    params={
+        "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
+        "plan": Param(
+            None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
+        ),
+        "topics": Param(
+            [],
+            type="array",
+            items={"type": "string", "minLength": 1},
+            description="Topics to delete; empty: those whose deletion was already requested",
+        ),
+    },
+)
+def delete_topics() -> None:
+    """Snapshot → plan → gate → apply → verify."""
+    manifest = snapshot_to_plan("{{ params.cluster }}", "{{ params.plan }}")
+    plan = plan_deletions("{{ params.cluster }}", manifest, "{{ params.plan }}", "{{ params.topics }}")
+    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
+    receipt = apply_plan(plan, gate.output)
+    verify(receipt)
+
+
+delete_topics()

@@ -1,0 +1,53 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Look after lingering ISR-change notifications
+
+Reports, on a schedule and for every cluster, how many ISR-change notifications wait, how old they are and which
+partitions they name. A run with `cluster` and `act` plans to force a new controller election where they linger beside a
+wedged controller (a conditional delete of `/controller`), waits for a person, applies, and checks that the metadata is
+right and the notifications are gone. Nothing is written to ZooKeeper before the approval.
+Schedule: `KAFKA_MAINTENANCE_DRAIN_CRON`, UTC.
+"""
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import CronTriggerTimetable, Param, dag
+
+from kafka_maintenance.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.apply import apply_plan, verify
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.drain import clusters_to_report, lingering_runs, plan_drain, report_notifications
+from kafka_maintenance.tasks.settings import SETTINGS
+
+
+@dag(
+    schedule=CronTriggerTimetable(SETTINGS.drain_cron, timezone="UTC"),
+    catchup=False,
+    max_active_runs=8,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "changes-cluster", "scheduled"],
+    render_template_as_native_obj=True,
+    params={
+        "cluster": Param(
+            None, type=["string", "null"], description="Connection id of one cluster; empty: report on all"
+        ),
+        "act": Param(False, type="boolean", description="Plan to drain the cluster's notifications, behind the gate"),
+        "plan": Param(None, type=["string", "null"], description="URI of a stored plan; empty: plan now"),
+    },
+)
+def drain_isr_notifications() -> None:
+    """Report on every cluster; plan → gate → apply → verify on one."""
+    reports = report_notifications.expand(cluster=clusters_to_report("{{ params.cluster }}"))
+    TriggerDagRunOperator.partial(
+        task_id="open_gated_runs",
+        trigger_dag_id="drain_isr_notifications",
+        doc_md="Opens a gated run per cluster with lingering notifications, where the Variable allows it.",
+    ).expand_kwargs(lingering_runs(reports, "{{ params.act }}"))
+    plan = plan_drain("{{ params.cluster }}", "{{ params.plan }}", "{{ params.act }}")
+    reports >> plan
+    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
+    receipt = apply_plan(plan, gate.output)
+    verify(receipt)
+
+
+drain_isr_notifications()

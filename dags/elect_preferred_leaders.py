@@ -1,0 +1,42 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Give partitions back to their preferred leaders
+
+Reads the cluster, plans the elections, waits for a person, applies, checks.
+Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan is dropped.
+"""
+
+from airflow.sdk import Param, dag
+
+from kafka_maintenance.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.apply import apply_plan, verify
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
+
+
+@dag(
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "changes-cluster", "manual"],
+    render_template_as_native_obj=True,
+    params={
+        "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
+        "plan": Param(
+            None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
+        ),
+        "election_count_max": Param(100, type="integer", minimum=1, description="Elections in one run"),
+    },
+)
+def elect_preferred_leaders() -> None:
+    """Snapshot → plan → gate → apply → verify."""
+    manifest = snapshot_to_plan("{{ params.cluster }}", "{{ params.plan }}")
+    plan = plan_elections("{{ params.cluster }}", manifest, "{{ params.plan }}", "{{ params.election_count_max }}")
+    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
+    receipt = apply_plan(plan, gate.output)
+    verify(receipt)
+
+
+elect_preferred_leaders()

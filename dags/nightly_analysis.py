@@ -1,0 +1,62 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Analyse a night's snapshots
+
+Takes each cluster's newest whole snapshot of the run's night (its partition key, a UTC date), waits a bounded while for
+tonight's, and analyses all clusters in one Spark job: imbalance, deletion eligibility with reasons, a reassignment plan.
+Report, tables and plans go to the store; the tab *Report* of the run shows them. Writes nothing to any cluster.
+
+Backfill: `airflow backfill create --dag-id nightly_analysis --from-date … --to-date …` analyses past nights again from
+their own stored snapshots. A night without one is skipped with a note that names the nearest.
+The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated runs by itself when it finds work.
+Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
+"""
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import CronPartitionTimetable, dag
+
+from kafka_maintenance.pools import SPARK_POOL
+from kafka_maintenance.tasks.analysis import (
+    choose_snapshots,
+    chosen_snapshots,
+    gated_runs,
+    plan_repairs,
+    publish_report,
+    stage_snapshots,
+)
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, SPARK_CONNECTION, SUBMIT_FIELDS
+from kafka_maintenance.tasks.settings import SETTINGS
+
+
+@dag(
+    schedule=CronPartitionTimetable(SETTINGS.analysis_cron, timezone="UTC", key_format="%Y-%m-%d"),
+    catchup=False,
+    max_active_runs=2,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "reads-cluster", "scheduled"],
+)
+def nightly_analysis() -> None:
+    """Snapshots of the night → one Spark job → report and plans."""
+    choice = choose_snapshots()
+    staged = stage_snapshots(choice)
+    analyse = SparkSubmitOperator(
+        task_id="analyse",
+        conn_id=SPARK_CONNECTION,
+        pool=SPARK_POOL,
+        doc_md="One Spark job for all clusters of the night: reads the staged snapshots, writes tables and report.",
+        driver_memory=SETTINGS.driver_memory,
+        **{name: staged[name] for name in SUBMIT_FIELDS},
+    )
+    report = publish_report(staged, choice)
+    plans = plan_repairs.expand(chosen=chosen_snapshots(choice))
+    opened = TriggerDagRunOperator.partial(
+        task_id="open_gated_runs",
+        skip_when_already_exists=True,
+        doc_md="Opens a gated run per plan, where the Variable allows it; a person still has to approve each.",
+    ).expand_kwargs(gated_runs(plans, choice))
+    staged >> analyse >> report >> plans >> opened
+
+
+nightly_analysis()

@@ -1,0 +1,43 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Move replicas to where they belong
+
+Applies a stored plan, or takes a snapshot and plans: replicas spread over brokers and racks with the fewest moves, the
+plan with its certificate. Waits for a person, applies, waits for Kafka to finish, checks.
+Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan is dropped.
+"""
+
+from airflow.sdk import Param, dag
+
+from kafka_maintenance.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.apply import apply_plan, verify
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
+
+
+@dag(
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "changes-cluster", "manual"],
+    render_template_as_native_obj=True,
+    params={
+        "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
+        "plan": Param(
+            None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
+        ),
+        "move_count_max": Param(100, type="integer", minimum=1, description="Replica moves in one run"),
+    },
+)
+def reassign_partitions() -> None:
+    """Snapshot → plan → gate → apply → verify."""
+    manifest = snapshot_to_plan("{{ params.cluster }}", "{{ params.plan }}")
+    plan = plan_reassignment("{{ params.cluster }}", manifest, "{{ params.plan }}", "{{ params.move_count_max }}")
+    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
+    receipt = apply_plan(plan, gate.output)
+    verify(receipt)
+
+
+reassign_partitions()

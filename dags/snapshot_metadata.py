@@ -1,0 +1,41 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Photograph the metadata of every cluster
+
+Reads each cluster's whole ZooKeeper tree and stores it as one consistent snapshot, the manifest last; then announces it
+as an event of the asset `kafka_metadata_snapshots`. Writes nothing to any cluster.
+
+A cleared and rerun task makes no second snapshot of the same run. A past date never gets a new one.
+Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
+"""
+
+from airflow.sdk import CronTriggerTimetable, Param, dag
+
+from kafka_maintenance.tasks.common import DEFAULT_ARGS
+from kafka_maintenance.tasks.settings import SETTINGS
+from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
+
+
+@dag(
+    schedule=CronTriggerTimetable(SETTINGS.snapshot_cron, timezone="UTC"),
+    catchup=False,
+    max_active_runs=2,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "reads-cluster", "scheduled"],
+    render_template_as_native_obj=True,
+    params={
+        "clusters": Param(
+            None,
+            type=["array", "null"],
+            items={"type": "string", "minLength": 1},
+            description="Connection ids of the clusters to photograph; empty: all that are listed and not archived",
+        )
+    },
+)
+def snapshot_metadata() -> None:
+    """One mapped snapshot per live cluster."""
+    take_snapshot.expand(cluster=live_clusters("{{ params.clusters }}"))
+
+
+snapshot_metadata()

@@ -1,0 +1,275 @@
+"""Airflow connections and variables → clusters and the store; the one place that knows their names and fields.
+
+A cluster is a connection of type `generic`: `host` holds one or more `host:port`, separated by commas; `extra` may
+hold `chroot`, `auth`, `kafka_version`, `inter_broker_protocol_version` and `archived`; login and password are those
+of ZooKeeper. Which connections are clusters is said by the Variable `kafka_maintenance_clusters`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow.sdk import BaseHook, Variable
+
+from controller_core.errors import ControllerCoreError
+
+if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
+    from controller_core.adapters.object_store import ObjectStore
+    from controller_core.adapters.zookeeper import KazooZooKeeper, ZooKeeperAuth
+
+CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
+STORE_VARIABLE = "kafka_maintenance_store"
+STORE_CONNECTION = "kafka_maintenance_store"
+OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
+ZOOKEEPER_PORT = 2181
+ZOOKEEPER_TIMEOUT_S = 10.0
+
+
+class SettingsMissingError(ControllerCoreError):
+    """A Variable or Connection that the pipeline needs is missing or unreadable; says which and how to set it."""
+
+
+class ConnectionFields(Protocol):
+    """What is read of an Airflow connection, in a task as in the API server."""
+
+    host: str | None
+    port: int | None
+    login: str | None
+    password: str | None
+
+    @property
+    def extra_dejson(self) -> Any:
+        """The extra field as a mapping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One Kafka cluster as its connection describes it; `name` is the connection id.
+
+    `zookeeper` is a connect string with chroot, e.g. `zk1:2181,zk2:2181/kafka`. An `archived` cluster is gone: its
+    past snapshots are analysed, no new one is tried and nothing is applied to it.
+    """
+
+    name: str
+    zookeeper: str
+    auth: "ZooKeeperAuth | None" = None
+    kafka_version: str | None = None
+    inter_broker_protocol_version: str | None = None
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """Where snapshots, reports and plans lie, and the credentials where boto3's usual places do not hold them."""
+
+    uri: str
+    endpoint_url: str | None = None
+    access_key: str | None = None
+    secret_key: str | None = None
+    region: str | None = None
+
+    def open(self) -> "ObjectStore":
+        """The store; raises StoreUnreachableError when it does not answer."""
+        from controller_core.adapters.object_store import open_store  # noqa: PLC0415 - see the imports
+
+        return open_store(
+            self.uri,
+            endpoint_url=self.endpoint_url,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            region=self.region,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """The credentials as boto3's environment variables, for a child process such as a Spark driver."""
+        named = {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+        return {name: value for name, value in named.items() if value}
+
+
+class KafkaClusterHook(BaseHook):
+    """Airflow connection of a cluster → a ZooKeeper session on its tree."""
+
+    conn_name_attr = "cluster"
+    conn_type = "generic"
+    hook_name = "Kafka cluster (ZooKeeper mode)"
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__()
+        self.cluster = cluster
+
+    def settings(self) -> Cluster:
+        """The cluster's settings; raises SettingsMissingError for an unknown or unusable connection."""
+        return cluster(self.cluster)
+
+    def get_conn(self) -> "AbstractContextManager[KazooZooKeeper]":
+        """A ZooKeeper session (a context manager); raises ZooKeeperUnreachableError or NoNodeError (chroot)."""
+        from controller_core.adapters.zookeeper import connect  # noqa: PLC0415 - see the imports
+
+        found = self.settings()
+        return connect(found.zookeeper, auth=found.auth, timeout_s=ZOOKEEPER_TIMEOUT_S)
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the tree is there and Kafka's; the message says what was found."""
+        try:
+            with self.get_conn() as zookeeper:
+                brokers = zookeeper.children("/brokers/ids")
+        except ControllerCoreError as error:
+            return False, str(error)
+        return True, f"{len(brokers)} brokers are registered: {', '.join(sorted(brokers, key=int)) or 'none'}"
+
+
+def cluster_names() -> tuple[str, ...]:
+    """Connection ids of the clusters, in the order of the Variable.
+
+    Raises:
+        SettingsMissingError: the Variable is missing, or is neither a JSON list of names nor names with commas.
+    """
+    return names_from(Variable.get(CLUSTERS_VARIABLE, default=None))
+
+
+def names_from(text: str | None) -> tuple[str, ...]:
+    """The names in the text of the clusters' Variable: `["alpha", "beta"]` or `alpha,beta`."""
+    hint = f'set the Variable {CLUSTERS_VARIABLE} to a JSON list of connection ids, e.g. ["alpha", "beta"]'
+    if not text or not text.strip():
+        raise SettingsMissingError(f"clusters not read: the Variable {CLUSTERS_VARIABLE} is not set; {hint}")
+    try:
+        names = json.loads(text) if text.strip().startswith("[") else [part.strip() for part in text.split(",")]
+    except json.JSONDecodeError as error:
+        raise SettingsMissingError(f"clusters not read: {text!r} is not JSON ({error}); {hint}") from error
+    if not all(isinstance(name, str) and name for name in names):
+        raise SettingsMissingError(f"clusters not read: expected connection ids, found {names!r}; {hint}")
+    return tuple(dict.fromkeys(names))
+
+
+def cluster(name: str) -> Cluster:
+    """The settings of the cluster `name`.
+
+    Raises:
+        SettingsMissingError: it is not listed in the Variable, has no connection, or its connection is unusable.
+    """
+    known = cluster_names()
+    if name not in known:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: the Variable {CLUSTERS_VARIABLE} lists {', '.join(known) or 'none'}; add it there"
+        )
+    return cluster_from(name, _connection(name))
+
+
+def live_clusters(names: Iterable[str] | None = None) -> tuple[Cluster, ...]:
+    """The clusters that are not archived, of `names` or of all that the Variable lists."""
+    wanted = tuple(names) if names else cluster_names()
+    return tuple(found for found in map(cluster, wanted) if not found.archived)
+
+
+def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
+    """What a connection says of a cluster; raises SettingsMissingError with the field that is wrong."""
+    extra = _mapping(name, connection.extra_dejson)
+    if not connection.host:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection has no host; put ZooKeeper's host:port there, several with commas"
+        )
+    chroot = str(extra.get("chroot") or "").strip("/")
+    return Cluster(
+        name=name,
+        zookeeper=_hosts(connection.host, connection.port) + (f"/{chroot}" if chroot else ""),
+        auth=_auth(name, connection, extra),
+        kafka_version=_text(extra.get("kafka_version")),
+        inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
+        archived=_truth(extra.get("archived")),
+    )
+
+
+def store() -> "ObjectStore":
+    """The store that the Variable names, opened; raises SettingsMissingError or StoreUnreachableError."""
+    return store_settings().open()
+
+
+def store_settings() -> StoreSettings:
+    """Where the store is: the Variable's URI, with the credentials of the connection where there is one."""
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
+
+    uri = Variable.get(STORE_VARIABLE, default=None)
+    try:
+        connection = BaseHook.get_connection(STORE_CONNECTION)
+    except AirflowNotFoundException:
+        connection = None
+    return store_settings_from(uri, connection)
+
+
+def store_settings_from(uri: str | None, connection: ConnectionFields | None) -> StoreSettings:
+    """The store's settings of the Variable's text and its connection (None: boto3's usual places, or a folder)."""
+    if not uri:
+        raise SettingsMissingError(
+            f"store not opened: the Variable {STORE_VARIABLE} is not set; set it to a folder or to s3://bucket/prefix"
+        )
+    if connection is None:
+        return StoreSettings(uri=uri)
+    extra = _mapping(STORE_CONNECTION, connection.extra_dejson)
+    return StoreSettings(
+        uri=uri,
+        endpoint_url=_text(extra.get("endpoint_url")),
+        access_key=connection.login or None,
+        secret_key=connection.password or None,
+        region=_text(extra.get("region_name")),
+    )
+
+
+def open_gated_runs() -> bool:
+    """Whether scheduled runs may open gated runs by themselves; False unless the Variable says so."""
+    return _truth(Variable.get(OPEN_GATED_RUNS_VARIABLE, default="false"))
+
+
+def _connection(name: str) -> ConnectionFields:
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
+
+    try:
+        found: ConnectionFields = BaseHook.get_connection(name)
+    except AirflowNotFoundException as error:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: there is no connection of that id; "
+            f"add one of type generic whose host is ZooKeeper's host:port"
+        ) from error
+    return found
+
+
+def _hosts(host: str, port: int | None) -> str:
+    parts = [part.strip() for part in host.split(",") if part.strip()]
+    return ",".join(part if ":" in part else f"{part}:{port or ZOOKEEPER_PORT}" for part in parts)
+
+
+def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> "ZooKeeperAuth | None":
+    from controller_core.adapters.zookeeper import ZooKeeperAuth  # noqa: PLC0415 - see the imports
+
+    scheme = _text(extra.get("auth"))
+    if scheme is None:
+        return None
+    if scheme != "digest" and scheme != "sasl":  # noqa: PLR1714 - so that the type checker narrows it
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection says auth {scheme!r}, expected 'digest' or 'sasl'; correct its extra"
+        )
+    if not connection.login or connection.password is None:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection says auth {scheme!r} but holds no login and password; fill them in"
+        )
+    return ZooKeeperAuth(scheme=scheme, username=connection.login, password=connection.password)
+
+
+def _mapping(name: str, extra: Any) -> Mapping[str, Any]:
+    if not isinstance(extra, Mapping):
+        raise SettingsMissingError(f"connection {name!r} not used: its extra is {extra!r}, expected a JSON object")
+    return extra
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value not in {None, ""} else None
+
+
+def _truth(value: Any) -> bool:
+    return str(value).strip().lower() in {"1", "true", "yes", "on"}

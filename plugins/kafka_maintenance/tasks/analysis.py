@@ -1,0 +1,131 @@
+"""The nightly analysis as tasks: which snapshots, staged for Spark, published, and the plans that follow from them."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import PokeReturnValue, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from kafka_maintenance import hooks
+from kafka_maintenance.tasks.common import context_of_run, label, night_of
+from kafka_maintenance.tasks.settings import SETTINGS
+
+NEAREST_COUNT = 2
+
+
+@task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.snapshot_wait_s + 3600)
+def choose_snapshots() -> PokeReturnValue:
+    """The newest whole snapshot of each cluster of the run's night.
+
+    While the night is today, waits a bounded while for the clusters that are not archived. A cluster without a
+    snapshot is named with the nearest ones that exist; when no cluster has one, the run is skipped with that note.
+    """
+    context = context_of_run()
+    night, now = night_of(context), datetime.now(UTC)
+    choice = choice_of(night)
+    waited_for = [missing for missing in choice["missing"] if not missing["archived"]]
+    until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
+    if waited_for and night == now.date() and now < until:
+        names = ", ".join(missing["cluster"] for missing in waited_for)
+        print(f"night {night}: waiting for the snapshot of {names} until {until:%H:%M:%S} UTC")  # noqa: T201 - the task's log
+        return PokeReturnValue(is_done=False)
+    note = " ".join(missing["note"] for missing in choice["missing"])
+    if not choice["snapshots"]:
+        raise AirflowSkipException(f"night {night} not analysed: {note or 'no cluster is listed'}")
+    if note:
+        print(note)  # noqa: T201 - the task's log
+    return PokeReturnValue(is_done=True, xcom_value=choice)
+
+
+def choice_of(night: date) -> dict[str, Any]:
+    """What the store holds for `night`: `snapshots` (one per cluster), and the clusters that are `missing`."""
+    from kafka_maintenance.operations.snapshots import list_snapshots, newest_snapshot
+
+    store = hooks.store()
+    chosen: list[dict[str, str]] = []
+    missing: list[dict[str, Any]] = []
+    for name in hooks.cluster_names():
+        found = newest_snapshot(store, name, night)
+        if found is not None:
+            chosen.append({"cluster": name, "manifest": found.uri, "digest": found.digest})
+            continue
+        nights = sorted({other.date for other in list_snapshots(store, name)})
+        missing.append(
+            {
+                "cluster": name,
+                "archived": hooks.cluster(name).archived,
+                "note": missing_note(name, night, [date.fromisoformat(str(other)) for other in nights]),
+            }
+        )
+    return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}
+
+
+def missing_note(cluster: str, night: date, nights: list[date]) -> str:
+    """One sentence that says that `cluster` has no snapshot of `night`, and which nearest nights have one."""
+    nearest = sorted(sorted(nights, key=lambda other: (abs(other - night), other))[:NEAREST_COUNT])
+    if not nearest:
+        return f"cluster {cluster!r} has no snapshot of {night}, and none of any other night."
+    return f"cluster {cluster!r} has no snapshot of {night}; the nearest are of {', '.join(map(str, nearest))}."
+
+
+@task
+def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
+    """Fetches the chosen snapshots into the scratch folder, where Spark reads them, and names the job that does.
+
+    Every checksum is verified. Returns folder, night and `SparkSubmitOperator`'s arguments, by their names.
+    """
+    from kafka_maintenance import spark
+    from kafka_maintenance.operations import analyse
+
+    folder = SETTINGS.scratch / analyse.run_token(context_of_run()["dag_run"].run_id)
+    job = analyse.stage(hooks.store(), [chosen["manifest"] for chosen in choice["snapshots"]], folder)
+    submit = spark.submit_arguments("nightly_analysis", job, work_folder=SETTINGS.scratch)
+    return {
+        "night": choice["night"],
+        "folder": str(folder),
+        **submit.operator_kwargs(),
+    }
+
+
+@task
+def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
+    """The chosen snapshots as a list, one mapped instance of the next task each."""
+    return list(choice["snapshots"])
+
+
+@task
+def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
+    """Puts report, tables and summary into the store, the manifest last; says where they are."""
+    from kafka_maintenance.operations import analyse
+
+    run_id = context_of_run()["dag_run"].run_id
+    published = analyse.publish(staged["output"], hooks.store(), night=choice["night"], run_id=run_id)
+    return {"night": choice["night"], "report": published.uri, "missing": [m["note"] for m in choice["missing"]]}
+
+
+@task(
+    map_index_template="{{ cluster_name }}",
+    doc_md="Stores the plans that a cluster's snapshot calls for beside it, each with its digest. None is applied.",
+)
+def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
+    """Kind, cluster, place and digest of each stored plan."""
+    from kafka_maintenance.tasks.plans import repairs_of
+
+    label(chosen["cluster"])
+    return repairs_of(hooks.store(), chosen["cluster"], chosen["manifest"])
+
+
+@task
+def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> list[dict[str, Any]]:
+    """The gated runs to open, one per plan; none unless the Variable says so or the night is over."""
+    if not hooks.open_gated_runs() or choice["night"] != datetime.now(UTC).date().isoformat():
+        return []
+    return [
+        {
+            "trigger_dag_id": plan["kind"],
+            "trigger_run_id": f"nightly__{choice['night']}__{plan['cluster']}__{plan['digest'][:12]}",
+            "conf": {"cluster": plan["cluster"], "plan": plan["uri"]},
+        }
+        for found in plans
+        for plan in found
+    ]

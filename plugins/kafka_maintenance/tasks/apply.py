@@ -1,0 +1,44 @@
+"""Writing tasks: the only ones that change a cluster, each behind a gate whose answer it checks again itself."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import PokeReturnValue, task
+
+from kafka_maintenance import hooks
+from kafka_maintenance.approval import approved
+from kafka_maintenance.pools import APPLY_POOL
+from kafka_maintenance.tasks.settings import SETTINGS
+
+
+@task(pool=APPLY_POOL)
+def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
+    """Writes what the approved plan says, if it is still that plan and the cluster is still as it expects.
+
+    Checks the answer and the digest itself, and every version. The receipt names the approver; a second try goes on
+    where the first one stopped. One writing task runs per cluster (pool).
+    """
+    from kafka_maintenance.operations import apply
+
+    approval = approved(plan, answer)
+    cluster = hooks.cluster(plan["cluster"])
+    receipt = apply.apply_plan(
+        store=hooks.store(),
+        plan_uri=plan["uri"],
+        approved_digest=approval.digest,
+        approver=approval.approver,
+        zookeeper=cluster.zookeeper,
+        auth=cluster.auth,
+        now=datetime.now(UTC),
+    )
+    return {"cluster": cluster.name, "plan": plan["uri"], "receipt": receipt.uri, "approver": approval.approver}
+
+
+@task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.verify_timeout_s)
+def verify(receipt: dict[str, Any]) -> PokeReturnValue:
+    """Waits until Kafka has done what was asked, then compares the live tree with what the plan predicted."""
+    from kafka_maintenance.operations import apply
+
+    cluster = hooks.cluster(receipt["cluster"])
+    found = apply.verify(store=hooks.store(), plan_uri=receipt["plan"], zookeeper=cluster.zookeeper, auth=cluster.auth)
+    return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

@@ -1,0 +1,66 @@
+"""What all tasks share: who owns them, when they are tried again, the night of a run, the label of a mapped task."""
+
+from datetime import date, timedelta
+from typing import Any, cast
+
+from airflow.sdk import Asset, ExceptionRetryPolicy, RetryAction, RetryRule, get_current_context
+
+from controller_core.errors import (
+    ConnectionLostError,
+    ControllerCoreError,
+    SessionExpiredError,
+    StoreUnreachableError,
+    ZooKeeperUnreachableError,
+)
+
+OWNER = "kafka-maintenance"
+SPARK_CONNECTION = "kafka_maintenance_spark"
+SUBMIT_FIELDS = ("application", "name", "py_files", "jars", "conf", "application_args", "env_vars")
+GATE_DOC = (
+    "Shows the plan and waits for a person, in the tab *Required Actions* of this task. "
+    "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."
+)
+SNAPSHOTS = Asset("kafka_metadata_snapshots")
+
+# Weather is waited for; a refusal stays a refusal however often it is asked.
+RETRY_POLICY = ExceptionRetryPolicy(
+    rules=[
+        RetryRule(
+            exception=[
+                ConnectionLostError,
+                SessionExpiredError,
+                StoreUnreachableError,
+                ZooKeeperUnreachableError,
+            ],
+            action=RetryAction.RETRY,
+            reason="the outside did not answer",
+        ),
+        RetryRule(exception=ControllerCoreError, action=RetryAction.FAIL, reason="asking again gives the same answer"),
+    ]
+)
+DEFAULT_ARGS: dict[str, Any] = {
+    "owner": OWNER,
+    "retries": 2,
+    "retry_delay": timedelta(minutes=1),
+    "retry_policy": RETRY_POLICY,
+}
+
+
+def context_of_run() -> dict[str, Any]:
+    """The context of the running task, as a mapping that may be extended."""
+    return cast("dict[str, Any]", get_current_context())
+
+
+def label(cluster: str) -> None:
+    """Names the mapped instance of the running task in the UI (`map_index_template="{{ cluster_name }}"`)."""
+    context_of_run()["cluster_name"] = cluster
+
+
+def night_of(context: dict[str, Any]) -> date:
+    """The UTC date that a run is for: its partition key, else its logical date, else when it was due."""
+    run = context["dag_run"]
+    key = getattr(run, "partition_key", None)
+    if key:
+        return date.fromisoformat(key[:10])
+    moment = getattr(run, "logical_date", None) or run.run_after
+    return cast("date", moment.date())

@@ -1,0 +1,54 @@
+"""ISR-change notifications as tasks: reported for every cluster, drained for one after approval."""
+
+from typing import Any
+
+from airflow.sdk import task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from kafka_maintenance import hooks
+from kafka_maintenance.tasks.common import label
+from kafka_maintenance.tasks.plans import stored, summed_up
+from kafka_maintenance.tasks.settings import SETTINGS
+
+
+@task
+def clusters_to_report(cluster: str | None) -> list[str]:
+    """The live clusters, or the one that was named."""
+    return [found.name for found in hooks.live_clusters([cluster] if cluster else None)]
+
+
+@task(
+    map_index_template="{{ cluster_name }}",
+    doc_md="Count, age and partitions of the notifications that wait, and whether they linger beside a wedged controller.",
+)
+def report_notifications(cluster: str) -> dict[str, Any]:
+    """What waits on one cluster; the text is in the log."""
+    from kafka_maintenance.operations import drain
+
+    label(cluster)
+    settings = hooks.cluster(cluster)
+    found = drain.report(zookeeper=settings.zookeeper, auth=settings.auth, age_min_s=SETTINGS.drain_age_min_s)
+    print(found.text)  # noqa: T201 - the task's log is where the report is read
+    return {"cluster": cluster, "count": found.count, "lingering": found.lingering, "text": found.text}
+
+
+@task
+def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
+    """The forced re-election of the controller of one cluster; skipped unless the run was told to act on it."""
+    from kafka_maintenance.operations import planning
+
+    if not act or not cluster:
+        raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")
+    if plan:
+        return stored("drain_isr_notifications", cluster, plan)
+    settings = hooks.cluster(cluster)
+    made = planning.plan_drain(hooks.store(), cluster, zookeeper=settings.zookeeper, auth=settings.auth)
+    return summed_up(made, cluster)
+
+
+@task
+def lingering_runs(reports: list[dict[str, Any]], act: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - a DAG param
+    """The gated runs to open, one per cluster whose notifications linger; none unless the Variable says so."""
+    if act or not hooks.open_gated_runs():
+        return []
+    return [{"conf": {"cluster": r["cluster"], "act": True}} for r in reports if r["lingering"]]

@@ -1,0 +1,88 @@
+"""Plans as tasks: of a stored plan or of a fresh snapshot, summed up for the person who is asked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from kafka_maintenance import hooks
+from kafka_maintenance.tasks.common import context_of_run
+from kafka_maintenance.tasks.snapshots import snapshot_of_run
+
+
+@task
+def snapshot_to_plan(cluster: str, plan: str | None) -> str | None:
+    """The manifest of a snapshot made for this run; None where a stored plan is named, which has its own."""
+    if plan:
+        return None
+    return str(snapshot_of_run(cluster, context_of_run())["manifest"])
+
+
+@task
+def plan_elections(cluster: str, manifest: str | None, plan: str | None, election_count_max: int) -> dict[str, Any]:
+    """The elections that give partitions back to their preferred leaders, most imbalanced brokers first."""
+    from kafka_maintenance.operations import planning
+
+    if plan:
+        return stored("elect_preferred_leaders", cluster, plan)
+    made = planning.plan_elections(hooks.store(), cluster, manifest=manifest, election_count_max=election_count_max)
+    return summed_up(made, cluster)
+
+
+@task
+def plan_reassignment(cluster: str, manifest: str | None, plan: str | None, move_count_max: int) -> dict[str, Any]:
+    """The moves that spread replicas over brokers and racks, with its certificate; or a stored plan."""
+    from kafka_maintenance.operations import planning
+
+    if plan:
+        return stored("reassign_partitions", cluster, plan)
+    made = planning.plan_reassignment(hooks.store(), cluster, manifest=manifest, move_count_max=move_count_max)
+    return summed_up(made, cluster)
+
+
+@task
+def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics: list[str]) -> dict[str, Any]:
+    """The deletions of the topics that were asked for and are eligible; the others are named with their reasons."""
+    from kafka_maintenance.operations import planning
+
+    if plan:
+        return stored("delete_topics", cluster, plan)
+    made = planning.plan_deletions(hooks.store(), cluster, manifest=manifest, topics=tuple(topics))
+    return summed_up(made, cluster)
+
+
+def stored(kind: str, cluster: str, uri: str) -> dict[str, Any]:
+    """A plan that lies in the store, its digest verified; raises InvalidPlanError for another kind or cluster."""
+    from kafka_maintenance.operations import planning
+
+    return summed_up(planning.load_plan(hooks.store(), uri, kind=kind, cluster=cluster), cluster)
+
+
+def summed_up(plan: Any, cluster: str) -> dict[str, Any]:
+    """What the gate, the applying task and the page need of a stored plan; skips the run when there is nothing to do."""
+    if plan is None:
+        raise AirflowSkipException(f"cluster {cluster!r}: nothing to do, no plan was made")
+    return {**named(plan, cluster), "summary": plan.summary, "markdown": plan.markdown}
+
+
+def named(plan: Any, cluster: str) -> dict[str, str]:
+    """Kind, cluster, place and digest of a stored plan."""
+    return {"kind": plan.kind, "cluster": cluster, "uri": plan.uri, "digest": plan.digest}
+
+
+def repairs_of(store: Any, cluster: str, manifest: str) -> list[dict[str, str]]:
+    """The plans that a snapshot calls for, stored; kinds without work have none."""
+    from kafka_maintenance.operations import planning
+
+    made = (
+        planning.plan_elections(store, cluster, manifest=manifest),
+        planning.plan_reassignment(store, cluster, manifest=manifest),
+        planning.plan_deletions(store, cluster, manifest=manifest),
+    )
+    return [named(plan, cluster) for plan in made if plan is not None]
+
+
+def cluster_of(plan: Mapping[str, Any]) -> str:
+    """The cluster that a plan is for."""
+    return str(plan["cluster"])

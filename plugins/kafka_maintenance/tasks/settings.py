@@ -1,0 +1,86 @@
+"""What the DAGs take from the environment: schedules, time limits and the scratch folder, with their defaults.
+
+Nothing about a cluster is here: clusters are Airflow connections, listed in a Variable (see `hooks`).
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+PREFIX = "KAFKA_MAINTENANCE_"
+
+
+class SettingsError(ValueError):
+    """An environment variable holds something that cannot be used; says which, what, and what would do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of all DAGs; every field has an environment variable `KAFKA_MAINTENANCE_<NAME>`.
+
+    Crons have five fields and are read in UTC.
+    """
+
+    snapshot_cron: str = "30 1 * * *"
+    analysis_cron: str = "0 3 * * *"
+    drain_cron: str = "15 * * * *"
+    drill_cron: str = "0 5 * * 0"
+    approval_timeout_s: int = 12 * 3600
+    snapshot_wait_s: int = 2 * 3600
+    verify_timeout_s: int = 6 * 3600
+    poke_interval_s: int = 30
+    drain_age_min_s: int = 600
+    driver_memory: str = "2g"
+    scratch: Path = Path(tempfile.gettempdir()) / "kafka-maintenance"
+
+    @property
+    def approval_timeout(self) -> timedelta:
+        """How long a gate waits for a person before it counts as rejected."""
+        return timedelta(seconds=self.approval_timeout_s)
+
+
+def settings_from(environment: Mapping[str, str]) -> Settings:
+    """The settings that `environment` gives; what it does not name keeps its default.
+
+    Raises:
+        SettingsError: a number is not a whole positive one, or a cron has not five fields.
+    """
+    found: dict[str, str | int | Path] = {}
+    for name, default in _defaults().items():
+        variable = PREFIX + name.upper()
+        text = environment.get(variable, "").strip()
+        if not text:
+            continue
+        match default:
+            case int():
+                found[name] = _positive(variable, text)
+            case Path():
+                found[name] = Path(text)
+            case _ if name.endswith("_cron"):
+                found[name] = _cron(variable, text)
+            case _:
+                found[name] = text
+    return Settings(**found)  # type: ignore[arg-type]  # each value was made from the type of its default
+
+
+def _defaults() -> dict[str, str | int | Path]:
+    defaults = Settings()
+    return {name: getattr(defaults, name) for name in Settings.__dataclass_fields__}
+
+
+def _positive(variable: str, text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise SettingsError(f"{variable} not read: expected a whole number of seconds above 0, found {text!r}")
+    return int(text)
+
+
+def _cron(variable: str, text: str) -> str:
+    if len(text.split()) != 5:  # noqa: PLR2004 - a cron has five fields
+        raise SettingsError(f"{variable} not read: expected a cron of five fields such as '30 1 * * *', found {text!r}")
+    return text
+
+
+SETTINGS = settings_from(os.environ)

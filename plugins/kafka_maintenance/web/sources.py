@@ -1,0 +1,186 @@
+"""What the pages show, from Airflow's database (which plan, which report) and from the store (their content).
+
+Runs in the API server, so connections and variables come from Airflow's models, not from the Task SDK.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+from urllib.parse import quote
+
+from airflow.models.connection import Connection
+from airflow.models.variable import Variable
+from airflow.models.xcom import XComModel
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.utils.session import create_session
+
+from controller_core.adapters.object_store import ObjectStore
+from controller_core.conditions import condition_to_json
+from controller_core.errors import ControllerCoreError, InvalidPlanError, ObjectMissingError
+from controller_core.plan import PlanStep, plan_digest, plan_from_bytes
+from controller_core.requests import request_to_json
+from kafka_maintenance import hooks
+from kafka_maintenance.web.pages import ClusterRow, PlanPage
+
+GATE = "approve"
+PLANNING_TASKS = ("plan_elections", "plan_reassignment", "plan_deletions", "plan_drain", "plan_repairs")
+PUBLISHING_TASK = "publish_report"
+
+
+class NothingToShowError(Exception):
+    """The run has no report or no plan; says why that may be."""
+
+
+def report_of_run(dag_id: str, run_id: str) -> str:
+    """The HTML of the report that the run published, as the analysis wrote it.
+
+    Raises:
+        NothingToShowError: the run published none.
+        ObjectMissingError: the store has lost it.
+    """
+    values = list(_returned(dag_id, run_id, (PUBLISHING_TASK,)))
+    if not values:
+        raise NothingToShowError("This run has published no report: only runs of nightly_analysis do, at their end.")
+    store = _store()
+    return store.get(_key(store, str(values[-1]["report_html"]))).decode()
+
+
+def plans_of_run(dag_id: str, run_id: str) -> list[PlanPage]:
+    """The plans that the run made, as the store holds them now.
+
+    Raises:
+        NothingToShowError: the run made none, or not yet.
+        ObjectMissingError: the store has lost one.
+    """
+    named = [
+        plan
+        for value in _returned(dag_id, run_id, PLANNING_TASKS)
+        for plan in (value if isinstance(value, list) else [value])
+    ]
+    if not named:
+        raise NothingToShowError("This run has made no plan: it has not come so far, or there was nothing to do.")
+    store = _store()
+    waiting = f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE}/required_actions" if _has_gate(dag_id) else None
+    return [plan_page(store, plan, waiting) for plan in named]
+
+
+def plan_page(store: ObjectStore, named: Mapping[str, Any], link: str | None) -> PlanPage:
+    """The page of one plan: `named` is what the planning task returned (kind, cluster, uri, digest)."""
+    kind, cluster, digest, uri = (str(named[field]) for field in ("kind", "cluster", "digest", "uri"))
+    page = PlanPage(
+        kind=kind,
+        cluster=cluster,
+        digest=digest,
+        uri=uri,
+        link=link,
+        receipts=list(_receipts(store, cluster, digest)),
+    )
+    try:
+        plan = plan_from_bytes(store.get(_key(store, uri)), where=uri)
+    except InvalidPlanError as error:
+        return replace(page, problem=f"It will be refused: {error}")
+    found = plan_digest(plan)
+    problem = None if found == digest else f"It will be refused: the store holds another plan now, with digest {found}."
+    sections = (
+        ("What will change", plan.predicted),
+        ("What the approver should weigh", plan.risks),
+        ("Left out", [f"{left.subject}: {left.reason}" for left in plan.left_out]),
+        ("How to go back", [plan.rollback.text]),
+    )
+    return replace(
+        page,
+        sections=[section for section in sections if section[1]],
+        steps=[list(_step(step)) for step in plan.steps],
+        problem=problem,
+    )
+
+
+def _step(step: PlanStep) -> Iterator[tuple[str, str, str]]:
+    for effect in step.effects:
+        yield _row("do", "effect", request_to_json(effect))
+    for condition in step.expectations:
+        yield _row("if", "condition", condition_to_json(condition))
+    for condition in step.outcomes:
+        yield _row("then", "condition", condition_to_json(condition))
+
+
+def _row(role: str, named_by: str, document: Mapping[str, object]) -> tuple[str, str, str]:
+    values = {name: value for name, value in document.items() if name != named_by}
+    return role, str(document.get(named_by, "?")), json.dumps(values, sort_keys=True)
+
+
+def clusters() -> tuple[str, list[ClusterRow]]:
+    """The store's URI and a row per cluster; a cluster that cannot be read says so in its row."""
+    store = _store()
+    names = hooks.names_from(_variable(hooks.CLUSTERS_VARIABLE))
+    return store.uri, [_cluster_row(store, name) for name in names]
+
+
+def _cluster_row(store: ObjectStore, name: str) -> ClusterRow:
+    from kafka_maintenance.operations.snapshots import list_snapshots  # noqa: PLC0415 - pyarrow, only when it is asked for
+
+    try:
+        settings = hooks.cluster_from(name, Connection.get_connection_from_secrets(name))
+    except (AirflowNotFoundException, ControllerCoreError) as error:
+        return ClusterRow(name=name, zookeeper="-", problem=str(error))
+    row = ClusterRow(
+        name=name, zookeeper=settings.zookeeper, kafka=settings.kafka_version or "-", archived=settings.archived
+    )
+    try:
+        manifests = list_snapshots(store, name)
+    except ControllerCoreError as error:
+        return replace(row, problem=str(error))
+    if not manifests:
+        return replace(row, problem="no snapshot yet")
+    newest = manifests[-1]
+    return replace(
+        row,
+        newest=f"{newest.taken_at:%Y-%m-%d %H:%M} UTC",
+        consistent=newest.consistent,
+        topics=str(newest.counts.get("topics", "-")),
+        partitions=str(newest.counts.get("partitions", "-")),
+        brokers=str(newest.counts.get("brokers", "-")),
+        nights=len({manifest.date for manifest in manifests}),
+    )
+
+
+def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...]) -> Iterator[Any]:
+    with create_session() as session:
+        query = XComModel.get_many(run_id=run_id, key="return_value", task_ids=task_ids, dag_ids=dag_id)
+        rows = cast("list[XComModel]", list(session.scalars(query)))
+        for row in sorted(rows, key=lambda row: (row.task_id, row.map_index)):
+            value = XComModel.deserialize_value(row)
+            if value:
+                yield value
+
+
+def _receipts(store: ObjectStore, cluster: str, digest: str) -> Iterator[tuple[str, str]]:
+    prefix = f"v1/receipts/cluster={cluster}/{digest}/"
+    for key in sorted(store.list(prefix)):
+        yield key.removeprefix(prefix), json.dumps(json.loads(store.get(key)), indent=1, sort_keys=True)
+
+
+def _has_gate(dag_id: str) -> bool:
+    return dag_id != "nightly_analysis"
+
+
+def _key(store: ObjectStore, uri: str) -> str:
+    prefix = store.uri.rstrip("/") + "/"
+    if not uri.startswith(prefix):
+        raise ObjectMissingError(
+            f"object {uri} not read: the store of this Airflow is {store.uri}; correct the Variable {hooks.STORE_VARIABLE}"
+        )
+    return uri.removeprefix(prefix)
+
+
+def _store() -> ObjectStore:
+    try:
+        connection = Connection.get_connection_from_secrets(hooks.STORE_CONNECTION)
+    except AirflowNotFoundException:
+        connection = None
+    return hooks.store_settings_from(_variable(hooks.STORE_VARIABLE), connection).open()
+
+
+def _variable(name: str) -> str | None:
+    return Variable.get_variable_from_secrets(name)

@@ -1,0 +1,48 @@
+"""What Airflow must know of the pipeline: its pages and its pools. Tasks, hooks and operators are plain imports."""
+
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from kafka_maintenance import pools
+
+PREFIX = "/kafka-maintenance"
+
+
+class PagesWhenAsked:
+    """The pages as an ASGI app that is imported at the first request: workers load this plugin too, and need none."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answers one request."""
+        from kafka_maintenance.web.app import app  # noqa: PLC0415 - see the class
+
+        await app(scope, receive, send)
+
+
+class KafkaMaintenancePlugin(AirflowPlugin):
+    """Registers the pages (two tabs of a run, the overview in the menu Browse) and the listener that makes pools."""
+
+    name = "kafka_maintenance"
+    listeners: list[Any] = [pools]  # noqa: RUF012 - Airflow's form
+    fastapi_apps: list[Any] = [{"app": PagesWhenAsked(), "url_prefix": PREFIX, "name": "Kafka maintenance"}]  # noqa: RUF012 - Airflow's form
+    external_views: list[Any] = [  # noqa: RUF012 - Airflow's form
+        {
+            "name": "Kafka clusters",
+            "href": f"{PREFIX}/clusters",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafka-clusters",
+        },
+        {
+            "name": "Plan",
+            "href": f"{PREFIX}/plan?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "plan",
+        },
+        {
+            "name": "Report",
+            "href": f"{PREFIX}/report?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "report",
+        },
+    ]

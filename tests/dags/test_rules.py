@@ -1,0 +1,129 @@
+"""Rules for every DAG: it loads, says what it does and who owns it, and writes only behind an approval."""
+
+import ast
+
+import pytest
+
+from tests.airflow_home import ROOT
+
+DAG_IDS = (
+    "delete_topics",
+    "drain_isr_notifications",
+    "elect_preferred_leaders",
+    "nightly_analysis",
+    "reassign_partitions",
+    "snapshot_metadata",
+)
+TAGS = {"kafka", "reads-cluster", "changes-cluster", "scheduled", "manual"}
+WRITING_MODULE = "kafka_maintenance.tasks.apply"
+
+
+def _callable_of(task):
+    function = getattr(task, "python_callable", None) or getattr(task, "partial_kwargs", {}).get("python_callable")
+    return (function.__module__, function.__name__) if function else (type(task).__module__, type(task).__name__)
+
+
+def _writing_tasks(dag):
+    return [task for task in dag.tasks if _callable_of(task) == (WRITING_MODULE, "apply_plan")]
+
+
+def test_the_bag_loads_without_errors_and_holds_exactly_our_dags(bag):
+    assert not bag.import_errors
+    assert tuple(sorted(bag.dags)) == DAG_IDS
+
+
+@pytest.mark.parametrize("dag_id", DAG_IDS)
+class TestEveryDag:
+    def test_is_documented_task_by_task(self, bag, dag_id):
+        dag = bag.dags[dag_id]
+        assert dag.doc_md.startswith("###")
+        assert [task.task_id for task in dag.tasks if not (task.doc_md or "").strip()] == []
+
+    def test_has_an_owner_and_retries(self, bag, dag_id):
+        for task in bag.dags[dag_id].tasks:
+            assert task.owner == "kafka-maintenance"
+            assert task.retries >= 1
+
+    def test_uses_the_closed_vocabulary_of_tags(self, bag, dag_id):
+        tags = set(bag.dags[dag_id].tags)
+        assert tags <= TAGS
+        assert "kafka" in tags
+        assert len(tags & {"reads-cluster", "changes-cluster"}) == 1
+        assert len(tags & {"scheduled", "manual"}) == 1
+
+    def test_is_scheduled_exactly_when_its_tag_says_so(self, bag, dag_id):
+        dag = bag.dags[dag_id]
+        assert ("scheduled" in dag.tags) == bool(getattr(dag.timetable, "expression", None))
+
+    def test_describes_every_param(self, bag, dag_id):
+        params = bag.dags[dag_id].params
+        assert [name for name in params if not params.get_param(name).description] == []
+
+    def test_never_catches_up_and_bounds_its_runs(self, bag, dag_id):
+        dag = bag.dags[dag_id]
+        assert not dag.catchup
+        assert dag.max_active_runs <= 8
+
+    def test_writes_only_behind_an_approval_that_the_writing_task_receives(self, bag, dag_id):
+        from kafka_maintenance.approval import PlanApprovalOperator
+
+        dag = bag.dags[dag_id]
+        writing = _writing_tasks(dag)
+        assert bool(writing) == ("changes-cluster" in dag.tags)
+        for task in writing:
+            gates = [dag.get_task(up) for up in task.upstream_task_ids]
+            gates = [gate for gate in gates if isinstance(gate, PlanApprovalOperator)]
+            assert len(gates) == 1
+            assert gates[0].response_timeout is not None
+            assert gates[0].defaults == [PlanApprovalOperator.REJECT]
+            assert task.trigger_rule == "all_success"
+            assert task.pool == "kafka_apply"
+
+    def test_only_wires(self, bag, dag_id):
+        """No loop, branch, comprehension over data, file, clock or environment at parse time."""
+        tree = ast.parse((ROOT / "dags" / f"{dag_id}.py").read_text())
+        forbidden = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.ListComp, ast.Lambda)
+        assert [type(node).__name__ for node in ast.walk(tree) if isinstance(node, forbidden)] == []
+        imported = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert imported <= {"airflow", "kafka_maintenance"}
+
+    def test_can_be_serialised(self, bag, dag_id):
+        from airflow.serialization.serialized_objects import DagSerialization
+
+        assert DagSerialization.to_dict(bag.dags[dag_id])
+
+
+def test_mapped_tasks_are_labelled_by_cluster(bag):
+    labels = {
+        f"{dag.dag_id}.{task.task_id}": task.map_index_template
+        for dag in bag.dags.values()
+        for task in dag.tasks
+        if task.is_mapped and task.task_id != "open_gated_runs"
+    }
+    assert labels == {
+        "drain_isr_notifications.report_notifications": "{{ cluster_name }}",
+        "nightly_analysis.plan_repairs": "{{ cluster_name }}",
+        "snapshot_metadata.take_snapshot": "{{ cluster_name }}",
+    }
+
+
+def test_the_night_of_the_analysis_is_its_partition_key_and_can_be_backfilled(bag):
+    from airflow.serialization.encoders import coerce_to_core_timetable
+
+    timetable = coerce_to_core_timetable(bag.dags["nightly_analysis"].timetable)
+    from pendulum import datetime
+
+    infos = list(
+        timetable.iter_partition_dagrun_infos(earliest=datetime(2026, 11, 14), latest=datetime(2026, 11, 16, 23, 59))
+    )
+    assert [info.partition_key for info in infos] == ["2026-11-14", "2026-11-15", "2026-11-16"]
+
+
+def test_spark_runs_in_its_one_slot_and_in_one_job(bag):
+    jobs = [task for dag in bag.dags.values() for task in dag.tasks if task.task_type == "SparkSubmitOperator"]
+    assert [(job.task_id, job.pool, job.is_mapped) for job in jobs] == [("analyse", "spark", False)]
+
+
+def test_a_snapshot_announces_itself(bag):
+    (outlet,) = bag.dags["snapshot_metadata"].get_task("take_snapshot").outlets
+    assert outlet.name == "kafka_metadata_snapshots"
