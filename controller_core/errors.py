@@ -133,3 +133,11 @@ class UnknownFormatError(ControllerCoreError):
 
 class SnapshotKeyError(ControllerCoreError):
     """The key of a snapshot's secrets is missing, unreadable or not the right one."""
+
+
+class NotKafkaTreeError(ControllerCoreError):
+    """What was found below the chroot is not the tree of a Kafka cluster in ZooKeeper mode."""
+
+
+class MigratingClusterError(ControllerCoreError):
+    """The cluster is on its way to KRaft, or there: ZooKeeper is not, or not for long, its source of truth."""
