@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from controller_core.errors import ZooKeeperError
+
 ANY_VERSION = -1
 """A write or a deletion with this version is unconditional."""
 
@@ -160,6 +162,14 @@ class ZooKeeper(Protocol):
         Raises:
             ZooKeeperError: the subclass that the failing operation would raise, with `failed_operation` set to its
                 index in `operations`.
+        """
+
+    def multi_all(
+        self, transactions: Sequence[Sequence[Operation]]
+    ) -> list[list[str | ZnodeStat | None] | ZooKeeperError]:
+        """Carry out each transaction by itself, in order and without waiting in between.
+
+        What `multi` returns or raises, for each. After a lost connection the rest answer `ConnectionLostError` too.
         """
 
     def sync(self, path: str) -> None:

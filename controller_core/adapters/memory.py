@@ -336,6 +336,18 @@ class MemoryZooKeeper:
             results = self.server._commit([self._change(each) for each in operations], self._session_id)  # noqa: SLF001
         return [self._visible(result) if isinstance(result, str) else result for result in results]
 
+    def multi_all(
+        self, transactions: Sequence[Sequence[Operation]]
+    ) -> list[list[str | ZnodeStat | None] | ZooKeeperError]:
+        """See `ports.ZooKeeper`."""
+        results: list[list[str | ZnodeStat | None] | ZooKeeperError] = []
+        for operations in transactions:
+            try:
+                results.append(self.multi(operations))
+            except ZooKeeperError as error:
+                results.append(error)
+        return results
+
     def sync(self, path: str) -> None:
         """See `ports.ZooKeeper`; there is one server, which knows everything."""
         with self._turn():

@@ -51,7 +51,7 @@ from controller_core.ports import (
 
 _EPHEMERAL_FLAG, _SEQUENTIAL_FLAG = 1, 2
 _READ_COUNT_MAX = 1000
-_SINGLE_READS_IN_FLIGHT = 100
+_IN_FLIGHT_MAX = 100
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _SESSION_TIMEOUT_S = 30.0
 _OPERATION_TIMEOUT_S = 60.0
@@ -186,16 +186,23 @@ class KazooZooKeeper:
 
     def multi(self, operations: Sequence[Operation]) -> list[str | ZnodeStat | None]:
         """See `ports.ZooKeeper`."""
-        requests = [self._request(operation) for operation in operations]
-        attempt = f"transaction of {len(requests)}"
-        answers = self._answer(attempt, _first_path(operations), lambda: self._submit(Transaction(requests)))
-        for index, (operation, answer) in enumerate(zip(operations, answers, strict=True)):
-            if isinstance(answer, Exception) and not isinstance(answer, _ROLLED_BACK):
-                attempt = f"{type(operation).__name__.lower()} (operation {index} of {len(operations)})"
-                error = _translated(answer, attempt, operation.path, getattr(operation, "version", None))
-                error.failed_operation = index
-                raise error
-        return [self._result(operation, answer) for operation, answer in zip(operations, answers, strict=True)]
+        promise = self._submit(Transaction([self._request(operation) for operation in operations]))
+        return self._committed(operations, promise)
+
+    def multi_all(
+        self, transactions: Sequence[Sequence[Operation]]
+    ) -> list[list[str | ZnodeStat | None] | ZooKeeperError]:
+        """See `ports.ZooKeeper`; up to 100 are in flight."""
+        results: list[list[str | ZnodeStat | None] | ZooKeeperError] = []
+        for start in range(0, len(transactions), _IN_FLIGHT_MAX):
+            window = transactions[start : start + _IN_FLIGHT_MAX]
+            promises = [self._submit(Transaction([self._request(each) for each in one])) for one in window]
+            for operations, promise in zip(window, promises, strict=True):
+                try:
+                    results.append(self._committed(operations, promise))
+                except ZooKeeperError as error:
+                    results.append(error)
+        return results
 
     def sync(self, path: str) -> None:
         """See `ports.ZooKeeper`."""
@@ -215,6 +222,16 @@ class KazooZooKeeper:
         except (kazoo_errors.KazooException, KazooTimeoutError) as error:
             raise _translated(error, attempt, path, version) from error
 
+    def _committed(self, operations: Sequence[Operation], promise: Any) -> list[str | ZnodeStat | None]:
+        answers = self._wait(f"transaction of {len(operations)}", _first_path(operations), promise)
+        for index, (operation, answer) in enumerate(zip(operations, answers, strict=True)):
+            if isinstance(answer, Exception) and not isinstance(answer, _ROLLED_BACK):
+                attempt = f"{type(operation).__name__.lower()} (operation {index} of {len(operations)})"
+                error = _translated(answer, attempt, operation.path, getattr(operation, "version", None))
+                error.failed_operation = index
+                raise error
+        return [self._result(operation, answer) for operation, answer in zip(operations, answers, strict=True)]
+
     def _submit(self, request: Any) -> Any:
         pending = self.client.handler.async_result()
         self.client._call(request, pending)
@@ -231,8 +248,8 @@ class KazooZooKeeper:
 
     def _single_reads(self, paths: Sequence[str]) -> list[tuple[bytes, ZnodeStat] | None]:
         found: list[tuple[bytes, ZnodeStat] | None] = []
-        for start in range(0, len(paths), _SINGLE_READS_IN_FLIGHT):
-            pending = [(path, self.client.get_async(path)) for path in paths[start : start + _SINGLE_READS_IN_FLIGHT]]
+        for start in range(0, len(paths), _IN_FLIGHT_MAX):
+            pending = [(path, self.client.get_async(path)) for path in paths[start : start + _IN_FLIGHT_MAX]]
             for path, promise in pending:
                 try:
                     data, stat = self._wait("get", path, promise)

@@ -241,6 +241,27 @@ def test_a_failed_transaction_does_nothing_and_names_its_culprit(zookeeper, culp
     assert zookeeper.children("/") == ["a"]
 
 
+def test_many_transactions_each_stand_alone(zookeeper):
+    zookeeper.create("/a", b"0")
+    taken, refused, last = zookeeper.multi_all(
+        [
+            [Set(path="/a", data=b"1", version=0)],
+            [Check(path="/a", version=1), Create(path="/a")],
+            [Create(path="/b")],
+        ]
+    )
+    assert taken == [zookeeper.exists("/a")]
+    assert isinstance(refused, NodeExistsError)
+    assert refused.failed_operation == 1
+    assert last == ["/b"]
+
+
+def test_two_hundred_transactions_are_answered_in_order(zookeeper):
+    zookeeper.create("/a")
+    results = zookeeper.multi_all([[Create(path="/a/n_", sequential=True)] for _ in range(210)])
+    assert results == [[f"/a/n_{number:010d}"] for number in range(210)]
+
+
 def test_many_are_read_at_once(zookeeper):
     zookeeper.create("/a", b"x")
     zookeeper.create("/b")
