@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # executors are processes of their own
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 

@@ -1,0 +1,93 @@
+"""Spark SQL and the core say the same of every cluster."""
+
+import json
+import random
+
+from spark_jobs import core_bridge
+from spark_jobs.schemas import NOT_ANALYSED
+from spark_jobs.transforms import deletion, facts, imbalance
+from tests.spark.test_transforms import facts_of
+from tests.spark.worlds import World, frames
+
+VERSIONS = ("0.10.2", "1.0", "2.4", "2.6", "3.3", "3.9")
+FLEET = 180
+
+
+def some(dice, values, fewest=0, most=None):
+    values = list(values)
+    return tuple(dice.sample(values, dice.randint(fewest, min(len(values), most or len(values)))))
+
+
+def random_partitions(dice):
+    for topic in some(dice, "abc", 1):
+        for number in range(dice.randint(1, 4)):
+            replicas = some(dice, range(5), 1, 3)
+            leader = dice.choice((None, -1, *replicas, replicas[0]))
+            isr = () if leader is None else some(dice, replicas)
+            adding = some(dice, replicas, 0, 1)
+            removing = tuple(broker for broker in replicas[1:] if broker not in adding)
+            moving = (adding, removing) if dice.random() < 0.15 else ((), ())
+            yield (topic, number, replicas, leader, isr, *moving)
+
+
+def random_world(number):
+    dice = random.Random(number)
+    rows = tuple(random_partitions(dice))
+    kind = dice.choice(("reassign_partitions", "preferred_replica_election"))
+    named = some(dice, rows, 0, 2) if dice.random() < 0.4 else ()
+    return World(
+        cluster=f"cluster-{number:03}",
+        brokers=dict.fromkeys(some(dice, range(5), 1), "rack"),
+        partitions=rows,
+        queued=dict.fromkeys(some(dice, "abcx"), 60),
+        requests=tuple((kind, row[0], row[1], row[2], 5) for row in named),
+    )
+
+
+def keyed(result, *names):
+    return sorted((tuple(row[name] for name in ("cluster", *names)) for row in result.collect()), key=repr)
+
+
+def test_spark_sql_equals_the_core(spark):
+    fleet = [random_world(number) for number in range(FLEET)]
+    settings = {
+        world.cluster: {"kafka_version": VERSIONS[number % len(VERSIONS)], "delete_topic_enable": number % 7 > 0}
+        for number, world in enumerate(fleet)
+    }
+    tables = frames(spark, *fleet)
+    found = facts_of(spark, tables, json.dumps({"clusters": settings})).cache()
+    told = facts.core_facts(found, tables)
+
+    by_core = core_bridge.core_imbalance(tables["partitions"], told).cache()
+    assert by_core.where("error is not null").collect() == []
+    by_sql = imbalance.imbalanced_partitions(tables["partitions"], found).cache()
+    columns = ("topic", "partition", "preferred_leader", "leader", "candidate")
+    assert keyed(by_sql, *columns) == keyed(by_core, *columns)
+    refused = "not candidate"
+    assert by_sql.count() > FLEET
+    assert keyed(by_sql.where(refused), *columns, "reason") == keyed(by_core.where(refused), *columns, "reason")
+
+    queue_by_core = core_bridge.core_eligibility(tables["partitions"], told).cache()
+    assert queue_by_core.where("error is not null").collect() == []
+    assert queue_by_core.where("not eligible").count() > FLEET / 4
+    queue_by_sql = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    assert keyed(queue_by_sql, "topic", "eligible", "reasons") == keyed(queue_by_core, "topic", "eligible", "reasons")
+    for cached in (found, by_core, by_sql, queue_by_core):
+        cached.unpersist()
+
+
+def test_one_cluster_that_fails_does_not_stop_the_others(spark):
+    def analysis(rows):
+        if rows.facts["cluster"] == "beta":
+            raise RuntimeError("no such luck")
+        return [{"stage": "x", "reason": str(len(rows.partitions))}]
+
+    one = World(brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+    two = World(cluster="beta", brokers={1: None}, partitions=one.partitions)
+    tables = frames(spark, one, two)
+    told = facts.core_facts(facts_of(spark, tables), tables)
+    done = core_bridge.per_snapshot(tables["partitions"], told, analysis, NOT_ANALYSED)
+    assert keyed(core_bridge.results(done, NOT_ANALYSED), "reason") == [("alpha", "1")]
+    assert keyed(core_bridge.failures(done, "drill"), "stage", "reason") == [
+        ("beta", "drill", "RuntimeError: no such luck")
+    ]
