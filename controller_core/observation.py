@@ -48,7 +48,7 @@ class Observation:
     """Metadata as read, of the whole cluster or of the partitions and topics that a plan names.
 
     `pending` maps the paths of request znodes that exist to their text. What was not asked for is absent, so that a
-    check of it fails instead of passing. `broker_json_versions` are the format versions of the registrations.
+    check of it fails instead of passing. The `json_versions` are format versions, from which Kafka's is guessed.
     """
 
     kafka_cluster_id: str | None = None
@@ -58,6 +58,8 @@ class Observation:
     migration: str | None = None
     brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
     broker_json_versions: Mapping[BrokerId, int] = field(default_factory=dict)
+    controller_json_version: int | None = None
+    topic_json_versions: frozenset[int] = frozenset()
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
     assignments: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
     states: Mapping[TopicPartition, LeaderAndIsr] = field(default_factory=dict)

@@ -80,20 +80,23 @@ def observe(
         if wanted is None
         else sorted({partition.topic for partition in wanted} | set(topics))
     )
-    identities, assignments = _topics(zookeeper, names)
+    identities, assignments, topic_versions = _topics(zookeeper, names)
     asked = assignments if wanted is None else {each for each in wanted if each in assignments}
     epoch = _get(zookeeper, znode.CONTROLLER_EPOCH)
     migration = _get(zookeeper, znode.MIGRATION)
     cluster_id = _get(zookeeper, znode.CLUSTER_ID)
     notifications = zookeeper.exists(znode.ISR_CHANGE_NOTIFICATION)
+    office, controller_version = _office(zookeeper)
     return Observation(
         kafka_cluster_id=None if cluster_id is None else decode_cluster_id(cluster_id[0]),
-        office=_office(zookeeper),
+        office=office,
         controller_epoch=None if epoch is None else decode_controller_epoch(epoch[0]),
         controller_epoch_version=None if epoch is None else epoch[1].version,
         migration=None if migration is None else _text(migration[0]),
         brokers=brokers,
         broker_json_versions=json_versions,
+        controller_json_version=controller_version,
+        topic_json_versions=topic_versions,
         topics=identities,
         assignments=assignments,
         states=_states(zookeeper, sorted(asked)),
@@ -124,6 +127,8 @@ def observe_tables(tables: Mapping[str, pa.Table]) -> Observation:
             for row in _rows(tables["brokers"])
         },
         broker_json_versions={BrokerId(row["broker_id"]): row["json_version"] for row in _rows(tables["brokers"])},
+        controller_json_version=cluster["controller_json_version"],
+        topic_json_versions=frozenset(tables["topics"].column("json_version").drop_null().to_pylist()),
         topics={
             row["topic"]: TopicIdentity(row["czxid"], row["partition_count"], row["topic_id"])
             for row in _rows(tables["topics"])
@@ -214,17 +219,19 @@ def _brokers(zookeeper: ZooKeeper) -> tuple[dict[BrokerId, Broker], dict[BrokerI
 
 def _topics(
     zookeeper: ZooKeeper, names: Sequence[str]
-) -> tuple[dict[str, TopicIdentity], dict[TopicPartition, ReplicaAssignment]]:
+) -> tuple[dict[str, TopicIdentity], dict[TopicPartition, ReplicaAssignment], frozenset[int]]:
+    versions: set[int] = set()
     identities: dict[str, TopicIdentity] = {}
     assignments: dict[TopicPartition, ReplicaAssignment] = {}
     for name, found in zip(names, zookeeper.get_many([znode.topic_path(name) for name in names]), strict=True):
         if found is None:
             continue
         topic = decode_topic(found[0], path=znode.topic_path(name))
+        versions.add(topic.version)
         identities[name] = TopicIdentity(found[1].czxid, len(topic.assignments), topic.topic_id)
         for number, assignment in topic.assignments.items():
             assignments[TopicPartition(name, number)] = assignment
-    return identities, assignments
+    return identities, assignments, frozenset(versions)
 
 
 def _states(zookeeper: ZooKeeper, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr]:
@@ -240,19 +247,20 @@ def _states(zookeeper: ZooKeeper, partitions: Sequence[TopicPartition]) -> dict[
     return states
 
 
-def _office(zookeeper: ZooKeeper) -> Office | None:
+def _office(zookeeper: ZooKeeper) -> tuple[Office | None, int | None]:
     found = _get(zookeeper, znode.CONTROLLER)
     if found is None:
-        return None
+        return None, None
     controller, stat = decode_controller(found[0]), found[1]
     epoch = controller.kraft_controller_epoch
-    return Office(
+    office = Office(
         controller_id=controller.broker_id,
         czxid=stat.czxid,
         version=stat.version,
         is_ephemeral=stat.ephemeral_owner != 0,
         kraft_epoch=-1 if epoch is None else epoch,
     )
+    return office, controller.version
 
 
 def _notifications(zookeeper: ZooKeeper) -> tuple[Notification, ...]:

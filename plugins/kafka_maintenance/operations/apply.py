@@ -1,0 +1,338 @@
+"""Applies an approved plan: reads it again, checks everything again, asks Kafka step by step, waits, verifies, records.
+
+The only writes to a cluster are a lock of our own and the request znodes (or the one conditional delete) that the plan
+names, each in a transaction with a check of the lock. A run can be killed at any point and started again: the receipt in
+the store says how far it came.
+Source: controller behaviour §16.1 and §16.2.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from secrets import token_hex
+from time import monotonic
+from typing import Final, NamedTuple
+
+from controller_core.adapters.object_store import ObjectStore
+from controller_core.adapters.zookeeper import ZooKeeperAuth
+from controller_core.conditions import (
+    Condition,
+    KafkaClusterIs,
+    LedBy,
+    RequestAbsent,
+    Unmet,
+    ZooKeeperControllerRules,
+    unmet,
+)
+from controller_core.errors import BadVersionError, NodeExistsError, NoNodeError
+from controller_core.observation import Observation
+from controller_core.plan import (
+    Plan,
+    PlanKind,
+    PlanStep,
+    check_expectations,
+    plan_digest,
+    plan_partitions,
+    plan_topics,
+)
+from controller_core.ports import Check, Create, Delete, Operation, WatchEvent, ZooKeeper
+from controller_core.requests import DeleteController, Request, request_data, request_path
+from controller_core.znodes.paths import CONTROLLER_EPOCH
+from kafka_maintenance.operations.cluster_lock import LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.operations.errors import (
+    ClusterBusyError,
+    NotFinishedError,
+    PlanChangedError,
+    PlanStaleError,
+    RefusedError,
+    listed,
+)
+from kafka_maintenance.operations.observing import SESSION_TIMEOUT_S, observe, session
+from kafka_maintenance.operations.receipts import EventKind, ReceiptLog, receipt_prefix
+from kafka_maintenance.operations.stored_plans import opened, read_plan
+
+STEP_TIMEOUTS_S: Final[Mapping[PlanKind, float]] = {
+    PlanKind.ELECT_PREFERRED_LEADERS: 120.0,
+    PlanKind.REASSIGN_PARTITIONS: 6 * 3600.0,
+    PlanKind.DELETE_TOPICS: 600.0,
+    PlanKind.DRAIN_ISR_NOTIFICATIONS: 180.0,
+}
+"""How long the outcome of one step is waited for."""
+SETTLE_TIMEOUT_S: Final = 10.0
+"""How long the state may lag behind the end of an election request: that it vanishes means "attempted"."""
+RECHECK_S: Final = 0.5
+"""The outcome is read again at least this often, and at once when a request znode changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What became of an approved plan.
+
+    `uri` is the address of the last event of the record; `already_applied` says that an earlier run had done it all, and
+    nothing was written this time.
+    """
+
+    uri: str
+    digest: str
+    kind: str
+    cluster: str
+    approver: str
+    step_count: int
+    already_applied: bool
+    text: str
+
+
+class Verified(NamedTuple):
+    """Whether the live cluster is as the plan predicted, and in words what is not."""
+
+    done: bool
+    text: str
+
+
+class _Run(NamedTuple):
+    zookeeper: ZooKeeper
+    lock: Check
+    log: ReceiptLog
+    plan: Plan
+    step_timeout_s: float
+    settle_timeout_s: float
+
+
+def apply_plan(
+    *,
+    store: ObjectStore | str,
+    plan_uri: str,
+    approved_digest: str,
+    approver: str,
+    zookeeper: str | ZooKeeper,
+    auth: ZooKeeperAuth | None = None,
+    now: datetime,
+    run_id: str | None = None,
+    step_timeout_s: float | None = None,
+    settle_timeout_s: float = SETTLE_TIMEOUT_S,
+) -> Receipt:
+    """Carries out the plan that was approved, or says why not; may be called again after any failure.
+
+    Args:
+        store: where the plan lies and the receipt goes.
+        plan_uri: address of the stored plan.
+        approved_digest: the 64 hex digits that the approver saw.
+        approver: who approved.
+        zookeeper: `host:port,…/chroot` of the cluster, or a session on it.
+        auth: credentials; None: anonymous.
+        now: the time, with zone, for the record.
+        run_id: names this run in lock and receipt; None makes one up.
+        step_timeout_s: how long one step's outcome is waited for; None: `STEP_TIMEOUTS_S` of its kind.
+        settle_timeout_s: how long a state may lag behind the end of its request.
+
+    Returns:
+        The receipt; also when an earlier run had carried out the plan already.
+
+    Raises:
+        PlanChangedError: another plan than the approved one, or nobody approved; nothing was written.
+        PlanStaleError: the cluster is not as the plan assumes; nothing more was written.
+        ClusterBusyError: another run or another tool's request is at work; nothing more was written.
+        NotFinishedError: requested, but the outcome was not seen in time; call again to go on waiting.
+        InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
+    """
+    store = opened(store)
+    plan = _approved(store, plan_uri, approved_digest, approver)
+    run = run_id or token_hex(4)
+    log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
+    if log.has(EventKind.DONE):
+        return _receipt(log, plan, approver, already=True)
+    if not plan.steps:
+        raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
+    holder = Holder(approved_digest, run, approver, now.isoformat(timespec="seconds"))
+    with session(zookeeper, auth) as opened_session:
+        _refuse_foreign(plan, observe(opened_session, partitions=()))
+        with cluster_lock(opened_session, holder, wait_s=2 * SESSION_TIMEOUT_S) as lock:
+            log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
+            if log.has(EventKind.DONE):
+                return _receipt(log, plan, approver, already=True)
+            log.append(EventKind.STARTED, plan=plan_uri, kind=plan.kind, steps=len(plan.steps))
+            timeout_s = STEP_TIMEOUTS_S[plan.kind] if step_timeout_s is None else step_timeout_s
+            _carry_out(_Run(opened_session, lock, log, plan, timeout_s, settle_timeout_s))
+    return _receipt(log, plan, approver, already=False)
+
+
+def verify(
+    *, store: ObjectStore | str, plan_uri: str, zookeeper: str | ZooKeeper, auth: ZooKeeperAuth | None = None
+) -> Verified:
+    """Compares the live cluster with what the plan predicted, without waiting; reads only."""
+    plan = read_plan(opened(store), plan_uri)
+    with session(zookeeper, auth) as opened_session:
+        observed = _observe(opened_session, plan)
+    outcomes = dict.fromkeys(condition for step in plan.steps for condition in step.outcomes)
+    reasons = unmet(outcomes, observed)
+    if not reasons:
+        return Verified(done=True, text=f"all {len(outcomes)} predictions of plan {plan_digest(plan)[:12]} hold")
+    return Verified(done=False, text=f"{len(reasons)} of {len(outcomes)} predictions do not hold: {listed(reasons)}")
+
+
+def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver: str) -> Plan:
+    plan = read_plan(store, plan_uri)
+    found = plan_digest(plan)
+    if found != approved_digest:
+        raise PlanChangedError(
+            f"plan {plan_uri} not applied: approved digest {approved_digest[:12]!r}, stored digest {found[:12]!r}; "
+            "read the stored plan and approve its digest, or plan again"
+        )
+    if not approver.strip():
+        raise PlanChangedError(f"plan {plan_uri} not applied: nobody is named as its approver; have it approved")
+    return plan
+
+
+def _refuse_foreign(plan: Plan, observed: Observation) -> None:
+    """Another cluster, or one that KRaft runs, is not even locked."""
+    conditions: list[Condition] = [each for each in plan.expectations if isinstance(each, KafkaClusterIs)]
+    if observed.kraft_sign is not None:
+        conditions.append(ZooKeeperControllerRules())
+    if reasons := unmet(conditions, observed):
+        raise PlanStaleError(
+            f"plan {plan_digest(plan)[:12]} not applied to {plan.cluster!r}: {listed(reasons)}", reasons
+        )
+
+
+def _carry_out(run: _Run) -> None:
+    steps = run.plan.steps
+    first = next((n for n in range(len(steps)) if not run.log.has(EventKind.VERIFIED, n)), len(steps))
+    if first < len(steps) and not run.log.has(EventKind.INTENDED, first):
+        _refuse_stale(run, first, check_expectations(run.plan, _observe(run.zookeeper, run.plan), first_step=first))
+    for number in range(first, len(steps)):
+        _take_step(run, number, steps[number])
+    run.log.append(EventKind.DONE, steps=len(steps))
+
+
+def _take_step(run: _Run, number: int, step: PlanStep) -> None:
+    observed = _observe(run.zookeeper, run.plan)
+    pending = _pending(run.zookeeper, step)
+    before = unmet((*run.plan.expectations, *step.expectations), observed)
+    if run.log.has(EventKind.INTENDED, number):
+        if not before and not pending and unmet(step.outcomes, observed):
+            _request(run, number, step)  # an earlier run stopped before it asked, or its request was dropped
+    else:
+        _refuse_stale(run, number, before)
+        run.log.append(EventKind.INTENDED, step=number, paths=[request_path(effect) for effect in step.effects])
+        _request(run, number, step)
+    _await_outcomes(run, number, step)
+    run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes))
+
+
+def _refuse_stale(run: _Run, number: int, reasons: Sequence[Unmet]) -> None:
+    if not reasons:
+        return
+    run.log.append(EventKind.REFUSED, step=number, reasons=[str(reason) for reason in reasons[:100]])
+    message = (
+        f"plan {plan_digest(run.plan)[:12]} not applied to {run.plan.cluster!r}, step {number + 1} of "
+        f"{len(run.plan.steps)}: {listed(reasons)}"
+    )
+    busy = {each.path for each in run.plan.steps[number].expectations if isinstance(each, RequestAbsent)}
+    if any(reason.subject in busy for reason in reasons):
+        raise ClusterBusyError(message)
+    raise PlanStaleError(message, reasons)
+
+
+def _request(run: _Run, number: int, step: PlanStep) -> None:
+    operations = [run.lock, *(operation for effect in step.effects for operation in _operations(effect))]
+    try:
+        run.zookeeper.multi(operations)
+    except (NodeExistsError, NoNodeError, BadVersionError) as error:
+        failed = operations[error.failed_operation or 0]
+        run.log.append(EventKind.REFUSED, step=number, reasons=[str(error)])
+        if failed.path == LOCK_PATH:
+            raise NotFinishedError(
+                f"plan {plan_digest(run.plan)[:12]}, step {number + 1}: nothing was asked, since the session and with it the "
+                f"lock {LOCK_PATH} was lost; run again"
+            ) from None
+        raise ClusterBusyError(
+            f"plan {plan_digest(run.plan)[:12]} not applied, step {number + 1}: {failed.path} changed in the last moment "
+            f"({error}); nothing was written, run again"
+        ) from None
+    run.log.append(EventKind.REQUESTED, step=number)
+
+
+def _operations(effect: Request) -> tuple[Operation, ...]:
+    match effect:
+        case DeleteController():
+            return (
+                Check(path=CONTROLLER_EPOCH, version=effect.epoch_version),
+                Delete(path=request_path(effect), version=effect.version),
+            )
+        case _:
+            return (Create(path=request_path(effect), data=request_data(effect)),)
+
+
+def _await_outcomes(run: _Run, number: int, step: PlanStep) -> None:
+    """Waits until everything that the step wants holds; woken by its znodes, and looking by itself now and then."""
+    deadline_s = monotonic() + run.step_timeout_s
+    attempted_s: float | None = None
+    while True:
+        changed = threading.Event()
+        _watch(run.zookeeper, step, changed)
+        reasons = unmet(step.outcomes, _observe(run.zookeeper, run.plan))
+        if not reasons:
+            return
+        if attempted_s is None and _only_attempted(step, reasons):
+            attempted_s = monotonic()
+        over = monotonic() >= deadline_s or (
+            attempted_s is not None and monotonic() - attempted_s >= run.settle_timeout_s
+        )
+        if over:
+            run.log.append(EventKind.UNFINISHED, step=number, reasons=[str(reason) for reason in reasons[:100]])
+            raise NotFinishedError(
+                f"plan {plan_digest(run.plan)[:12]} on {run.plan.cluster!r}, step {number + 1} of {len(run.plan.steps)}: "
+                f"asked for, but {len(reasons)} outcome(s) not seen in time: {listed(reasons)}; "
+                f"receipt {run.log.uri}; run again to go on waiting, or plan again"
+            )
+        changed.wait(RECHECK_S)
+
+
+def _only_attempted(step: PlanStep, reasons: Sequence[Unmet]) -> bool:
+    """Whether the request is over and only leaders are missing: an election that was attempted in vain."""
+    elections = {str(each.partition) for each in step.outcomes if isinstance(each, LedBy)}
+    return bool(elections) and all(reason.subject in elections for reason in reasons)
+
+
+def _watch(zookeeper: ZooKeeper, step: PlanStep, changed: threading.Event) -> None:
+    def wake(_: WatchEvent) -> None:
+        changed.set()
+
+    for effect in step.effects:
+        zookeeper.exists(request_path(effect), watch=wake)
+
+
+def _pending(zookeeper: ZooKeeper, step: PlanStep) -> bool:
+    """Whether a request of the step stands in ZooKeeper with exactly our data."""
+    requests = [effect for effect in step.effects if not isinstance(effect, DeleteController)]
+    found = zookeeper.get_many([request_path(effect) for effect in requests])
+    return any(
+        entry is not None and entry[0] == request_data(effect) for effect, entry in zip(requests, found, strict=True)
+    )
+
+
+def _observe(zookeeper: ZooKeeper, plan: Plan) -> Observation:
+    return observe(zookeeper, partitions=plan_partitions(plan), topics=plan_topics(plan))
+
+
+def _receipt(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Receipt:
+    first = next((each for each in log.events if each.event is EventKind.DONE), None)
+    text = (
+        f"plan was carried out already at {first.at}, approved by {first.approver!r}; nothing was written now"
+        if already and first is not None
+        else f"plan carried out and verified in {len(plan.steps)} step(s), approved by {approver!r}"
+    )
+    return Receipt(
+        uri=log.uri,
+        digest=plan_digest(plan),
+        kind=plan.kind.value,
+        cluster=plan.cluster,
+        approver=approver,
+        step_count=len(plan.steps),
+        already_applied=already,
+        text=text,
+    )
+
+
+__all__ = ["Receipt", "Verified", "apply_plan", "receipt_prefix", "verify"]

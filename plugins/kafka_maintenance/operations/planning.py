@@ -1,0 +1,310 @@
+"""Makes plans: from a snapshot in the store or from a fresh read of the cluster, by the rules of `controller_core`.
+
+A plan is stored beside the snapshot it was made from. Making one writes nothing to a cluster.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from controller_core.adapters.object_store import ObjectStore
+from controller_core.adapters.zookeeper import ZooKeeperAuth
+from controller_core.context import ControllerContext
+from controller_core.context_builder import build_leniently
+from controller_core.dialect import Dialect, Evidence, detect_version, dialect_for
+from controller_core.eligibility import deletion_eligibility
+from controller_core.errors import ObjectMissingError
+from controller_core.maintenance import Origin, Refused
+from controller_core.maintenance import plan_deletions as deletions
+from controller_core.maintenance import plan_drain as drain
+from controller_core.maintenance import plan_elections as elections
+from controller_core.maintenance import plan_reassignment as reassignment
+from controller_core.model import TopicPartition
+from controller_core.observation import Observation
+from controller_core.plan import LeftOut, Plan, SnapshotReference
+from controller_core.ports import ZooKeeper
+from controller_core.rebalance import NOT_IN_ISR, leader_imbalance
+from controller_core.requests import Target
+from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
+from kafka_maintenance.operations.observing import observe, observe_tables, session
+from kafka_maintenance.operations.snapshot_manifest import Manifest
+from kafka_maintenance.operations.snapshots import newest_snapshot, read_manifest, read_table
+from kafka_maintenance.operations.stored_plans import StoredPlan, load_plan, opened, store_plan
+
+_REASONS_SHOWN_MAX = 5
+_TABLES = ("partitions", "topics", "brokers", "requests", "notifications", "cluster")
+
+
+class _Seen(NamedTuple):
+    """What a plan is made from, for whom, and the folder (a key prefix) that it is stored under."""
+
+    observed: Observation
+    origin: Origin
+    folder: str
+    dialect: Dialect
+
+
+def plan_elections(
+    store: ObjectStore | str,
+    cluster: str,
+    *,
+    manifest: str | None = None,
+    zookeeper: str | ZooKeeper | None = None,
+    auth: ZooKeeperAuth | None = None,
+    election_count_max: int | None = None,
+    topics: Sequence[str] = (),
+    kafka_version: str | None = None,
+    now: datetime | None = None,
+) -> StoredPlan | None:
+    """Elections that give partitions back to their preferred leaders, those of the most imbalanced brokers first.
+
+    Args:
+        store: where the snapshot lies and the plan goes.
+        cluster: its name in the store.
+        manifest: address of the snapshot's manifest; None: the newest one, or a live read when `zookeeper` is given.
+        zookeeper: `host:port/chroot` or a session; the cluster is read live.
+        auth: credentials for it.
+        election_count_max: at most so many; None: all.
+        topics: only topics that match one of these shell patterns; empty: all.
+        kafka_version: of the brokers; None: the oldest that explains what is seen.
+        now: the time, for a live read's folder; None: the clock's.
+
+    Returns:
+        The stored plan, or None when there is nothing to elect.
+
+    Raises:
+        RefusedError: the cluster may not be asked, with the reasons.
+        BadInputError: no snapshot, or no Kafka tree.
+    """
+    store = opened(store)
+    seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
+    electable, left_out = _electable(seen, topics)
+    made = elections(seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max)
+    return _stored(store, made, seen)
+
+
+def plan_reassignment(
+    store: ObjectStore | str,
+    cluster: str,
+    *,
+    manifest: str | None = None,
+    zookeeper: str | ZooKeeper | None = None,
+    auth: ZooKeeperAuth | None = None,
+    waves: Sequence[Sequence[Target]],
+    may_change_replication_factor: bool = False,
+    kafka_version: str | None = None,
+    now: datetime | None = None,
+) -> StoredPlan | None:
+    """Moves of replicas to the given targets, wave by wave: the next one starts when the former one is in sync.
+
+    `may_change_replication_factor` says whether a target may be longer or shorter than the present list; the other
+    arguments are those of `plan_elections`.
+
+    Returns:
+        The stored plan, or None when everything is where it should be.
+
+    Raises:
+        RefusedError: a target must not be asked for, or the cluster may not be asked; with the reasons.
+        BadInputError: no snapshot, or no Kafka tree.
+    """
+    store = opened(store)
+    seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
+    made = reassignment(seen.observed, seen.origin, waves, may_change_replication_factor=may_change_replication_factor)
+    return _stored(store, made, seen)
+
+
+def plan_deletions(
+    store: ObjectStore | str,
+    cluster: str,
+    *,
+    topics: Sequence[str] = (),
+    manifest: str | None = None,
+    zookeeper: str | ZooKeeper | None = None,
+    auth: ZooKeeperAuth | None = None,
+    kafka_version: str | None = None,
+    now: datetime | None = None,
+) -> StoredPlan | None:
+    """Deletion of the named topics that are eligible; the others are left out with every reason.
+
+    `topics` are exact names, no patterns: nothing is deleted that nobody named. The other arguments are those of
+    `plan_elections`.
+
+    Returns:
+        The stored plan, or None when no topic was named.
+
+    Raises:
+        RefusedError: a topic does not exist, none is eligible, or the cluster may not be asked; with the reasons.
+        BadInputError: no snapshot, or no Kafka tree.
+    """
+    if not topics:
+        return None
+    store = opened(store)
+    seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
+    context = _context(seen)
+    eligible: list[str] = []
+    left_out: list[LeftOut] = []
+    for topic in sorted(set(topics)):
+        found = deletion_eligibility(context, topic)
+        if found.eligible or topic not in seen.observed.topics:
+            eligible.append(topic)  # an unknown one is refused by name
+        else:
+            left_out.append(LeftOut(topic, _joined([reason.text for reason in found.reasons])))
+    made = deletions(seen.observed, seen.origin, eligible, left_out=left_out)
+    if isinstance(made, Plan) and not made.steps:
+        reasons = [f"{each.subject}: {each.reason}" for each in made.left_out]
+        raise RefusedError(f"no deletion planned for {cluster!r}: no topic is eligible: {listed(reasons)}")
+    return _stored(store, made, seen)
+
+
+def plan_drain(
+    store: ObjectStore | str,
+    cluster: str,
+    *,
+    zookeeper: str | ZooKeeper,
+    auth: ZooKeeperAuth | None = None,
+    age_min_s: float = 60.0,
+    kafka_version: str | None = None,
+    now: datetime | None = None,
+) -> StoredPlan | None:
+    """A forced re-election, where ISR-change notifications of at least `age_min_s` linger; always from a live read.
+
+    Returns:
+        The stored plan, or None when nothing lingers.
+
+    Raises:
+        RefusedError: nobody is in office, or a re-election would not drain (up to Kafka 1.0).
+        BadInputError: no Kafka tree.
+    """
+    store = opened(store)
+    moment = now or datetime.now(UTC)
+    seen = _seen(store, cluster, None, zookeeper, auth, kafka_version, moment)
+    made = drain(
+        seen.observed,
+        seen.origin,
+        now_ms=int(moment.timestamp() * 1000),
+        linger_age_ms=int(age_min_s * 1000),
+        failover_deletes_notifications=seen.dialect.failover_deletes_notifications,
+    )
+    return _stored(store, made, seen)
+
+
+def _electable(seen: _Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:
+    """The partitions to elect, most imbalanced brokers first, and the imbalanced ones that cannot be elected."""
+    electable: list[TopicPartition] = []
+    left_out: list[LeftOut] = []
+    imbalance = leader_imbalance(_context(seen))
+    for _, found in sorted(imbalance.items(), key=lambda item: (-item[1].ratio, item[0])):
+        left_out += [LeftOut(str(each), reason) for each, reason in found.not_electable if _matches(each.topic, topics)]
+        for each in found.electable:
+            if not _matches(each.topic, topics):
+                continue
+            reason = _why_not(each, seen.observed)
+            if reason is None:
+                electable.append(each)
+            else:
+                left_out.append(LeftOut(str(each), reason))
+    return electable, left_out
+
+
+def _why_not(partition: TopicPartition, observed: Observation) -> str | None:
+    """What the automatic run of old versions tries all the same; a request would be in vain, or meets a reassignment."""
+    assignment, state = observed.assignments[partition], observed.states.get(partition)
+    if assignment.is_being_reassigned:
+        return "is being reassigned"
+    return None if state is not None and assignment.replicas[0] in state.isr else NOT_IN_ISR
+
+
+def _seen(
+    store: ObjectStore,
+    cluster: str,
+    manifest: str | None,
+    zookeeper: str | ZooKeeper | None,
+    auth: ZooKeeperAuth | None,
+    kafka_version: str | None,
+    now: datetime | None,
+) -> _Seen:
+    if manifest is None and zookeeper is not None:
+        with session(zookeeper, auth) as opened_session:
+            observed = observe(opened_session)
+        day = (now or datetime.now(UTC)).astimezone(UTC).date()
+        folder = f"v1/cluster={cluster}/date={day}/live/"
+        return _Seen(observed, Origin(cluster), folder, _dialect(observed, kafka_version))
+    return _seen_in_snapshot(store, cluster, manifest, kafka_version)
+
+
+def _dialect(observed: Observation, kafka_version: str | None) -> Dialect:
+    if kafka_version is not None:
+        return dialect_for(kafka_version)
+    epoch, version = observed.controller_epoch, observed.controller_epoch_version
+    evidence = Evidence(
+        broker_json_versions=tuple(observed.broker_json_versions.values()),
+        topic_json_versions=tuple(observed.topic_json_versions),
+        controller_json_version=observed.controller_json_version,
+        controller_epoch_version=None if epoch is None or version is None else version - epoch + 1,
+        has_recovery_state=any(state.recovery for state in observed.states.values()),
+    )
+    return dialect_for(detect_version(evidence).version)
+
+
+def _context(seen: _Seen) -> ControllerContext:
+    observed = seen.observed
+    return build_leniently(
+        dialect=seen.dialect,
+        brokers=observed.brokers.values(),
+        assignments=observed.assignments,
+        states=observed.states,
+        topics=observed.topics,
+        topics_to_be_deleted=observed.queued_topics,
+        epoch=observed.controller_epoch or 0,
+        epoch_zk_version=observed.controller_epoch_version or 0,
+    ).context
+
+
+def _seen_in_snapshot(store: ObjectStore, cluster: str, address: str | None, kafka_version: str | None) -> _Seen:
+    manifest = _manifest(store, cluster, address)
+    tables = {name: read_table(store, manifest, name) for name in _TABLES}
+    observed = observe_tables(tables)
+    origin = Origin(cluster, SnapshotReference(manifest.uri, manifest.digest))
+    return _Seen(observed, origin, f"{manifest.prefix}/", _dialect(observed, kafka_version))
+
+
+def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest:
+    if address is None:
+        newest = newest_snapshot(store, cluster)
+        if newest is None:
+            raise BadInputError(
+                f"nothing planned for {cluster!r}: the store {store.uri} has no snapshot of it; take one first, "
+                "or plan from the live cluster"
+            )
+        return newest
+    try:
+        manifest = read_manifest(store, address)
+    except ObjectMissingError:
+        raise BadInputError(
+            f"nothing planned for {cluster!r}: no manifest at {address!r} in {store.uri}; list the snapshots, or take one"
+        ) from None
+    if manifest.cluster != cluster:
+        raise BadInputError(
+            f"nothing planned for {cluster!r}: snapshot {manifest.uri} is of {manifest.cluster!r}; name one of {cluster!r}"
+        )
+    return manifest
+
+
+def _stored(store: ObjectStore, made: Plan | Refused, seen: _Seen) -> StoredPlan | None:
+    if isinstance(made, Refused):
+        raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
+    return store_plan(store, made, seen.folder) if made.steps else None
+
+
+def _matches(topic: str, patterns: Iterable[str]) -> bool:
+    wanted = tuple(patterns)
+    return not wanted or any(fnmatchcase(topic, pattern) for pattern in wanted)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    shown = "; ".join(texts[:_REASONS_SHOWN_MAX])
+    return shown if len(texts) <= _REASONS_SHOWN_MAX else f"{shown}; and {len(texts) - _REASONS_SHOWN_MAX} more reasons"
+
+
+__all__ = ["StoredPlan", "load_plan", "plan_deletions", "plan_drain", "plan_elections", "plan_reassignment"]
