@@ -1,12 +1,12 @@
 """Everything the core can be told: events, requests, and answers to its effects.
 
-Source: the event classes of Kafka 3.9 `KafkaController`; controller behaviour §7–§15. An answer carries the effect it
+Source: the event classes of Kafka 3.9 `KafkaController`; controller behaviour §7 to §15. An answer carries the effect it
 answers. A command that comes while another is under way is queued in the context, as in Kafka's event queue.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from controller_core import effects as e
 from controller_core.model import (
@@ -386,4 +386,3 @@ Answer = (
 )  # fmt: skip
 Command = Event | Answer
 """Closed: this is all that the core can be told."""
-ANSWERS: tuple[type, ...] = get_args(Answer)

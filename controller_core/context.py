@@ -39,7 +39,7 @@ from controller_core.pending import NO_RESULTS, BatchFault, CallResults, Request
 from controller_core.states import PartitionState, ReplicaState
 
 if TYPE_CHECKING:
-    from controller_core.commands import Command
+    from controller_core.commands import Event
     from controller_core.effects import Effect
 
 
@@ -79,7 +79,7 @@ class ControllerContext:
     # What is under way
     agenda: tuple[Task, ...] = ()
     awaiting: "Effect | None" = None
-    inbox: "tuple[Command, ...]" = ()
+    inbox: "tuple[Event, ...]" = ()
     batch: RequestBatch | None = None
     batch_fault: BatchFault | None = None
     results: CallResults = NO_RESULTS
@@ -155,7 +155,7 @@ class ControllerContext:
     @property
     def live_broker_ids(self) -> tuple[BrokerId, ...]:
         """Registered brokers that are not shutting down, ascending."""
-        return tuple(sorted(self.brokers.keys() - self.shutting_down if self.shutting_down else self.brokers))
+        return tuple(sorted(broker for broker in self.brokers if broker not in self.shutting_down))
 
     def is_live(self, broker: BrokerId) -> bool:
         """Whether the broker is registered and not shutting down."""
@@ -299,13 +299,12 @@ class ControllerContext:
         context = queued.with_partitions(
             {p: self.entry(p)._replace(assignment=None, leadership=None) for p in partitions}
         )
-        old = self.topics.get(topic, NO_TOPIC)
+        topic_id = self.topics.get(topic, NO_TOPIC).topic_id
+        names = context.topic_names
         return replace(
             context,
             topics=context.topics.delete(topic) if topic in context.topics else context.topics,
-            topic_names=context.topic_names.delete(old.topic_id)
-            if old.topic_id in context.topic_names
-            else context.topic_names,
+            topic_names=names if topic_id is None or topic_id not in names else names.delete(topic_id),
             topics_to_be_deleted=self.topics_to_be_deleted - {topic},
             topics_with_deletion_started=self.topics_with_deletion_started - {topic},
             preferred_replica_imbalance_count=self.preferred_replica_imbalance_count - gone,

@@ -55,7 +55,6 @@ class Dialect:
     # Fencing and requests
     epoch_fencing: bool  # 2.1, KAFKA-6082
     broker_epochs: bool  # 2.2, KAFKA-1120
-    sends_to_registered_only: bool  # 2.2
     stop_replica_deduplicated: bool  # 2.6: one entry per partition, delete is sticky
     stop_replica_one_request_per_flag: bool  # 2.3: at most two requests per broker below version 3
     empty_update_metadata_means_all_partitions: bool  # <= 2.1
@@ -192,7 +191,6 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         unclean_by_argument=since("2.4"),
         epoch_fencing=since("2.1"),
         broker_epochs=since("2.2"),
-        sends_to_registered_only=since("2.2"),
         stop_replica_deduplicated=since("2.6"),
         stop_replica_one_request_per_flag=since("2.3"),
         empty_update_metadata_means_all_partitions=not since("2.2"),

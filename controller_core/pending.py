@@ -22,7 +22,7 @@ class Task(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def run(self, turn: "Turn") -> None:
+    def __call__(self, turn: "Turn") -> None:
         """Does the piece: changes the turn's context, asks for effects, puts further tasks in front."""
 
 

@@ -10,6 +10,8 @@ from enum import Enum
 class PartitionState(Enum):
     """The four states of a partition, by Kafka's names."""
 
+    __hash__ = object.__hash__  # members are singletons; Enum's own hash of the name costs in hot loops
+
     NEW = "NewPartition"
     ONLINE = "OnlinePartition"
     OFFLINE = "OfflinePartition"
@@ -18,6 +20,8 @@ class PartitionState(Enum):
 
 class ReplicaState(Enum):
     """The seven states of a replica, by Kafka's names."""
+
+    __hash__ = object.__hash__
 
     NEW = "NewReplica"
     ONLINE = "OnlineReplica"
@@ -48,3 +52,11 @@ VALID_PREVIOUS_REPLICA_STATES: Mapping[ReplicaState, frozenset[ReplicaState]] = 
     _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
 }
 """The table since Kafka 2.3; before, Offline → Ineligible is illegal (`Dialect.ineligible_from_offline`)."""
+
+
+def previous_replica_states(target: ReplicaState, *, ineligible_from_offline: bool) -> frozenset[ReplicaState]:
+    """States from which a replica may go to `target`, with the one cell that Kafka 2.3 added."""
+    previous = VALID_PREVIOUS_REPLICA_STATES[target]
+    if target is _R.DELETION_INELIGIBLE and not ineligible_from_offline:
+        return previous - {_R.OFFLINE}
+    return previous

@@ -1,0 +1,98 @@
+"""One step under way: the workspace of the tasks that run in it. It never leaves `step`."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from controller_core import request_batch
+from controller_core.commands import Answer
+from controller_core.context import ControllerContext
+from controller_core.effects import Effect
+from controller_core.model import PartitionAndReplica, TopicPartition
+from controller_core.pending import Add, BatchFault, BatchRecord, RequestBatch, Task
+from controller_core.refusals import Refusal, RefusalKind
+
+
+class Turn:
+    """What the tasks of one step have done so far. `answer` is what the outside said to the last question."""
+
+    __slots__ = ("answer", "awaiting", "batches", "context", "effects", "refusals", "stack")
+
+    def __init__(self, context: ControllerContext, answer: Answer | None = None) -> None:
+        self.context = context
+        self.answer = answer
+        self.stack: list[Task] = list(reversed(context.agenda))
+        self.awaiting: Effect | None = None
+        self.effects: list[Effect] = []
+        self.refusals: list[Refusal] = []
+        self.batches: list[BatchRecord] = []
+
+    def push(self, *tasks: Task) -> None:
+        """Puts tasks in front of everything that is still to be done, in this order."""
+        self.stack.extend(reversed(tasks))
+
+    def tell(self, *effects: Effect) -> None:
+        """Asks for effects whose answers nobody waits for."""
+        self.effects.extend(effects)
+
+    def ask(self, effect: Effect, then: Task) -> None:
+        """Asks for an effect and stops; `then` runs with the answer."""
+        self.effects.append(effect)
+        self.stack.append(then)
+        self.awaiting = effect
+
+    def refuse(
+        self,
+        kind: RefusalKind,
+        subject: TopicPartition | PartitionAndReplica | str,
+        reason: str,
+        *,
+        kafka: str = "",
+        error: str = "",
+    ) -> None:
+        """Notes what is not done, and why."""
+        self.refusals.append(Refusal(kind=kind, subject=subject, reason=reason, kafka=kafka, error=error))
+
+    def change(self, **fields: object) -> None:
+        """Changes plain fields of the context."""
+        self.context = replace(self.context, **fields)  # type: ignore[arg-type]  # the names are ControllerContext's
+
+    # The request batch of the running call
+
+    def open_batch(self) -> bool:
+        """Starts a batch; false, with a refusal, where the batch is broken."""
+        if self.context.batch_fault is BatchFault.NEW_BATCH:
+            self.refuse(RefusalKind.BROKEN_BATCH, "request batch", "an earlier call left requests in it")
+            return False
+        self.change(batch=request_batch.EMPTY)
+        return True
+
+    def add(self, adds: Iterable[Add]) -> None:
+        """Adds to the open batch."""
+        chunk = tuple(adds)
+        if chunk:
+            batch = self.context.batch or request_batch.EMPTY
+            self.change(batch=RequestBatch((*batch.chunks, chunk)))
+
+    def send_batch(self) -> bool:
+        """Sends the open batch; false, with a refusal, where not all of it could be sent."""
+        batch = self.context.batch or request_batch.EMPTY
+        epoch = self.context.epoch
+        sent = request_batch.send(self.context, batch, epoch)
+        self.effects.extend(sent.requests)
+        self.change(batch=None)
+        self.batches.append(BatchRecord(batch, None if sent.fault else epoch))
+        if sent.fault:
+            self.refuse(
+                RefusalKind.BROKEN_BATCH,
+                "request batch",
+                sent.fault,
+                kafka="the rest of the batch stays in it, and every later call of this state machine fails until "
+                "another controller takes over",
+            )
+        return not sent.fault
+
+    def drop_batch(self) -> None:
+        """Gives up the open batch, if there is one."""
+        if self.context.batch is not None:
+            self.batches.append(BatchRecord(self.context.batch, None))
+            self.change(batch=None)
