@@ -10,7 +10,7 @@ import contextlib
 import logging
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,11 @@ from typing import Any, Literal, Self
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
+from controller_core.adapters.zookeeper import KazooZooKeeper, ZooKeeperAuth, connect
+from controller_core.errors import NoNodeError
+from controller_core.ports import ANY_VERSION
+from controller_core.znodes.office import decode_controller
+from controller_core.znodes.paths import CONTROLLER, broker_path
 from kafka_maintenance.local.cache import locked, sha256_of
 from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.java import Java, find_java
@@ -150,10 +155,20 @@ class KafkaBroker:
             self._child.stop()
             self._child = None
 
-    def kill(self) -> None:
-        """SIGKILL. Its registration lasts until its session ends (`zookeeper.session.timeout.ms`)."""
+    def kill(self, *, forget: bool = False) -> None:
+        """SIGKILL. Its registration lasts until its session ends (`zookeeper.session.timeout.ms`).
+
+        With `forget` its ephemeral znodes are deleted by hand, which spares the wait and changes nothing else: leaders
+        move, another controller is elected, the later end of the session finds nothing to delete.
+        """
         self._own_process("kill").kill()
         self._child = None
+        if forget:
+            with self.cluster.session() as zookeeper:
+                if self.cluster.controller_id() == self.id:
+                    zookeeper.delete(CONTROLLER, ANY_VERSION)
+                with contextlib.suppress(NoNodeError):
+                    zookeeper.delete(broker_path(self.id), ANY_VERSION)
 
     def pause(self) -> None:
         """SIGSTOP: it keeps its session for `zookeeper.session.timeout.ms` and does nothing."""
@@ -176,6 +191,7 @@ class KafkaBroker:
             **({"broker.rack": self.rack} if self.rack else {}),
             **({"zookeeper.set.acl": "true"} if self.cluster.login else {}),
             **self.cluster.config,
+            **self.cluster.broker_config.get(self.id, {}),
         }
 
     def _await_old_registration(self) -> None:
@@ -216,6 +232,7 @@ class KafkaCluster:
         brokers: int = 3,
         racks: Sequence[str] = (),
         config: Mapping[str, str] | None = None,
+        broker_config: Mapping[int, Mapping[str, str]] | None = None,
         mode: Mode = "processes",
         workspace: Workspace | None = None,
         name: str = "kafka",
@@ -232,6 +249,7 @@ class KafkaCluster:
             brokers: how many brokers `start` starts.
             racks: names of racks, given out in turn; empty for none.
             config: broker settings that replace the defaults.
+            broker_config: broker id → settings of that broker alone.
             mode: "processes" or "shared_jvm".
             workspace: where data and logs go; None for a temporary folder that `stop` deletes.
             name: name of its folder and its logs.
@@ -252,6 +270,7 @@ class KafkaCluster:
         self.racks = tuple(racks)
         protocol = {"inter.broker.protocol.version": inter_broker_protocol_version}
         self.config = {**{key: value for key, value in protocol.items() if value}, **(config or {})}
+        self.broker_config = dict(broker_config or {})
         self.heap_mb = heap_mb or (64 if mode == "processes" else 128)
         self.brokers: dict[int, KafkaBroker] = {}
         self.shared_jvm: Child | None = None
@@ -334,6 +353,19 @@ class KafkaCluster:
             self.shared_jvm.kill()
             self.shared_jvm, self._gateway = None, None
         self.brokers = {}
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[KazooZooKeeper]:
+        """A ZooKeeper session on the cluster's tree, as the brokers' user."""
+        auth = ZooKeeperAuth(scheme="sasl", username=self.login[0], password=self.login[1]) if self.login else None
+        with connect(self.zookeeper_connect, auth=auth) as zookeeper:
+            yield zookeeper
+
+    def controller_id(self) -> int | None:
+        """Id of the broker that is controller now; None when nobody is."""
+        with self.session() as zookeeper, contextlib.suppress(NoNodeError):
+            return int(decode_controller(zookeeper.get(CONTROLLER)[0]).broker_id)
+        return None
 
     def ephemerals(self) -> frozenset[str]:
         """Paths of all ephemeral znodes, by ZooKeeper's command `dump`; empty when ZooKeeper does not answer."""

@@ -11,17 +11,20 @@ Source: Apache Ivy 2.5 reference (settings, ivy files); Maven settings reference
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import quoteattr
+
+import httpx
 
 from kafka_maintenance.local.cache import cache_folder, locked, sha256_of
 from kafka_maintenance.local.errors import JarChecksumError, JarsUnavailableError
@@ -71,6 +74,7 @@ class MavenRepository:
     url: str
     username: str | None = None
     password: str | None = None
+    realm: str | None = None
 
 
 def kafka_jars(version: str, *, cache: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
@@ -151,7 +155,7 @@ def fetch_jars(release: KafkaRelease, folder: Path, *, env: Mapping[str, str] | 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder.parent) as name:
         scratch = Path(name)
-        (scratch / "settings.xml").write_text(ivy_settings(repository, scratch / "ivy-cache"))
+        (scratch / "settings.xml").write_text(ivy_settings(with_realm(repository), scratch / "ivy-cache"))
         (scratch / "ivy.xml").write_text(ivy_module(release))
         command = [
             *(str(find_java(env).program), *proxy_options(env)),
@@ -180,7 +184,7 @@ def ivy_settings(repository: MavenRepository, cache: Path) -> str:
     if repository.username is not None:
         host = urlsplit(repository.url).hostname or ""
         login = (
-            f"<credentials host={quoteattr(host)} username={quoteattr(repository.username)}"
+            f"<credentials host={quoteattr(host)} realm={quoteattr(repository.realm or '')} username={quoteattr(repository.username)}"
             f" passwd={quoteattr(repository.password or '')}/>\n"
         )
     return (
@@ -240,6 +244,20 @@ def mirror_of_central(settings: str) -> MavenRepository | None:
     return None
 
 
+def with_realm(repository: MavenRepository) -> MavenRepository:
+    """The repository with the realm that it asks logins for: Ivy sends a login only where it knows host and realm."""
+    if repository.username is None:
+        return repository
+    try:
+        asked = httpx.get(f"{repository.url.rstrip('/')}/org/apache/kafka/", timeout=30).headers.get(
+            "WWW-Authenticate", ""
+        )
+    except httpx.HTTPError:
+        return repository
+    found = re.search(r'realm="([^"]*)"', asked)
+    return replace(repository, realm=found[1]) if found else repository
+
+
 def proxy_options(env: Mapping[str, str] | None = None) -> list[str]:
     """Java's options for the proxy that `https_proxy` or `http_proxy` names; empty without one."""
     environment = os.environ if env is None else env
@@ -260,9 +278,15 @@ def _server_login(root: ET.Element, server_id: str | None) -> tuple[str | None, 
 
 
 def _reason(output: str) -> str:
-    signs = ("UnknownHost", "ConnectException", "Connection refused", "not found", "timed out", "Unauthorized", "SSL")
-    told = [line.strip() for line in output.splitlines() if any(sign in line for sign in signs)]
-    return " | ".join((told or output.strip().splitlines() or ["no output"])[:3])[:600]
+    lines = list(dict.fromkeys(line.strip() for line in output.splitlines() if line.strip()))
+    for signs in (
+        ("refused", "UnknownHost", "timed out", "Unauthorized", "401", "SSL", "PKIX"),
+        ("not found", "ERROR"),
+    ):
+        told = [line for line in lines if any(sign in line for sign in signs)]
+        if told:
+            return " | ".join(told[:2])[:500]
+    return " | ".join(lines[-2:])[:500] or "no output"
 
 
 def write_lock(versions: Sequence[str]) -> None:

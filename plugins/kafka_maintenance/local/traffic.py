@@ -1,0 +1,152 @@
+"""Topics and messages on a local cluster: made as an operator's scripts and applications would make them.
+
+Topics are made by their two znodes, which every broker version accepts; messages go through kafka-python and are
+acknowledged by the whole ISR, so that none that was acknowledged may ever be missing.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as ClientPartition
+from kafka.errors import KafkaError
+
+from controller_core.model import LeaderAndIsr, TopicPartition
+from controller_core.ports import ZooKeeper
+from controller_core.znodes.partitions import decode_state
+from controller_core.znodes.paths import state_path, topic_path
+from kafka_maintenance.local.kafka import KafkaCluster
+from kafka_maintenance.local.process import wait_until
+
+SETTLE_TIMEOUT_S = 60.0
+MESSAGE = b"x" * 200
+ROUND_INTERVAL_S = 0.1
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # brokers die here on purpose
+
+
+def create_topic(cluster: KafkaCluster, topic: str, assignment: Mapping[int, Sequence[int]]) -> list[TopicPartition]:
+    """Create a topic and wait until every partition has a leader and its whole ISR.
+
+    Args:
+        cluster: a running cluster.
+        topic: its name.
+        assignment: partition → broker ids, preferred replica first.
+
+    Returns:
+        Its partitions.
+    """
+    replicas = ",".join(f'"{number}":{list(brokers)}' for number, brokers in sorted(assignment.items()))
+    partitions = [TopicPartition(topic, number) for number in sorted(assignment)]
+    with cluster.session() as zookeeper:
+        zookeeper.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+        zookeeper.create(topic_path(topic), f'{{"version":1,"partitions":{{{replicas}}}}}'.encode())
+        wait_until(
+            lambda: all(
+                state is not None and set(state.isr) == set(assignment[partition.partition])
+                for partition, state in partition_states(zookeeper, partitions).items()
+            ),
+            what=f"topic {topic} is served by all its replicas",
+            timeout_s=SETTLE_TIMEOUT_S,
+        )
+    return partitions
+
+
+def partition_states(
+    zookeeper: ZooKeeper, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, LeaderAndIsr | None]:
+    """Leader and ISR of partitions as their state znodes say; None where there is no such znode."""
+    paths = [state_path(partition) for partition in partitions]
+    answers = zookeeper.get_many(paths)
+    return {
+        partition: None if answer is None else decode_state(answer[0], path=path, version=answer[1].version)
+        for partition, path, answer in zip(partitions, paths, answers, strict=True)
+    }
+
+
+def produce(cluster: KafkaCluster, topic: str, partition: int, *, count: int) -> int:
+    """Write messages to one partition; how many were acknowledged by the whole ISR."""
+    with Traffic(cluster, [TopicPartition(topic, partition)], rounds=count) as traffic:
+        traffic.finish()
+    return sum(traffic.acknowledged.values())
+
+
+def message_counts(cluster: KafkaCluster, topic: str) -> dict[int, int]:
+    """Partition → messages that a consumer can read, of one topic."""
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
+    try:
+        numbers = consumer.partitions_for_topic(topic) or set()
+        partitions = [ClientPartition(topic, number) for number in sorted(numbers)]
+        first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        return {partition.partition: last[partition] - first[partition] for partition in partitions}
+    finally:
+        consumer.close()
+
+
+class Traffic:
+    """An application that writes to partitions all the time; a context manager that stops it.
+
+    `acknowledged` counts what the whole ISR has, by partition. What a hanging or dead leader keeps waiting is sent
+    when there is a leader again.
+    """
+
+    def __init__(
+        self, cluster: KafkaCluster, partitions: Sequence[TopicPartition], *, rounds: int | None = None
+    ) -> None:
+        """Describe the traffic; `rounds` messages to each partition, None for as long as it runs."""
+        self.partitions = tuple(partitions)
+        self.acknowledged: Counter[TopicPartition] = Counter()
+        self._rounds = rounds
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._producer = KafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            acks="all",
+            linger_ms=5,
+            metadata_max_age_ms=2000,
+            request_timeout_ms=5000,
+            max_block_ms=5000,
+        )
+        self._thread = threading.Thread(target=self._write, name="traffic", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def finish(self) -> None:
+        """Wait until all rounds are written and answered."""
+        self._thread.join()
+        self._producer.flush(SETTLE_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Stop writing; what is on its way is waited for, 20 s at most."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._producer.close(timeout=20)
+
+    def _write(self) -> None:
+        written = 0
+        while not self._stopped.is_set() and written != self._rounds:
+            for partition in self.partitions:
+                self._send(partition)
+            written += 1
+            if self._rounds is None:
+                self._stopped.wait(ROUND_INTERVAL_S)
+
+    def _send(self, partition: TopicPartition) -> None:
+        try:
+            promise = self._producer.send(partition.topic, MESSAGE, partition=partition.partition)
+        except KafkaError:
+            return
+        promise.add_callback(lambda _: self._count(partition))
+
+    def _count(self, partition: TopicPartition) -> None:
+        with self._lock:
+            self.acknowledged[partition] += 1

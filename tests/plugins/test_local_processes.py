@@ -1,0 +1,235 @@
+"""Children of the local stack: what is said when one cannot start, and that none is left behind."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from kafka_maintenance.local import process, stack
+from kafka_maintenance.local.errors import (
+    ChildDiedError,
+    DiskFullError,
+    JavaMissingError,
+    LocalStackError,
+    NotHealthyError,
+    PortTakenError,
+)
+from kafka_maintenance.local.java import find_java, major_version
+from kafka_maintenance.local.process import Workspace, check_port, free_ports, start_child, wait_until
+
+PYTHON = sys.executable
+SLEEPER = [PYTHON, "-c", "import time; time.sleep(600)"]
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with Workspace(tmp_path / "stack") as found:
+        yield found
+
+
+def parent_of_two(folder: Path) -> subprocess.Popen[str]:
+    """A process that starts a child, which starts a grandchild, and prints both ids."""
+    grandchild = f"import subprocess, sys; p = subprocess.Popen({SLEEPER!r}); print(p.pid, flush=True); p.wait()"
+    script = f"""
+        import sys
+        from pathlib import Path
+        from kafka_maintenance.local.process import Workspace, start_child, wait_until
+        workspace = Workspace(Path({str(folder)!r}))
+        child = start_child(workspace, "child", [sys.executable, "-c", {grandchild!r}])
+        wait_until(lambda: child.log.read_text().strip() != "", what="grandchild", timeout_s=30)
+        print(child.pid, child.log.read_text().strip(), flush=True)
+        import time; time.sleep(600)
+    """
+    return subprocess.Popen([PYTHON, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
+
+
+def ids_printed_by(parent: subprocess.Popen[str]) -> list[int]:
+    assert parent.stdout is not None
+    return [int(word) for word in parent.stdout.readline().split()]
+
+
+def ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "told"),
+    [
+        pytest.param("print('boom'); raise SystemExit(3)", ChildDiedError, "boom", id="any death shows the log's tail"),
+        pytest.param(
+            "raise OSError('Address already in use')", PortTakenError, "port is taken", id="its port is taken"
+        ),
+        pytest.param("raise OSError('No space left on device')", DiskFullError, "disk is full", id="its disk is full"),
+    ],
+)
+def test_a_dead_child_says_why(workspace, script, error, told):
+    child = start_child(workspace, "broker", [PYTHON, "-c", script])
+    with pytest.raises(error, match=told):
+        wait_until(lambda: False, what="it answers", timeout_s=30, children=[child])
+
+
+def test_a_child_that_never_becomes_healthy_is_named(workspace):
+    child = start_child(workspace, "broker", SLEEPER)
+    with pytest.raises(NotHealthyError, match=r"(?s)until broker 1 is registered.*broker\.log"):
+        wait_until(lambda: False, what="broker 1 is registered", timeout_s=0, children=[child])
+    child.kill()
+
+
+def test_a_program_that_is_not_there_is_named(workspace):
+    with pytest.raises(LocalStackError, match=r"starting broker .*/nowhere/java"):
+        start_child(workspace, "broker", ["/nowhere/java"])
+
+
+def test_a_full_disk_is_told_before_the_start(workspace, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 20))
+    with pytest.raises(DiskFullError, match="expected 200 MB of free disk, found 1 MB"):
+        start_child(workspace, "broker", SLEEPER)
+
+
+def test_a_taken_port_names_its_listener():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"starting ZooKeeper on 127.0.0.1:{port}.*pid {os.getpid()}"):
+            check_port(port, "ZooKeeper")
+
+
+def test_free_ports_are_given_out_once():
+    assert len({port for _ in range(5) for port in free_ports(4)}) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        pytest.param('openjdk version "17.0.15" 2025-04-15', 17, id="today's form"),
+        pytest.param('java version "1.8.0_402"', 8, id="the form before Java 9"),
+        pytest.param('openjdk version "25" 2025-09-16', 25, id="no minor version"),
+        pytest.param("segmentation fault", None, id="no version at all"),
+    ],
+)
+def test_java_version(text, version):
+    assert major_version(text) == version
+
+
+def fake_java(folder: Path, script: str) -> str:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return str(folder)
+
+
+def test_no_java_says_what_to_install(tmp_path):
+    with pytest.raises(JavaMissingError, match=r"apt-get install openjdk-17-jre-headless.*dnf install.*brew install"):
+        find_java({"PATH": str(tmp_path)})
+
+
+def test_an_old_java_is_refused(tmp_path):
+    home = fake_java(tmp_path, "echo 'openjdk version \"11.0.2\"' >&2")
+    with pytest.raises(JavaMissingError, match=r"JAVA_HOME=.*found Java 11 .*apt-get install"):
+        find_java({"JAVA_HOME": home, "PATH": ""})
+
+
+def test_a_broken_java_is_refused(tmp_path):
+    home = fake_java(tmp_path, "echo 'cannot load libjvm' >&2; exit 1")
+    with pytest.raises(JavaMissingError, match=r"expected a version, found status 1 .*cannot load libjvm"):
+        find_java({"JAVA_HOME": home, "PATH": ""})
+
+
+def test_closing_a_workspace_ends_children_and_grandchildren(tmp_path):
+    parent = parent_of_two(tmp_path / "stack")
+    child, grandchild = ids_printed_by(parent)
+    parent.send_signal(signal.SIGTERM)
+    parent.wait()
+    assert not ended(child)
+    assert stack.down(tmp_path / "stack") == ["child"]
+    assert (ended(child), ended(grandchild), (tmp_path / "stack").exists()) == (True, True, False)
+
+
+def test_down_finds_everything_after_kill_9_of_the_parent(tmp_path):
+    parent = parent_of_two(tmp_path / "stack")
+    child, grandchild = ids_printed_by(parent)
+    parent.kill()
+    parent.wait()
+    assert stack.status(tmp_path / "stack")["state"] == "up"
+    stack.down(tmp_path / "stack")
+    assert (ended(child), ended(grandchild)) == (True, True)
+    assert stack.status(tmp_path / "stack")["state"] == "down"
+
+
+def test_a_grandchild_is_found_when_the_child_died_first(tmp_path):
+    parent = parent_of_two(tmp_path / "stack")
+    child, grandchild = ids_printed_by(parent)
+    parent.kill()
+    parent.wait()
+    os.kill(child, signal.SIGKILL)
+    stack.down(tmp_path / "stack")
+    assert ended(grandchild)
+
+
+def test_a_stranger_with_the_same_process_id_is_left_alone(workspace):
+    stranger = subprocess.Popen(SLEEPER)
+    record = process.ProcessRecord(
+        name="broker",
+        pid=stranger.pid,
+        start_ticks=process.start_ticks(stranger.pid) - 1,
+        log="x",
+        stop_signal=signal.SIGTERM,
+        stop_timeout_s=1,
+    )
+    workspace.add(record)
+    assert process.stop_workspace(workspace.folder) == []
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+def test_orphaned_temporary_workspaces_are_ended_and_deleted(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "temporary_root", lambda: tmp_path)
+    parent = parent_of_two(tmp_path / "w1")
+    child, _ = ids_printed_by(parent)
+    assert process.stop_orphans() == []
+    parent.kill()
+    parent.wait()
+    assert process.stop_orphans() == [tmp_path / "w1"]
+    assert (ended(child), (tmp_path / "w1").exists()) == (True, False)
+
+
+def test_status_tells_a_dead_process(workspace):
+    children = [start_child(workspace, name, SLEEPER) for name in ("zookeeper", "s3")]
+    os.kill(children[0].pid, signal.SIGKILL)
+    wait_until(lambda: not children[0].is_alive, what="it is dead", timeout_s=10)
+    found = stack.status(workspace.folder)
+    assert (found["state"], found["processes"]) == ("damaged", {"zookeeper": None, "s3": children[1].pid})
+
+
+def test_a_stack_is_not_started_twice(workspace):
+    start_child(workspace, "zookeeper", SLEEPER)
+    with pytest.raises(LocalStackError, match=r"found 1 running processes \(zookeeper\).*stack down"):
+        stack.up(workspace.folder)
+
+
+def test_a_workspace_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LocalStackError, match="making the folder of a local stack"):
+        Workspace(tmp_path / "file" / "stack")
+
+
+def test_records_are_readable_by_a_person(workspace):
+    child = start_child(workspace, "zookeeper", SLEEPER)
+    (record,) = json.loads((workspace.folder / "processes.json").read_text())
+    assert (record["name"], record["pid"], record["start_ticks"]) == (
+        "zookeeper",
+        child.pid,
+        process.start_ticks(child.pid),
+    )
+    child.stop()
+    assert not child.is_alive
