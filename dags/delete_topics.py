@@ -2,8 +2,8 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### Delete topics that can be deleted
 
-Checks which of the topics are eligible (with none named: those whose deletion was already asked for and can go on),
-plans their deletion, waits for a person, applies, waits until they are gone.
+Checks which of the named topics are eligible, plans their deletion (the others are named with their reasons), waits for
+a person, applies, waits until they are gone.
 **Deleted data does not come back.** Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan
 is dropped.
 """
@@ -33,7 +33,7 @@ from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
             [],
             type="array",
             items={"type": "string", "minLength": 1},
-            description="Topics to delete; empty: those whose deletion was already requested",
+            description="Exact names of the topics to delete; not needed with a stored plan",
         ),
     },
 )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow.sdk import BaseHook, Variable
 
@@ -24,6 +24,7 @@ STORE_VARIABLE = "kafka_maintenance_store"
 STORE_CONNECTION = "kafka_maintenance_store"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 ZOOKEEPER_PORT = 2181
+_SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
 ZOOKEEPER_TIMEOUT_S = 10.0
 
 
@@ -250,7 +251,7 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
     scheme = _text(extra.get("auth"))
     if scheme is None:
         return None
-    if scheme != "digest" and scheme != "sasl":  # noqa: PLR1714 - so that the type checker narrows it
+    if scheme not in _SCHEMES:
         raise SettingsMissingError(
             f"cluster {name!r} not used: its connection says auth {scheme!r}, expected 'digest' or 'sasl'; correct its extra"
         )
@@ -258,7 +259,7 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
         raise SettingsMissingError(
             f"cluster {name!r} not used: its connection says auth {scheme!r} but holds no login and password; fill them in"
         )
-    return ZooKeeperAuth(scheme=scheme, username=connection.login, password=connection.password)
+    return ZooKeeperAuth(scheme=_SCHEMES[scheme], username=connection.login, password=connection.password)
 
 
 def _mapping(name: str, extra: Any) -> Mapping[str, Any]:

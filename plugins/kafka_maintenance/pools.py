@@ -1,12 +1,12 @@
 """Pools: one slot for Spark, one slot per cluster for writing, so that two runs never write to one cluster at once.
 
 A task's pool is fixed when its DAG is read, the cluster only when a run starts: `airflow_local_settings` sends a writing
-task to its cluster's pool. The scheduler makes missing pools when it starts and leaves existing ones as they are; after
-a new cluster is listed, restart it or say `airflow pools set kafka_apply_<cluster> 1 ""`.
+task to its cluster's pool `kafka_apply_<cluster>`. The scheduler makes missing pools when it starts and leaves existing
+ones as they are; until then a new cluster shares the pool `kafka_apply`.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -17,7 +17,7 @@ SPARK_POOL = "spark"
 APPLY_POOL = "kafka_apply"
 _DESCRIPTIONS = {
     SPARK_POOL: "One Spark job at a time on this machine",
-    APPLY_POOL: "Tasks that write to a cluster which the run does not name",
+    APPLY_POOL: "Tasks that write to a cluster without a pool of its own",
 }
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,28 @@ def apply_pool(cluster: str) -> str:
     return f"{APPLY_POOL}_{cluster}"
 
 
-def pool_of(pool: str, conf: Mapping[str, Any] | None) -> str:
-    """The pool of a task that its DAG puts into `pool`, in a run with this `conf`."""
+def pool_of(pool: str, conf: Mapping[str, Any] | None, exists: Callable[[str], bool]) -> str:
+    """The pool of a task that its DAG puts into `pool`, in a run with this `conf`.
+
+    A cluster without a pool of its own shares `kafka_apply`: a task in a pool that does not exist would never run.
+    """
     cluster = (conf or {}).get("cluster")
-    return apply_pool(cluster) if pool == APPLY_POOL and isinstance(cluster, str) and cluster else pool
+    if pool != APPLY_POOL or not isinstance(cluster, str) or not cluster:
+        return pool
+    wanted = apply_pool(cluster)
+    return wanted if exists(wanted) else pool
+
+
+def pool_exists(name: str) -> bool:
+    """Whether Airflow's database has the pool; asked beside any session, since the scheduler forbids a second one."""
+    from airflow import settings  # noqa: PLC0415 - only processes with a database may
+    from airflow.models.pool import Pool  # noqa: PLC0415 - only processes with a database may
+    from sqlalchemy import select  # noqa: PLC0415 - only processes with a database may
+
+    if settings.engine is None:
+        return False
+    with settings.engine.connect() as connection:
+        return connection.execute(select(Pool.id).where(Pool.pool == name)).first() is not None
 
 
 def pools_needed(clusters: tuple[str, ...]) -> dict[str, str]:

@@ -54,7 +54,7 @@ def choice_of(night: date) -> dict[str, Any]:
             {
                 "cluster": name,
                 "archived": hooks.cluster(name).archived,
-                "note": missing_note(name, night, [date.fromisoformat(str(other)) for other in nights]),
+                "note": missing_note(name, night, [date.fromisoformat(other) for other in nights]),
             }
         )
     return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}

@@ -8,6 +8,7 @@ from airflow.sdk import PokeReturnValue, task
 from kafka_maintenance import hooks
 from kafka_maintenance.approval import approved
 from kafka_maintenance.pools import APPLY_POOL
+from kafka_maintenance.tasks.common import context_of_run, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
@@ -15,8 +16,8 @@ from kafka_maintenance.tasks.settings import SETTINGS
 def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
     """Writes what the approved plan says, if it is still that plan and the cluster is still as it expects.
 
-    Checks the answer and the digest itself, and every version. The receipt names the approver; a second try goes on
-    where the first one stopped. One writing task runs per cluster (pool).
+    Checks the answer and the digest itself, and every version; waits until Kafka has done it. The receipt names the
+    approver; a second try goes on where the first one stopped. One writing task runs per cluster at a time.
     """
     from kafka_maintenance.operations import apply
 
@@ -30,15 +31,18 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
         zookeeper=cluster.zookeeper,
         auth=cluster.auth,
         now=datetime.now(UTC),
+        run_id=run_name(context_of_run()),
     )
-    return {"cluster": cluster.name, "plan": plan["uri"], "receipt": receipt.uri, "approver": approval.approver}
+    print(receipt.text)  # noqa: T201 - the task's log
+    return {"cluster": cluster.name, "plan": plan["uri"], "receipt": receipt.uri, "approver": receipt.approver}
 
 
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.verify_timeout_s)
 def verify(receipt: dict[str, Any]) -> PokeReturnValue:
-    """Waits until Kafka has done what was asked, then compares the live tree with what the plan predicted."""
+    """Compares the live tree with what the plan predicted, until it is so."""
     from kafka_maintenance.operations import apply
 
     cluster = hooks.cluster(receipt["cluster"])
     found = apply.verify(store=hooks.store(), plan_uri=receipt["plan"], zookeeper=cluster.zookeeper, auth=cluster.auth)
+    print(found.text)  # noqa: T201 - the task's log
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

@@ -12,6 +12,7 @@ from controller_core.errors import (
     StoreUnreachableError,
     ZooKeeperUnreachableError,
 )
+from kafka_maintenance.operations.errors import NotFinishedError
 
 OWNER = "kafka-maintenance"
 SPARK_CONNECTION = "kafka_maintenance_spark"
@@ -31,9 +32,10 @@ RETRY_POLICY = ExceptionRetryPolicy(
                 SessionExpiredError,
                 StoreUnreachableError,
                 ZooKeeperUnreachableError,
+                NotFinishedError,
             ],
             action=RetryAction.RETRY,
-            reason="the outside did not answer",
+            reason="the outside did not answer, or not yet",
         ),
         RetryRule(exception=ControllerCoreError, action=RetryAction.FAIL, reason="asking again gives the same answer"),
     ]
@@ -49,6 +51,12 @@ DEFAULT_ARGS: dict[str, Any] = {
 def context_of_run() -> dict[str, Any]:
     """The context of the running task, as a mapping that may be extended."""
     return cast("dict[str, Any]", get_current_context())
+
+
+def run_name(context: dict[str, Any]) -> str:
+    """Names a run among those of all DAGs, in snapshots, receipts and locks."""
+    run = context["dag_run"]
+    return f"{run.dag_id}.{run.run_id}"
 
 
 def label(cluster: str) -> None:

@@ -1,7 +1,6 @@
 """Plans as tasks: of a stored plan or of a fresh snapshot, summed up for the person who is asked."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
@@ -9,6 +8,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import context_of_run
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
+
+if TYPE_CHECKING:
+    from kafka_maintenance.operations.stored_plans import StoredPlan
 
 
 @task
@@ -54,21 +56,21 @@ def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics:
 
 def stored(kind: str, cluster: str, uri: str) -> dict[str, Any]:
     """A plan that lies in the store, its digest verified; raises InvalidPlanError for another kind or cluster."""
-    from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.stored_plans import load_plan
 
-    return summed_up(planning.load_plan(hooks.store(), uri, kind=kind, cluster=cluster), cluster)
+    return summed_up(load_plan(hooks.store(), uri, kind=kind, cluster=cluster), cluster)
 
 
-def summed_up(plan: Any, cluster: str) -> dict[str, Any]:
+def summed_up(plan: "StoredPlan | None", cluster: str) -> dict[str, Any]:
     """What the gate, the applying task and the page need of a stored plan; skips the run when there is nothing to do."""
     if plan is None:
         raise AirflowSkipException(f"cluster {cluster!r}: nothing to do, no plan was made")
-    return {**named(plan, cluster), "summary": plan.summary, "markdown": plan.markdown}
+    return {**named(plan), "summary": plan.summary, "markdown": plan.markdown}
 
 
-def named(plan: Any, cluster: str) -> dict[str, str]:
+def named(plan: "StoredPlan") -> dict[str, str]:
     """Kind, cluster, place and digest of a stored plan."""
-    return {"kind": plan.kind, "cluster": cluster, "uri": plan.uri, "digest": plan.digest}
+    return {"kind": plan.kind, "cluster": plan.cluster, "uri": plan.uri, "digest": plan.digest}
 
 
 def repairs_of(store: Any, cluster: str, manifest: str) -> list[dict[str, str]]:
@@ -78,11 +80,5 @@ def repairs_of(store: Any, cluster: str, manifest: str) -> list[dict[str, str]]:
     made = (
         planning.plan_elections(store, cluster, manifest=manifest),
         planning.plan_reassignment(store, cluster, manifest=manifest),
-        planning.plan_deletions(store, cluster, manifest=manifest),
     )
-    return [named(plan, cluster) for plan in made if plan is not None]
-
-
-def cluster_of(plan: Mapping[str, Any]) -> str:
-    """The cluster that a plan is for."""
-    return str(plan["cluster"])
+    return [named(plan) for plan in made if plan is not None]

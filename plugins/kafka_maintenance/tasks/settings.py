@@ -30,7 +30,7 @@ class Settings:
     drill_cron: str = "0 5 * * 0"
     approval_timeout_s: int = 12 * 3600
     snapshot_wait_s: int = 2 * 3600
-    verify_timeout_s: int = 6 * 3600
+    verify_timeout_s: int = 600
     poke_interval_s: int = 30
     drain_age_min_s: int = 600
     driver_memory: str = "2g"

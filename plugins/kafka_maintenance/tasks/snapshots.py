@@ -1,13 +1,13 @@
 """Snapshots as tasks: one mapped instance per live cluster, one snapshot per run, never one of a past date."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import SNAPSHOTS, context_of_run, label, night_of
+from kafka_maintenance.tasks.common import SNAPSHOTS, context_of_run, label, night_of, run_name
 
 
 @task
@@ -27,53 +27,45 @@ def take_snapshot(cluster: str) -> dict[str, Any]:
     label(cluster)
     context = context_of_run()
     night, today = night_of(context), datetime.now(UTC).date()
-    if night != today and stored_snapshot(cluster, context) is None:
+    found = snapshot_of_run(cluster, context) if night == today else stored_snapshot(cluster, night, run_name(context))
+    if found is None:
         raise AirflowSkipException(
             f"cluster {cluster!r}: no snapshot taken, the night {night} is over (today is {today} UTC); "
             f"analyse a stored one, or start a run without a date"
         )
-    found = snapshot_of_run(cluster, context)
     context["outlet_events"][SNAPSHOTS].extra = {**found, "night": night.isoformat()}
     return found
 
 
 def snapshot_of_run(cluster: str, context: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot of `cluster` that the run of `context` made; taken now, under today's date, where there is none."""
+    """The snapshot of `cluster` that the run of `context` has made, or makes now under today's date."""
     from kafka_maintenance.operations.snapshot import take_snapshot as take
 
-    stored = stored_snapshot(cluster, context)
-    if stored is not None:
-        return stored
     settings = hooks.cluster(cluster)
     result = take(
         zookeeper=settings.zookeeper,
         auth=settings.auth,
         cluster=cluster,
         store=hooks.store(),
-        run_id=context["dag_run"].run_id,
+        run_id=run_name(context),
         now=datetime.now(UTC),
     )
-    return {
-        "cluster": cluster,
-        "manifest": result.manifest_uri,
-        "digest": result.digest,
-        "consistent": result.consistent,
-        "zxid": result.zxid,
-    }
+    return _told(result.manifest)
 
 
-def stored_snapshot(cluster: str, context: dict[str, Any]) -> dict[str, Any] | None:
-    """What the run of `context` stored of `cluster` before its task was cleared, or None."""
+def stored_snapshot(cluster: str, night: date, run: str) -> dict[str, Any] | None:
+    """What the run stored of `cluster` in its night, or None."""
     from kafka_maintenance.operations.snapshots import list_snapshots
 
-    run_id = context["dag_run"].run_id
-    for found in list_snapshots(hooks.store(), cluster, night_of(context)):
-        if found.run_id == run_id:
-            return {
-                "cluster": cluster,
-                "manifest": found.uri,
-                "digest": found.digest,
-                "consistent": found.consistent,
-                "zxid": found.zxid,
-            }
-    return None
+    found = [manifest for manifest in list_snapshots(hooks.store(), cluster, night) if manifest.run_id == run]
+    return _told(found[-1]) if found else None
+
+
+def _told(manifest: Any) -> dict[str, Any]:
+    return {
+        "cluster": manifest.cluster,
+        "manifest": manifest.uri,
+        "digest": manifest.digest,
+        "consistent": manifest.consistent,
+        "counts": dict(manifest.counts),
+    }
