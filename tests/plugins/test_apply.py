@@ -1,0 +1,433 @@
+"""Applying an approved plan: what is done, what is refused, what a killed run leaves, and what a second run does."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.memory import MemoryZooKeeper
+from controller_core.adapters.object_store import MemoryStore
+from controller_core.errors import (
+    ConnectionLostError,
+    InvalidPlanError,
+    StoreUnwritableError,
+)
+from controller_core.model import BrokerId, TopicPartition
+from controller_core.plan import plan_to_bytes
+from controller_core.ports import ANY_VERSION
+from controller_core.requests import Target
+from controller_core.znodes import ControllerZnode, encode_cluster_id, encode_controller
+from controller_core.znodes import paths as znode
+from kafka_maintenance.operations import planning
+from kafka_maintenance.operations.apply import Receipt, apply_plan, verify
+from kafka_maintenance.operations.cluster_lock import LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.operations.errors import (
+    BadInputError,
+    ClusterBusyError,
+    NotFinishedError,
+    PlanChangedError,
+    PlanStaleError,
+)
+from kafka_maintenance.operations.receipts import read_events
+from kafka_maintenance.operations.stored_plans import read_plan
+from tests.plugins.kafka_world import KafkaWorld, three_brokers
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
+
+
+def cluster() -> KafkaWorld:
+    """Two of three partitions of `orders` are not led by their preferred replica; `old` is nobody's friend."""
+    world = three_brokers()
+    world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)), ((2, 3, 1), 3, (2, 3)), ((3, 1, 2), 3, (3, 1, 2)))
+    world.topic("old", ((1, 2), 1, (1, 2)))
+    return world
+
+
+def elections(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    return planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+
+
+def moves(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    waves = [[Target(ORDERS_0, _ids(3, 2, 1))], [Target(ORDERS_1, _ids(1, 3, 2))]]
+    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
+
+
+def deletion(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    return planning.plan_deletions(store, "demo", topics=["old"], zookeeper=world.zookeeper(), now=NOW)
+
+
+def draining(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    world.notify(ORDERS_0)
+    world.hangs = True
+    return planning.plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+
+
+def planned(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None]) -> tuple[Any, Any, Any]:
+    store, world = MemoryStore(), cluster()
+    plan = make(store, world)
+    assert plan is not None
+    assert not world.wrote
+    return store, world, plan
+
+
+def apply(store: Any, plan: planning.StoredPlan, world: KafkaWorld, **changed: Any) -> Receipt:
+    arguments = {
+        "store": store, "plan_uri": plan.uri, "approved_digest": plan.digest, "approver": "ann",
+        "zookeeper": world.zookeeper(), "now": NOW, "step_timeout_s": 0.0, "settle_timeout_s": 0.0,
+    }  # fmt: skip
+    return apply_plan(**{**arguments, **changed})
+
+
+def events(store: MemoryStore, plan: planning.StoredPlan) -> list[str]:
+    return [str(event.event) for event in read_events(store, "demo", plan.digest)]
+
+
+# ------------------------------------------------------------------------------------------------- carried out
+
+
+@pytest.mark.parametrize(
+    ("make", "wrote", "steps"),
+    [
+        pytest.param(elections, ["/admin/preferred_replica_election"], 1, id="elections"),
+        pytest.param(moves, ["/admin/reassign_partitions"] * 2, 2, id="moves in two waves"),
+        pytest.param(deletion, ["/admin/delete_topics/old"], 1, id="a deletion"),
+        pytest.param(draining, [], 1, id="a forced re-election"),
+    ],
+)
+def test_an_approved_plan_is_carried_out_and_verified(make, wrote, steps):
+    store, world, plan = planned(make)
+    receipt = apply(store, plan, world)
+    assert world.wrote == wrote
+    assert (receipt.already_applied, receipt.step_count) == (False, steps)
+    assert events(store, plan) == ["started", *CARRIED_OUT[1:4] * steps, "done"]
+    assert verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
+
+
+def test_elections_give_the_leadership_back():
+    store, world, plan = planned(elections)
+    apply(store, plan, world)
+    assert [world.state("orders", number).leader for number in range(3)] == [1, 2, 3]
+
+
+def test_moves_end_at_their_targets():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    assert [world.replicas("orders", number) for number in range(2)] == [(3, 2, 1), (1, 3, 2)]
+
+
+def test_a_rollback_leads_back():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    apply(store, planning.load_plan(store, plan.rollback_uri), world)
+    assert [world.replicas("orders", number) for number in range(2)] == [(1, 2, 3), (2, 3, 1)]
+
+
+def test_a_forced_re_election_drains_under_a_new_controller():
+    store, world, plan = planned(draining)
+    apply(store, plan, world)
+    with world.zookeeper() as session:
+        assert session.children(znode.ISR_CHANGE_NOTIFICATION) == []
+        assert session.get(znode.CONTROLLER_EPOCH)[0] == b"2"
+
+
+def test_the_lock_is_gone_afterwards():
+    store, world, plan = planned(elections)
+    apply(store, plan, world)
+    assert world.own.exists(LOCK_PATH) is None
+
+
+@pytest.mark.parametrize("make", [elections, moves, deletion, draining])
+def test_the_same_plan_twice_writes_once(make):
+    store, world, plan = planned(make)
+    apply(store, plan, world)
+    before, recorded = world.server.snapshot(), events(store, plan)
+    again = apply(store, plan, world, approver="bob")
+    assert again.already_applied
+    assert "approved by 'ann'" in again.text
+    assert (world.server.snapshot(), events(store, plan)) == (before, recorded)
+
+
+# ----------------------------------------------------------------------------------------------------- refused
+
+
+def migrating(world: KafkaWorld) -> None:
+    world.own.create(znode.MIGRATION, b'{"version":0,"kraft_controller_id":-1}')
+
+
+def kraft_claimed(world: KafkaWorld) -> None:
+    for broker in list(world.sessions):
+        world.kill(broker)
+    office = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
+    world.own.create(znode.CONTROLLER, encode_controller(office))
+
+
+def another_cluster(world: KafkaWorld) -> None:
+    world.own.set(znode.CLUSTER_ID, encode_cluster_id("AnotherClusterAltogetr"), ANY_VERSION)
+
+
+def nobody_in_office(world: KafkaWorld) -> None:
+    for broker in (1, 2, 3):
+        world.kill(broker)
+
+
+def moved_meanwhile(world: KafkaWorld) -> None:
+    world._reassign(ORDERS_0, _ids(2, 1, 3))
+
+
+def isr_shrunk(world: KafkaWorld) -> None:
+    world.set_state("orders", 0, leader=2, isr=(2, 3))
+
+
+def created_again(world: KafkaWorld) -> None:
+    world.own.create(znode.delete_topic_path("old"))
+    world.topic("old", ((1, 2), 1, (1, 2)))
+
+
+def drained_by_itself(world: KafkaWorld) -> None:
+    for name in world.own.children(znode.ISR_CHANGE_NOTIFICATION):
+        world.own.delete(f"{znode.ISR_CHANGE_NOTIFICATION}/{name}", ANY_VERSION)
+
+
+def another_controller(world: KafkaWorld) -> None:
+    world.own.delete(znode.CONTROLLER, ANY_VERSION)
+    world.notify(ORDERS_0)
+
+
+def broker_gone(world: KafkaWorld) -> None:
+    world.kill(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "disturb", "said"),
+    [
+        pytest.param(elections, migrating, "KRaft", id="a migration to KRaft has begun"),
+        pytest.param(elections, kraft_claimed, "kraftControllerEpoch 1", id="KRaft rules"),
+        pytest.param(elections, another_cluster, "another cluster", id="the chroot holds another cluster"),
+        pytest.param(elections, nobody_in_office, "/controller", id="nobody is in office"),
+        pytest.param(elections, moved_meanwhile, "orders-0: expected replicas [1, 2, 3]", id="replicas moved"),
+        pytest.param(elections, isr_shrunk, "found leader 2, ISR [2, 3]", id="the ISR shrank"),
+        pytest.param(moves, moved_meanwhile, "found replicas [2, 1, 3]", id="moved by somebody else"),
+        pytest.param(moves, broker_gone, "found no broker [3]", id="a target broker died"),
+        pytest.param(deletion, created_again, "created at zxid", id="deleted and created again"),
+        pytest.param(draining, drained_by_itself, "nothing to do", id="the controller woke up"),
+        pytest.param(draining, another_controller, "another controller", id="another controller was elected"),
+    ],
+)
+def test_a_stale_plan_is_refused_and_nothing_is_asked(make, disturb, said):
+    store, world, plan = planned(make)
+    disturb(world)
+    wrote, epoch = list(world.wrote), world.own.get(znode.CONTROLLER_EPOCH)
+    with pytest.raises(PlanStaleError) as refused:
+        apply(store, plan, world)
+    assert said in str(refused.value)
+    assert world.wrote == wrote
+    assert world.own.get(znode.CONTROLLER_EPOCH) == epoch
+    assert world.own.exists(LOCK_PATH) is None
+    assert "requested" not in events(store, plan)
+
+
+def test_a_refusal_is_recorded_with_its_reasons():
+    store, world, plan = planned(elections)
+    isr_shrunk(world)
+    with pytest.raises(PlanStaleError):
+        apply(store, plan, world)
+    last = read_events(store, "demo", plan.digest)[-1]
+    assert (last.event, last.approver) == ("refused", "ann")
+    assert "orders-0" in last.detail["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        pytest.param(elections, znode.PREFERRED_REPLICA_ELECTION, id="an election is pending"),
+        pytest.param(moves, znode.REASSIGN_PARTITIONS, id="a reassignment is pending"),
+    ],
+)
+def test_another_tools_request_is_left_alone(make, path):
+    store, world, plan = planned(make)
+    world.hangs = True
+    world.own.create(path, b'{"version":1,"partitions":[{"topic":"other","partition":0}]}')
+    with pytest.raises(ClusterBusyError, match='"topic":"other"'):
+        apply(store, plan, world)
+    assert b"other" in world.own.get(path)[0]
+
+
+def test_an_altered_plan_is_refused():
+    store, world, plan = planned(elections)
+    key = plan.uri.removeprefix(f"{store.uri}/")
+    store.put(key, store.get(key).replace(b"[1,2,3]", b"[1,3,2]"))
+    with pytest.raises(InvalidPlanError, match="was altered"):
+        apply(store, plan, world)
+    assert not world.wrote
+
+
+def test_a_plan_altered_with_a_new_digest_is_not_the_approved_one():
+    store, world, plan = planned(elections)
+    world.set_state("orders", 1, leader=2, isr=(2, 3))
+    other = elections(store, world)
+    assert other is not None
+    store.put(plan.uri.removeprefix(f"{store.uri}/"), plan_to_bytes(read_plan(store, other.uri)))
+    with pytest.raises(PlanChangedError, match=f"approved digest '{plan.digest[:12]}'"):
+        apply(store, plan, world)
+    assert not world.wrote
+
+
+def test_a_plan_that_nobody_approved_is_refused():
+    store, world, plan = planned(elections)
+    with pytest.raises(PlanChangedError, match="nobody is named"):
+        apply(store, plan, world, approver=" ")
+    assert not world.wrote
+
+
+def test_a_missing_plan_is_bad_input():
+    store, world, plan = planned(elections)
+    with pytest.raises(BadInputError, match="no such object"):
+        apply(store, plan, world, plan_uri=f"{store.uri}/v1/cluster=demo/plans/none.json")
+
+
+def test_a_tree_without_kafka_is_bad_input():
+    store, world, plan = planned(elections)
+    with pytest.raises(BadInputError, match="check host and chroot"):
+        apply(store, plan, world, zookeeper=MemoryZooKeeper())
+
+
+def test_an_unwritable_store_stops_everything_before_the_first_request():
+    class ReadOnly(MemoryStore):
+        def put_new(self, key: str, data: bytes) -> None:
+            raise StoreUnwritableError(f"object {key!r} not written: the store is read-only")
+
+    store, world, plan = planned(elections)
+    full = ReadOnly()
+    full._objects = store._objects
+    with pytest.raises(StoreUnwritableError):
+        apply(full, plan, world)
+    assert not world.wrote
+    assert world.own.exists(LOCK_PATH) is None
+
+
+# ------------------------------------------------------------------------------------------------ two at once
+
+
+def test_a_second_run_for_the_cluster_is_refused_by_name():
+    store, world, plan = planned(elections)
+    other = Holder("f" * 64, "run-7", "eve", "2026-11-21T02:59:00+00:00")
+    with cluster_lock(world.zookeeper(), other, wait_s=0), pytest.raises(ClusterBusyError) as refused:
+        apply(store, plan, world)
+    assert "run 'run-7' applies plan ffffffffffff, approved by 'eve'" in str(refused.value)
+    assert not world.wrote
+    assert events(store, plan) == []
+
+
+def test_a_lock_that_was_lost_stops_the_request():
+    store, world, plan = planned(elections)
+    session = world.zookeeper()
+
+    class LosesItsLock(MemoryStore):
+        def put_new(self, key: str, data: bytes) -> None:
+            super().put_new(key, data)
+            if key.endswith("intended.json"):
+                world.own.delete(LOCK_PATH, ANY_VERSION)
+
+    losing = LosesItsLock()
+    losing._objects = store._objects
+    with pytest.raises(NotFinishedError, match="lock /admin/kafka_maintenance_lock was lost"):
+        apply(losing, plan, world, zookeeper=session)
+    assert not world.wrote
+    assert apply(store, plan, world).text.startswith("plan carried out")
+
+
+# ------------------------------------------------------------------------------------------- killed and resumed
+
+
+class Killed(BaseException):
+    """The process is gone: no handler of ours may stop it."""
+
+
+def killing(store: MemoryStore, after: int) -> MemoryStore:
+    """The same store; the process dies right after, or right before, its nth event is written."""
+
+    class Dies(MemoryStore):
+        count = 0
+
+        def put_new(self, key: str, data: bytes) -> None:
+            self.count += 1
+            if self.count * 2 - 1 == after:
+                raise Killed
+            super().put_new(key, data)
+            if self.count * 2 == after:
+                raise Killed
+
+    dying = Dies()
+    dying._objects = store._objects
+    return dying
+
+
+@pytest.mark.parametrize("make", [elections, moves, deletion, draining])
+@pytest.mark.parametrize("after", range(1, 17))
+def test_a_run_killed_at_any_event_is_finished_by_the_next(make, after):
+    store, world, plan = planned(make)
+    session = world.zookeeper()
+    try:
+        apply(killing(store, after), plan, world, zookeeper=session)
+    except Killed:
+        session.close()
+    apply(store, plan, world)
+    assert events(store, plan)[-1] == "done"
+    assert verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
+    assert len(world.wrote) == (2 if make is moves else 0 if make is draining else 1)
+
+
+class Flaky(MemoryZooKeeper):
+    """Loses the connection in its nth transaction: before it takes effect, or after."""
+
+    def __init__(self, world: KafkaWorld, *, loses: int, arrives: bool) -> None:
+        super().__init__(world.server)
+        self.left, self.arrives = loses, arrives
+
+    def multi(self, operations: Any) -> Any:
+        self.left -= 1
+        if self.left:
+            return super().multi(operations)
+        if self.arrives:
+            super().multi(operations)
+        raise ConnectionLostError("connection broke; whether the write happened is unknown")
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["the request arrived", "the request was lost"])
+@pytest.mark.parametrize("make", [elections, moves, deletion, draining])
+def test_a_lost_answer_is_looked_up_by_the_next_run(make, arrives):
+    store, world, plan = planned(make)
+    session = Flaky(world, loses=2, arrives=arrives)  # the first transaction takes the lock
+    with pytest.raises(ConnectionLostError):
+        apply(store, plan, world, zookeeper=session)
+    session.close()
+    apply(store, plan, world)
+    assert verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
+    assert len(world.wrote) == (2 if make is moves else 0 if make is draining else 1)
+
+
+def test_a_hanging_controller_leaves_the_request_and_a_record():
+    store, world, plan = planned(elections)
+    world.hangs = True
+    with pytest.raises(NotFinishedError, match="run again to go on waiting"):
+        apply(store, plan, world)
+    assert events(store, plan) == ["started", "intended", "requested", "unfinished"]
+    world.wake()
+    assert not apply(store, plan, world).already_applied
+    assert world.wrote == ["/admin/preferred_replica_election"]
+
+
+def test_an_election_in_vain_is_named():
+    store, world, plan = planned(elections)
+    world.refuses = {ORDERS_1}
+    with pytest.raises(NotFinishedError, match="orders-1: expected leader 2, found leader 3") as unfinished:
+        apply(store, plan, world)
+    assert "orders-0" not in str(unfinished.value)
+    assert not verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
+
+
+def _ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
