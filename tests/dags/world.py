@@ -2,8 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 
 from controller_core.adapters.memory import Applied, MemoryServer, MemoryZooKeeper
 from controller_core.errors import NoNodeError
@@ -69,17 +68,8 @@ class World:
         self.requests.append(data.decode())
         for row in json.loads(data)["partitions"]:
             self.lead(row["partition"], {0: 1, 1: 2}[row["partition"]])
-        with suppress_missing():
+        with suppress(NoNodeError):  # somebody else was quicker
             self.zookeeper.delete(ELECTION, stat.version)
-
-
-@contextmanager
-def suppress_missing() -> Iterator[None]:
-    """Somebody else was quicker."""
-    try:
-        yield
-    except NoNodeError:
-        pass
 
 
 def _registration(broker: int) -> dict[str, object]:

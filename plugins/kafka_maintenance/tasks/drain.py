@@ -42,7 +42,14 @@ def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, An
     if plan:
         return stored("drain_isr_notifications", cluster, plan)
     settings = hooks.cluster(cluster)
-    made = planning.plan_drain(hooks.store(), cluster, zookeeper=settings.zookeeper, auth=settings.auth)
+    made = planning.plan_drain(
+        hooks.store(),
+        cluster,
+        zookeeper=settings.zookeeper,
+        auth=settings.auth,
+        age_min_s=SETTINGS.drain_age_min_s,
+        kafka_version=settings.kafka_version,
+    )
     return summed_up(made, cluster)
 
 

@@ -28,7 +28,13 @@ def plan_elections(cluster: str, manifest: str | None, plan: str | None, electio
 
     if plan:
         return stored("elect_preferred_leaders", cluster, plan)
-    made = planning.plan_elections(hooks.store(), cluster, manifest=manifest, election_count_max=election_count_max)
+    made = planning.plan_elections(
+        hooks.store(),
+        cluster,
+        manifest=manifest,
+        election_count_max=election_count_max,
+        kafka_version=hooks.cluster(cluster).kafka_version,
+    )
     return summed_up(made, cluster)
 
 
@@ -50,7 +56,13 @@ def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics:
 
     if plan:
         return stored("delete_topics", cluster, plan)
-    made = planning.plan_deletions(hooks.store(), cluster, manifest=manifest, topics=tuple(topics))
+    made = planning.plan_deletions(
+        hooks.store(),
+        cluster,
+        manifest=manifest,
+        topics=topics,
+        kafka_version=hooks.cluster(cluster).kafka_version,
+    )
     return summed_up(made, cluster)
 
 

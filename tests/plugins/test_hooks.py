@@ -1,0 +1,212 @@
+"""Connections and variables → clusters, store, pools and settings; every mistake says what to correct."""
+
+from tests import airflow_home  # isort: skip  # before anything of Airflow
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+assert airflow_home
+
+
+@dataclass
+class Fields:
+    """What is read of a connection."""
+
+    host: str | None = "zk1"
+    port: int | None = None
+    login: str | None = None
+    password: str | None = None
+    extra_dejson: Any = None
+
+    def __post_init__(self):
+        self.extra_dejson = {} if self.extra_dejson is None else self.extra_dejson
+
+
+@pytest.mark.parametrize(
+    ("fields", "zookeeper"),
+    [
+        pytest.param(Fields(), "zk1:2181", id="a host alone has ZooKeeper's port"),
+        pytest.param(Fields(port=2281), "zk1:2281", id="the port field counts for hosts without one"),
+        pytest.param(Fields(host="zk1:1, zk2:2 ,zk3"), "zk1:1,zk2:2,zk3:2181", id="several hosts"),
+        pytest.param(Fields(extra_dejson={"chroot": "/kafka/"}), "zk1:2181/kafka", id="a chroot with slashes"),
+        pytest.param(Fields(extra_dejson={"chroot": "a/b"}), "zk1:2181/a/b", id="a deep chroot without a slash"),
+        pytest.param(Fields(extra_dejson={"chroot": "/"}), "zk1:2181", id="the root is no chroot"),
+    ],
+)
+def test_the_connect_string_of_a_connection(fields, zookeeper):
+    from kafka_maintenance.hooks import cluster_from
+
+    assert cluster_from("alpha", fields).zookeeper == zookeeper
+
+
+def test_all_that_a_connection_may_say():
+    from kafka_maintenance.hooks import cluster_from
+
+    extra = {"auth": "sasl", "kafka_version": "3.9", "inter_broker_protocol_version": "2.6", "archived": True}
+    found = cluster_from("alpha", Fields(login="kafka", password="secret of zookeeper", extra_dejson=extra))
+    assert (found.name, found.kafka_version, found.inter_broker_protocol_version) == ("alpha", "3.9", "2.6")
+    assert found.archived
+    assert (found.auth.scheme, found.auth.username) == ("sasl", "kafka")
+    assert "secret of zookeeper" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param(Fields(host=""), "its connection has no host", id="no host"),
+        pytest.param(Fields(extra_dejson={"auth": "digest"}), "holds no login and password", id="auth without login"),
+        pytest.param(
+            Fields(login="a", password="b", extra_dejson={"auth": "kerberos"}),
+            "says auth 'kerberos', expected 'digest' or 'sasl'",
+            id="unknown auth",
+        ),
+        pytest.param(Fields(extra_dejson=[1]), "expected a JSON object", id="extra is no object"),
+    ],
+)
+def test_an_unusable_connection_says_why(fields, message):
+    from kafka_maintenance.hooks import SettingsMissingError, cluster_from
+
+    with pytest.raises(SettingsMissingError, match=message):
+        cluster_from("alpha", fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param('["alpha", "beta"]', ("alpha", "beta"), id="a JSON list"),
+        pytest.param("alpha, beta", ("alpha", "beta"), id="names with commas"),
+        pytest.param('["alpha", "alpha"]', ("alpha",), id="a name twice counts once"),
+    ],
+)
+def test_the_list_of_clusters(text, names):
+    from kafka_maintenance.hooks import names_from
+
+    assert names_from(text) == names
+
+
+@pytest.mark.parametrize("text", [None, "", " ", "[", '["alpha", 3]', "alpha,,beta"])
+def test_a_list_that_cannot_be_read_says_how_to_set_it(text):
+    from kafka_maintenance.hooks import SettingsMissingError, names_from
+
+    with pytest.raises(SettingsMissingError, match="set the Variable kafka_maintenance_clusters to a JSON list"):
+        names_from(text)
+
+
+@pytest.fixture
+def two_clusters(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "old", "ghost"]')
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic", "host": "zk1:1,zk2:2"}))
+    old = {"conn_type": "generic", "host": "gone", "extra": {"archived": True}}
+    monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(old))
+
+
+def test_archived_clusters_are_not_live(two_clusters):
+    from kafka_maintenance.hooks import live_clusters
+
+    assert [cluster.name for cluster in live_clusters(["alpha", "old"])] == ["alpha"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        pytest.param("gamma", "lists alpha, old, ghost; add it there", id="not listed"),
+        pytest.param("ghost", "there is no connection of that id", id="listed, but without a connection"),
+    ],
+)
+def test_an_unknown_cluster_says_what_is_missing(two_clusters, name, message):
+    from kafka_maintenance.hooks import SettingsMissingError, cluster
+
+    with pytest.raises(SettingsMissingError, match=message):
+        cluster(name)
+
+
+def test_the_connection_test_reports_an_unreachable_zookeeper(monkeypatch):
+    from kafka_maintenance import hooks
+
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", "alpha")
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic", "host": "127.0.0.1:1"}))
+    monkeypatch.setattr(hooks, "ZOOKEEPER_TIMEOUT_S", 0.5)
+    ok, message = hooks.KafkaClusterHook("alpha").test_connection()
+    assert not ok
+    assert "127.0.0.1:1" in message
+
+
+def test_the_store_takes_its_credentials_from_the_connection():
+    from kafka_maintenance.hooks import store_settings_from
+
+    fields = Fields(login="key", password="secret", extra_dejson={"endpoint_url": "http://s3:1", "region_name": "r"})
+    assert store_settings_from("s3://bucket/prefix", fields).environment() == {
+        "AWS_ENDPOINT_URL": "http://s3:1",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "r",
+    }
+    assert store_settings_from("/srv/store", None).environment() == {}
+
+
+def test_a_missing_store_says_how_to_name_one():
+    from kafka_maintenance.hooks import SettingsMissingError, store_settings_from
+
+    with pytest.raises(SettingsMissingError, match="set it to a folder or to s3://bucket/prefix"):
+        store_settings_from(None, None)
+
+
+def test_gated_runs_are_not_opened_unless_the_variable_says_so(monkeypatch):
+    from kafka_maintenance.hooks import open_gated_runs
+
+    assert not open_gated_runs()
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
+    assert open_gated_runs()
+
+
+@pytest.mark.parametrize(
+    ("pool", "conf", "there", "expected"),
+    [
+        pytest.param("kafka_apply", {"cluster": "alpha"}, True, "kafka_apply_alpha", id="a writing task"),
+        pytest.param("kafka_apply", {"cluster": "alpha"}, False, "kafka_apply", id="its cluster has no pool yet"),
+        pytest.param("kafka_apply", {}, True, "kafka_apply", id="a run without a cluster"),
+        pytest.param("kafka_apply", None, True, "kafka_apply", id="a scheduled run"),
+        pytest.param("spark", {"cluster": "alpha"}, True, "spark", id="another pool"),
+    ],
+)
+def test_a_writing_task_takes_the_slot_of_its_cluster(pool, conf, there, expected):
+    from kafka_maintenance.pools import pool_of
+
+    assert pool_of(pool, conf, lambda _: there) == expected
+
+
+def test_every_setting_has_an_environment_variable():
+    from pathlib import Path
+
+    from kafka_maintenance.tasks.settings import Settings, settings_from
+
+    environment = {
+        "KAFKA_MAINTENANCE_SNAPSHOT_CRON": "* * * * *",
+        "KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S": "90",
+        "KAFKA_MAINTENANCE_SCRATCH": "/scratch",
+        "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
+    }
+    assert settings_from(environment) == Settings(
+        snapshot_cron="* * * * *", approval_timeout_s=90, scratch=Path("/scratch"), driver_memory="1g"
+    )
+    assert settings_from({}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        pytest.param("SNAPSHOT_CRON", "nightly", "expected a cron of five fields", id="no cron"),
+        pytest.param(
+            "APPROVAL_TIMEOUT_S", "-1", "expected a whole number of seconds above 0, found '-1'", id="negative"
+        ),
+        pytest.param("SNAPSHOT_WAIT_S", "2h", "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S not read", id="with a unit"),
+    ],
+)
+def test_a_wrong_setting_says_which_and_what(name, value, message):
+    from kafka_maintenance.tasks.settings import SettingsError, settings_from
+
+    with pytest.raises(SettingsError, match=message):
+        settings_from({f"KAFKA_MAINTENANCE_{name}": value})
