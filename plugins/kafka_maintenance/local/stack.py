@@ -29,7 +29,7 @@ BUCKET = "kafka-maintenance"
 CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
 STORE_VARIABLE = STORE_CONNECTION = "kafka_maintenance_store"
 SPARK_CONNECTION = "kafka_maintenance_spark"
-POOLS = {"spark": (1, "One Spark job at a time"), "kafka_apply": (1, "One writer of clusters at a time")}
+SPARK_POOL, APPLY_POOL = "spark", "kafka_apply"
 DAGS = frozenset(
     {
         "snapshot_metadata",
@@ -48,7 +48,7 @@ class StackSettings:
     """What the stack consists of.
 
     `brokers` brokers of `kafka_version` in `racks` (given out in turn); `broker_config` replaces broker settings;
-    `airflow_env` goes to Airflow's processes; without `airflow` neither Airflow nor Postgres is started.
+    `zookeeper_config` adds to zoo.cfg; `airflow_env` goes to Airflow's processes; without `airflow` neither Airflow nor Postgres is started.
     """
 
     cluster: str = CLUSTER_NAME
@@ -57,6 +57,7 @@ class StackSettings:
     racks: Sequence[str] = ("rack-a", "rack-b", "rack-c")
     inter_broker_protocol_version: str | None = None
     broker_config: Mapping[str, str] = field(default_factory=dict)
+    zookeeper_config: Mapping[str, str] = field(default_factory=dict)
     airflow: bool = True
     airflow_env: Mapping[str, str] = field(default_factory=dict)
     airflow_port: int | None = None
@@ -78,7 +79,7 @@ class LocalStack:
         self.settings = settings or StackSettings()
         self.say = say
         self.workspace = workspace or Workspace.create_temporary()
-        self.zookeeper = ZooKeeperServer(self.workspace)
+        self.zookeeper = ZooKeeperServer(self.workspace, config=self.settings.zookeeper_config)
         self.kafka = KafkaCluster(
             self.settings.kafka_version,
             self.zookeeper,
@@ -182,6 +183,7 @@ class LocalStack:
             "inter_broker_protocol_version": self.settings.inter_broker_protocol_version,
         }
         api.set_connection(name, "generic", host=zookeeper, extra=extra, description=description)
+        api.set_pool(f"{APPLY_POOL}_{name}", 1, f"Tasks that write to the cluster {name}")
         self._clusters.append(name)
         api.set_variable(CLUSTERS_VARIABLE, json.dumps(self._clusters), "Connection ids of the Kafka clusters")
 
@@ -223,8 +225,8 @@ class LocalStack:
             description="The object store",
         )
         api.set_connection(SPARK_CONNECTION, "spark", host="local[2]", description="Spark on this machine")
-        for pool, (slots, description) in POOLS.items():
-            api.set_pool(pool, slots, description)
+        api.set_pool(SPARK_POOL, 1, "One Spark job at a time on this machine")
+        api.set_pool(APPLY_POOL, 1, "Tasks that write to a cluster which the run does not name")
         self.add_cluster(self.settings.cluster, self.zookeeper.hosts, description="The cluster of the local stack")
         api.wait_dags(DAGS)
 
