@@ -63,6 +63,7 @@ class Problem:
     snapshot_id: str
     stage: str
     reason: str
+    date: str = ""  # of the snapshot, where its manifest or its folder says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +125,14 @@ def find_snapshots(spark: SparkSession, inputs: Iterable[str]) -> tuple[list[Sna
     Raises:
         DatasetError: no manifest lies below any of the inputs.
     """
-    folders = [(place, path) for uri in inputs for place in (folder(spark, uri),) for path in _manifests(place)]
+    folders = [found for uri in inputs for found in _manifests(folder(spark, uri))]
     if not folders:
         raise DatasetError(
             f"no snapshot to analyse: expected {_MANIFEST} at or below {sorted(inputs)!r}, found none; "
             "take a snapshot first, or name the folder that holds them"
         )
     with ThreadPoolExecutor(_FOOTER_READERS) as readers:
-        results = list(readers.map(lambda found: _open_snapshot(*found), folders))
+        results = list(readers.map(_open_snapshot, folders))
     good = {(found.cluster, found.snapshot_id): found for found in results if isinstance(found, Snapshot)}
     problems = [found for found in results if isinstance(found, Problem)]
     return sorted(good.values(), key=lambda s: (s.taken_at, s.cluster, s.snapshot_id)), problems
@@ -177,23 +178,18 @@ def _manifests(place: Folder) -> list[Folder]:
 
 
 def _open_snapshot(place: Folder) -> Snapshot | Problem:
-    cluster, snapshot_id = _names_in_path(place.path)
+    named = dict(part.split("=", 1) for part in place.path.split("/") if "=" in part)
+    cluster, snapshot_id, night = named.get("cluster", place.path), named.get("snap", ""), named.get("date", "")
     try:
         manifest = json.loads(place.read(_MANIFEST))
-        cluster, snapshot_id = manifest["cluster"], manifest["snapshot_id"]
-        snapshot = Snapshot(place.uri, cluster, manifest["date"], snapshot_id, manifest["taken_at"], manifest)
+        cluster, snapshot_id, night = manifest["cluster"], manifest["snapshot_id"], manifest["date"]
+        snapshot = Snapshot(place.uri, cluster, night, snapshot_id, manifest["taken_at"], manifest)
         for table, schema in schemas.INPUTS.items():
             _check_footer(place, table, schema, snapshot.row_counts.get(table))
     except (OSError, ValueError, KeyError, TypeError, DatasetError) as error:
         reason = f"snapshot {place.uri} cannot be read: {type(error).__name__}: {error}; take or download it again"
-        return Problem(cluster, snapshot_id, "read", reason)
+        return Problem(cluster, snapshot_id, "read", reason, night)
     return snapshot
-
-
-def _names_in_path(path: str) -> tuple[str, str]:
-    """Cluster and snapshot id as the folder names say them, for a manifest that cannot."""
-    named = dict(part.split("=", 1) for part in path.split("/") if "=" in part)
-    return named.get("cluster", path), named.get("snap", "")
 
 
 def _check_footer(place: Folder, table: str, schema: StructType, row_count: int | None) -> None:
@@ -272,4 +268,14 @@ def _s3(spark: SparkSession) -> arrow_fs.S3FileSystem:
         endpoint_override=setting("endpoint"),
         region=setting("endpoint.region"),
         scheme="http" if setting("connection.ssl.enabled") == "false" else "https",
+    )
+
+
+def session(name: str) -> SparkSession:
+    """The session of a job: what spark-submit set, and what the jobs cannot do without."""
+    return (
+        SparkSession.builder.appName(name)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.parquet.compression.codec", "zstd")
+        .getOrCreate()
     )

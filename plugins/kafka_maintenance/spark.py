@@ -34,11 +34,17 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
 """
 
 
 class SparkJobError(Exception):
-    """A Spark job cannot be started, or ended with a failure."""
+    """A Spark job cannot be started, or ended with a failure; `status` is its exit status, None when not started."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +133,12 @@ def submit_arguments(
         py_files=str(package_zip(work_folder)),
         conf=_conf(settings, work_folder, log_settings),
         arguments=tuple(arguments),
-        environment={"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        environment=_environment(settings),
     )
 
 
 def run_job(submit: SubmitArguments, log_file: Path) -> None:
-    """Runs `submit` to its end, standard error to `log_file`, standard output to ours.
+    """Runs `submit` to its end; everything it prints goes to `log_file`.
 
     Raises:
         SparkJobError: the job ended with another status than 0 (its last lines are quoted), or could not be started.
@@ -140,13 +146,15 @@ def run_job(submit: SubmitArguments, log_file: Path) -> None:
     with log_file.open("wb") as log:
         environment = {**os.environ, **submit.environment}
         try:
-            status = subprocess.run(submit.command(), stderr=log, env=environment, check=False).returncode
+            status = subprocess.run(
+                submit.command(), stdout=log, stderr=subprocess.STDOUT, env=environment, check=False
+            ).returncode
         except OSError as error:
             raise SparkJobError(f"{submit.name} not started: {error}; install the pinned requirements") from error
     if status != 0:
         last = "\n".join(log_file.read_text(errors="replace").splitlines()[-20:])
         raise SparkJobError(
-            f"{submit.name} ended with status {status}, expected 0; its log is {log_file}, which ends:\n{last}"
+            f"{submit.name} ended with status {status}, expected 0; its log is {log_file}, which ends:\n{last}", status
         )
 
 
@@ -199,6 +207,11 @@ def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path) -> dic
         "spark.ui.showConsoleProgress": "false",
         **settings.conf,
     }
+
+
+def _environment(settings: SparkSettings) -> dict[str, str]:
+    here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {**here, "SPARK_LOCAL_IP": "127.0.0.1"} if settings.master.startswith("local") else here
 
 
 def _replace(path: Path, data: bytes) -> None:

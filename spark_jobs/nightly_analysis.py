@@ -1,0 +1,289 @@
+"""One night's analysis of every cluster in one Spark session: tables, proposals, report and a small summary.
+
+    spark-submit --py-files JOBS.zip spark_jobs/nightly_analysis.py \
+        --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD [--settings FILE] [--goals FILE]
+
+`--input` names snapshot folders or folders that hold some, local or `s3a://`; `@FILE` reads arguments from a file, one a
+line. Of each cluster the newest snapshot of the date is analysed; earlier ones give the comparison and the history.
+Exit status 0: done; 2: bad input; 4: done, but not for every cluster (only with `--fail-if-incomplete`).
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from controller_core.errors import ControllerCoreError
+from spark_jobs import core_bridge, report, schemas, storage
+from spark_jobs.proposals import propose
+from spark_jobs.settings import (
+    Settings,
+    SettingsError,
+    evidence_frame,
+    parse_settings,
+    rules_frame,
+    rules_of,
+)
+from spark_jobs.storage import DatasetError, Problem, Snapshot
+from spark_jobs.transforms import bad_rows, deletion, facts, health, history, imbalance
+
+DONE, BAD_INPUT, INCOMPLETE = 0, 2, 4
+HISTORY = "history"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """The command line."""
+
+    inputs: tuple[str, ...]
+    output: str
+    run: str
+    date: date
+    settings: Settings
+    goals: Mapping[str, object] = field(default_factory=dict)
+    history_nights: int = 30
+    files: int = 1
+    with_plans: bool = True
+    with_drill: bool = True
+    drill_pairs_max: int = 50
+    fail_if_incomplete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The snapshots of a run, at most one per cluster and night."""
+
+    tonight: tuple[Snapshot, ...]
+    before: tuple[Snapshot, ...]  # the newest earlier one of each cluster
+    window: tuple[Snapshot, ...]  # tonight's and the earlier ones of the history
+
+
+def choose(snapshots: Sequence[Snapshot], night: date, history_nights: int) -> Chosen:
+    """The newest snapshot of each cluster and night, up to `night`; clusters without one of that night are left out."""
+    newest = {(snapshot.cluster, snapshot.date): snapshot for snapshot in snapshots}  # sorted: the last one stays
+    tonight = {cluster: found for (cluster, day), found in newest.items() if day == night.isoformat()}
+    first = (night - timedelta(days=history_nights - 1)).isoformat()
+    earlier = [
+        found
+        for (cluster, day), found in sorted(newest.items())
+        if cluster in tonight and first <= day < night.isoformat()
+    ]
+    before = {found.cluster: found for found in earlier}
+    return Chosen(
+        tuple(tonight[cluster] for cluster in sorted(tonight)),
+        tuple(before[cluster] for cluster in sorted(before)),
+        (*earlier, *(tonight[cluster] for cluster in sorted(tonight))),
+    )
+
+
+def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
+    """Analyses one night; returns the exit status.
+
+    Raises:
+        DatasetError: there is nothing to analyse.
+    """
+    snapshots, problems = storage.find_snapshots(spark, args.inputs)
+    chosen = choose(snapshots, args.date, args.history_nights)
+    if not chosen.tonight and not problems:
+        dates = sorted({snapshot.date for snapshot in snapshots})
+        raise DatasetError(
+            f"no snapshot of {args.date} among {len(snapshots)}: their dates are {dates!r}; name one of them"
+        )
+    night = _Night(spark, chosen, args, [_placed(problem, args.date) for problem in problems])
+    say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
+    for name, frame in night.outputs():
+        started = time.monotonic()
+        storage.write_result(frame, args.output, name, files=args.files)
+        say(f"{name}: {time.monotonic() - started:.1f} s")
+    place = storage.folder(spark, args.output)
+    rows = {name: place.rows(name, report.ROWS_MAX) for name in schemas.OUTPUTS}
+    page = report.Page(run=args.run, date=args.date, rows=rows, snapshots=chosen.tonight)
+    summary = report.summary(page)
+    place.write("report.md", report.markdown(page).encode())
+    place.write("report.html", report.html(page).encode())
+    place.write("summary.json", json.dumps(summary, indent=1, sort_keys=True).encode())
+    night.release()
+    say(f"report: {args.output}/report.html; not analysed: {len(rows['not_analysed'])}")
+    incomplete = any(row["stage"] != HISTORY for row in rows["not_analysed"])
+    return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
+
+
+def _placed(problem: Problem, night: date) -> Problem:
+    """A snapshot of another night that cannot be read is missing from the history only."""
+    return replace(problem, stage=HISTORY) if problem.date not in {"", night.isoformat()} else problem
+
+
+class _Night:
+    """The frames of one run, each described once and persisted where several outputs share it."""
+
+    def __init__(self, spark: SparkSession, chosen: Chosen, args: Args, problems: list[Problem]) -> None:
+        self._spark, self._chosen, self._args = spark, chosen, args
+        self._kept: list[DataFrame] = []
+        both = [*chosen.tonight, *chosen.before]
+        self._tables = {name: storage.read_table(spark, both, name) for name in schemas.INPUTS}
+        self._judged = self._keep(bad_rows.with_reason(self._tables["partitions"]))
+        good = bad_rows.good_partitions(self._judged)
+        self._tables["partitions"] = good
+        rules, refused = self._rules(good)
+        self._problems = [*problems, *refused]
+        self._facts = self._keep(facts.snapshot_facts(self._tables, rules))
+        self._tonight = {name: self._only(chosen.tonight, frame) for name, frame in self._tables.items()}
+        self._facts_tonight = self._only(chosen.tonight, self._facts)
+
+    def outputs(self) -> Iterable[tuple[str, DataFrame]]:
+        """Every output by name, in an order that fills shared frames first."""
+        now, told = self._tonight, self._facts_tonight
+        partitions = now["partitions"]
+        yield "imbalance", imbalance.imbalance(partitions, told)
+        yield "imbalanced_partitions", imbalance.imbalanced_partitions(partitions, told)
+        yield (
+            "deletion_eligibility",
+            deletion.deletion_eligibility(partitions, now["topics"], now["requests"], told),
+        )
+        yield "findings", self._findings()
+        yield "cluster_summary", health.cluster_summary(self._tables["partitions"], self._facts)
+        yield "broker_load", health.broker_load(partitions, told)
+        yield "refused_rows", bad_rows.refused_rows(self._only(self._chosen.tonight, self._judged), now["bad_rows"])
+        yield from self._history()
+        failures = [self._spark.createDataFrame(self._problem_rows(), schemas.NOT_ANALYSED)]
+        core = facts.core_facts(told, now)
+        for name, analysis in self._analyses():
+            analysed = self._keep(core_bridge.per_snapshot(partitions, core, analysis, schemas.OUTPUTS[name]))
+            yield name, core_bridge.results(analysed, schemas.OUTPUTS[name])
+            failures.append(core_bridge.failures(analysed, name))
+        together = failures[0]
+        for frame in failures[1:]:
+            together = together.unionByName(frame)
+        yield "not_analysed", together
+
+    def release(self) -> None:
+        """Frees what was persisted."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def _analyses(self) -> Iterable[tuple[str, core_bridge.Analysis]]:
+        if self._args.with_plans:
+            yield "proposals", propose(self._args.goals)
+
+    def _findings(self) -> DataFrame:
+        now, told = self._tonight, self._facts_tonight
+        cluster_before = self._only(self._chosen.before, self._tables["cluster"])
+        return (
+            health.partition_findings(now["partitions"], told, now["configs"])
+            .unionByName(health.request_findings(now["requests"], now["notifications"]))
+            .unionByName(health.config_findings(now["configs"], told))
+            .unionByName(health.cluster_findings(now["cluster"], cluster_before, now["bad_rows"]))
+        )
+
+    def _history(self) -> Iterable[tuple[str, DataFrame]]:
+        names = ("partitions", "brokers", "cluster")
+        past = {name: storage.read_table(self._spark, self._chosen.window, name) for name in names}
+        changes = self._keep(history.partition_changes(past["partitions"]))
+        grown = self._keep(history.growth(past["partitions"], past["brokers"], past["cluster"]))
+        held = history.replicas_by_night(past["partitions"])
+        yield "growth", grown
+        yield "leader_churn", history.leader_churn(changes, grown)
+        yield "unstable_partitions", history.unstable_partitions(changes)
+        yield "broker_history", history.broker_history(past["brokers"], past["cluster"], held)
+        yield "controller_churn", history.controller_churn(past["cluster"])
+
+    def _rules(self, good: DataFrame) -> tuple[DataFrame, list[Problem]]:
+        """settings.RULES of every snapshot, and the clusters whose named version nobody knows."""
+        tables = self._tables
+        found, refused = [], []
+        for row in evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], good).collect():
+            try:
+                found.append(rules_of(self._args.settings, row))
+            except ControllerCoreError as error:
+                refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
+        return rules_frame(self._spark, found), refused
+
+    def _problem_rows(self) -> list[tuple[str, str, str, str]]:
+        return [(p.cluster, p.snapshot_id, p.stage, p.reason) for p in self._problems]
+
+    def _only(self, snapshots: Sequence[Snapshot], frame: DataFrame) -> DataFrame:
+        """Rows of `frame` that belong to `snapshots`."""
+        keys = [(snapshot.cluster, snapshot.snapshot_id) for snapshot in snapshots]
+        wanted = self._spark.createDataFrame(keys, "cluster string, snapshot_id string")
+        return frame.join(wanted.hint("broadcast"), facts.KEY, how="left_semi")
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+
+def parse(argv: Sequence[str]) -> Args:
+    """The command line as `Args`.
+
+    Raises:
+        SettingsError: the settings or goals file cannot be used.
+    """
+    parser = argparse.ArgumentParser(prog="nightly_analysis.py", description=__doc__, fromfile_prefix_chars="@",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--input", nargs="+", required=True, help="snapshot folders, or folders that hold some")
+    parser.add_argument("--output", required=True, help="folder for the results")
+    parser.add_argument("--run", required=True, help="name of this run, shown in the report")
+    parser.add_argument("--date", required=True, type=date.fromisoformat, help="the night, YYYY-MM-DD")
+    parser.add_argument("--settings", type=Path, help="JSON: Kafka versions and broker configs by cluster")
+    parser.add_argument("--goals", type=Path, help="JSON: the planner's parameters")
+    parser.add_argument("--history-nights", type=int, default=30, help="nights of the history, this one included")
+    parser.add_argument("--files", type=int, default=1, help="files per result table")
+    parser.add_argument("--no-plans", action="store_true", help="propose no reassignments")
+    parser.add_argument("--no-drill", action="store_true", help="imagine no failures")
+    parser.add_argument("--drill-pairs-max", type=int, default=50, help="pairs of brokers that fail together, at most")
+    parser.add_argument("--fail-if-incomplete", action="store_true", help="exit 4 when a cluster was not analysed")
+    found = parser.parse_args(argv)
+    return Args(
+        inputs=tuple(found.input),
+        output=found.output.rstrip("/"),
+        run=found.run,
+        date=found.date,
+        settings=parse_settings(_text(found.settings)),
+        goals=json.loads(_text(found.goals) or "{}"),
+        history_nights=found.history_nights,
+        files=found.files,
+        with_plans=not found.no_plans,
+        with_drill=not found.no_drill,
+        drill_pairs_max=found.drill_pairs_max,
+        fail_if_incomplete=found.fail_if_incomplete,
+    )
+
+
+def _text(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path} not read: {error}; name a file that exists") from error
+
+
+def main(argv: Sequence[str]) -> int:
+    """The job as a program."""
+
+    def say(line: str) -> None:
+        sys.stdout.write(f"nightly_analysis: {line}\n")
+        sys.stdout.flush()
+
+    try:
+        args = parse(argv)
+        spark = storage.session("nightly_analysis")
+        try:
+            return run(spark, args, say)
+        finally:
+            spark.stop()
+    except (DatasetError, SettingsError, ValueError) as error:
+        sys.stderr.write(f"nightly_analysis: {error}\n")
+        return BAD_INPUT
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""A proposed reassignment for one snapshot: the planner's proven plan, or why there is none, in words.
+
+Runs on executors through `core_bridge.per_snapshot`. The plan is a candidate: it becomes a plan document, with its
+preconditions and its gate, when somebody asks for it.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from spark_jobs.core_bridge import Analysis, SnapshotRows
+from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
+from spark_jobs.planner.goals import Aim, Goals, Tolerance
+from spark_jobs.planner.model import ClusterState
+from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.result import ReassignmentPlan
+
+PLANNED, BALANCED, POSTPONED, IMPOSSIBLE = "planned", "balanced", "postponed", "impossible"
+_SHOWN = 8
+
+
+def propose(parameters: Mapping[str, object]) -> Analysis:
+    """The analysis that plans one snapshot: one row of schemas.PROPOSALS.
+
+    Args:
+        parameters: fields of `Goals` by name, as JSON values; empty is the default.
+
+    Raises:
+        TypeError: a parameter that `Goals` does not have.
+    """
+    goals = goals_of(parameters)
+
+    def analysis(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+        yield _proposal(rows, goals)
+
+    return analysis
+
+
+def goals_of(parameters: Mapping[str, Any]) -> Goals:
+    """`Goals` from the JSON values of its fields.
+
+    Raises:
+        TypeError: a field that `Goals` does not have.
+    """
+    found = dict(parameters)
+    if "aim" in found:
+        found["aim"] = Aim(found["aim"])
+    if "tolerance" in found:
+        found["tolerance"] = Tolerance(**found["tolerance"])
+    if "drain" in found:
+        found["drain"] = frozenset(found["drain"])
+    if "replace" in found:
+        found["replace"] = {int(old): int(new) for old, new in found["replace"].items()}
+    for name in ("include_topics", "exclude_topics", "curve_tolerances"):
+        if name in found:
+            found[name] = tuple(found[name])
+    return Goals(**found)
+
+
+def cluster_state(rows: SnapshotRows) -> ClusterState:
+    """The planner's arrays of one snapshot; replicas on unregistered brokers count as dead."""
+    table = rows.partitions
+    topics = table.column("topic").combine_chunks().dictionary_encode()
+    replicas, isr = rows.broker_lists("replicas"), rows.broker_lists("isr")
+    brokers = rows.brokers
+    return ClusterState.from_columns(
+        broker_ids=[broker.id for broker in brokers],
+        racks=[broker.rack for broker in brokers],
+        topics=topics.indices.to_numpy(),
+        topic_names=topics.dictionary.to_pylist(),
+        partitions=table.column("partition").to_numpy(),
+        replica_offsets=_offsets(replicas),
+        replica_ids=_flat(replicas),
+        leaders=table.column("leader").fill_null(-1).to_numpy(),
+        isr_offsets=_offsets(isr),
+        isr_ids=_flat(isr),
+        ignore_racks=any(broker.rack is None for broker in brokers),
+    )
+
+
+def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
+    facts = rows.facts
+    if facts["any_reassignment"]:
+        return _without_plan(POSTPONED, "a reassignment is running; plan again when it is done")
+    if not facts["live"]:
+        return _without_plan(IMPOSSIBLE, "no broker is registered")
+    doomed = set(facts["queued_topics"]) if facts["deletion_enabled"] else set()
+    topics = set(rows.column("topic")) - doomed
+    if not any(_chosen(topic, goals) for topic in topics):
+        return _without_plan(BALANCED, "there is no topic to place")
+    goals = replace(goals, exclude_topics=(*goals.exclude_topics, *sorted(doomed)))
+    started = time.process_time()
+    try:
+        plan = plan_reassignment(cluster_state(rows), goals)
+    except (ImpossibleGoalError, InvalidStateError) as error:
+        return _without_plan(IMPOSSIBLE, str(error))
+    seconds = time.process_time() - started
+    return {
+        "status": PLANNED if len(plan.changed) else BALANCED,
+        "moves": plan.moves,
+        "moves_lower_bound": plan.moves_bound,
+        "leader_changes": plan.leader_changes,
+        "leader_changes_lower_bound": plan.verdict.leader_changes_bound,
+        "solver_seconds": seconds,
+        "explanation": explanation(plan),
+        "plan": _text(plan.reassignment_json()),
+        "rollback": _text(plan.rollback_json()),
+        "certificate": _text(plan.certificate_json()),
+    }
+
+
+def explanation(plan: ReassignmentPlan) -> str:
+    """Why a plan moves what it moves: a few lines of plain words."""
+    state, problem = plan.state, plan.problem
+    before, after = _held(problem.replicas, problem.broker_count), _held(plan.lists, problem.broker_count)
+    changed = f"{len(plan.changed)} of {problem.partition_count} partitions change"
+    lines = [f"{changed}; {plan.moves} replicas are copied, at least {plan.moves_bound} must be to reach the goals."]
+    leaving = [row for row in range(problem.broker_count) if before[row] and not problem.eligible[row]]
+    if leaving:
+        dead = [state.broker_ids[row] for row in leaving if not state.live[row]]
+        lines.append(
+            f"Brokers {_listed(state.broker_ids[leaving])} must be emptied: {int(before[leaving].sum())} replicas."
+            + (
+                f" Of these {_listed(dead)} are not registered: starting them again makes their moves needless."
+                * bool(dead)
+            )
+        )
+    gains = after - before
+    receivers = [row for row in np.argsort(-gains, kind="stable") if gains[row] > 0]
+    givers = [row for row in np.argsort(gains, kind="stable") if gains[row] < 0 and problem.eligible[row]]
+    if receivers:
+        lines.append("Receive: " + _changes(state, receivers, before, after))
+    if givers:
+        lines.append("Give: " + _changes(state, givers, before, after))
+    return "\n".join(lines)
+
+
+def _changes(state: ClusterState, rows: list[Any], before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> str:
+    shown = [f"broker {state.broker_ids[row]} from {before[row]} to {after[row]}" for row in rows[:_SHOWN]]
+    rest = len(rows) - len(shown)
+    return ", ".join(shown) + (f", and {rest} more" if rest else "") + "."
+
+
+def _listed(brokers: Any) -> str:
+    names = [str(broker) for broker in brokers]
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _held(lists: Any, broker_count: int) -> np.ndarray[Any, Any]:
+    return np.bincount(lists[lists >= 0].astype(np.int64), minlength=broker_count)
+
+
+def _chosen(topic: str, goals: Goals) -> bool:
+    included = any(fnmatchcase(topic, pattern) for pattern in goals.include_topics)
+    return included and not any(fnmatchcase(topic, pattern) for pattern in goals.exclude_topics)
+
+
+def _without_plan(status: str, reason: str) -> dict[str, Any]:
+    return {"status": status, "reason": reason}
+
+
+def _offsets(lists: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
+    return np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
+
+
+def _flat(lists: list[tuple[Any, ...]]) -> np.ndarray[Any, Any]:
+    return np.fromiter((broker for one in lists for broker in one), np.int64)
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True)

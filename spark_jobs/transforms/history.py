@@ -1,0 +1,179 @@
+"""What changed over many nights: leaders, in-sync replicas, brokers, the controller, and how everything grows.
+
+One snapshot per cluster and night. A topic that was deleted and created again is another topic: its `czxid` differs.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.window import Window
+
+from spark_jobs.schemas import BROKER_HISTORY, CONTROLLER_CHURN, GROWTH, LEADER_CHURN, UNSTABLE_PARTITIONS
+
+FLAPS_MIN = 3
+"""A broker that registered anew, or was missing, this often within the window is called flapping."""
+
+
+def partition_changes(partitions: DataFrame) -> DataFrame:
+    """Each night of a partition that differs from the night before, or in which a replica lagged.
+
+    In:  schemas.PARTITIONS, one snapshot per cluster and night.
+    Out: cluster, date, topic, partition, leader_changed, leader_epoch_steps, isr_changed, assignment_changed, lags. The
+         window is one partition's nights in order; its first night changes nothing.
+    """
+    nights = Window.partitionBy("cluster", "topic", "partition", "czxid").orderBy("taken_at")
+
+    def differs(name: str) -> Column:
+        before = F.lag(name).over(nights)
+        return before.isNotNull() & F.col(name).isNotNull() & (before != F.col(name))
+
+    steps = F.greatest(F.col("leader_epoch") - F.lag("leader_epoch").over(nights), F.lit(0))
+    slim = partitions.select(
+        *("cluster", "topic", "partition", "czxid", "taken_at", "leader", "leader_epoch"),
+        F.when(F.col("isr").isNotNull(), F.xxhash64(F.sort_array("isr"))).alias("isr_set"),
+        F.xxhash64("replicas").alias("assigned"),
+        (F.size("isr") < F.size("replicas")).alias("lags"),
+    )
+    judged = slim.select(
+        *("cluster", F.to_date("taken_at").alias("date"), "topic", "partition"),
+        differs("leader").alias("leader_changed"),
+        F.coalesce(steps, F.lit(0)).alias("leader_epoch_steps"),
+        differs("isr_set").alias("isr_changed"),
+        differs("assigned").alias("assignment_changed"),
+        F.coalesce("lags", F.lit(False)).alias("lags"),
+    )
+    is_news = (
+        F.col("leader_changed")
+        | (F.col("leader_epoch_steps") > 0)
+        | F.col("isr_changed")
+        | F.col("assignment_changed")
+        | F.col("lags")
+    )
+    return judged.where(is_news)
+
+
+def leader_churn(changes: DataFrame, growth_by_night: DataFrame) -> DataFrame:
+    """In: what `partition_changes` made; schemas.GROWTH. Out: schemas.LEADER_CHURN, one row per cluster and night."""
+    counted = changes.groupBy("cluster", "date").agg(
+        _count_of("leader_changed").alias("leader_changes"),
+        F.sum("leader_epoch_steps").alias("leader_epoch_steps"),
+        _count_of("isr_changed").alias("isr_changes"),
+        _count_of("assignment_changed").alias("assignment_changes"),
+    )
+    names = ["leader_changes", "leader_epoch_steps", "isr_changes", "assignment_changes"]
+    return (
+        growth_by_night.select("cluster", "date", "partition_count")
+        .join(counted, ["cluster", "date"], how="left")  # one row per cluster and night on each side
+        .na.fill(0, names)
+        .select(*LEADER_CHURN.names)
+    )
+
+
+def unstable_partitions(changes: DataFrame, *, limit_per_cluster: int = 100) -> DataFrame:
+    """The partitions that changed leader or ISR most often.
+
+    In:  what `partition_changes` made.
+    Out: schemas.UNSTABLE_PARTITIONS, at most `limit_per_cluster` rows for each cluster, the worst ones.
+    """
+    worst = Window.partitionBy("cluster").orderBy(
+        F.desc("leader_changes"), F.desc("isr_changes"), F.desc("leader_epoch_steps"), "topic", "partition"
+    )
+    return (
+        changes.groupBy("cluster", "topic", "partition")
+        .agg(
+            F.count(F.lit(1)).alias("nights"),
+            _count_of("leader_changed").alias("leader_changes"),
+            F.sum("leader_epoch_steps").alias("leader_epoch_steps"),
+            _count_of("isr_changed").alias("isr_changes"),
+            _count_of("lags").alias("nights_under_replicated"),
+        )
+        .where((F.col("leader_changes") > 0) | (F.col("isr_changes") > 0))
+        .withColumn("place", F.row_number().over(worst))
+        .where(F.col("place") <= limit_per_cluster)
+        .select(*UNSTABLE_PARTITIONS.names)
+    )
+
+
+def replicas_by_night(partitions: DataFrame) -> DataFrame:
+    """In: schemas.PARTITIONS. Out: cluster, taken_at, broker_id, replica_count; one row per night and holding broker."""
+    return (
+        partitions.select("cluster", "taken_at", F.explode("replicas").alias("broker_id"))
+        .groupBy("cluster", "taken_at", "broker_id")
+        .agg(F.count(F.lit(1)).alias("replica_count"))
+    )
+
+
+def broker_history(brokers: DataFrame, cluster: DataFrame, held: DataFrame) -> DataFrame:
+    """How often each broker was there, registered anew, and how its load moved.
+
+    In:  schemas.BROKERS and CLUSTER of the window; `held`, what `replicas_by_night` made.
+    Out: schemas.BROKER_HISTORY, one row per (cluster, broker_id) that was ever registered. `nights_missing` are those
+         without it since it was first seen; the trend is per night of the calendar.
+    """
+    nights = cluster.select("cluster", "taken_at").distinct()
+    by_broker = brokers.groupBy("cluster", "broker_id").agg(
+        F.countDistinct("taken_at").alias("nights_seen"),
+        F.countDistinct("broker_epoch").alias("registrations"),
+        F.min("taken_at").alias("first_seen"),
+    )
+    night = F.unix_date(F.to_date("taken_at")).cast("double")
+    load = (
+        by_broker.select("cluster", "broker_id", "first_seen")
+        .join(F.broadcast(nights), ["cluster"], how="inner")  # brokers times nights
+        .where(F.col("taken_at") >= F.col("first_seen"))
+        .join(held, ["cluster", "taken_at", "broker_id"], how="left")
+        .na.fill(0, ["replica_count"])
+        .groupBy("cluster", "broker_id")
+        .agg(
+            F.count(F.lit(1)).alias("nights_since"),
+            F.min_by("replica_count", "taken_at").alias("replica_count_first"),
+            F.max_by("replica_count", "taken_at").alias("replica_count_last"),
+            F.coalesce(F.regr_slope(F.col("replica_count"), night), F.lit(0.0)).alias("replica_trend_per_night"),
+        )
+    )
+    flaps = F.col("nights_missing") + F.col("registrations") - 1
+    return (
+        by_broker.join(load, ["cluster", "broker_id"], how="inner")  # one row per broker on each side
+        .withColumn("nights_missing", F.col("nights_since") - F.col("nights_seen"))
+        .withColumn("flapping", flaps >= FLAPS_MIN)
+        .select(*BROKER_HISTORY.names)
+    )
+
+
+def controller_churn(cluster: DataFrame) -> DataFrame:
+    """In: schemas.CLUSTER of the window. Out: schemas.CONTROLLER_CHURN; elections since the night before, null first."""
+    nights = Window.partitionBy("cluster").orderBy("taken_at")
+    return cluster.select(
+        "cluster",
+        F.to_date("taken_at").alias("date"),
+        "controller_id",
+        "controller_epoch",
+        (F.col("controller_epoch") - F.lag("controller_epoch").over(nights)).alias("elections"),
+    ).select(*CONTROLLER_CHURN.names)
+
+
+def growth(partitions: DataFrame, brokers: DataFrame, cluster: DataFrame) -> DataFrame:
+    """In: schemas.PARTITIONS, BROKERS and CLUSTER of the window. Out: schemas.GROWTH, one row per cluster and night."""
+    key = ["cluster", "taken_at"]
+    counted = partitions.groupBy(*key, "topic").agg(
+        F.count(F.lit(1)).alias("partitions"), F.sum(F.size("replicas")).alias("replicas")
+    )
+    by_night = counted.groupBy(*key).agg(
+        F.count(F.lit(1)).alias("topic_count"),
+        F.sum("partitions").alias("partition_count"),
+        F.sum("replicas").alias("replica_count"),
+    )
+    registered = brokers.groupBy(*key).agg(F.countDistinct("broker_id").alias("broker_count"))
+    counts = ["topic_count", "partition_count", "replica_count", "broker_count"]
+    return (
+        cluster.select(*key)
+        .join(by_night, key, how="left")  # one row per night on each side
+        .join(registered, key, how="left")
+        .na.fill(0, counts)
+        .withColumn("replicas_per_broker", F.col("replica_count") / F.nullif(F.col("broker_count"), F.lit(0)))
+        .withColumn("date", F.to_date("taken_at"))
+        .select(*GROWTH.names)
+    )
+
+
+def _count_of(flag: str) -> Column:
+    return F.count(F.when(F.col(flag), 1))
