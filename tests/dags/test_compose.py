@@ -1,0 +1,178 @@
+"""docker-compose.yml without a container engine: the compose specification's schema, and what the schema cannot see.
+
+The schema is `schema/compose-spec.json` of compose-go v2.16.2 (Apache License 2.0).
+"""
+
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.airflow_home import ROOT
+
+TEXT = (ROOT / "docker-compose.yml").read_text()
+COMPOSE = yaml.safe_load(TEXT)
+SERVICES = COMPOSE["services"]
+SCHEMA = json.loads((ROOT / "tests" / "data" / "compose-spec.json").read_text())
+AIRFLOW = {"airflow-init", "airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"}
+ONE_SHOT = {"airflow-init"}
+WITHOUT_PORT = {"spark-worker"}
+
+
+def _errors(document):
+    return [error.message for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(document)]
+
+
+def test_it_follows_the_compose_specification():
+    assert _errors(COMPOSE) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({"image": "a:1", "imagee": "b"}, id="an unknown key"),
+        pytest.param({"image": "a:1", "ports": "8080:8080"}, id="ports are no list"),
+        pytest.param({"image": "a:1", "healthcheck": {"tests": "true"}}, id="an unknown key of a health check"),
+    ],
+)
+def test_the_schema_would_notice(broken):
+    assert _errors({"services": {"one": broken}})
+
+
+def test_the_parts_are_those_that_the_pipeline_needs():
+    assert set(SERVICES) == {
+        *AIRFLOW,
+        *("postgres", "zookeeper", "kafka1", "kafka2", "kafka3", "s3", "spark-master", "spark-worker"),
+    }
+
+
+def test_every_dependency_exists_and_its_condition_can_be_met():
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            assert other in SERVICES, f"{name} depends on {other}"
+            condition = how["condition"]
+            assert condition in {"service_healthy", "service_completed_successfully"}
+            assert ("healthcheck" in SERVICES[other]) == (condition == "service_healthy"), f"{name} → {other}"
+            assert (other in ONE_SHOT) == (condition == "service_completed_successfully")
+
+
+def test_dependencies_have_no_cycle():
+    def visit(name, path):
+        assert name not in path, " → ".join([*path, name])
+        for other in SERVICES[name].get("depends_on", {}):
+            visit(other, [*path, name])
+
+    for name in SERVICES:
+        visit(name, [])
+
+
+def test_everything_that_stays_up_has_a_health_check_and_restarts():
+    for name, service in SERVICES.items():
+        if name in ONE_SHOT:
+            assert service["restart"] == "no"
+        else:
+            assert service["restart"] == "unless-stopped"
+            assert "healthcheck" in service or name in WITHOUT_PORT
+
+
+def test_every_image_is_pinned_by_a_tag():
+    for name, service in SERVICES.items():
+        tag = service["image"].rpartition(":")[2]
+        assert re.fullmatch(r"\d+(\.\d+)+", tag), f"{name}: {service['image']}"
+    bases = re.findall(r"^\s*FROM (\S+)", TEXT, re.MULTILINE)
+    assert bases
+    assert all(":" in base and not base.endswith(":latest") for base in bases)
+    assert re.findall(r"go install \S+@(\S+)", TEXT) == ["v1.8.0"]
+
+
+def test_images_without_a_build_come_from_a_registry():
+    built = {service["image"] for service in SERVICES.values() if "build" in service}
+    ours = {service["image"] for service in SERVICES.values() if service["image"].startswith("kafka-maintenance-")}
+    assert ours == built
+
+
+def test_ports_are_published_on_loopback_only_and_differ():
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    defaults = [re.sub(r"\$\{\w+:-(\d+)\}", r"\1", port).split(":")[1] for port in published]
+    assert len(set(defaults)) == len(defaults) == 6
+
+
+def test_every_variable_has_a_default():
+    names = re.findall(r"(?<!\$)\$\{(\w+)([^}]*)\}", TEXT)
+    assert names
+    assert [name for name, rest in names if not rest.startswith(":-")] == []
+
+
+def test_volumes_are_declared_and_used_and_host_paths_exist():
+    used = set()
+    for service in SERVICES.values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if source.startswith("./"):
+                assert (ROOT / source).is_dir(), source
+                assert volume.endswith(":ro")
+            else:
+                used.add(source)
+    assert used == set(COMPOSE["volumes"])
+
+
+def test_all_parts_of_airflow_share_image_environment_and_folders():
+    parts = [SERVICES[name] for name in sorted(AIRFLOW)]
+    for part in parts:
+        assert part["image"] == parts[0]["image"]
+        assert part["volumes"] == parts[0]["volumes"]
+        common = SERVICES["airflow-apiserver"]["environment"]
+        assert common.items() <= part["environment"].items()
+
+
+def test_every_airflow_setting_exists():
+    from airflow.configuration import conf
+
+    environment = SERVICES["airflow-apiserver"]["environment"]
+    settings = [name.removeprefix("AIRFLOW__").split("__") for name in environment if name.startswith("AIRFLOW__")]
+    known = [(section.lower(), key.lower().removesuffix("_cmd")) for section, key in settings]
+    assert [pair for pair in known if pair[1] not in conf.configuration_description[pair[0]]["options"]] == []
+    secret = [(s.lower(), k.lower().removesuffix("_cmd")) for s, k in settings if k.endswith("_CMD")]
+    assert [pair for pair in secret if pair not in conf.sensitive_config_values] == []
+
+
+def test_its_connections_variables_and_settings_are_read_by_our_code():
+    from airflow.sdk import Connection
+
+    from kafka_maintenance import hooks
+    from kafka_maintenance.tasks.common import SPARK_CONNECTION
+    from kafka_maintenance.tasks.settings import PREFIX, Settings
+
+    environment = {
+        name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+        for name, value in SERVICES["airflow-apiserver"]["environment"].items()
+    }
+    names = hooks.names_from(environment[f"AIRFLOW_VAR_{hooks.CLUSTERS_VARIABLE.upper()}"])
+    assert names == ("compose",)
+    cluster = Connection.from_json(environment["AIRFLOW_CONN_COMPOSE"], conn_id="compose")
+    assert (
+        hooks.cluster_from("compose", cluster).zookeeper == SERVICES["kafka1"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
+    )
+    store = Connection.from_json(environment[f"AIRFLOW_CONN_{hooks.STORE_CONNECTION.upper()}"], conn_id="store")
+    uri = environment[f"AIRFLOW_VAR_{hooks.STORE_VARIABLE.upper()}"]
+    settings = hooks.store_settings_from(uri, store)
+    assert settings.endpoint_url == "http://s3:7070"
+    assert settings.access_key == settings.secret_key == "kafka-maintenance"
+    spark = Connection.from_json(environment[f"AIRFLOW_CONN_{SPARK_CONNECTION.upper()}"], conn_id="spark")
+    assert spark.host == "local[2]"
+    ours = {name.removeprefix(PREFIX).lower() for name in environment if name.startswith(PREFIX)}
+    assert ours <= set(Settings.__dataclass_fields__)
+
+
+def test_brokers_differ_where_they_must_and_are_in_three_racks():
+    brokers = [SERVICES[name]["environment"] for name in ("kafka1", "kafka2", "kafka3")]
+    for field in ("KAFKA_BROKER_ID", "KAFKA_BROKER_RACK", "KAFKA_ADVERTISED_LISTENERS"):
+        assert len({broker[field] for broker in brokers}) == 3
+    assert len({broker["KAFKA_ZOOKEEPER_CONNECT"] for broker in brokers}) == 1
+
+
+def test_shell_variables_of_commands_are_escaped_for_compose():
+    assert re.findall(r"(?<!\$)\$(?![{$])\w+", TEXT) == []
