@@ -33,6 +33,10 @@ class InvalidPlanError(ControllerCoreError):
     """A plan document cannot be read, or its digest does not match its content."""
 
 
+class PlanAlteredError(InvalidPlanError):
+    """The content of a plan document does not match the digest that it names."""
+
+
 class ZooKeeperError(ControllerCoreError):
     """Base of what a ZooKeeper port reports.
 
@@ -141,3 +145,51 @@ class NotKafkaTreeError(ControllerCoreError):
 
 class MigratingClusterError(ControllerCoreError):
     """The cluster is on its way to KRaft, or there: ZooKeeper is not, or not for long, its source of truth."""
+
+
+class RestoreConflictError(ControllerCoreError):
+    """A znode to restore exists with other data."""
+
+
+class TooLargeZnodeError(ZooKeeperError):
+    """A znode does not fit one request, or one reply, of this server."""
+
+
+class PlacementError(ControllerCoreError):
+    """Replicas cannot be placed as asked; `kafka_name` is the exception that Kafka's own tools throw."""
+
+    kafka_name = "AdminOperationException"
+
+
+class InvalidPartitionsError(PlacementError):
+    """The number of partitions is not positive."""
+
+    kafka_name = "InvalidPartitionsException"
+
+
+class InvalidReplicationFactorError(PlacementError):
+    """The replication factor is not positive, or larger than the number of brokers."""
+
+    kafka_name = "InvalidReplicationFactorException"
+
+
+class RackMissingError(PlacementError):
+    """Some brokers have a rack and some have none."""
+
+
+class InvalidReplicaAssignmentError(PlacementError):
+    """The replica lists of a new topic do not fit together."""
+
+    kafka_name = "InvalidReplicaAssignmentException"
+
+
+class InvalidTopicError(PlacementError):
+    """The name of a new topic is none, or collides with that of another."""
+
+    kafka_name = "InvalidTopicException"
+
+
+class TopicExistsError(PlacementError):
+    """A topic of this name exists, or waits for its deletion."""
+
+    kafka_name = "TopicExistsException"
