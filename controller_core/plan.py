@@ -22,7 +22,7 @@ from controller_core.conditions import (
     subject,
     unmet,
 )
-from controller_core.errors import InvalidPlanError
+from controller_core.errors import PlanAlteredError
 from controller_core.model import TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan_fields import PlanFields, canonical, parse
@@ -115,7 +115,8 @@ def plan_from_bytes(data: bytes, *, where: str) -> Plan:
         where: the document's address, for messages.
 
     Raises:
-        InvalidPlanError: no plan, one of another schema version, or one that was altered after it was stored.
+        InvalidPlanError: no plan, or one of another schema version.
+        PlanAlteredError: one that was altered after it was stored.
     """
     document = parse(data, where)
     version = document.values.get("schema_version")
@@ -124,7 +125,7 @@ def plan_from_bytes(data: bytes, *, where: str) -> Plan:
     stored = document.text("digest")
     found = _digest({name: value for name, value in document.values.items() if name != "digest"})
     if found != stored:
-        raise InvalidPlanError(
+        raise PlanAlteredError(
             f"plan {where} was altered: it names digest {stored[:12]}, its content has {found[:12]}; "
             "make the plan again and have it approved again"
         )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from controller_core.adapters.zookeeper import ZooKeeperAuth, connect
+from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls, connect
 from controller_core.errors import MalformedZnodeError, NoNodeError
 from controller_core.model import (
     Broker,
@@ -41,7 +41,9 @@ _SHOWN_BYTES = 300
 
 
 @contextmanager
-def session(zookeeper: str | ZooKeeper, auth: ZooKeeperAuth | None = None) -> Iterator[ZooKeeper]:
+def session(
+    zookeeper: str | ZooKeeper, auth: ZooKeeperAuth | None = None, tls: ZooKeeperTls | None = None
+) -> Iterator[ZooKeeper]:
     """A ZooKeeper session: a new one to `host:port/chroot`, or the one that is given, which stays open.
 
     Raises:
@@ -51,7 +53,7 @@ def session(zookeeper: str | ZooKeeper, auth: ZooKeeperAuth | None = None) -> It
     """
     if isinstance(zookeeper, str):
         with connect(
-            zookeeper, auth=auth, timeout_s=ZOOKEEPER_TIMEOUT_S, session_timeout_s=SESSION_TIMEOUT_S
+            zookeeper, auth=auth, tls=tls, timeout_s=ZOOKEEPER_TIMEOUT_S, session_timeout_s=SESSION_TIMEOUT_S
         ) as opened:
             yield opened
     else:

@@ -1,0 +1,159 @@
+"""What the sub-commands share: arguments of cluster and store, output as text or JSON, and the exit status of an error.
+
+A sub-command is a function of its parsed arguments that prints its result and returns its exit status; its parser names
+it with `set_defaults(run=…)`.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any, Final, Literal
+
+from controller_core.adapters.object_store import ObjectStore, open_store
+from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
+from controller_core.errors import (
+    ControllerCoreError,
+    InvalidPlanError,
+    MigratingClusterError,
+    NoNodeError,
+    NotKafkaTreeError,
+    ObjectMissingError,
+    PlanAlteredError,
+    SnapshotKeyError,
+    UnknownFormatError,
+    UnknownVersionError,
+)
+from controller_core.ports import ZooKeeper
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.observing import session
+
+STORE_VARIABLE: Final = "KAFKA_MAINTENANCE_STORE"
+PASSWORD_VARIABLE: Final = "KAFKA_MAINTENANCE_ZOOKEEPER_PASSWORD"  # noqa: S105 - the name of a variable, no password
+
+
+class ExitStatus(IntEnum):
+    """How a command ends."""
+
+    DONE = 0
+    REFUSED = 1
+    BAD_INPUT = 2
+    OUTSIDE_FAILED = 3
+
+
+_BAD_INPUT: Final = (
+    BadInputError,
+    InvalidPlanError,
+    NoNodeError,
+    NotKafkaTreeError,
+    ObjectMissingError,
+    SnapshotKeyError,
+    UnknownFormatError,
+    UnknownVersionError,
+)
+_REFUSED: Final = (RefusedError, MigratingClusterError, PlanAlteredError)
+_BAD_INPUT_NAMES: Final = frozenset({"InvalidStateError", "ImpossibleGoalError", "SettingsError"})
+"""Errors of the planner and the jobs, known by name so that `kafka-maintenance snapshot` starts without ortools."""
+
+
+def exit_status(error: Exception) -> ExitStatus:
+    """The exit status that `error` stands for."""
+    if isinstance(error, _REFUSED):
+        return ExitStatus.REFUSED
+    if isinstance(error, _BAD_INPUT) or type(error).__name__ in _BAD_INPUT_NAMES:
+        return ExitStatus.BAD_INPUT
+    if isinstance(error, ValueError) and not isinstance(error, ControllerCoreError):
+        return ExitStatus.BAD_INPUT
+    return ExitStatus.OUTSIDE_FAILED
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """`--json`, which may stand before or after the name of the sub-command."""
+    parser.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document instead of text"
+    )
+
+
+def add_store_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """`--store`; credentials come from boto3's usual places."""
+    default = os.environ.get(STORE_VARIABLE)
+    parser.add_argument(
+        "--store",
+        metavar="URI",
+        default=default,
+        required=required and not default,
+        help=f"a folder, or s3://bucket/prefix (default: ${STORE_VARIABLE}); S3 endpoint and credentials as boto3 finds them",
+    )
+
+
+def add_cluster_argument(parser: argparse.ArgumentParser) -> None:
+    """`--cluster`."""
+    parser.add_argument("--cluster", metavar="NAME", required=True, help="name of the cluster in the store")
+
+
+def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """`--zookeeper` and as whom to connect; a password comes from the environment, never from the command line."""
+    parser.add_argument(
+        "--zookeeper", metavar="HOSTS[/CHROOT]", required=required, help="as zookeeper.connect of the brokers"
+    )
+    parser.add_argument("--zookeeper-user", metavar="NAME", help=f"as whom; the password is in ${PASSWORD_VARIABLE}")
+    parser.add_argument("--zookeeper-scheme", choices=("digest", "sasl"), default="sasl", help="(default: %(default)s)")
+    parser.add_argument("--zookeeper-ca", metavar="FILE", help="TLS with the certificate authorities of this PEM file")
+    parser.add_argument("--zookeeper-certificate", metavar="FILE", help="our certificate, for mutual TLS")
+    parser.add_argument("--zookeeper-key", metavar="FILE", help="its key")
+
+
+def store_of(arguments: argparse.Namespace) -> ObjectStore:
+    """The store that `add_store_arguments` names."""
+    return open_store(arguments.store)
+
+
+def auth_of(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
+    """The credentials that `add_zookeeper_arguments` names; None: anonymous.
+
+    Raises:
+        BadInputError: a user without a password.
+    """
+    if not arguments.zookeeper_user:
+        return None
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if not password:
+        raise BadInputError(
+            f"user {arguments.zookeeper_user!r} not logged in: expected a password in ${PASSWORD_VARIABLE}, found none"
+        )
+    scheme: Literal["digest", "sasl"] = "digest" if arguments.zookeeper_scheme == "digest" else "sasl"
+    return ZooKeeperAuth(scheme=scheme, username=arguments.zookeeper_user, password=password)
+
+
+def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
+    """The TLS files that `add_zookeeper_arguments` names; None: plain text."""
+    if not (arguments.zookeeper_ca or arguments.zookeeper_certificate):
+        return None
+    return ZooKeeperTls(
+        ca=arguments.zookeeper_ca, certificate=arguments.zookeeper_certificate, key=arguments.zookeeper_key
+    )
+
+
+@contextmanager
+def session_of(arguments: argparse.Namespace) -> Iterator[ZooKeeper]:
+    """A session with the cluster that `add_zookeeper_arguments` names; errors as of `operations.observing.session`."""
+    with session(arguments.zookeeper, auth_of(arguments), tls_of(arguments)) as opened:
+        yield opened
+
+
+def wants_json(arguments: argparse.Namespace) -> bool:
+    """Whether `--json` was given."""
+    return bool(getattr(arguments, "json", False))
+
+
+def show(arguments: argparse.Namespace, text: str, document: Mapping[str, Any]) -> None:
+    """Prints the result: `text`, or `document` as JSON when it is wanted."""
+    print(json.dumps(document, indent=1, sort_keys=True, default=str) if wants_json(arguments) else text)
+
+
+def tell(line: str) -> None:
+    """Prints progress where it does not mix with the result."""
+    print(line, file=sys.stderr, flush=True)
