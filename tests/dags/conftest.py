@@ -2,7 +2,14 @@
 
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
+import json
+from datetime import UTC, datetime
+
 import pytest
+
+from tests.dags.world import CLUSTER, World
+
+NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +30,42 @@ def bag(database):
     from airflow.dag_processing.dagbag import DagBag
 
     return DagBag(dag_folder=str(airflow_home.ROOT / "dags"))
+
+
+@pytest.fixture(scope="session")
+def clients(database):
+    """The API as each user sees it."""
+    from airflow.api_fastapi.app import create_app
+    from fastapi.testclient import TestClient
+
+    app = create_app(apps="core")
+
+    def signed_in(name):
+        client = TestClient(app)
+        token = client.post("/auth/token", json={"username": name, "password": airflow_home.PASSWORDS[name]})
+        client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
+        return client
+
+    return {name: signed_in(name) for name in airflow_home.USERS}
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    """A cluster in memory, known to Airflow as `alpha`, with a store in a folder."""
+    from kafka_maintenance import hooks
+
+    made = World()
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER]))
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+    monkeypatch.setattr(hooks, "cluster", lambda name: hooks.Cluster(name=name, zookeeper=made.zookeeper))
+    return made
+
+
+@pytest.fixture
+def plan(world, tmp_path):
+    """A stored plan: one election."""
+    from kafka_maintenance.operations.planning import plan_elections
+
+    made = plan_elections(str(tmp_path), CLUSTER, zookeeper=world.zookeeper, now=NOW)
+    assert made.count == 1
+    return made

@@ -1,59 +1,16 @@
 """Gated runs with a person's answer through the API: approve, reject, no answer, a plan altered after the approval."""
 
-from tests import airflow_home  # isort: skip  # before anything of Airflow
-
 import json
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from tests.dags.world import World
+from tests.dags.world import CLUSTER
 
-CLUSTER = "alpha"
 ANSWER_TIMEOUT_S = 60
-NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def world(monkeypatch, tmp_path):
-    """A cluster in memory, known to Airflow as `alpha`, with a store in a folder."""
-    from kafka_maintenance import hooks
-
-    made = World()
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER]))
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    monkeypatch.setattr(hooks, "cluster", lambda name: hooks.Cluster(name=name, zookeeper=made.zookeeper))
-    return made
-
-
-@pytest.fixture
-def plan(world, tmp_path):
-    """A stored plan: one election."""
-    from kafka_maintenance.operations.planning import plan_elections
-
-    made = plan_elections(str(tmp_path), CLUSTER, zookeeper=world.zookeeper, now=NOW)
-    assert made.count == 1
-    return made
-
-
-@pytest.fixture(scope="session")
-def clients(database):
-    """The API as each user sees it."""
-    from airflow.api_fastapi.app import create_app
-    from fastapi.testclient import TestClient
-
-    app = create_app(apps="core")
-
-    def signed_in(name):
-        client = TestClient(app)
-        token = client.post("/auth/token", json={"username": name, "password": airflow_home.PASSWORDS[name]})
-        client.headers["Authorization"] = f"Bearer {token.json()['access_token']}"
-        return client
-
-    return {name: signed_in(name) for name in airflow_home.USERS}
 
 
 def _open_gate(client, dag_id):

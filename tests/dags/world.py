@@ -8,6 +8,7 @@ from controller_core.adapters.memory import Applied, MemoryServer, MemoryZooKeep
 from controller_core.errors import NoNodeError
 from controller_core.ports import WatchKind
 
+CLUSTER = "alpha"
 BROKERS = (1, 2, 3)
 ELECTION = "/admin/preferred_replica_election"
 
