@@ -76,9 +76,9 @@ def decode_tables(
         "partitions": _partitions(topics, states, rows, bad),
         "topics": [_topic_row(path, topic, rows) for path, topic in topics.items()],
         "brokers": [broker for _, broker in _each(rows, znodes.BROKER_IDS, _broker, bad)],
-        "configs": _configs(rows, public_configs or {}, bad),
-        "requests": _requests(rows, bad),
-        "notifications": _notifications(rows, bad),
+        "configs": list(_configs(rows, public_configs or {}, bad)),
+        "requests": list(_requests(rows, bad)),
+        "notifications": list(_notifications(rows, bad)),
         "cluster": [_cluster(rows, identity, bad)],
     }
     decoded["bad_rows"] = [{"path": path, "reason": reason} for path, reason in sorted(bad.items())]

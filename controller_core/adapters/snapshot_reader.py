@@ -191,7 +191,7 @@ def read_cut(
     `ZooKeeperUnreachableError` when the connection could not be kept, `ZooKeeperError` for what the server refuses.
     """
     options = options or ReadOptions()
-    with _translated_errors(client), _Wire(client, options.reply_timeout_s) as wire:
+    with translated_errors(client), _Wire(client, options.reply_timeout_s) as wire:
         version, node_count = wire.server()
         method = options.method
         if method == "auto":
@@ -698,25 +698,27 @@ def _version_text(version: tuple[int, ...] | None) -> str:
 
 
 @contextmanager
-def _translated_errors(client: Any) -> Iterator[None]:
-    """What kazoo raises and nobody below expects, in our words."""
+def translated_errors(client: Any, deed: str = "read") -> Iterator[None]:
+    """What kazoo raises and nobody below expects, in our words; `deed` is what did not happen."""
     hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + (client.chroot or "")
     try:
         yield
     except AuthFailedError as error:
         raise NoAuthError(
-            f"tree at {hosts} not read: the server refuses the login; correct user and password"
+            f"tree at {hosts} not {deed}: the server refuses the login; correct user and password"
         ) from error
+    except KazooNoAuthError as error:
+        raise NoAuthError(f"tree at {hosts} not {deed}: the session has no permission; log in as the brokers do") from error
     except UnimplementedError as error:
         raise ZooKeeperError(
-            f"tree at {hosts} not read: the server knows no multi-read or recursive watch (older than 3.6); "
+            f"tree at {hosts} not {deed}: the server knows no multi-read or recursive watch (older than 3.6); "
             "ask for the two-pass method"
         ) from error
     except _CONNECTION_ERRORS as error:
         raise ConnectionLostError(
-            f"tree at {hosts} not read: the connection broke ({type(error).__name__}); run again"
+            f"tree at {hosts} not {deed}: the connection broke ({type(error).__name__}); run again"
         ) from error
     except KazooException as error:
         raise ZooKeeperError(
-            f"tree at {hosts} not read: {type(error).__name__} {error}; see the server's log"
+            f"tree at {hosts} not {deed}: {type(error).__name__} {error}; see the server's log"
         ) from error
