@@ -1,0 +1,247 @@
+"""From state and goals to the bounds every plan must meet: rack quotas, replicas, leaders and replicas per topic.
+
+All balance bounds are floor and ceiling of one fractional placement in which each partition is spread evenly inside its
+rack shares. A flow with integer bounds around its own sums has an integer solution, so they are reachable together;
+a plain floor and ceiling over all brokers is not, as soon as racks have different numbers of brokers.
+The arithmetic is exact (whole numbers over a common denominator). Planner and verifier share this module.
+Source: planner design §2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+
+import numpy as np
+
+from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
+from spark_jobs.planner.goals import Aim, Goals, Tolerance
+from spark_jobs.planner.model import Bools, ClusterState, Int32s, Ints, shorten
+
+UNLIMITED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """The chosen partitions with everything a plan of them must keep to.
+
+    Shapes: B brokers of the state, R racks with an eligible broker, P chosen partitions, T their topics, F distinct
+    replication factors.
+    """
+
+    rows: Ints  # [P] row of the state
+    topic: Ints  # [P] 0..T-1
+    topic_names: tuple[str, ...]  # [T]
+    replicas: Int32s  # [P, W] positions as they are now, -1 padded
+    size: Ints | None  # [P]
+    eligible: Bools  # [B] live and not leaving: may hold replicas after the plan
+    rack: Ints  # [B] 0..R-1, -1 for a broker that is not eligible
+    rack_brokers: tuple[Ints, ...]  # [R] positions of the eligible brokers of each rack
+    factor: Ints  # [P] index into factors
+    factors: tuple[int, ...]  # [F] wanted replication factors
+    rack_min: Ints  # [F, R] replicas of one partition in a rack, at least
+    rack_max: Ints  # [F, R] at most
+    low: Ints  # [B] replicas per broker, at least; 0 where not eligible
+    high: Ints  # [B] at most; 0 where not eligible
+    topic_low: Ints | None  # [T, R] replicas of a topic on each broker of a rack; None without topic spread
+    topic_high: Ints | None  # [T, R]
+    leader_low: Ints  # [B] preferred leaders per broker
+    leader_high: Ints  # [B]
+    topic_spread: bool
+
+    @property
+    def broker_count(self) -> int:
+        return len(self.eligible)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.topic)
+
+    @property
+    def replicas_wanted(self) -> int:
+        """Sum of the wanted replication factors."""
+        return int(np.asarray(self.factors, np.int64)[self.factor].sum())
+
+    def cell_bounds(self) -> tuple[Ints, Ints]:
+        """[T, B] lower and upper bounds of each (topic, broker); 0 and 0 where the broker is not eligible."""
+        if self.topic_low is None or self.topic_high is None:
+            raise ImpossibleGoalError("topic bounds asked of a problem without topic spread; ask for topic_spread")
+        low = np.where(self.eligible, self.topic_low[:, self.rack], 0)
+        high = np.where(self.eligible, self.topic_high[:, self.rack], 0)
+        return low, high
+
+
+def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = None) -> Problem:
+    """The bounds of a plan.
+
+    Args:
+        state: the cluster.
+        goals: what is wanted.
+        tolerance: replaces that of the goals (the trade-off curve and the caps walk through several).
+
+    Returns:
+        The chosen partitions and their bounds.
+
+    Raises:
+        ImpossibleGoalError: more replicas wanted than there are eligible brokers; nothing chosen; an heir that cannot
+            take over.
+        InvalidStateError: a goal names a broker that the cluster does not have.
+    """
+    width = goals.tolerance if tolerance is None else tolerance
+    leaving = {state.position(b) for b in (*goals.drain, *goals.replace)}
+    eligible = state.live & ~state.draining
+    eligible[sorted(leaving)] = False
+    rows = chosen_rows(state, goals)
+    used, topic = np.unique(state.topic[rows], return_inverse=True)
+    wanted = state.replication_factor[rows].astype(np.int64)
+    if goals.replication_factor is not None:
+        wanted = np.full(len(rows), goals.replication_factor, np.int64)
+    values, factor = np.unique(wanted, return_inverse=True)
+    _check_enough(state, eligible, values, wanted, rows)
+    racks, dense = np.unique(state.rack[eligible], return_inverse=True)
+    rack = np.full(state.broker_count, -1, np.int64)
+    rack[eligible] = dense
+    sizes = np.bincount(dense, minlength=len(racks))
+    quotas = [rack_quota(int(rf), sizes.tolist()) for rf in values]
+    shares = [
+        [share / n for share, n in zip(rack_share(int(rf), sizes.tolist(), *quota), sizes.tolist(), strict=True)]
+        for rf, quota in zip(values, quotas, strict=True)
+    ]
+    counts = np.bincount(topic * len(values) + factor, minlength=len(used) * len(values)).reshape(-1, len(values))
+    broker_low, broker_high = _around(counts.sum(0)[None, :], shares, width.replicas)
+    low = np.where(eligible, broker_low[0][rack], 0)
+    high = np.where(eligible, broker_high[0][rack], 0)
+    topic_low, topic_high = _around(counts, shares, width.topic) if goals.topic_spread else (None, None)
+    per_broker = Fraction(len(rows), int(eligible.sum()))
+    leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
+    leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
+    if goals.replace:
+        low, high, topic_low, topic_high = *_inherited(state, goals, rows, eligible), None, None
+        leader_low, leader_high = np.zeros_like(low), np.where(eligible, UNLIMITED, 0)
+    return Problem(
+        rows=rows,
+        topic=topic.astype(np.int64),
+        topic_names=tuple(state.topics[t] for t in used),
+        replicas=state.replicas[rows],
+        size=None if state.size is None else state.size[rows],
+        eligible=eligible,
+        rack=rack,
+        rack_brokers=tuple(np.nonzero(rack == g)[0] for g in range(len(racks))),
+        factor=factor.astype(np.int64),
+        factors=tuple(int(rf) for rf in values),
+        rack_min=np.array([quota[0] for quota in quotas], np.int64),
+        rack_max=np.array([quota[1] for quota in quotas], np.int64),
+        low=low,
+        high=high,
+        topic_low=topic_low,
+        topic_high=topic_high,
+        leader_low=leader_low,
+        leader_high=leader_high,
+        topic_spread=topic_low is not None,
+    )
+
+
+def chosen_rows(state: ClusterState, goals: Goals) -> Ints:
+    """Rows of the partitions whose topic is included and not excluded; raises ImpossibleGoalError when none is."""
+    chosen = np.array(
+        [
+            any(fnmatchcase(topic, pattern) for pattern in goals.include_topics)
+            and not any(fnmatchcase(topic, pattern) for pattern in goals.exclude_topics)
+            for topic in state.topics
+        ],
+        bool,
+    )
+    rows = np.nonzero(chosen[state.topic])[0] if state.partition_count else np.zeros(0, np.int64)
+    if not len(rows):
+        raise ImpossibleGoalError(
+            f"topics chosen by include {goals.include_topics!r} and exclude {goals.exclude_topics!r}: at least one of "
+            f"{len(state.topics)} topics expected, none found; change the patterns"
+        )
+    return rows
+
+
+def rack_quota(rf: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Least and most replicas of one partition per rack: the most even split over racks with `sizes` brokers.
+
+    A cap of ceil(rf / racks) alone would admit (2, 2, 0) for four replicas on three racks.
+    """
+    level = 0
+    while level < rf and sum(min(n, level + 1) for n in sizes) <= rf:
+        level += 1
+    least = [min(n, level) for n in sizes]
+    most = least if sum(least) == rf else [min(n, level + 1) for n in sizes]
+    return least, most
+
+
+def rack_share(rf: int, sizes: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
+    """Fractional replicas per rack: clamp(x * size, least, most) with the x that makes them sum to rf."""
+    clamped: dict[int, int] = {g: least[g] for g in range(len(sizes)) if least[g] == most[g]}
+    while True:
+        free = [g for g in range(len(sizes)) if g not in clamped]
+        rest = rf - sum(clamped.values())
+        if not free:
+            return [Fraction(clamped[g]) for g in range(len(sizes))]
+        x = Fraction(rest, sum(sizes[g] for g in free))
+        over = {g: most[g] for g in free if x * sizes[g] > most[g]}
+        under = {g: least[g] for g in free if x * sizes[g] < least[g]}
+        if not over and not under:
+            return [Fraction(clamped[g]) if g in clamped else x * sizes[g] for g in range(len(sizes))]
+        surplus = sum(x * sizes[g] - most[g] for g in over)
+        lack = sum(least[g] - x * sizes[g] for g in under)
+        # The heavier side is clamped first: the level moves the other way and may free the lighter one.
+        clamped |= over if surplus >= lack else under
+
+
+def _around(counts: Ints, shares: Sequence[Sequence[Fraction]], width: int) -> tuple[Ints, Ints]:
+    """[N, R] floor - width and ceiling + width of counts [N, F] times the share of one broker [F][R]."""
+    lows, highs = [], []
+    for g in range(len(shares[0])):
+        column = [share[g] for share in shares]
+        whole = math.lcm(*(share.denominator for share in column))
+        weights = [share.numerator * (whole // share.denominator) for share in column]
+        exact = np.int64 if max(weights) * max(1, int(counts.max(initial=0))) * len(shares) < (1 << 62) else object
+        total = (counts.astype(exact) * np.array(weights, exact)).sum(1)
+        lows.append(np.maximum(0, (total // whole).astype(np.int64) - width))
+        highs.append((-(-total // whole)).astype(np.int64) + width)
+    return np.stack(lows, 1), np.stack(highs, 1)
+
+
+def _check_enough(state: ClusterState, eligible: Bools, values: Ints, wanted: Ints, rows: Ints) -> None:
+    there = int(eligible.sum())
+    if there == 0:
+        raise ImpossibleGoalError(
+            f"plan made for {state.broker_count} brokers: at least one live broker that stays expected, none found; "
+            "drain fewer brokers"
+        )
+    if values.min() < 1 or values.max() > there:
+        row = int(np.argmax((wanted < 1) | (wanted > there)))
+        staying = shorten(state.broker_ids[eligible].tolist())
+        raise ImpossibleGoalError(
+            f"partition {state.partition_name(int(rows[row]))} planned: fewer brokers than replicas: {wanted[row]} "
+            f"replicas wanted, {there} live brokers that stay found {staying}; add brokers, drain fewer, or lower the "
+            "replication factor"
+        )
+
+
+def _inherited(state: ClusterState, goals: Goals, rows: Ints, eligible: Bools) -> tuple[Ints, Ints]:
+    """Everybody keeps their count, the heir adds that of the leaving broker."""
+    if goals.aim is not Aim.BALANCE:
+        raise ImpossibleGoalError(f"brokers {sorted(goals.replace)} replaced with aim {goals.aim!s}; use aim balance")
+    held = state.replicas[rows]
+    load = np.bincount(held[held >= 0], minlength=state.broker_count).astype(np.int64)
+    for old, new in sorted(goals.replace.items()):
+        heir = state.position(new)
+        if not eligible[heir]:
+            raise InvalidStateError(f"broker {old} replaced by {new}: a live heir that stays expected; name another")
+        load[heir] += load[state.position(old)]
+        load[state.position(old)] = 0
+    lost = load[~eligible].sum()
+    if lost:
+        raise ImpossibleGoalError(
+            f"brokers {sorted(goals.replace)} replaced: no other leaving broker expected, {lost} replicas on others "
+            "found; replace those as well"
+        )
+    return load.copy(), load

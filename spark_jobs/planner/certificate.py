@@ -1,0 +1,49 @@
+"""The certificate: prices per broker and per (topic, broker) that prove how few moves any plan needs.
+
+For *any* whole numbers u and w: moves >= sum over partitions of the cheapest legal replica set, where a new replica costs
+1 and each replica on broker b pays u[b] + w[t, b], minus what the bounds allow to be earned back. Wrong numbers only
+weaken the bound. A third set of prices v does the same for preferred leaders, given the new replica sets.
+Source: planner design §3; weak duality of linear programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.model import ClusterState, Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Certificate:
+    """Prices of the bounds. Shapes: B brokers of the state, N priced (topic, broker) cells."""
+
+    broker_price: Ints  # u [B]
+    cell_topic: Ints  # [N] topic of the problem
+    cell_broker: Ints  # [N]
+    cell_price: Ints  # w [N]
+    leader_price: Ints  # v [B]
+    scale: int = 1  # what one move costs in the units of the prices
+    kept_leader_reward: Ints | None = None  # lw [B] 0 or 1; only with scale > partitions
+
+    def cell_prices(self, topics: int, brokers: int) -> Ints:
+        """[T, B] dense w."""
+        dense = np.zeros((topics, brokers), np.int64)
+        dense[self.cell_topic, self.cell_broker] = self.cell_price
+        return dense
+
+    def to_json(self, state: ClusterState, problem: Problem) -> dict[str, Any]:
+        """{"u": {id: int}, "w": [[topic, id, int]], "v": {id: int}, "scale": int, "lw": {id: 0 or 1}}."""
+        ids = state.broker_ids.tolist()
+        reward = np.zeros(len(ids), np.int64) if self.kept_leader_reward is None else self.kept_leader_reward
+        cells = zip(self.cell_topic.tolist(), self.cell_broker.tolist(), self.cell_price.tolist(), strict=True)
+        return {
+            "scale": self.scale,
+            "u": {str(b): price for b, price in zip(ids, self.broker_price.tolist(), strict=True) if price},
+            "lw": {str(b): one for b, one in zip(ids, reward.tolist(), strict=True) if one},
+            "v": {str(b): price for b, price in zip(ids, self.leader_price.tolist(), strict=True) if price},
+            "w": [[problem.topic_names[t], ids[b], price] for t, b, price in cells],
+        }

@@ -1,0 +1,480 @@
+"""Which replicas stay and where the others go, as one integral minimum-cost flow.
+
+The hub network has one row per (topic, rack) and its size does not depend on the number of partitions: all healthy
+partitions of a topic are alike. Partitions that hold too much in a rack, or may choose their racks, keep nodes of their
+own or per pattern. Where that is only a bound, `expanded` partitions get an arc to every broker (the full network).
+Source: planner design §2, "Hub network"; ortools `SimpleMinCostFlow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from ortools.graph.python import min_cost_flow
+
+from spark_jobs.planner.bounds import UNLIMITED, Problem
+from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.errors import SolverFailedError
+from spark_jobs.planner.model import Ints
+from spark_jobs.planner.verify import held_per_rack
+
+Column = npt.ArrayLike
+POOLED, APART, EXPANDED = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Network:
+    """Arcs and supplies, collected in blocks; `solve` and `potentials` see them as flat arrays."""
+
+    nodes: int = 0
+    blocks: list[tuple[Ints, Ints, Ints, Ints]] = field(default_factory=list)
+    arcs: int = 0
+    supplies: list[tuple[Ints, Ints]] = field(default_factory=list)
+
+    def add_nodes(self, count: int) -> int:
+        """Reserves `count` nodes; returns the first."""
+        first = self.nodes
+        self.nodes += count
+        return first
+
+    def add_arcs(self, tail: Column, head: Column, capacity: Column, cost: Column) -> slice:
+        """Adds arcs (arguments are broadcast against each other); returns where their flows will be."""
+        block = np.broadcast_arrays(*(np.asarray(a, np.int64) for a in (tail, head, capacity, cost)))
+        flat = tuple(np.ascontiguousarray(a).ravel() for a in block)
+        self.blocks.append((flat[0], flat[1], flat[2], flat[3]))
+        span = slice(self.arcs, self.arcs + len(flat[0]))
+        self.arcs = span.stop
+        return span
+
+    def supply(self, nodes: Column, amount: Column) -> None:
+        """Adds to the supply of nodes (negative: demand); a node may be named several times."""
+        at, much = np.broadcast_arrays(np.asarray(nodes, np.int64), np.asarray(amount, np.int64))
+        self.supplies.append((at.ravel(), much.ravel()))
+
+    def total_supply(self) -> Ints:
+        out = np.zeros(self.nodes, np.int64)
+        for nodes, amount in self.supplies:
+            out += np.bincount(nodes, weights=amount, minlength=self.nodes).astype(np.int64)
+        return out
+
+    def flat(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """(tail, head, capacity, cost) of all arcs."""
+        columns = [np.concatenate([block[i] for block in self.blocks]) for i in range(4)]
+        return columns[0], columns[1], columns[2], columns[3]
+
+    def solve(self, what: str) -> Ints:
+        """Flow of each arc at minimum cost; raises SolverFailedError when there is none."""
+        tail, head, capacity, cost = self.flat()
+        solver = min_cost_flow.SimpleMinCostFlow()
+        solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
+        solver.set_nodes_supplies(np.arange(self.nodes), self.total_supply())
+        status = solver.solve()
+        if status != solver.OPTIMAL:
+            raise SolverFailedError(
+                f"{what} solved over {self.nodes} nodes and {self.arcs} arcs: status OPTIMAL expected, {status.name} "
+                "found; widen the tolerance, and report the state if it persists"
+            )
+        return np.asarray(solver.flows(np.arange(self.arcs)), np.int64)
+
+    def potentials(self, flows: Ints) -> Ints:
+        """Shortest distances in the residual graph of an optimal flow (Bellman-Ford over all arcs at once)."""
+        tail, head, capacity, cost = self.flat()
+        forward, backward = flows < capacity, flows > 0
+        source = np.concatenate([tail[forward], head[backward]])
+        target = np.concatenate([head[forward], tail[backward]])
+        price = np.concatenate([cost[forward], -cost[backward]])
+        del tail, head, capacity, cost, forward, backward
+        order = np.argsort(target, kind="stable")
+        source, price, target = source[order], price[order], target[order]
+        first = np.nonzero(np.concatenate([[True], target[1:] != target[:-1]]))[0]
+        reached = target[first]
+        distance = np.zeros(self.nodes, np.int64)
+        for _ in range(self.nodes + 1):
+            best = np.minimum(np.minimum.reduceat(distance[source] + price, first), distance[reached])
+            if np.array_equal(best, distance[reached]):
+                return distance
+            distance[reached] = best
+        raise SolverFailedError(
+            f"prices of {self.nodes} nodes computed: an optimal flow expected, a cycle of negative cost found; report it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Flow:
+    """An optimal flow read back: who keeps what, and how many replicas each cell receives.
+
+    Entries are the (partition, broker) pairs now held on eligible brokers, N of them.
+    """
+
+    entry_partition: Ints  # [N]
+    entry_broker: Ints  # [N]
+    entry_column: Ints  # [N] place in the replica list
+    entry_group: Ints  # [N] key of the pool the entry is kept from
+    pool_kept: Ints  # kept replicas per pool
+    pool_kept_leaders: Ints  # of them rewarded preferred leaders
+    direct: tuple[Ints, Ints]  # (partition, broker) of replicas that expanded partitions get or keep
+    received: Ints  # [T, B] replicas that each cell receives
+    rack_units: Ints  # [A, R] replicas of each free group per rack
+    group_of: Ints  # [P] free group of a partition, -1 for none
+    certificate: Certificate
+
+
+def rewarded_leaders(problem: Problem) -> Ints:
+    """[B] 1 for brokers that do not lead too much: keeping their leaders in the set is worth something."""
+    led = np.bincount(problem.replicas[:, 0], minlength=problem.broker_count)
+    return (problem.eligible & (led <= problem.leader_high)).astype(np.int64)
+
+
+def place(problem: Problem, detail: Ints, reward: Ints, *, lexicographic: bool, priced: bool = True) -> Flow:
+    """Solves the placement flow.
+
+    Args:
+        problem: partitions and bounds.
+        detail: [P] POOLED, APART (a node of its own) or EXPANDED (an arc to every broker) for each partition.
+        reward: [P] 1 where keeping the preferred leader counts.
+        lexicographic: moves first, rewarded leaders kept second; otherwise moves alone.
+        priced: compute the certificate (a second pass needs none).
+
+    Raises:
+        SolverFailedError: no flow meets the bounds.
+    """
+    scale = problem.partition_count + 1 if lexicographic else 1
+    return _Placement(problem, detail, reward if lexicographic else np.zeros_like(reward), scale).run(priced)
+
+
+class _Placement:
+    """One placement flow while it is built; fields are set once, in the order of the methods that `run` calls."""
+
+    def __init__(self, problem: Problem, detail: Ints, reward: Ints, scale: int) -> None:
+        self.problem = problem
+        self.scale = scale
+        self.reward = reward
+        self.net = Network()
+        self.topics = len(problem.topic_names) if problem.topic_spread else 1
+        self.brokers = problem.broker_count
+        self.racks = len(problem.rack_brokers)
+        self.topic = problem.topic if problem.topic_spread else np.zeros_like(problem.topic)
+        self.cells = self.topics * self.brokers
+        held = held_per_rack(problem)
+        least, most = problem.rack_min[problem.factor], problem.rack_max[problem.factor]
+        wanted = np.asarray(problem.factors, np.int64)[problem.factor]
+        fixed = (least == most).all(1)
+        expanded = detail == EXPANDED
+        self.expanded, self.apart = expanded, detail == APART
+        self.free = ~fixed & ~expanded
+        self.surplus = (held > most) & (fixed & ~expanded)[:, None]  # [P, R]
+        self.simple = ~self.surplus & (fixed & ~expanded)[:, None]
+        self.keeps_all = (held <= most).all(1) & (np.maximum(held, least).sum(1) <= wanted)
+        self.held, self.least, self.most, self.wanted = held, least, most, wanted
+        there = (problem.replicas >= 0) & problem.eligible[np.maximum(problem.replicas, 0)]
+        self.partition, self.column = np.nonzero(there)
+        self.broker = problem.replicas[self.partition, self.column].astype(np.int64)
+        self.rack = problem.rack[self.broker]
+        self.cell = self.topic[self.partition] * self.brokers + self.broker
+        self.lead = (self.column == 0) * reward[self.partition]
+        self.readers: list[Callable[[Ints], None]] = []
+        self.received = np.zeros(self.cells, np.int64)
+        self.entry_group = np.full(len(self.partition), -1, np.int64)
+        self.pools: list[tuple[Ints, Ints]] = []  # kept, kept leaders per pool, filled when the flow is read
+        self.pool_count = 0
+        self.direct: list[tuple[Ints, Ints]] = []
+        self.rack_units = np.zeros((0, self.racks), np.int64)
+        self.group_of = np.full(problem.partition_count, -1, np.int64)
+
+    def run(self, priced: bool) -> Flow:
+        self._nodes()
+        self._surplus_groups()
+        self._free_groups()
+        self._expanded_partitions()
+        self._rows()
+        self._sink()
+        flows = self.net.solve("placement")
+        for read in self.readers:
+            read(flows)
+        certificate = self._certificate(flows) if priced else _unpriced(self.brokers)
+        kept = np.zeros(self.pool_count, np.int64)
+        leaders = np.zeros(self.pool_count, np.int64)
+        for pool, units, of_leaders in self.kept_units:
+            np.add.at(kept, pool, units)
+            np.add.at(leaders, pool, of_leaders)
+        direct = [np.concatenate([d[i] for d in self.direct]) if self.direct else np.zeros(0, np.int64) for i in (0, 1)]
+        return Flow(
+            entry_partition=self.partition,
+            entry_broker=self.broker,
+            entry_column=self.column,
+            entry_group=self.entry_group,
+            pool_kept=kept,
+            pool_kept_leaders=leaders,
+            direct=(direct[0], direct[1]),
+            received=self.received.reshape(self.topics, self.brokers),
+            rack_units=self.rack_units,
+            group_of=self.group_of,
+            certificate=certificate,
+        )
+
+    def _nodes(self) -> None:
+        self.kept_units: list[tuple[Ints, Ints, Ints]] = []
+        self.sink = self.net.add_nodes(1)
+        self.broker_node = self.net.add_nodes(self.brokers)
+        self.row_node = self.net.add_nodes(self.topics * self.racks)
+        entry_simple = self.simple[self.partition, self.rack]
+        # A cell that only its row feeds needs no node: its lower bound is shipped in advance, over parallel arcs.
+        self.cell_node = np.full(self.cells, -1, np.int64)
+        if self.problem.topic_spread:
+            touched = np.unique(self.cell[~entry_simple & ~self.expanded[self.partition]])
+            if self.expanded.any():
+                whole = np.unique(self.topic[self.expanded])
+                eligible = np.nonzero(self.problem.eligible)[0]
+                touched = np.union1d(touched, (whole[:, None] * self.brokers + eligible).ravel())
+            self.cell_node[touched] = self.net.add_nodes(len(touched)) + np.arange(len(touched))
+            low, high = self.problem.cell_bounds()
+            self.cell_low, self.cell_high = low.ravel(), high.ravel()
+            self.net.supply(self.cell_node[touched], -self.cell_low[touched])
+            self.cell_arcs = (
+                touched,
+                self.net.add_arcs(
+                    self.cell_node[touched],
+                    self.broker_node + touched % self.brokers,
+                    self.cell_high[touched] - self.cell_low[touched],
+                    0,
+                ),
+            )
+        else:
+            self.cell_low, self.cell_high = np.zeros(self.cells, np.int64), np.full(self.cells, UNLIMITED, np.int64)
+        self.entry_simple = entry_simple
+
+    def _into(self, cells: Ints) -> Ints:
+        """The node through which units reach a cell: its own, or the broker's when it has none."""
+        return np.where(self.cell_node[cells] >= 0, self.cell_node[cells], self.broker_node + cells % self.brokers)
+
+    def _keep_arcs(self, tails: Ints, entries: Ints, pools: Ints) -> None:
+        """Arcs from group nodes to the cells their entries are in, entries of one (pool, cell) merged."""
+        self.entry_group[entries] = pools + self.pool_count
+        count = int(pools.max(initial=-1)) + 1
+        leaders = np.bincount(pools, weights=self.lead[entries], minlength=count).astype(np.int64)
+        others = np.bincount(pools, minlength=count) - leaders
+        head, tail = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        head[pools], tail[pools] = self._into(self.cell[entries]), tails
+        ids = np.arange(count) + self.pool_count
+        self.pool_count += count
+        some = np.nonzero(others)[0]
+        led = np.nonzero(leaders)[0]
+        plain = self.net.add_arcs(tail[some], head[some], others[some], 0)
+        first = self.net.add_arcs(tail[led], head[led], leaders[led], -1)
+
+        def read(flows: Ints) -> None:
+            self.kept_units.append((ids[some], flows[plain], np.zeros(len(some), np.int64)))
+            self.kept_units.append((ids[led], flows[first], flows[first]))
+
+        self.readers.append(read)
+
+    def _surplus_groups(self) -> None:
+        """Partitions that hold more in a rack than they may: the same brokers, the same group."""
+        partition, rack = np.nonzero(self.surplus)
+        if not len(partition):
+            return
+        key = np.full((self.problem.partition_count, self.racks), -1, np.int64)
+        key[partition, rack] = np.arange(len(partition))
+        entries = np.nonzero(self.surplus[self.partition, self.rack])[0]
+        member = key[self.partition[entries], self.rack[entries]]
+        group = self._merged(partition, rack, member, entries)
+        count = int(group.max()) + 1
+        node = self.net.add_nodes(count)
+        most = self.most[partition, rack]
+        self.net.supply(node + group, most)
+        row = np.zeros(count, np.int64)
+        row[group] = self.row_node + self.topic[partition] * self.racks + rack
+        supply = np.bincount(group, weights=most, minlength=count).astype(np.int64)
+        self.net.add_arcs(node + np.arange(count), row, supply, 0)
+        _, pools = np.unique(group[member] * self.cells + self.cell[entries], return_inverse=True)
+        self._keep_arcs(node + group[member], entries, pools)
+
+    def _merged(self, partition: Ints, rack: Ints, member: Ints, entries: Ints) -> Ints:
+        """Group of each (partition, rack): those with the same brokers there and the same quota."""
+        if self.problem.topic_spread:
+            return np.arange(len(partition))
+        order = np.lexsort((self.broker[entries], member))
+        counts = np.bincount(member, minlength=len(partition))
+        place_in = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        table = np.full((len(partition), int(counts.max()) + 2), -1, np.int64)
+        table[member[order], place_in] = self.broker[entries][order]
+        table[:, -2], table[:, -1] = self.most[partition, rack], rack
+        return np.unique(table, axis=0, return_inverse=True)[1].ravel()
+
+    def _free_groups(self) -> None:
+        """Partitions that may choose their racks: by pattern of racks, or alone when they hold too much."""
+        partition = np.nonzero(self.free)[0]
+        if not len(partition):
+            return
+        table = np.concatenate(
+            [self.topic[partition, None], self.problem.factor[partition, None], self.held[partition]], 1
+        )
+        alone = ~self.keeps_all[partition] | self.apart[partition]
+        table = np.concatenate([table, np.where(alone, np.arange(len(partition)), -1)[:, None]], 1)
+        group = _dense(table)
+        count = int(group.max()) + 1
+        self.group_of[partition] = group
+        members = np.bincount(group, minlength=count)
+        one = np.zeros(count, np.int64)
+        one[group] = partition
+        least, most = self.least[one] * members[:, None], self.most[one] * members[:, None]
+        node = self.net.add_nodes(count)
+        self.net.supply(node + np.arange(count), self.wanted[one] * members - least.sum(1))
+        holds = np.zeros((count, self.racks), bool)
+        entries = np.nonzero(self.free[self.partition])[0]
+        holds[self.group_of[self.partition[entries]], self.rack[entries]] = True
+        row = self.row_node + self.topic[one][:, None] * self.racks + np.arange(self.racks)
+        through = row.copy()
+        through[holds] = self.net.add_nodes(int(holds.sum())) + np.arange(int(holds.sum()))
+        self.net.supply(through, least)
+        group_at, rack_at = np.nonzero(most > least)
+        span = self.net.add_arcs(node + group_at, through[group_at, rack_at], (most - least)[group_at, rack_at], 0)
+        self.net.add_arcs(through[holds], row[holds], most[holds], 0)
+        at = self.group_of[self.partition[entries]]
+        _, pools = np.unique(at * self.cells + self.cell[entries], return_inverse=True)
+        self._keep_arcs(through[at, self.rack[entries]], entries, pools)
+
+        def read(flows: Ints) -> None:
+            self.rack_units = least.copy()
+            self.rack_units[group_at, rack_at] += flows[span]
+
+        self.readers.append(read)
+
+    def _expanded_partitions(self) -> None:
+        """The full network: an arc from each expanded (partition, rack) to every broker of the rack."""
+        partition = np.nonzero(self.expanded)[0]
+        if not len(partition):
+            return
+        node = self.net.add_nodes(len(partition))
+        rack_node = self.net.add_nodes(len(partition) * self.racks)
+        through = rack_node + np.arange(len(partition) * self.racks).reshape(-1, self.racks)
+        least, most = self.least[partition], self.most[partition]
+        self.net.supply(node + np.arange(len(partition)), self.wanted[partition] - least.sum(1))
+        self.net.supply(through, least)
+        at, rack = np.nonzero(most > least)
+        self.net.add_arcs(node + at, through[at, rack], (most - least)[at, rack], 0)
+        cost = np.full((len(partition), self.brokers), self.scale, np.int64)
+        index = np.full(self.problem.partition_count, -1, np.int64)
+        index[partition] = np.arange(len(partition))
+        own = np.nonzero(self.expanded[self.partition])[0]
+        cost[index[self.partition[own]], self.broker[own]] = -self.lead[own]
+        where, broker = np.nonzero(np.broadcast_to(self.problem.eligible, cost.shape))
+        useful = most[where, self.problem.rack[broker]] > 0
+        where, broker = where[useful], broker[useful]
+        cells = self.topic[partition[where]] * self.brokers + broker
+        span = self.net.add_arcs(through[where, self.problem.rack[broker]], self._into(cells), 1, cost[where, broker])
+
+        def read(flows: Ints) -> None:
+            used = flows[span] > 0
+            self.direct.append((partition[where[used]], broker[used]))
+
+        self.readers.append(read)
+
+    def _rows(self) -> None:
+        """Rows of (topic, rack): parallel arcs of rising cost to each cell: keep a leader, keep, receive."""
+        at, rack = np.nonzero(self.simple)
+        row_supply = np.bincount(
+            self.topic[at] * self.racks + rack, weights=self.most[at, rack], minlength=self.topics * self.racks
+        ).astype(np.int64)
+        simple = np.nonzero(self.entry_simple)[0]
+        cell, lead = self.cell[simple], self.lead[simple]
+        leaders = np.bincount(cell, weights=lead, minlength=self.cells).astype(np.int64)
+        held = np.bincount(cell, minlength=self.cells)
+        cells = np.nonzero(np.tile(self.problem.eligible, self.topics))[0]
+        self.row_of_cell = np.full(self.cells, -1, np.int64)
+        self.row_of_cell[cells] = cells // self.brokers * self.racks + self.problem.rack[cells % self.brokers]
+        plain = cells[self.cell_node[cells] < 0]
+        low, high = np.zeros(self.cells, np.int64), np.full(self.cells, UNLIMITED, np.int64)
+        low[plain], high[plain] = self.cell_low[plain], self.cell_high[plain]
+        self.net.supply(self.row_node + np.arange(len(row_supply)), row_supply)
+        self.net.supply(self.row_node + self.row_of_cell[plain], -self.cell_low[plain])
+        ends = [np.zeros(self.cells, np.int64), leaders, held, np.full(self.cells, UNLIMITED, np.int64)]
+        segments: list[tuple[Ints, slice]] = []
+        for step, cost in enumerate((-1, 0, self.scale)):
+            room = np.clip(ends[step + 1], low, high) - np.clip(ends[step], low, high)
+            some = cells[room[cells] > 0]
+            segments.append(
+                (some, self.net.add_arcs(self.row_node + self.row_of_cell[some], self._into(some), room[some], cost))
+            )
+        pool = np.full(self.cells, -1, np.int64)
+        used = np.nonzero(held)[0]
+        pool[used] = self.pool_count + np.arange(len(used))
+        self.pool_count += len(used)
+        self.entry_group[simple] = pool[cell]
+        self.row_leaders, self.row_held, self.plain = leaders, held, plain
+
+        def read(flows: Ints) -> None:
+            total = np.where(self.cell_node < 0, low, 0)
+            for some, span in segments:
+                total[some] += flows[span]
+            kept = np.minimum(total, held)
+            kept_leaders = np.minimum(total, leaders)
+            self.kept_units.append((pool[used], kept[used], kept_leaders[used]))
+            self.received += total - kept
+            self.row_total = total
+
+        self.readers.append(read)
+
+    def _sink(self) -> None:
+        base = np.zeros(self.brokers, np.int64)
+        if self.problem.topic_spread:
+            base = self.cell_low.reshape(self.topics, self.brokers).sum(0)
+        low = np.maximum(self.problem.low - base, 0)
+        high = np.maximum(self.problem.high - base, low)
+        nodes = self.broker_node + np.arange(self.brokers)
+        self.net.supply(nodes, -low)
+        self.net.add_arcs(nodes, self.sink, high - low, 0)
+        self.net.supply(self.sink, -int(self.net.total_supply().sum()))
+
+    def _certificate(self, flows: Ints) -> Certificate:
+        """Prices from potentials; see `certificate` for what they mean."""
+        distance = self.net.potentials(flows)
+        ground = distance[self.sink]
+        u = np.where(self.problem.eligible, ground - distance[self.broker_node : self.broker_node + self.brokers], 0)
+        w = np.zeros(self.cells, np.int64)
+        if self.problem.topic_spread:
+            plain = self.plain
+            noded = self.cell_arcs[0]
+            w[noded] = distance[self.broker_node + noded % self.brokers] - distance[self.cell_node[noded]]
+            paid = ground - distance[self.row_node + self.row_of_cell[plain]]
+            total, held, leaders = self.row_total[plain], self.row_held[plain], self.row_leaders[plain]
+            following = np.where(total < leaders, -1, np.where(total < held, 0, self.scale))
+            last = np.where(total <= leaders, -1, np.where(total <= held, 0, self.scale))
+            lowest = paid - u[plain % self.brokers] - following
+            highest = np.where(total > 0, paid - u[plain % self.brokers] - last, np.maximum(lowest, 0))
+            w[plain] = np.clip(0, lowest, highest)
+        priced = np.nonzero(w)[0]
+        lexicographic = self.scale > 1
+        return Certificate(
+            broker_price=u,
+            cell_topic=priced // self.brokers,
+            cell_broker=priced % self.brokers,
+            cell_price=w[priced],
+            leader_price=np.zeros(self.brokers, np.int64),
+            scale=self.scale,
+            kept_leader_reward=rewarded_leaders(self.problem) if lexicographic else None,
+        )
+
+
+def _unpriced(brokers: int) -> Certificate:
+    none = np.zeros(0, np.int64)
+    return Certificate(
+        broker_price=np.zeros(brokers, np.int64),
+        cell_topic=none,
+        cell_broker=none,
+        cell_price=none,
+        leader_price=np.zeros(brokers, np.int64),
+    )
+
+
+def _dense(table: Ints) -> Ints:
+    """Index of each row among the distinct rows."""
+    order = np.lexsort(table.T[::-1])
+    ordered = table[order]
+    new = np.concatenate([[0], np.cumsum((ordered[1:] != ordered[:-1]).any(1))])
+    out = np.empty(len(table), np.int64)
+    out[order] = new
+    return out

@@ -1,0 +1,128 @@
+"""Who leads: preferred leaders for given replica sets, by one exact flow, and the order of the lists.
+
+The leader comes first, survivors keep their order, a newcomer takes the first vacated place.
+Source: planner design §2, "Leader flow".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.errors import SolverFailedError
+from spark_jobs.planner.flow import Network
+from spark_jobs.planner.model import Ints
+
+_WIDENINGS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Leaders:
+    """Preferred leaders that change as few partitions as the bounds allow."""
+
+    leader: Ints  # [P] position
+    price: Ints  # [B] v of the certificate
+    widened: int  # by how much the leader bounds had to be widened; 0 as a rule
+
+
+def choose_leaders(problem: Problem, sets: Ints) -> Leaders:
+    """The fewest changes of preferred leader within the leader bounds.
+
+    Args:
+        problem: partitions and bounds.
+        sets: [P, F] new replica sets, -1 padded.
+
+    Raises:
+        SolverFailedError: no choice of leaders is near the bounds.
+    """
+    for widened in range(_WIDENINGS):
+        low, high = _widened(problem, widened)
+        solved = _solve(problem, sets, low, high)
+        if solved is not None:
+            return Leaders(leader=solved[0], price=solved[1], widened=widened)
+    raise SolverFailedError(
+        f"leaders of {len(sets)} partitions chosen: counts within {_WIDENINGS} of the bounds expected, none found; "
+        "widen the leader tolerance"
+    )
+
+
+def ordered_lists(problem: Problem, sets: Ints, leader: Ints) -> Ints:
+    """[P, F] replica lists: leader first, survivors in their old order, newcomers at the vacated places."""
+    old = problem.replicas
+    width = old.shape[1]
+    place = np.full(sets.shape, -1, np.int64)
+    for column in range(width):
+        place = np.where((sets >= 0) & (sets == old[:, column, None]), column, place)
+    newcomer = (sets >= 0) & (place < 0)
+    stays = np.zeros(old.shape, bool)
+    rows, columns = np.nonzero(place >= 0)
+    stays[rows, place[rows, columns]] = True
+    # Places that are vacated come first, then those behind the end of the old list.
+    vacant = np.sort(np.where(stays, width, np.arange(width)), 1)
+    vacant = np.concatenate([vacant, np.full(sets.shape, width)], 1)
+    nth = np.cumsum(newcomer, 1) - 1
+    place = np.where(newcomer, np.take_along_axis(vacant, np.maximum(nth, 0), 1), place)
+    # At equal places (behind the end) newcomers stay in the order they were dealt: broker order.
+    key = place * (sets.shape[1] + 1) + np.maximum(nth, 0) * newcomer
+    key = np.where(sets == leader[:, None], -1, key)
+    key = np.where(sets < 0, np.int64(1) << 30, key)
+    return np.take_along_axis(sets, np.argsort(key, 1, kind="stable"), 1)
+
+
+def _widened(problem: Problem, by: int) -> tuple[Ints, Ints]:
+    return (
+        np.where(problem.eligible, np.maximum(problem.leader_low - by, 0), 0),
+        np.where(problem.eligible, problem.leader_high + by, 0),
+    )
+
+
+def _solve(problem: Problem, sets: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints] | None:
+    partitions, brokers = len(sets), problem.broker_count
+    old = problem.replicas[:, 0]
+    net = Network()
+    sink = net.add_nodes(1)
+    broker_node = net.add_nodes(brokers)
+    node = net.add_nodes(partitions)
+    rows, columns = np.nonzero(sets >= 0)
+    chosen = sets[rows, columns]
+    cost = (chosen != old[rows]).astype(np.int64)
+    net.supply(node + np.arange(partitions), 1)
+    span = net.add_arcs(node + rows, broker_node + chosen, 1, cost)
+    net.supply(broker_node + np.arange(brokers), -low)
+    net.add_arcs(broker_node + np.arange(brokers), sink, np.minimum(high - low, partitions), 0)
+    net.supply(sink, int(low.sum()) - partitions)
+    if low.sum() > partitions:
+        return None
+    try:
+        flows = net.solve("leaders")
+    except SolverFailedError:
+        return None
+    used = flows[span] > 0
+    leader = np.empty(partitions, np.int64)
+    leader[rows[used]] = chosen[used]
+    return leader, _prices(rows, chosen, cost, used, leader, low, high, brokers)
+
+
+def _prices(
+    rows: Ints, chosen: Ints, cost: Ints, used: Ints, leader: Ints, low: Ints, high: Ints, brokers: int
+) -> Ints:
+    """Prices per broker: shortest distances over brokers alone, as each partition has one unit."""
+    ground = brokers
+    step = np.full((brokers + 1, brokers + 1), np.int64(1) << 40)
+    now = np.empty(int(rows.max()) + 1, np.int64)
+    now[rows[used]] = cost[used]
+    # The unit of a partition can leave its leader for any other replica: a residual arc between brokers.
+    np.minimum.at(step, (leader[rows], chosen), cost - now[rows])
+    led = np.bincount(leader, minlength=brokers)
+    step[np.nonzero(led < high)[0], ground] = 0
+    step[ground, np.nonzero(led > low)[0]] = 0
+    np.fill_diagonal(step, 0)
+    distance = np.zeros(brokers + 1, np.int64)
+    for _ in range(brokers + 2):
+        nearer = (distance[:, None] + step).min(0)
+        if np.array_equal(nearer, distance):
+            break
+        distance = nearer
+    return distance[ground] - distance[:brokers]

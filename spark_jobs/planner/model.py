@@ -1,0 +1,399 @@
+"""The cluster as the planner sees it: integer arrays over broker positions, checked once when they are built.
+
+A broker is referred to by its *position* in `broker_ids` (ascending ids); `-1` pads replica lists and means "none".
+Partitions are sorted by topic and number, so that the order of the input never changes a plan.
+Source: issue §2; Kafka 3.9 `AdminUtils` (rack-awareness needs a rack on every broker or on none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.planner.errors import InvalidStateError
+
+Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+NO_RACK = ""
+_SHOWN_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterState:
+    """Brokers and partitions of one cluster; build it with `from_columns` or `from_json`, which check it.
+
+    Shapes: B brokers, T topics, P partitions, W the longest replica list.
+    """
+
+    broker_ids: Int32s  # [B] ascending
+    rack_names: tuple[str, ...]  # sorted; (NO_RACK,) for a cluster without racks
+    rack: Int32s  # [B] index into rack_names
+    live: Bools  # [B] registered
+    draining: Bools  # [B] to be emptied
+    topics: tuple[str, ...]  # [T] sorted
+    topic: Int32s  # [P] index into topics
+    number: Int32s  # [P] partition number
+    replicas: Int32s  # [P, W] positions, preferred first, -1 padded at the end
+    in_sync: Bools  # [P, W] replica is in the ISR
+    leader: Int32s  # [P] position of the current leader, -1 for none
+    replication_factor: Int32s  # [P] wanted, may differ from the length of the list
+    size: Ints | None  # [P] bytes (or any weight) of one replica, None when unknown
+    collapsed: Ints  # rows whose list named a broker twice; it counts once here, and a plan repairs it
+
+    @property
+    def broker_count(self) -> int:
+        return len(self.broker_ids)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.topic)
+
+    def position(self, broker_id: int) -> int:
+        """Position of a broker id; raises InvalidStateError when the state has no such broker."""
+        at = int(np.searchsorted(self.broker_ids, broker_id))
+        if at == len(self.broker_ids) or self.broker_ids[at] != broker_id:
+            raise InvalidStateError(
+                f"broker {broker_id} looked up: the state has {len(self.broker_ids)} brokers "
+                f"{shorten(self.broker_ids.tolist())} and not this one; name a broker of the cluster"
+            )
+        return at
+
+    def partition_name(self, row: int) -> str:
+        """`topic-number` of a row, as Kafka logs it."""
+        return f"{self.topics[self.topic[row]]}-{self.number[row]}"
+
+    def ids(self, positions: Iterable[int]) -> list[int]:
+        """Broker ids of positions, padding left out."""
+        return [int(self.broker_ids[b]) for b in positions if b >= 0]
+
+    def without_live_replica(self) -> Ints:
+        """Rows of partitions of which no replica is on a live broker: nothing can be copied from anywhere."""
+        alive = (self.replicas >= 0) & self.live[np.maximum(self.replicas, 0)]
+        return np.nonzero(~alive.any(1))[0]
+
+    @staticmethod
+    def from_columns(
+        *,
+        broker_ids: Sequence[int] | npt.NDArray[Any],
+        racks: Sequence[str | None],
+        topics: Sequence[str] | npt.NDArray[Any],
+        partitions: Sequence[int] | npt.NDArray[Any],
+        replica_offsets: Sequence[int] | npt.NDArray[Any],
+        replica_ids: Sequence[int] | npt.NDArray[Any],
+        leaders: Sequence[int] | npt.NDArray[Any] | None = None,
+        live: Sequence[bool] | npt.NDArray[Any] | None = None,
+        draining: Sequence[bool] | npt.NDArray[Any] | None = None,
+        replication_factors: Sequence[int] | npt.NDArray[Any] | None = None,
+        sizes: Sequence[int] | npt.NDArray[Any] | None = None,
+        isr_offsets: Sequence[int] | npt.NDArray[Any] | None = None,
+        isr_ids: Sequence[int] | npt.NDArray[Any] | None = None,
+        topic_names: Sequence[str] | None = None,
+        unregistered: Literal["dead", "refuse"] = "dead",
+        ignore_racks: bool = False,
+    ) -> ClusterState:
+        """Builds a state from table columns (Arrow's list layout: P + 1 offsets into one array of values).
+
+        Args:
+            broker_ids: registered brokers, any order.
+            racks: rack of each broker; None for all of them, or for none of them.
+            topics: topic name of each partition, or indices into `topic_names` when that is given.
+            partitions: partition number of each row.
+            replica_offsets: P + 1 offsets into `replica_ids`.
+            replica_ids: assigned broker ids, preferred first.
+            leaders: current leader ids, -1 for none; default is the first replica when it is live.
+            live: default all; draining: default none.
+            replication_factors: wanted; default is the length of the list.
+            sizes: bytes of one replica of each partition; None when unknown.
+            isr_offsets: P + 1 offsets into `isr_ids`; default is that every live replica is in sync.
+            isr_ids: broker ids of the in-sync replicas.
+            topic_names: the dictionary of `topics`.
+            unregistered: what a replica on a broker that is not listed means: a dead broker, or bad input.
+            ignore_racks: plan as if there were no racks.
+
+        Returns:
+            The state, partitions sorted by (topic, number).
+
+        Raises:
+            InvalidStateError: duplicate brokers or partitions, an unknown broker, an empty list, racks on some brokers only, columns of different lengths, a negative size.
+        """
+        offsets = np.asarray(replica_offsets, np.int64)
+        values = np.asarray(replica_ids, np.int64)
+        count = len(offsets) - 1
+        names, codes = _topic_codes(topics, topic_names)
+        _check_lengths(
+            count,
+            topics=codes,
+            partitions=partitions,
+            leaders=leaders,
+            replication_factors=replication_factors,
+            sizes=sizes,
+        )
+        number = np.asarray(partitions, np.int64)
+        order = np.lexsort((number, codes))
+        codes, number = codes[order], number[order]
+        _check_unique_partitions(names, codes, number)
+        ids, rack_names, rack, alive, drained = _brokers(
+            np.asarray(broker_ids, np.int64), racks, live, draining, values, unregistered, ignore_racks
+        )
+        lengths = np.diff(offsets)
+        if count and lengths.min() < 1:
+            row = int(np.argmin(lengths[order]))
+            raise InvalidStateError(
+                f"partition {names[codes[row]]}-{number[row]} read: at least one replica expected, an empty list "
+                "found; repair the topic's znode first"
+            )
+        listed = _padded(offsets, _positions(ids, values, "replica"))[order]
+        single, collapsed = _without_repeats(listed)
+        replicas = single.astype(np.int32)
+        rf = lengths[order] if replication_factors is None else np.asarray(replication_factors, np.int64)[order]
+        if count and rf.min() < 1:
+            row = int(np.argmin(rf))
+            raise InvalidStateError(
+                f"partition {names[codes[row]]}-{number[row]} read: a wanted replication factor of 1 or more "
+                f"expected, {rf[row]} found; correct `rf`"
+            )
+        size = None if sizes is None else np.asarray(sizes, np.int64)[order]
+        if size is not None and count and size.min() < 0:
+            row = int(np.argmin(size))
+            raise InvalidStateError(
+                f"partition {names[codes[row]]}-{number[row]} read: a size of 0 bytes or more expected, "
+                f"{size[row]} found; correct `size` or leave sizes out"
+            )
+        on_live = (replicas >= 0) & alive[np.maximum(replicas, 0)]
+        in_sync = on_live
+        if isr_offsets is not None and isr_ids is not None:
+            isr_values = np.asarray(isr_ids, np.int64)
+            known = np.isin(isr_values, ids)
+            isr_positions = np.where(known, np.searchsorted(ids, isr_values), -2)
+            isr = _padded(np.asarray(isr_offsets, np.int64), isr_positions)[order]
+            in_sync = on_live & (replicas[:, :, None] == isr[:, None, :]).any(2)
+        if leaders is None:
+            leader = np.where(on_live[:, 0], replicas[:, 0], -1) if count else np.zeros(0, np.int64)
+        else:
+            leader = _leader_positions(ids, np.asarray(leaders, np.int64)[order], unregistered)
+        return ClusterState(
+            broker_ids=ids.astype(np.int32),
+            rack_names=rack_names,
+            rack=rack,
+            live=alive,
+            draining=drained,
+            topics=names,
+            topic=codes.astype(np.int32),
+            number=number.astype(np.int32),
+            replicas=replicas,
+            in_sync=in_sync,
+            leader=leader.astype(np.int32),
+            replication_factor=rf.astype(np.int32),
+            size=size,
+            collapsed=collapsed,
+        )
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any], *, ignore_racks: bool = False) -> ClusterState:
+        """Reads the cluster-state document of `kafka-maintenance plan-file`.
+
+        Args:
+            document: {"brokers": [{"id", "rack", "live", "drain"}], "partitions": [{"topic", "partition",
+                "replicas", "leader", "rf", "size", "isr"}]}; `live`, `drain`, `leader`, `rf`, `size` and `isr` may
+                be missing, `size` and `isr` on all partitions or on none.
+            ignore_racks: plan as if there were no racks.
+
+        Raises:
+            InvalidStateError: as `from_columns`; also a missing or ill-typed field, and any unknown broker.
+        """
+        brokers, partitions = _list_of(document, "brokers"), _list_of(document, "partitions")
+        try:
+            lists = [_ids_of(p, "replicas") for p in partitions]
+            has_isr = any("isr" in p for p in partitions)
+            isr = [_ids_of(p, "isr") for p in partitions] if has_isr else None
+            has_size = any(p.get("size") is not None for p in partitions)
+            return ClusterState.from_columns(
+                broker_ids=[_int_of(b, "id") for b in brokers],
+                racks=[None if b.get("rack") is None else str(b["rack"]) for b in brokers],
+                live=[_bool_of(b, "live", default=True) for b in brokers],
+                draining=[_bool_of(b, "drain", default=False) for b in brokers],
+                topics=[str(p["topic"]) for p in partitions],
+                partitions=[_int_of(p, "partition") for p in partitions],
+                replica_offsets=_offsets(lists),
+                replica_ids=[b for replicas in lists for b in replicas],
+                leaders=[_int_of(p, "leader") for p in partitions] if any("leader" in p for p in partitions) else None,
+                replication_factors=[_int_of(p, "rf") if "rf" in p else len(p["replicas"]) for p in partitions],
+                sizes=[_int_of(p, "size") for p in partitions] if has_size else None,
+                isr_offsets=None if isr is None else _offsets(isr),
+                isr_ids=None if isr is None else [b for replicas in isr for b in replicas],
+                unregistered="refuse",
+                ignore_racks=ignore_racks,
+            )
+        except KeyError as missing:
+            raise InvalidStateError(
+                f"cluster state read: every broker needs id, every partition topic, partition and replicas; "
+                f"{missing} is missing; add it"
+            ) from missing
+
+
+def shorten(values: Sequence[Any]) -> str:
+    """Up to five values and the count of the rest, for a message."""
+    shown = ", ".join(str(value) for value in values[:_SHOWN_MAX])
+    return f"[{shown}]" if len(values) <= _SHOWN_MAX else f"[{shown} and {len(values) - _SHOWN_MAX} more]"
+
+
+def _topic_codes(
+    topics: Sequence[str] | npt.NDArray[Any], topic_names: Sequence[str] | None
+) -> tuple[tuple[str, ...], Ints]:
+    if topic_names is not None:
+        names = np.asarray(topic_names, dtype=object)
+        used, codes = np.unique(np.asarray(topics, np.int64), return_inverse=True)
+        order = np.argsort(names[used].astype(str), kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return tuple(str(name) for name in names[used][order]), rank[codes]
+    table = sorted({str(topic) for topic in topics})
+    index = {topic: code for code, topic in enumerate(table)}
+    return tuple(table), np.fromiter((index[str(topic)] for topic in topics), np.int64, len(topics))
+
+
+def _brokers(
+    listed: Ints,
+    racks: Sequence[str | None],
+    live: Sequence[bool] | npt.NDArray[Any] | None,
+    draining: Sequence[bool] | npt.NDArray[Any] | None,
+    values: Ints,
+    unregistered: Literal["dead", "refuse"],
+    ignore_racks: bool,
+) -> tuple[Ints, tuple[str, ...], Int32s, Bools, Bools]:
+    _check_lengths(len(listed), racks=racks, live=live, draining=draining)
+    if len(np.unique(listed)) != len(listed):
+        twice = sorted({int(b) for b in listed if (listed == b).sum() > 1})
+        raise InvalidStateError(
+            f"brokers read: every id once expected, {shorten(twice)} found more than once; remove the duplicate rows"
+        )
+    strangers = np.setdiff1d(values, listed)
+    if len(strangers) and unregistered == "refuse":
+        raise InvalidStateError(
+            f"replica lists read: brokers among {shorten(np.sort(listed).tolist())} expected, unknown broker "
+            f'{shorten(strangers.tolist())} found; list it under brokers, with "live": false if it is gone'
+        )
+    bare = [rack is None for rack in racks]
+    if not ignore_racks and any(bare) and not all(bare):
+        lacking = sorted(int(b) for b, none in zip(listed, bare, strict=True) if none)
+        raise InvalidStateError(
+            f"brokers read: a rack on every broker or on none expected, brokers {shorten(lacking)} have none; "
+            "set broker.rack there or ignore the racks"
+        )
+    flat = ignore_racks or all(bare)
+    names = [NO_RACK if flat else str(rack) for rack in racks] + [NO_RACK] * len(strangers)
+    rack_names = tuple(sorted({NO_RACK} if flat else set(names[: len(listed)])))
+    # A dead broker has no rack; it is never eligible, so any index does.
+    rack_index = {name: index for index, name in enumerate(rack_names)}
+    ids = np.concatenate([listed, strangers])
+    order = np.argsort(ids)
+    gone = np.zeros(len(strangers), bool)
+    alive = np.concatenate([np.ones(len(listed), bool) if live is None else np.asarray(live, bool), gone])
+    drained = np.concatenate([np.zeros(len(listed), bool) if draining is None else np.asarray(draining, bool), gone])
+    rack = np.array([rack_index.get(name, 0) for name in names], np.int32)
+    return ids[order], rack_names, rack[order], alive[order], drained[order]
+
+
+def _positions(ids: Ints, values: Ints, what: str) -> Ints:
+    at = np.searchsorted(ids, values)
+    if len(values) and (at.max(initial=0) >= len(ids) or (ids[np.minimum(at, len(ids) - 1)] != values).any()):
+        found = np.setdiff1d(values, ids)
+        raise InvalidStateError(
+            f"{what}s read: brokers {shorten(ids.tolist())} expected, unknown broker {shorten(found.tolist())} "
+            "found; list the broker or correct the column"
+        )
+    return at
+
+
+def _leader_positions(ids: Ints, leaders: Ints, unregistered: Literal["dead", "refuse"]) -> Ints:
+    known = np.isin(leaders, ids)
+    if unregistered == "refuse":
+        _positions(ids, leaders[leaders >= 0], "leader")
+    return np.where(known, np.searchsorted(ids, leaders), -1)
+
+
+def _padded(offsets: Ints, values: Ints) -> Ints:
+    lengths = np.diff(offsets)
+    width = max(1, int(lengths.max(initial=0)))
+    out = np.full((len(lengths), width), -1, np.int64)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    columns = np.arange(len(rows)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+    out[rows, columns] = values[offsets[0] : offsets[-1]]
+    return out
+
+
+def _check_lengths(expected: int, **columns: Sequence[Any] | npt.NDArray[Any] | None) -> None:
+    for name, column in columns.items():
+        if column is not None and len(column) != expected:
+            raise InvalidStateError(
+                f"column {name!r} read: {expected} values expected, {len(column)} found; the columns of one table "
+                "must have one length"
+            )
+
+
+def _check_unique_partitions(names: tuple[str, ...], codes: Ints, number: Ints) -> None:
+    same = np.nonzero((codes[1:] == codes[:-1]) & (number[1:] == number[:-1]))[0]
+    if len(same):
+        twice = [f"{names[codes[row]]}-{number[row]}" for row in same]
+        raise InvalidStateError(
+            f"partitions read: every partition once expected, {shorten(twice)} found more than once; remove the "
+            "duplicate rows"
+        )
+
+
+def _without_repeats(replicas: Ints) -> tuple[Ints, Ints]:
+    """Lists with every broker once, at its first place, and the rows that were shortened."""
+    again = np.zeros(replicas.shape, bool)
+    for column in range(1, replicas.shape[1]):
+        again[:, column] = (replicas[:, :column] == replicas[:, column, None]).any(1) & (replicas[:, column] >= 0)
+    rows = np.nonzero(again.any(1))[0]
+    if not len(rows):
+        return replicas, rows
+    single = np.where(again, -1, replicas)
+    order = np.argsort(single < 0, 1, kind="stable")
+    return np.take_along_axis(single, order, 1), rows
+
+
+def _list_of(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    rows = document.get(key) if isinstance(document, Mapping) else None
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
+        raise InvalidStateError(
+            f"cluster state read: {key!r} as a non-empty list of objects expected, {type(rows).__name__} found; "
+            "see docs/planning.md for the format"
+        )
+    return rows
+
+
+def _int_of(row: Mapping[str, Any], key: str) -> int:
+    value = row[key]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidStateError(f"cluster state read: {key!r} as a whole number expected, {value!r} found; correct it")
+    return value
+
+
+def _bool_of(row: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = row.get(key, default)
+    if not isinstance(value, bool):
+        raise InvalidStateError(f"cluster state read: {key!r} as true or false expected, {value!r} found; correct it")
+    return value
+
+
+def _ids_of(row: Mapping[str, Any], key: str) -> list[int]:
+    values = row[key]
+    whole = isinstance(values, list) and all(isinstance(b, int) and not isinstance(b, bool) for b in values)
+    if not whole:
+        raise InvalidStateError(
+            f"partition {row.get('topic')}-{row.get('partition')} read: {key!r} as a list of broker ids expected, "
+            f"{values!r} found; correct it"
+        )
+    return list(values)
+
+
+def _offsets(lists: Sequence[Sequence[int]]) -> Ints:
+    return np.concatenate([[0], np.cumsum([len(values) for values in lists], dtype=np.int64)])

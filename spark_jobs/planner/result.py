@@ -1,0 +1,107 @@
+"""A finished plan: what changes and why, what it costs, how good it is, and the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.model import ClusterState, Ints
+from spark_jobs.planner.verify import Verdict, added
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReassignmentPlan:
+    """A verified plan of one cluster."""
+
+    state: ClusterState
+    goals: Goals
+    problem: Problem
+    lists: Ints  # [P, F] new replica lists of all chosen partitions, -1 padded
+    certificate: Certificate
+    verdict: Verdict
+    changed: Ints  # [N] chosen partitions whose list changes
+
+    @staticmethod
+    def of(
+        state: ClusterState,
+        goals: Goals,
+        problem: Problem,
+        lists: Ints,
+        certificate: Certificate,
+        verdict: Verdict,
+    ) -> ReassignmentPlan:
+        width = max(lists.shape[1], problem.replicas.shape[1])
+        changed = np.nonzero((_wide(lists, width) != _wide(problem.replicas, width)).any(1))[0]
+        return ReassignmentPlan(
+            state=state,
+            goals=goals,
+            problem=problem,
+            lists=lists,
+            certificate=certificate,
+            verdict=verdict,
+            changed=changed,
+        )
+
+    @property
+    def moves(self) -> int:
+        """Replicas added."""
+        return self.verdict.moves
+
+    @property
+    def moves_bound(self) -> int:
+        """No plan within the bounds adds fewer."""
+        return self.verdict.moves_bound
+
+    @property
+    def gap(self) -> int:
+        """Moves above the proven minimum; 0 means proven minimal."""
+        return self.verdict.gap
+
+    @property
+    def leader_changes(self) -> int:
+        """Partitions whose preferred leader changes."""
+        return self.verdict.leader_changes
+
+    @property
+    def bytes_moved(self) -> int | None:
+        """Bytes copied, None when sizes are unknown."""
+        if self.problem.size is None:
+            return None
+        return int((added(self.problem, self.lists) * self.problem.size).sum())
+
+    def reassignment_json(self) -> dict[str, Any]:
+        """Kafka's reassignment JSON of all changed partitions."""
+        return self._document(self.lists)
+
+    def rollback_json(self) -> dict[str, Any]:
+        """Kafka's reassignment JSON that gives every changed partition its old list back."""
+        return self._document(self.problem.replicas)
+
+    def certificate_json(self) -> dict[str, Any]:
+        """The certificate with broker ids and topic names."""
+        return self.certificate.to_json(self.state, self.problem)
+
+    def _document(self, lists: np.ndarray[Any, np.dtype[Any]]) -> dict[str, Any]:
+        ids = self.state.broker_ids
+        rows = self.changed
+        chosen = lists[rows]
+        lengths = (chosen >= 0).sum(1).tolist()
+        named = ids[np.maximum(chosen, 0)].tolist()
+        topics = self.state.topic[self.problem.rows[rows]].tolist()
+        numbers = self.state.number[self.problem.rows[rows]].tolist()
+        return {
+            "version": 1,
+            "partitions": [
+                {"topic": self.state.topics[topic], "partition": number, "replicas": replicas[:length]}
+                for topic, number, replicas, length in zip(topics, numbers, named, lengths, strict=True)
+            ],
+        }
+
+
+def _wide(lists: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
+    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)
