@@ -54,6 +54,7 @@ class Args:
     with_drill: bool = True
     drill_pairs_max: int = 50
     fail_if_incomplete: bool = False
+    problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
         DatasetError: there is nothing to analyse.
     """
     snapshots, problems = storage.find_snapshots(spark, args.inputs)
+    problems = [*problems, *args.problems]
     chosen = choose(snapshots, args.date, args.history_nights)
     if not chosen.tonight and not problems:
         dates = sorted({snapshot.date for snapshot in snapshots})
@@ -106,6 +108,9 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     rows = {name: place.rows(name, report.ROWS_MAX) for name in schemas.OUTPUTS}
     page = report.Page(run=args.run, date=args.date, rows=rows, snapshots=chosen.tonight)
     summary = report.summary(page)
+    for row in rows["proposals"]:
+        for kind in ("plan", "rollback", "certificate") if row["plan"] else ():
+            place.write(f"plans/{row['cluster']}.{kind}.json", row[kind].encode())
     place.write("report.md", report.markdown(page).encode())
     place.write("report.html", report.html(page).encode())
     place.write("summary.json", json.dumps(summary, indent=1, sort_keys=True).encode())
@@ -234,6 +239,7 @@ def parse(argv: Sequence[str]) -> Args:
     parser.add_argument("--date", required=True, type=date.fromisoformat, help="the night, YYYY-MM-DD")
     parser.add_argument("--settings", type=Path, help="JSON: Kafka versions and broker configs by cluster")
     parser.add_argument("--goals", type=Path, help="JSON: the planner's parameters")
+    parser.add_argument("--problems", type=Path, help="JSON: snapshots that could not be fetched, with reasons")
     parser.add_argument("--history-nights", type=int, default=30, help="nights of the history, this one included")
     parser.add_argument("--files", type=int, default=1, help="files per result table")
     parser.add_argument("--no-plans", action="store_true", help="propose no reassignments")
@@ -254,6 +260,7 @@ def parse(argv: Sequence[str]) -> Args:
         with_drill=not found.no_drill,
         drill_pairs_max=found.drill_pairs_max,
         fail_if_incomplete=found.fail_if_incomplete,
+        problems=tuple(Problem(stage="fetch", **problem) for problem in json.loads(_text(found.problems) or "[]")),
     )
 
 

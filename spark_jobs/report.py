@@ -74,7 +74,14 @@ def summary(page: Page) -> dict[str, Any]:
         "schema_version": SUMMARY_VERSION,
         "run": page.run,
         "date": page.date.isoformat(),
-        "clusters": {cluster: _cluster_numbers(page.by_cluster[cluster]) for cluster in sorted(page.by_cluster)},
+        "clusters": {
+            snapshot.cluster: {
+                "snapshot_id": snapshot.snapshot_id,
+                "snapshot_digest": snapshot.manifest.get("digest"),
+                **_cluster_numbers(page.by_cluster[snapshot.cluster]),
+            }
+            for snapshot in page.snapshots
+        },
         "not_analysed": [
             {name: row[name] for name in ("cluster", "snapshot_id", "stage", "reason")}
             for row in page.rows["not_analysed"][:_NAMES_SHOWN]
@@ -91,7 +98,6 @@ def _cluster_numbers(rows: Mapping[str, Rows]) -> dict[str, Any]:
     waiting = [row["topic"] for row in rows["deletion_eligibility"] if not row["eligible"]]
     proposal = rows["proposals"][0] if rows["proposals"] else {}
     return {
-        "snapshot_id": counted.get("snapshot_id"),
         **{name: counted.get(name) for name, _ in _COMPARED},
         "before": {name: before.get(name) for name, _ in _COMPARED} if before else None,
         "brokers_above_ratio": sorted(row["broker_id"] for row in rows["imbalance"] if row["triggers"]),
@@ -104,8 +110,7 @@ def _cluster_numbers(rows: Mapping[str, Rows]) -> dict[str, Any]:
         "deletions_waiting": waiting[:_NAMES_SHOWN],
         "deletions_waiting_count": len(waiting),
         "plan": {
-            name: proposal.get(name)
-            for name in ("status", "reason", "moves", "moves_lower_bound", "leader_changes", "plan_digest")
+            name: proposal.get(name) for name in ("status", "reason", "moves", "moves_lower_bound", "leader_changes")
         },
         "refused_row_count": len(rows["refused_rows"]),
     }

@@ -81,7 +81,7 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Creates or replaces `name`."""
-        self.filesystem.create_dir(self.path, recursive=True)
+        self.filesystem.create_dir(self._at(name).rpartition("/")[0], recursive=True)
         with self.filesystem.open_output_stream(self._at(name)) as stream:
             stream.write(data)
 

@@ -1,0 +1,328 @@
+"""The nightly analysis around its Spark job: snapshots staged where Spark reads them, results published whole.
+
+The job itself is `spark_jobs/nightly_analysis.py`, started with `kafka_maintenance.spark.submit_arguments`. A published
+analysis is what its manifest names: `v1/analysis/date=D/run=TOKEN/manifest.json` is written last and never again. Every
+run is kept; of one night the newest counts.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from controller_core.adapters.object_store import ObjectStore
+from controller_core.errors import (
+    ControllerCoreError,
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectMissingError,
+)
+from kafka_maintenance import __version__, spark
+from kafka_maintenance.operations.errors import BadInputError, OperationError
+from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, run_token
+from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots, newest_snapshot, opened, read_manifest
+
+JOB: Final = "nightly_analysis"
+FORMAT_VERSION: Final = 1
+PREFIX: Final = f"{ROOT}/analysis/"
+HISTORY_NIGHTS: Final = 30
+_LEFT_BY_SPARK: Final = (".", "_")
+
+__all__ = [
+    "JOB",
+    "Analysis",
+    "Staged",
+    "analyse",
+    "choose",
+    "latest_report",
+    "list_analyses",
+    "publish",
+    "run_token",
+    "stage",
+]
+
+
+class AnalysisFailedError(OperationError):
+    """The Spark job ended without results; its log is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Snapshots on local disk and the job's arguments; the job leaves its results in `output`."""
+
+    folder: Path
+    output: Path
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A published analysis: addresses of its manifest and its pages, and its summary (small, see docs/analysis.md)."""
+
+    uri: str
+    night: str
+    run_id: str
+    created_at: datetime
+    report_markdown: str
+    report_html: str
+    snapshots: tuple[Mapping[str, str], ...]  # cluster, snapshot_id and digest of each
+    summary: Mapping[str, Any]
+    digest: str
+
+
+def choose(store: ObjectStore | str, night: date, clusters: Iterable[str] | None = None) -> list[Manifest]:
+    """The newest snapshot of each cluster of that UTC date; clusters without one are left out.
+
+    Raises:
+        BadInputError: no cluster has a snapshot of that night; names the nights there are.
+    """
+    store = opened(store)
+    if clusters is None:
+        clusters = sorted({found.cluster for found in list_snapshots(store, None, night)})
+    chosen = [found for name in clusters if (found := newest_snapshot(store, name, night)) is not None]
+    if not chosen:
+        nights = sorted({found.date for found in list_snapshots(store)})
+        raise BadInputError(
+            f"night {night} not analysed: expected a snapshot in {store.uri!r}, found none; "
+            f"nights with one are {', '.join(nights[-10:]) or 'none'}: name one of them, or take a snapshot"
+        )
+    return chosen
+
+
+def stage(
+    store: ObjectStore | str,
+    manifests: Sequence[Manifest | str],
+    folder: Path,
+    *,
+    run_id: str,
+    night: date | str | None = None,
+    history_nights: int = HISTORY_NIGHTS,
+    settings: Mapping[str, Any] | None = None,
+    goals: Mapping[str, Any] | None = None,
+    fail_if_incomplete: bool = False,
+) -> Staged:
+    """Fetches the chosen snapshots and those of the nights before; every byte is checked.
+
+    Args:
+        store: where the snapshots are.
+        manifests: the chosen ones, or their addresses, one per cluster.
+        folder: gets `input`, `output` and the job's parameter files; made when absent.
+        run_id: names the run in the report.
+        night: the date to analyse; that of the newest chosen snapshot when not given.
+        history_nights: nights of comparison and trend, the analysed one included.
+        settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
+        goals: the planner's parameters.
+        fail_if_incomplete: the job ends with status 4 when a cluster could not be analysed.
+
+    Returns:
+        Where everything is. A snapshot that is damaged does not stop the others: the report names it.
+
+    Raises:
+        BadInputError: nothing was chosen.
+        ObjectMissingError: a chosen manifest is not there.
+    """
+    store = opened(store)
+    chosen = [read_manifest(store, one) if isinstance(one, str) else one for one in manifests]
+    if not chosen:
+        raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
+    day = str(night) if night is not None else max(manifest.date for manifest in chosen)
+    problems = []
+    for manifest in (*_earlier(store, chosen, date.fromisoformat(day), history_nights), *chosen):
+        try:
+            fetch_tables(store, manifest, folder / "input")
+        except ControllerCoreError as error:
+            problems.append(
+                {
+                    "cluster": manifest.cluster,
+                    "snapshot_id": manifest.snapshot_id,
+                    "date": manifest.date,
+                    "reason": str(error),
+                }
+            )
+    output = folder / "output"
+    files = {
+        "--settings": _json_file(folder / "settings.json", settings or {}),
+        "--goals": _json_file(folder / "goals.json", goals or {}),
+        "--problems": _json_file(folder / "problems.json", problems),
+    }
+    arguments = (
+        *("--input", str(folder / "input"), "--output", str(output), "--run", run_id, "--date", day),
+        *("--history-nights", str(history_nights)),
+        *(part for name, path in files.items() for part in (name, str(path))),
+        *(["--fail-if-incomplete"] if fail_if_incomplete else []),
+    )
+    return Staged(folder, output, arguments)
+
+
+def publish(
+    output: Path | str, store: ObjectStore | str, *, night: date | str, run_id: str, now: datetime | None = None
+) -> Analysis:
+    """Puts the job's results into the store, the manifest last; a second call of one run changes nothing.
+
+    Args:
+        output: the job's output folder.
+        store: where to.
+        night: the analysed date.
+        run_id: the run; its token is part of the key.
+        now: when, UTC; decides which run of a night is the newest.
+
+    Raises:
+        BadInputError: the folder holds no finished analysis.
+        StoreUnwritableError, StoreUnreachableError: as of the store; nothing is visible then.
+    """
+    output, store = Path(output), opened(store)
+    prefix = f"{PREFIX}date={night}/run={run_token(run_id)}"
+    key = f"{prefix}/{MANIFEST}"
+    summary = _summary(output)
+    objects = []
+    for name, path in sorted(_results(output).items()):
+        content = path.read_bytes()
+        store.put(f"{prefix}/{name}", content)
+        objects.append({"key": f"{prefix}/{name}", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+    document = {
+        "format_version": FORMAT_VERSION,
+        "kind": "analysis",
+        "date": str(night),
+        "run_id": run_id,
+        "created_at": (now or datetime.now(UTC)).isoformat(),
+        "code_version": __version__,
+        "snapshots": [
+            {"cluster": cluster, "snapshot_id": found["snapshot_id"], "digest": found["snapshot_digest"]}
+            for cluster, found in sorted(summary["clusters"].items())
+        ],
+        "objects": objects,
+        "summary": summary,
+    }
+    try:
+        store.put_new(key, _canonical({**document, "digest": _digest(document)}))
+    except ObjectExistsError:
+        return _read(store, key)  # this run was published before; what it said stays
+    return _read(store, key)
+
+
+def analyse(
+    store: ObjectStore | str,
+    manifests: Sequence[Manifest | str],
+    folder: Path,
+    *,
+    run_id: str,
+    night: date | str,
+    spark_settings: spark.SparkSettings | None = None,
+    now: datetime | None = None,
+    **options: Any,
+) -> Analysis:
+    """Stage, Spark job and publish in one call, as the command does it; `options` as of `stage`.
+
+    Raises:
+        AnalysisFailedError: the Spark job failed; nothing was published.
+        BadInputError, ObjectStoreError: as of `stage` and `publish`.
+    """
+    staged = stage(store, manifests, folder, run_id=run_id, night=night, **options)
+    submit = spark.submit_arguments(JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings)
+    try:
+        spark.run_job(submit, folder / "spark.log")
+    except spark.SparkJobError as error:
+        raise AnalysisFailedError(f"night {night} not analysed, nothing published: {error}") from error
+    return publish(staged.output, store, night=night, run_id=run_id, now=now)
+
+
+def list_analyses(store: ObjectStore | str, night: date | str | None = None) -> list[Analysis]:
+    """Every published analysis, of one night where it is given, oldest first; of one time the later run id is last."""
+    store = opened(store)
+    prefix = PREFIX if night is None else f"{PREFIX}date={night}/"
+    found = [_read(store, key) for key in store.list(prefix) if key.endswith(f"/{MANIFEST}")]
+    return sorted(found, key=lambda analysis: (analysis.night, analysis.created_at, analysis.run_id))
+
+
+def latest_report(store: ObjectStore | str, night: date | str | None = None) -> Analysis:
+    """The newest analysis of a night, or of the newest night.
+
+    Raises:
+        ObjectMissingError: there is none.
+    """
+    found = list_analyses(store, night)
+    if not found:
+        of_night = f" of night {night}" if night is not None else ""
+        raise ObjectMissingError(
+            f"no report{of_night} in {opened(store).uri!r}: expected a published analysis; run one"
+        )
+    return found[-1]
+
+
+def _earlier(store: ObjectStore, chosen: Sequence[Manifest], night: date, nights: int) -> list[Manifest]:
+    """The newest snapshot of each earlier night of the window, of the chosen clusters."""
+    first = (night - timedelta(days=nights - 1)).isoformat()
+    newest = {}
+    for cluster in sorted({manifest.cluster for manifest in chosen}):
+        for found in list_snapshots(store, cluster):  # oldest first: the newest of a night stays
+            if first <= found.date < night.isoformat():
+                newest[found.cluster, found.date] = found
+    return list(newest.values())
+
+
+def _results(output: Path) -> dict[str, Path]:
+    """Files of the job by the name they get in the store: a table of one part becomes `<table>.parquet`."""
+    found = {}
+    for path in output.rglob("*"):
+        parts = path.relative_to(output).parts
+        if not path.is_file() or any(part.startswith(_LEFT_BY_SPARK) for part in parts):
+            continue
+        if path.suffix != ".parquet":
+            found["/".join(parts)] = path
+            continue
+        siblings = sorted(path.parent.glob("*.parquet"))
+        place = siblings.index(path)
+        table = parts[0]
+        found[f"{table}.parquet" if len(siblings) == 1 else f"{table}/part-{place:05}.parquet"] = path
+    return found
+
+
+def _summary(output: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((output / "summary.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise BadInputError(
+            f"{output} not published: expected the summary.json of a finished analysis, found {error}; run the job again"
+        ) from error
+
+
+def _read(store: ObjectStore, key: str) -> Analysis:
+    uri = store.uri_of(key)
+    try:
+        document = json.loads(store.get(key))
+        claimed = document.pop("digest")
+        analysis = Analysis(
+            uri=uri,
+            night=document["date"],
+            run_id=document["run_id"],
+            created_at=datetime.fromisoformat(document["created_at"]),
+            report_markdown=uri.removesuffix(MANIFEST) + "report.md",
+            report_html=uri.removesuffix(MANIFEST) + "report.html",
+            snapshots=tuple(document["snapshots"]),
+            summary=document["summary"],
+            digest=claimed,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ObjectDamagedError(
+            f"analysis {uri!r} not read: its manifest is damaged ({type(error).__name__}: {error}); analyse the night again"
+        ) from error
+    if _digest(document) != claimed:
+        raise ObjectDamagedError(f"analysis {uri!r} not read: its manifest was changed; analyse the night again")
+    return analysis
+
+
+def _json_file(path: Path, document: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_canonical(document))
+    return path
+
+
+def _canonical(document: object) -> bytes:
+    return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
+
+
+def _digest(document: object) -> str:
+    return hashlib.sha256(_canonical(document)).hexdigest()
