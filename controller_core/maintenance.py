@@ -152,6 +152,8 @@ def plan_reassignment(
     waves: Sequence[Sequence[Target]],
     *,
     may_change_replication_factor: bool = False,
+    left_out: Sequence[LeftOut] = (),
+    remarks: Sequence[str] = (),
     partition_count_max: int = REASSIGNMENTS_PER_STEP,
 ) -> Plan | Refused:
     """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
@@ -161,6 +163,8 @@ def plan_reassignment(
         origin: for which cluster.
         waves: target lists, each partition in one wave; targets that are there already are left out.
         may_change_replication_factor: whether a target may be longer or shorter than the present list.
+        left_out: partitions that the planner could not move, with the reason.
+        remarks: what the planner says of its plan, for the approver.
         partition_count_max: partitions in one request znode; a longer wave gets more steps.
 
     Returns:
@@ -188,8 +192,11 @@ def plan_reassignment(
         expectations=_cluster_conditions(observed, brokers),
         steps=tuple(steps),
         predicted=tuple(_predicted_move(target, observed) for wave in moving for target in wave),
-        left_out=tuple(LeftOut(str(target.partition), "has these replicas already") for target in settled),
-        risks=_reassignment_risks([target for wave in moving for target in wave], observed),
+        left_out=(
+            *left_out,
+            *(LeftOut(str(target.partition), "has these replicas already") for target in settled),
+        ),
+        risks=(*remarks, *_reassignment_risks([target for wave in moving for target in wave], observed)),
         rollback=Rollback(
             text="Reassign back to the former lists, in the opposite order of waves; data is copied again.",
             steps=tuple(_back(step) for step in reversed(steps)),

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside fa
 import argparse
 import getpass
 import json
+import logging
 import os
 import sys
 import traceback
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     With `--json` the error is also a document on standard output: `{"error": class, "message": text}`. A traceback is
     printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
     """
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it would say is in our own messages
     parsed = parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed) or ExitStatus.DONE)

@@ -3,10 +3,11 @@
 A plan is stored beside the snapshot it was made from. Making one writes nothing to a cluster.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controller_core.adapters.object_store import ObjectStore
 from controller_core.adapters.zookeeper import ZooKeeperAuth
@@ -28,9 +29,11 @@ from controller_core.rebalance import NOT_IN_ISR, leader_imbalance
 from controller_core.requests import Target
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.observing import observe, observe_tables, session
+from kafka_maintenance.operations.reassigning import propose
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import newest_snapshot, read_manifest, read_table
 from kafka_maintenance.operations.stored_plans import StoredPlan, load_plan, opened, store_plan
+from spark_jobs.planner.goals import Goals
 
 _REASONS_SHOWN_MAX = 5
 _TABLES = ("partitions", "topics", "brokers", "requests", "notifications", "cluster")
@@ -91,15 +94,19 @@ def plan_reassignment(
     manifest: str | None = None,
     zookeeper: str | ZooKeeper | None = None,
     auth: ZooKeeperAuth | None = None,
-    waves: Sequence[Sequence[Target]],
+    waves: Sequence[Sequence[Target]] | None = None,
+    goals: Goals | None = None,
+    move_count_max: int | None = None,
     may_change_replication_factor: bool = False,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
-    """Moves of replicas to the given targets, wave by wave: the next one starts when the former one is in sync.
+    """Moves of replicas, wave by wave: the next one starts when the former one is in sync.
 
-    `may_change_replication_factor` says whether a target may be longer or shorter than the present list; the other
-    arguments are those of `plan_elections`.
+    `waves` are the targets; without them the planner chooses the fewest moves that reach `goals` (by default: replicas
+    and leaders balanced over brokers and racks), at most `move_count_max` copies, and its certificate is stored beside
+    the plan. `may_change_replication_factor` says whether a given target may be longer or shorter than the present
+    list. The other arguments are those of `plan_elections`.
 
     Returns:
         The stored plan, or None when everything is where it should be.
@@ -110,8 +117,26 @@ def plan_reassignment(
     """
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
-    made = reassignment(seen.observed, seen.origin, waves, may_change_replication_factor=may_change_replication_factor)
-    return _stored(store, made, seen)
+    certificate: Mapping[str, Any] | None = None
+    remarks: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    if waves is None:
+        wanted = goals or Goals()
+        wanted = wanted if move_count_max is None else replace(wanted, moves_max=move_count_max)
+        may_change_replication_factor = wanted.replication_factor is not None
+        proposal = propose(seen.observed, wanted)
+        if proposal is None:
+            return None
+        waves, certificate, left_out, remarks = proposal
+    made = reassignment(
+        seen.observed,
+        seen.origin,
+        waves,
+        may_change_replication_factor=may_change_replication_factor,
+        left_out=left_out,
+        remarks=remarks,
+    )
+    return _stored(store, made, seen, certificate=certificate)
 
 
 def plan_deletions(
@@ -291,10 +316,12 @@ def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest
     return manifest
 
 
-def _stored(store: ObjectStore, made: Plan | Refused, seen: _Seen) -> StoredPlan | None:
+def _stored(
+    store: ObjectStore, made: Plan | Refused, seen: _Seen, *, certificate: Mapping[str, Any] | None = None
+) -> StoredPlan | None:
     if isinstance(made, Refused):
         raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
-    return store_plan(store, made, seen.folder) if made.steps else None
+    return store_plan(store, made, seen.folder, certificate=certificate) if made.steps else None
 
 
 def _matches(topic: str, patterns: Iterable[str]) -> bool:

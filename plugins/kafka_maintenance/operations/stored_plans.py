@@ -1,10 +1,13 @@
 """Plans in the store: where they lie, how they are written once, and how they are read again and checked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from controller_core.adapters.object_store import ObjectStore, open_store
 from controller_core.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from controller_core.plan import Plan, plan_digest, plan_from_bytes, plan_to_bytes, rollback_plan
+from controller_core.plan_fields import canonical
 from controller_core.plan_text import plan_markdown, plan_size, plan_summary
 from kafka_maintenance.operations.errors import BadInputError
 
@@ -63,13 +66,20 @@ def key_of(store: ObjectStore, uri: str) -> str:
     return key
 
 
-def store_plan(store: ObjectStore, plan: Plan, folder: str) -> StoredPlan:
-    """Writes the plan, its rollback and its text under `folder` (a key prefix that ends in `/`); equal plans share a key."""
+def store_plan(
+    store: ObjectStore, plan: Plan, folder: str, *, certificate: Mapping[str, Any] | None = None
+) -> StoredPlan:
+    """Writes the plan under `folder`, a key prefix that ends in `/`; equal plans share a key.
+
+    Beside it lie its text, its rollback where there is one, and the planner's `certificate` where it was planned.
+    """
     digest = plan_digest(plan)
     stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
     rollback = rollback_plan(plan)
     if rollback is not None:
         _put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
+    if certificate is not None:
+        _put_same(store, f"{stem}.certificate.json", canonical(certificate))
     _put_same(store, f"{stem}.md", plan_markdown(plan).encode())
     _put_same(store, f"{stem}.json", plan_to_bytes(plan))
     return _described(store, plan, f"{stem}.json", None if rollback is None else f"{stem}.rollback.json")
