@@ -1,14 +1,14 @@
 """Airflow connections and variables → clusters and the store; the one place that knows their names and fields.
 
 A cluster is a connection of type `generic`: `host` holds one or more `host:port`, separated by commas; `extra` may
-hold `chroot`, `auth`, `kafka_version`, `inter_broker_protocol_version` and `archived`; login and password are those
+hold `chroot`, `auth`, `kafka_version`, `inter_broker_protocol_version`, `archived` and `analysis`; login and password are those
 of ZooKeeper. Which connections are clusters is said by the Variable `kafka_maintenance_clusters`.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from airflow.sdk import BaseHook, Variable
@@ -50,7 +50,8 @@ class Cluster:
     """One Kafka cluster as its connection describes it; `name` is the connection id.
 
     `zookeeper` is a connect string with chroot, e.g. `zk1:2181,zk2:2181/kafka`. An `archived` cluster is gone: its
-    past snapshots are analysed, no new one is tried and nothing is applied to it.
+    past snapshots are analysed, no new one is tried. `analysis` holds what no snapshot shows, such as broker configs (the
+    fields of `spark_jobs.settings.ClusterSettings`).
     """
 
     name: str
@@ -59,6 +60,7 @@ class Cluster:
     kafka_version: str | None = None
     inter_broker_protocol_version: str | None = None
     archived: bool = False
+    analysis: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +165,12 @@ def cluster(name: str) -> Cluster:
     return cluster_from(name, _connection(name))
 
 
-def live_clusters(names: Iterable[str] | None = None) -> tuple[Cluster, ...]:
-    """The clusters that are not archived, of `names` or of all that the Variable lists."""
-    wanted = tuple(names) if names else cluster_names()
-    return tuple(found for found in map(cluster, wanted) if not found.archived)
+def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Names of the clusters that are not archived, of `names` or of all that the Variable lists.
+
+    One that cannot be used is among them: its own task says why, and the others are not held up.
+    """
+    return tuple(name for name in (tuple(names or ()) or cluster_names()) if not _is_archived(name))
 
 
 def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
@@ -184,6 +188,7 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
         kafka_version=_text(extra.get("kafka_version")),
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(extra.get("archived")),
+        analysis=_mapping(name, extra.get("analysis") or {}),
     )
 
 
@@ -225,6 +230,13 @@ def store_settings_from(uri: str | None, connection: ConnectionFields | None) ->
 def open_gated_runs() -> bool:
     """Whether scheduled runs may open gated runs by themselves; False unless the Variable says so."""
     return _truth(Variable.get(OPEN_GATED_RUNS_VARIABLE, default="false"))
+
+
+def _is_archived(name: str) -> bool:
+    try:
+        return cluster(name).archived
+    except SettingsMissingError:
+        return False
 
 
 def _connection(name: str) -> ConnectionFields:

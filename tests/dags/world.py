@@ -34,7 +34,7 @@ class World:
         for path in ("/admin/delete_topics", "/isr_change_notification", "/config/topics", "/brokers/ids"):
             self.zookeeper.create(path, make_parents=True)
         for broker in BROKERS:
-            self._brokers.create(f"/brokers/ids/{broker}", _json(_registration(broker)), ephemeral=True)
+            self._brokers.create(f"/brokers/ids/{broker}", _json(registration(broker)), ephemeral=True)
         assignment = {"0": [1, 2, 3], "1": [2, 3, 1]}
         topic = {"version": 3, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": assignment}
         self._write("/brokers/topics/orders", topic | {"adding_replicas": {}, "removing_replicas": {}})
@@ -73,7 +73,8 @@ class World:
             self.zookeeper.delete(ELECTION, stat.version)
 
 
-def _registration(broker: int) -> dict[str, object]:
+def registration(broker: int) -> dict[str, object]:
+    """What a broker of Kafka 3.9 writes about itself."""
     return {
         "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
         "endpoints": [f"PLAINTEXT://broker-{broker}:9092"],

@@ -103,10 +103,11 @@ def two_clusters(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(old))
 
 
-def test_archived_clusters_are_not_live(two_clusters):
-    from kafka_maintenance.hooks import live_clusters
+def test_archived_clusters_are_not_live_and_unusable_ones_hold_up_nobody(two_clusters):
+    from kafka_maintenance.hooks import live_names
 
-    assert [cluster.name for cluster in live_clusters(["alpha", "old"])] == ["alpha"]
+    assert live_names() == ("alpha", "ghost")
+    assert live_names(["old", "alpha"]) == ("alpha",)
 
 
 @pytest.mark.parametrize(

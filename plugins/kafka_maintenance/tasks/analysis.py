@@ -1,5 +1,6 @@
 """The nightly analysis as tasks: which snapshots, staged for Spark, published, and the plans that follow from them."""
 
+import shutil
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -7,7 +8,7 @@ from airflow.sdk import PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import context_of_run, label, night_of
+from kafka_maintenance.tasks.common import context_of_run, label, night_of, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 NEAREST_COUNT = 2
@@ -60,6 +61,15 @@ def choice_of(night: date) -> dict[str, Any]:
     return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}
 
 
+def _settings_of(name: str) -> dict[str, Any]:
+    cluster = hooks.cluster(name)
+    known = {
+        "kafka_version": cluster.kafka_version,
+        "inter_broker_protocol_version": cluster.inter_broker_protocol_version,
+    }
+    return {field: value for field, value in known.items() if value is not None} | dict(cluster.analysis)
+
+
 def missing_note(cluster: str, night: date, nights: list[date]) -> str:
     """One sentence that says that `cluster` has no snapshot of `night`, and which nearest nights have one."""
     nearest = sorted(sorted(nights, key=lambda other: (abs(other - night), other))[:NEAREST_COUNT])
@@ -72,17 +82,30 @@ def missing_note(cluster: str, night: date, nights: list[date]) -> str:
 def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     """Fetches the chosen snapshots into the scratch folder, where Spark reads them, and names the job that does.
 
-    Every checksum is verified. Returns folder, night and `SparkSubmitOperator`'s arguments, by their names.
+    Every checksum is verified. Returns run, night, folders and `SparkSubmitOperator`'s arguments, by their names.
     """
     from kafka_maintenance import spark
     from kafka_maintenance.operations import analyse
 
-    folder = SETTINGS.scratch / analyse.run_token(context_of_run()["dag_run"].run_id)
-    job = analyse.stage(hooks.store(), [chosen["manifest"] for chosen in choice["snapshots"]], folder)
-    submit = spark.submit_arguments("nightly_analysis", job, work_folder=SETTINGS.scratch)
+    context = context_of_run()
+    tries = context["ti"].try_number
+    run = run_name(context) if tries == 1 else f"{run_name(context)}.{tries}"  # a night analysed again is kept beside
+    folder = SETTINGS.scratch / analyse.run_token(run)
+    shutil.rmtree(folder, ignore_errors=True)
+    staged = analyse.stage(
+        hooks.store(),
+        [chosen["manifest"] for chosen in choice["snapshots"]],
+        folder,
+        run_id=run,
+        night=choice["night"],
+        settings={"clusters": {chosen["cluster"]: _settings_of(chosen["cluster"]) for chosen in choice["snapshots"]}},
+    )
+    submit = spark.submit_arguments(analyse.JOB, staged.arguments, work_folder=SETTINGS.scratch / "spark")
     return {
+        "run": run,
         "night": choice["night"],
-        "folder": str(folder),
+        "folder": str(staged.folder),
+        "output": str(staged.output),
         **submit.operator_kwargs(),
     }
 
@@ -98,9 +121,16 @@ def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, 
     """Puts report, tables and summary into the store, the manifest last; says where they are."""
     from kafka_maintenance.operations import analyse
 
-    run_id = context_of_run()["dag_run"].run_id
-    published = analyse.publish(staged["output"], hooks.store(), night=choice["night"], run_id=run_id)
-    return {"night": choice["night"], "report": published.uri, "missing": [m["note"] for m in choice["missing"]]}
+    published = analyse.publish(staged["output"], hooks.store(), night=staged["night"], run_id=staged["run"])
+    shutil.rmtree(staged["folder"], ignore_errors=True)
+    print(f"report: {published.report_markdown}")  # noqa: T201 - the task's log
+    return {
+        "night": published.night,
+        "manifest": published.uri,
+        "report": published.report_markdown,
+        "report_html": published.report_html,
+        "missing": [missing["note"] for missing in choice["missing"]],
+    }
 
 
 @task(

@@ -14,7 +14,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 @task
 def clusters_to_report(cluster: str | None) -> list[str]:
     """The live clusters, or the one that was named."""
-    return [found.name for found in hooks.live_clusters([cluster] if cluster else None)]
+    return list(hooks.live_names([cluster] if cluster else None))
 
 
 @task(

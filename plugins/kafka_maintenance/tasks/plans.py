@@ -10,6 +10,7 @@ from kafka_maintenance.tasks.common import context_of_run
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
 if TYPE_CHECKING:
+    from controller_core.adapters.object_store import ObjectStore
     from kafka_maintenance.operations.stored_plans import StoredPlan
 
 
@@ -45,7 +46,13 @@ def plan_reassignment(cluster: str, manifest: str | None, plan: str | None, move
 
     if plan:
         return stored("reassign_partitions", cluster, plan)
-    made = planning.plan_reassignment(hooks.store(), cluster, manifest=manifest, move_count_max=move_count_max)
+    made = planning.plan_reassignment(
+        hooks.store(),
+        cluster,
+        manifest=manifest,
+        move_count_max=move_count_max,
+        kafka_version=hooks.cluster(cluster).kafka_version,
+    )
     return summed_up(made, cluster)
 
 
@@ -85,12 +92,19 @@ def named(plan: "StoredPlan") -> dict[str, str]:
     return {"kind": plan.kind, "cluster": plan.cluster, "uri": plan.uri, "digest": plan.digest}
 
 
-def repairs_of(store: Any, cluster: str, manifest: str) -> list[dict[str, str]]:
-    """The plans that a snapshot calls for, stored; kinds without work have none."""
+def repairs_of(store: "ObjectStore", cluster: str, manifest: str) -> list[dict[str, str]]:
+    """The plans that a snapshot calls for, stored; a kind without work has none, and one that is refused says why."""
     from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.errors import RefusedError
 
-    made = (
-        planning.plan_elections(store, cluster, manifest=manifest),
-        planning.plan_reassignment(store, cluster, manifest=manifest),
-    )
-    return [named(plan) for plan in made if plan is not None]
+    version = hooks.cluster(cluster).kafka_version
+    found = []
+    for plan_of in (planning.plan_elections, planning.plan_reassignment):
+        try:
+            made = plan_of(store, cluster, manifest=manifest, kafka_version=version)
+        except RefusedError as refused:
+            print(refused)  # noqa: T201 - the task's log
+            continue
+        if made is not None:
+            found.append(named(made))
+    return found

@@ -13,7 +13,7 @@ from kafka_maintenance.tasks.common import SNAPSHOTS, context_of_run, label, nig
 @task
 def live_clusters(only: list[str] | None = None) -> list[str]:
     """Names of the clusters to photograph: all that the Variable lists and that are not archived, or those of `only`."""
-    return [cluster.name for cluster in hooks.live_clusters(only)]
+    return list(hooks.live_names(only))
 
 
 @task(

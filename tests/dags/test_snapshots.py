@@ -1,0 +1,203 @@
+"""The snapshot and analysis DAGs on a real ZooKeeper and a folder store: one snapshot a run, none of a past date."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from tests.dags.world import BROKERS, registration
+
+OLD_NIGHTS = ("2026-11-02", "2026-11-05")
+
+
+@pytest.fixture(scope="module")
+def zookeeper():
+    """A real ZooKeeper with the tree of a small cluster under the chroot /kafka."""
+    from controller_core.adapters.zookeeper import connect
+    from kafka_maintenance.local.zookeeper import ZooKeeperServer
+
+    with ZooKeeperServer() as server:
+        with connect(f"{server.hosts}/kafka", create_chroot=True) as session:
+            session.create("/cluster/id", b'{"version":"1","id":"real"}', make_parents=True)
+            session.create("/controller_epoch", b"3")
+            for broker in BROKERS:
+                session.create(f"/brokers/ids/{broker}", json.dumps(registration(broker)).encode(), make_parents=True)
+            topic = {"version": 2, "partitions": {"0": [1, 2, 3]}, "adding_replicas": {}, "removing_replicas": {}}
+            session.create("/brokers/topics/orders", json.dumps(topic).encode(), make_parents=True)
+            state = {"controller_epoch": 3, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
+            path = "/brokers/topics/orders/partitions/0/state"
+            session.create(path, json.dumps(state).encode(), make_parents=True)
+        yield server
+
+
+@pytest.fixture
+def store(zookeeper, monkeypatch, tmp_path):
+    """A folder store; Airflow knows `alpha` (the real tree) and `old` (archived, its ZooKeeper is gone)."""
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "old"]')
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+    alpha = {"conn_type": "generic", "host": zookeeper.hosts, "extra": {"chroot": "/kafka"}}
+    old = {"conn_type": "generic", "host": "127.0.0.1:1", "extra": {"archived": True}}
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(alpha))
+    monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(old))
+    return str(tmp_path)
+
+
+def _take_old(zookeeper, store, day, cluster="old"):
+    """A snapshot of an earlier night, recorded under another name."""
+    from kafka_maintenance.operations.snapshot import take_snapshot
+
+    now = datetime.fromisoformat(f"{day}T01:30:00+00:00")
+    return take_snapshot(
+        zookeeper=f"{zookeeper.hosts}/kafka", cluster=cluster, store=store, run_id=f"night-{day}", now=now
+    )
+
+
+def _states(run):
+    return {
+        f"{ti.task_id}[{ti.map_index}]" if ti.map_index >= 0 else ti.task_id: str(ti.state)
+        for ti in run.get_task_instances()
+    }
+
+
+def _xcom(run, task_id, map_index=-1):
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        query = XComModel.get_many(
+            run_id=run.run_id, dag_ids=run.dag_id, task_ids=task_id, key="return_value", map_indexes=map_index
+        )
+        row = session.scalars(query).first()
+        return XComModel.deserialize_value(row) if row else None
+
+
+def _snapshots(store, cluster=None):
+    from kafka_maintenance.operations.snapshots import list_snapshots
+
+    return list_snapshots(store, cluster)
+
+
+@pytest.mark.services
+class TestSnapshotMetadata:
+    def test_every_live_cluster_is_photographed_and_announced(self, bag, store):
+        from airflow.models.asset import AssetEvent, AssetModel
+        from airflow.utils.session import create_session
+
+        run = bag.dags["snapshot_metadata"].test(logical_date=None)
+        assert _states(run) == {"live_clusters": "success", "take_snapshot[0]": "success"}
+        (manifest,) = _snapshots(store)
+        assert (manifest.cluster, manifest.consistent, manifest.date) == ("alpha", True, str(datetime.now(UTC).date()))
+        with create_session() as session:
+            query = session.query(AssetEvent).join(AssetModel, AssetEvent.asset_id == AssetModel.id)
+            events = [event.extra for event in query if event.source_run_id == run.run_id]
+        assert [(event["cluster"], event["manifest"]) for event in events] == [("alpha", manifest.uri)]
+        (ti,) = [ti for ti in run.get_task_instances() if ti.task_id == "take_snapshot"]
+        assert ti.rendered_map_index == "alpha"
+
+    def test_a_run_of_a_past_date_takes_none_and_says_so(self, bag, store):
+        past = datetime.now(UTC) - timedelta(days=2)
+        run = bag.dags["snapshot_metadata"].test(logical_date=past, run_after=past)
+        assert _states(run)["take_snapshot[0]"] == "skipped"
+        assert _snapshots(store) == []
+
+    def test_a_cleared_task_makes_no_second_snapshot_of_its_run(self, bag, store):
+        """`dag.test()` with the same date clears the run and runs it again."""
+        now = datetime.now(UTC)
+        for _ in range(2):
+            run = bag.dags["snapshot_metadata"].test(logical_date=now, run_after=now)
+            assert _states(run)["take_snapshot[0]"] == "success"
+        assert len(_snapshots(store)) == 1
+
+    def test_a_cluster_that_cannot_be_used_fails_alone(self, bag, store):
+        run = bag.dags["snapshot_metadata"].test(logical_date=None, run_conf={"clusters": ["nobody", "alpha"]})
+        assert _states(run) == {
+            "live_clusters": "success",
+            "take_snapshot[0]": "failed",
+            "take_snapshot[1]": "success",
+        }
+        assert [manifest.cluster for manifest in _snapshots(store)] == ["alpha"]
+
+    def test_a_wrong_chroot_leaves_nothing_in_the_store(self, bag, store, monkeypatch, zookeeper):
+        alpha = {"conn_type": "generic", "host": zookeeper.hosts, "extra": {"chroot": "/elsewhere"}}
+        monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(alpha))
+        run = bag.dags["snapshot_metadata"].test(logical_date=None)
+        assert _states(run)["take_snapshot[0]"] == "failed"
+        assert _snapshots(store) == []
+
+
+@pytest.mark.services
+class TestNightlyAnalysis:
+    def test_a_night_without_any_snapshot_is_skipped_with_a_note(self, bag, store, zookeeper):
+        for day in OLD_NIGHTS:
+            _take_old(zookeeper, store, day)
+        past = datetime(2026, 11, 3, 3, tzinfo=UTC)
+        run = bag.dags["nightly_analysis"].test(logical_date=past, run_after=past)
+        assert set(_states(run).values()) == {"skipped"}
+
+    def test_the_choice_takes_each_clusters_newest_snapshot_of_the_night(self, store, zookeeper):
+        from kafka_maintenance.tasks.analysis import choice_of
+
+        for day in OLD_NIGHTS:
+            _take_old(zookeeper, store, day)
+        _take_old(zookeeper, store, "2026-11-05", "alpha")
+        choice = choice_of(date(2026, 11, 5))
+        assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["alpha", "old"]
+        assert choice["missing"] == []
+
+    def test_the_choice_names_the_nearest_nights_of_a_cluster_without_one(self, store, zookeeper):
+        from kafka_maintenance.tasks.analysis import choice_of
+
+        for day in OLD_NIGHTS:
+            _take_old(zookeeper, store, day)
+        choice = choice_of(date(2026, 11, 2))
+        assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
+        assert choice["missing"] == [
+            {
+                "cluster": "alpha",
+                "archived": False,
+                "note": "cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night.",
+            }
+        ]
+
+
+@pytest.mark.parametrize(
+    ("nights", "note"),
+    [
+        pytest.param([], "has no snapshot of 2026-11-10, and none of any other night.", id="an empty store"),
+        pytest.param([9], "the nearest are of 2026-11-09.", id="one"),
+        pytest.param([1, 8, 12, 20], "the nearest are of 2026-11-08, 2026-11-12.", id="one on each side"),
+        pytest.param([1, 2, 3], "the nearest are of 2026-11-02, 2026-11-03.", id="only earlier ones"),
+    ],
+)
+def test_a_missing_night_names_the_nearest(nights, note):
+    from kafka_maintenance.tasks.analysis import missing_note
+
+    text = missing_note("alpha", date(2026, 11, 10), [date(2026, 11, day) for day in nights])
+    assert text.startswith("cluster 'alpha' has no snapshot of 2026-11-10")
+    assert text.endswith(note)
+
+
+PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "uri": "/s/p.json", "digest": "a" * 64}]]
+TODAY = {"night": datetime.now(UTC).date().isoformat()}
+
+
+class TestGatedRuns:
+    def test_none_is_opened_by_default(self):
+        from kafka_maintenance.tasks.analysis import gated_runs
+
+        assert gated_runs.function(PLANS, TODAY) == []
+
+    def test_one_per_plan_where_the_variable_allows_it(self, monkeypatch):
+        from kafka_maintenance.tasks.analysis import gated_runs
+
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
+        (opened,) = gated_runs.function(PLANS, TODAY)
+        assert opened["trigger_dag_id"] == "elect_preferred_leaders"
+        assert opened["conf"] == {"cluster": "alpha", "plan": "/s/p.json"}
+        assert opened["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa")
+
+    def test_none_for_a_past_night(self, monkeypatch):
+        from kafka_maintenance.tasks.analysis import gated_runs
+
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
+        assert gated_runs.function(PLANS, {"night": "2026-11-02"}) == []
