@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from controller_core.conditions import (
     AssignedTo,
     Condition,
-    NotificationsGone,
-    NotificationsLinger,
     RequestAbsent,
     Unmet,
     condition_from_json,
@@ -183,18 +181,6 @@ def plan_topics(plan: Plan) -> tuple[str, ...]:
         for step in plan.steps
         for condition in (*step.expectations, *step.outcomes)
         if hasattr(condition, "topic")
-    }
-    return tuple(sorted(named))
-
-
-def notification_names(plan: Plan) -> tuple[str, ...]:
-    """The notifications that a plan wants drained, sorted."""
-    named = {
-        name
-        for step in plan.steps
-        for condition in (*step.expectations, *step.outcomes)
-        if isinstance(condition, NotificationsLinger | NotificationsGone)
-        for name in condition.names
     }
     return tuple(sorted(named))
 

@@ -33,8 +33,6 @@ def plan_summary(plan: Plan) -> str:
 
 def plan_size(plan: Plan) -> int:
     """How many elections, moved partitions, deleted topics or forced re-elections the plan asks for."""
-    if plan.kind is PlanKind.DRAIN_ISR_NOTIFICATIONS:
-        return len(plan.steps)
     return sum(len(_changes(plan.kind, step)) for step in plan.steps)
 
 
@@ -120,7 +118,7 @@ def _changes(kind: PlanKind, step: PlanStep) -> list[Sequence[str]]:
                 if isinstance(each, TopicIs)
             ]
         case PlanKind.DRAIN_ISR_NOTIFICATIONS:
-            return []
+            return [[render_request(effect)] for effect in step.effects]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], rows_max: int) -> Iterator[str]:
