@@ -87,6 +87,13 @@ class KafkaWorld:
     def replicas(self, name: str, number: int = 0) -> tuple[int, ...]:
         return decode_topic(self.own.get(znode.topic_path(name))[0], path="").assignments[number].replicas
 
+    def reassigning(self, name: str, number: int, *, adding: tuple[int, ...]) -> None:
+        """The partition is on its way: `adding` are those of its replicas that are new."""
+        path = znode.topic_path(name)
+        topic = decode_topic(self.own.get(path)[0], path=path)
+        moving = topic.assignments[number]._replace(adding=_ids(adding))
+        self.own.set(path, encode_topic(TopicZnode({**topic.assignments, number: moving}, None, 2)), ANY_VERSION)
+
     def notify(self, *partitions: TopicPartition) -> str:
         path = f"{znode.ISR_CHANGE_NOTIFICATION}/{znode.ISR_CHANGE_PREFIX}"
         return self.own.create(path, encode_isr_change_notification(partitions), sequential=True).rpartition("/")[2]

@@ -1,0 +1,303 @@
+"""Plans made from a live read or from a snapshot, stored once, and read again with doubt."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from controller_core.adapters.object_store import MemoryStore
+from controller_core.adapters.tables import TABLES
+from controller_core.errors import InvalidPlanError
+from controller_core.model import BrokerId, TopicPartition
+from controller_core.ports import ANY_VERSION
+from controller_core.requests import Target
+from controller_core.znodes import paths as znode
+from kafka_maintenance.operations import planning
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.observing import observe, observe_tables
+from kafka_maintenance.operations.stored_plans import key_of, read_plan
+from tests.plugins.kafka_world import CLUSTER_ID, KafkaWorld, three_brokers
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def cluster() -> KafkaWorld:
+    """`orders-0` and `pay-0` miss their leaders, `orders-1` cannot get it; `old` has a replica on broker 9, dead."""
+    world = three_brokers()
+    world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)), ((2, 3, 1), 3, (3, 1)))
+    world.topic("pay", ((3, 1), 1, (1, 3)))
+    world.topic("old", ((1, 9), 1, (1,)))
+    return world
+
+
+def plan_of(make: Any, world: KafkaWorld, store: MemoryStore | None = None, **what: Any) -> planning.StoredPlan:
+    plan = make(store or MemoryStore(), "demo", zookeeper=world.zookeeper(), now=NOW, **what)
+    assert plan is not None
+    return plan
+
+
+def test_a_live_plan_lies_under_the_day():
+    store = MemoryStore()
+    plan = plan_of(planning.plan_elections, cluster(), store)
+    assert store.list("") == [
+        f"v1/cluster=demo/date=2026-11-21/live/plans/elect_preferred_leaders-{plan.digest[:12]}.{ending}"
+        for ending in ("json", "md")
+    ]
+    assert plan.summary == "2 elections in 1 step, 1 left out"
+    assert store.get(key_of(store, plan.uri.removesuffix("json") + "md")).decode() == plan.markdown
+
+
+def test_the_same_cluster_gives_the_same_plan():
+    store, world = MemoryStore(), cluster()
+    assert plan_of(planning.plan_elections, world, store) == plan_of(planning.plan_elections, world, store)
+
+
+def test_planning_writes_nothing_to_the_cluster():
+    world = cluster()
+    before = world.server.snapshot()
+    plan_of(planning.plan_elections, world)
+    plan_of(planning.plan_deletions, world, topics=["pay"])
+    assert world.server.snapshot() == before
+
+
+def test_elections_of_the_most_imbalanced_brokers_come_first():
+    plan = plan_of(planning.plan_elections, cluster(), election_count_max=1)
+    assert "pay-0" in plan.markdown.split("## What to weigh")[0]  # broker 3 leads nothing of what it should: 100 %
+    assert "over the limit" in plan.markdown
+
+
+def test_elections_may_be_limited_to_topics():
+    plan = plan_of(planning.plan_elections, cluster(), topics=["ord*"])
+    assert (plan.count, "pay" in plan.markdown) == (1, False)
+
+
+def test_a_partition_that_cannot_be_elected_is_left_out_with_the_reason():
+    assert "* orders-1: preferred replica is not in the ISR" in plan_of(planning.plan_elections, cluster()).markdown
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "2.4", "3.9"])
+def test_no_version_is_asked_for_an_election_in_vain(version):
+    plan = plan_of(planning.plan_elections, cluster(), kafka_version=version)
+    assert plan.count == 2
+
+
+def test_a_partition_on_its_way_is_not_elected():
+    world = cluster()
+    world.reassigning("orders", 0, adding=(3,))
+    plan = plan_of(planning.plan_elections, world, kafka_version="3.9")
+    assert "* orders-0: is being reassigned" in plan.markdown
+
+
+def test_a_balanced_cluster_needs_no_plan():
+    world = three_brokers()
+    world.topic("a", ((1, 2), 1, (1, 2)))
+    assert planning.plan_elections(MemoryStore(), "demo", zookeeper=world.zookeeper()) is None
+
+
+# ----------------------------------------------------------------------------------------------------- deletion
+
+
+def test_an_ineligible_topic_is_left_out_with_every_reason():
+    plan = plan_of(planning.plan_deletions, cluster(), topics=["pay", "old"], kafka_version="3.9")
+    assert "* old: old-0 has replicas on brokers [9]" in plan.markdown
+    assert plan.count == 1
+
+
+def test_only_ineligible_topics_make_no_plan():
+    with pytest.raises(RefusedError, match="no topic is eligible: old: old-0 has replicas"):
+        plan_of(planning.plan_deletions, cluster(), topics=["old"], kafka_version="3.9")
+
+
+def test_an_unknown_topic_is_refused():
+    with pytest.raises(RefusedError, match="topic nope: expected a topic of this cluster"):
+        plan_of(planning.plan_deletions, cluster(), topics=["nope"], kafka_version="3.9")
+
+
+def test_nothing_is_deleted_that_nobody_named():
+    assert planning.plan_deletions(MemoryStore(), "demo", zookeeper=cluster().zookeeper()) is None
+
+
+# ------------------------------------------------------------------------------------------------- reassignment
+
+
+def test_given_targets_become_waves():
+    waves = [[Target(ORDERS_0, ids(3, 2, 1))], [Target(TopicPartition("pay", 0), ids(2, 1))]]
+    store = MemoryStore()
+    plan = plan_of(planning.plan_reassignment, cluster(), store, waves=waves)
+    assert plan.summary == "2 partitions to move in 2 steps"
+    assert plan.rollback_uri is not None
+    assert read_plan(store, plan.rollback_uri).effects[0].targets[0].replicas == (3, 1)
+
+
+def test_a_bad_target_is_refused():
+    with pytest.raises(RefusedError, match="it would delete the partition's data"):
+        plan_of(planning.plan_reassignment, cluster(), waves=[[Target(ORDERS_0, ())]])
+
+
+def test_targets_that_are_reached_need_no_plan():
+    waves = [[Target(ORDERS_0, ids(1, 2, 3))]]
+    assert planning.plan_reassignment(MemoryStore(), "demo", zookeeper=cluster().zookeeper(), waves=waves) is None
+
+
+def test_the_planner_balances_with_proof():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    store = MemoryStore()
+    plan = plan_of(planning.plan_reassignment, world, store)
+    assert "4 replicas are copied: proven minimal" in plan.markdown
+    assert any(key.endswith(".certificate.json") for key in store.list(""))
+
+
+# --------------------------------------------------------------------------------------------- from a snapshot
+
+
+def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
+    """The decoded tables of the world as a snapshot would hold them, written by hand."""
+    live = observe(world.zookeeper())
+    common = {"cluster": "demo", "snapshot_id": "0-r", "taken_at": NOW}
+    assert live.office is not None
+    rows: dict[str, list[dict[str, Any]]] = {
+        "partitions": [
+            {
+                "topic": p.topic, "partition": p.partition, "replicas": a.replicas, "adding": a.adding,
+                "removing": a.removing, "preferred_leader": a.replicas[0], "leader": s.leader,
+                "leader_epoch": s.leader_epoch, "isr": s.isr, "controller_epoch": s.controller_epoch,
+                "recovery": int(s.recovery), "state_version": s.partition_epoch, "state_mtime": NOW,
+                "czxid": live.topics[p.topic].czxid,
+            }
+            for p, a in live.assignments.items() if (s := live.states[p])
+        ],
+        "topics": [
+            {
+                "topic": name, "topic_id": t.topic_id, "partition_count": t.partition_count, "json_version": 2,
+                "znode_version": 0, "czxid": t.czxid, "mzxid": t.czxid, "ctime": NOW, "mtime": NOW,
+                "deletion_requested": name in live.queued_topics,
+            }
+            for name, t in live.topics.items()
+        ],
+        "brokers": [
+            {
+                "broker_id": b.id, "host": "h", "port": 9092, "rack": b.rack, "endpoints": [], "json_version": 4,
+                "broker_epoch": b.epoch, "registered_at": NOW,
+            }
+            for b in live.brokers.values()
+        ],
+        "requests": [
+            {"kind": "delete_topics", "topic": "old", "partition": None, "replicas": None, "ctime": NOW},
+            {"kind": "reassign_partitions", "topic": "a", "partition": 0, "replicas": [1, 2], "ctime": NOW},
+            {"kind": "preferred_replica_election", "topic": "a", "partition": 1, "replicas": None, "ctime": NOW},
+        ],
+        "notifications": [
+            {"kind": "isr_change", "name": "n1", "topic": "a", "partition": 0, "broker": None, "ctime": NOW},
+            {"kind": "isr_change", "name": "n1", "topic": "b", "partition": 1, "broker": None, "ctime": NOW},
+            {"kind": "log_dir_event", "name": "l1", "topic": None, "partition": None, "broker": 1, "ctime": NOW},
+        ],
+        "cluster": [
+            {
+                "kafka_cluster_id": live.kafka_cluster_id, "controller_id": live.office.controller_id,
+                "controller_epoch": live.controller_epoch, "controller_epoch_version": live.controller_epoch_version,
+                "controller_json_version": 2, "kraft_controller_epoch": -1, "migration": None, "zxid": 1,
+                "consistent": True, "isr_change_cversion": 0,
+            }
+        ],
+    }  # fmt: skip
+    return {
+        name: pa.Table.from_pylist([{**common, **row} for row in found], schema=TABLES[name])
+        for name, found in rows.items()
+    }
+
+
+def test_a_snapshot_is_seen_as_the_live_cluster_is():
+    world = cluster()
+    live, stored = observe(world.zookeeper()), observe_tables(tables_of(world))
+    for name in ("kafka_cluster_id", "controller_epoch", "topics", "assignments", "states"):
+        assert getattr(stored, name) == getattr(live, name), name
+    assert stored.brokers.keys() == live.brokers.keys()
+    assert stored.queued_topics == {"old"}
+    assert stored.pending == {
+        znode.REASSIGN_PARTITIONS: "a-0 → [1, 2]",
+        znode.PREFERRED_REPLICA_ELECTION: "a-1",
+    }
+    (notification,) = stored.notifications
+    assert notification.partitions == (TopicPartition("a", 0), TopicPartition("b", 1))
+    assert stored.kraft_sign is None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        pytest.param(None, "has no snapshot of it; take one first", id="no snapshot at all"),
+        pytest.param("memory:///v1/cluster=demo/date=2026-11-21/snap=x/manifest.json", "no manifest at", id="missing"),
+    ],
+)
+def test_a_missing_snapshot_is_bad_input(manifest, said):
+    with pytest.raises(BadInputError, match=said):
+        planning.plan_elections(MemoryStore(), "demo", manifest=manifest)
+
+
+# ------------------------------------------------------------------------------------------------- what is read
+
+
+def test_an_unreadable_state_is_left_out_and_the_rest_is_read():
+    world = cluster()
+    world.own.set(znode.state_path(ORDERS_0), b'{"leader":"x"}', ANY_VERSION)
+    seen = observe(world.zookeeper())
+    assert ORDERS_0 not in seen.states
+    assert TopicPartition("pay", 0) in seen.states
+
+
+def test_an_unreadable_notification_is_reported_with_its_problem():
+    world = cluster()
+    world.own.create(f"{znode.ISR_CHANGE_NOTIFICATION}/isr_change_", b"{", sequential=True)
+    (found,) = observe(world.zookeeper()).notifications
+    assert found.partitions == ()
+    assert "isr_change_0000000000 cannot be read" in str(found.problem)
+
+
+def test_only_what_is_asked_for_is_read():
+    seen = observe(cluster().zookeeper(), partitions=[ORDERS_0, TopicPartition("gone", 0)], topics=["pay"])
+    assert set(seen.topics) == {"orders", "pay"}
+    assert set(seen.states) == {ORDERS_0}
+    assert seen.kafka_cluster_id == CLUSTER_ID
+
+
+# ---------------------------------------------------------------------------------------------------- the store
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        pytest.param({"kind": "delete_topics"}, "expected kind 'delete_topics'", id="another kind"),
+        pytest.param({"cluster": "prod"}, "expected cluster 'prod', found 'demo'", id="another cluster"),
+    ],
+)
+def test_a_plan_of_something_else_is_not_taken(wanted, said):
+    store = MemoryStore()
+    plan = plan_of(planning.plan_elections, cluster(), store)
+    with pytest.raises(InvalidPlanError, match=said):
+        planning.load_plan(store, plan.uri, **wanted)
+    assert planning.load_plan(store, plan.uri, kind=plan.kind, cluster="demo") == plan
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["nowhere", "v1/", "memory://other/v1/cluster=demo/plans/x.json"],
+    ids=["no address", "no key", "other store"],
+)
+def test_an_address_outside_the_store_is_bad_input(uri):
+    with pytest.raises(BadInputError):
+        planning.load_plan(MemoryStore(), uri)
+
+
+def test_a_stored_plan_is_never_overwritten():
+    store, world = MemoryStore(), cluster()
+    plan = plan_of(planning.plan_elections, world, store)
+    store.put(key_of(store, plan.uri), b"{}")
+    with pytest.raises(InvalidPlanError, match="another document has that name"):
+        plan_of(planning.plan_elections, world, store)
