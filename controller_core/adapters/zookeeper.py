@@ -329,15 +329,23 @@ def _found(path: str, answer: Answer) -> tuple[bytes, ZnodeStat] | None:
     raise ZooKeeperError(f"get {path}: ZooKeeper answered with code {code}; look it up in its KeeperException.Code")
 
 
-def _kazoo_watch(watch: Watch | None) -> Callable[[Any], None] | None:
-    if watch is None:
-        return None
+@dataclass(frozen=True, slots=True)
+class _KazooWatch:
+    """A watch as kazoo calls it; equal for equal watches, so that setting one twice is setting it once."""
 
-    def hear(event: Any) -> None:
-        kinds = {"CREATED": "CREATED", "DELETED": "DELETED", "CHANGED": "CHANGED", "CHILD": "CHILDREN"}
-        watch(WatchEvent(WatchKind[kinds.get(event.type, "LOST")], event.path or "/"))
+    watch: Watch
 
-    return hear
+    def __call__(self, event: Any) -> None:
+        self.watch(WatchEvent(_WATCH_KINDS.get(event.type, WatchKind.LOST), event.path or "/"))
+
+
+_WATCH_KINDS = {
+    "CREATED": WatchKind.CREATED, "DELETED": WatchKind.DELETED, "CHANGED": WatchKind.CHANGED, "CHILD": WatchKind.CHILDREN,
+}  # fmt: skip
+
+
+def _kazoo_watch(watch: Watch | None) -> _KazooWatch | None:
+    return None if watch is None else _KazooWatch(watch)
 
 
 def _first_path(operations: Sequence[Operation]) -> str:
