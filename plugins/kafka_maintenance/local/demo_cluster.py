@@ -116,6 +116,11 @@ class TroubledCluster:
             self._until_in_sync(zookeeper, self.partitions)
         self.say(f"broker {broker.id} is back: {STUCK_TOPIC} is gone, all replicas are in sync")
 
+    def close(self) -> None:
+        """Stop the application at once, whatever still waits."""
+        if self.traffic is not None:
+            self.traffic.stop(timeout_s=0)
+
     def stop_traffic(self) -> int:
         """Stop the application; how many messages were acknowledged."""
         if self.traffic is None:

@@ -4,6 +4,7 @@
 stack for a person at a terminal, left running and found again by its folder.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from kafka_maintenance.local.errors import StackRunningError
 from kafka_maintenance.local.java import find_java
 from kafka_maintenance.local.kafka import KafkaCluster
 from kafka_maintenance.local.postgres import PostgresServer
-from kafka_maintenance.local.process import Workspace, read_records, running, stop_workspace
+from kafka_maintenance.local.process import Workspace, read_records, running, stop_orphans, stop_workspace
 from kafka_maintenance.local.s3 import REGION, ObjectStoreServer
 from kafka_maintenance.local.zookeeper import ZooKeeperServer
 
@@ -133,15 +134,16 @@ class LocalStack:
         return self
 
     def stop(self) -> None:
-        """Stop everything; a temporary workspace is deleted. Stopping twice does nothing."""
-        self.object_store.stop()
-        if self._airflow is not None:
-            self._airflow.stop()
-        self.kafka.kill()
-        if self.postgres is not None:
-            self.postgres.stop()
-        self.zookeeper.stop()
-        self.workspace.close()
+        """Stop everything, whatever fails meanwhile; a temporary workspace is deleted. Stopping twice does nothing."""
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(self.workspace.close)
+            last_first.callback(self.zookeeper.stop)
+            last_first.callback(self.object_store.stop)
+            last_first.callback(self.kafka.kill)
+            if self.postgres is not None:
+                last_first.callback(self.postgres.stop)
+            if self._airflow is not None:
+                last_first.callback(self._airflow.stop)
 
     def addresses(self) -> dict[str, Any]:
         """Where everything answers, for a person and for `status`; holds no password but the place of the logins."""
@@ -265,9 +267,12 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
 def down(folder: Path = DEFAULT_FOLDER) -> list[str]:
     """Stop exactly what was started in a folder, also when the process that started it crashed; delete its data.
 
+    Temporary stacks (of a demo, of a test) whose owner is dead are stopped and deleted as well.
+
     Returns:
         Names of the processes that were still running; empty when none was.
     """
+    stop_orphans()
     stopped = stop_workspace(folder)
     _forget(folder)
     return stopped

@@ -4,6 +4,7 @@ Topics are made by their two znodes, which every broker version accepts; message
 acknowledged by the whole ISR, so that none that was acknowledged may ever be missing.
 """
 
+import contextlib
 import logging
 import threading
 from collections import Counter
@@ -23,7 +24,8 @@ from kafka_maintenance.local.process import wait_until
 
 SETTLE_TIMEOUT_S = 60.0
 MESSAGE = b"x" * 200
-ROUND_INTERVAL_S = 0.1
+STOP_TIMEOUT_S = 20.0
+ROUND_INTERVAL_S = 0.5
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # brokers die here on purpose
 
@@ -107,7 +109,9 @@ class Traffic:
             acks="all",
             linger_ms=5,
             metadata_max_age_ms=2000,
-            request_timeout_ms=5000,
+            request_timeout_ms=30000,
+            retry_backoff_ms=1000,
+            reconnect_backoff_ms=1000,
             max_block_ms=5000,
         )
         self._thread = threading.Thread(target=self._write, name="traffic", daemon=True)
@@ -124,12 +128,13 @@ class Traffic:
         self._thread.join()
         self._producer.flush(SETTLE_TIMEOUT_S)
 
-    def stop(self) -> None:
-        """Stop writing; what is on its way is waited for, 20 s at most."""
+    def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop writing; what is on its way is waited for, so many seconds at most. Stopping twice does nothing."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self._producer.close(timeout=20)
+        with contextlib.suppress(KafkaError):  # what nobody acknowledged is not counted
+            self._producer.close(timeout=timeout_s)
 
     def _write(self) -> None:
         written = 0
