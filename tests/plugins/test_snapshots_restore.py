@@ -14,7 +14,8 @@ from controller_core.errors import InvalidPlanError, NoAuthError
 from controller_core.ports import Acl
 from kafka_maintenance.local import ZooKeeperServer
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, RefusedError
-from kafka_maintenance.operations.restore import RestoreScope, Target, apply_restore, load_restore, plan_restore
+from kafka_maintenance.operations.restore import Target, apply_restore, load_restore, plan_restore
+from kafka_maintenance.operations.restore_content import RestoreScope
 from kafka_maintenance.operations.snapshot import take_snapshot
 from tests.plugins import snapshot_world as world
 
