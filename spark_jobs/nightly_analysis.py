@@ -96,7 +96,8 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     if not chosen.tonight and not problems:
         dates = sorted({snapshot.date for snapshot in snapshots})
         raise DatasetError(
-            f"no snapshot of {args.date} among {len(snapshots)}: their dates are {dates!r}; name one of them"
+            f"night {args.date} not analysed: expected a snapshot of it in {list(args.inputs)!r}, found {len(snapshots)} "
+            f"of the nights {dates!r}; name one of them, or the folder that holds the snapshots"
         )
     night = _Night(spark, chosen, args, [_placed(problem, args.date) for problem in problems])
     say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")

@@ -121,16 +121,8 @@ def find_snapshots(spark: SparkSession, inputs: Iterable[str]) -> tuple[list[Sna
 
     Returns:
         Snapshots sorted by (taken_at, cluster, snapshot_id) and the problems of folders that cannot be used.
-
-    Raises:
-        DatasetError: no manifest lies below any of the inputs.
     """
     folders = [found for uri in inputs for found in _manifests(folder(spark, uri))]
-    if not folders:
-        raise DatasetError(
-            f"no snapshot to analyse: expected {_MANIFEST} at or below {sorted(inputs)!r}, found none; "
-            "take a snapshot first, or name the folder that holds them"
-        )
     with ThreadPoolExecutor(_FOOTER_READERS) as readers:
         results = list(readers.map(_open_snapshot, folders))
     good = {(found.cluster, found.snapshot_id): found for found in results if isinstance(found, Snapshot)}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_maintenance.operations.snapshot_manifest import StoredObject, manifest_bytes, new_manifest, snapshot_prefix
 from spark_jobs import schemas, storage
 
 NIGHT = date(2026, 11, 20)
@@ -191,3 +192,45 @@ def write(world, root):
     }
     (place / "manifest.json").write_text(json.dumps(manifest, indent=1))
     return place
+
+
+def publish(world, store):
+    """Puts a snapshot into a store as the snapshot operation does; returns its manifest."""
+    prefix = snapshot_prefix(world.cluster, world.taken_at, world.snapshot_id)
+    objects = []
+    for table, schema in schemas.INPUTS.items():
+        rows = world.rows(table)
+        columns = [[row[index] for row in rows] for index in range(len(schema.names))]
+        data = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns, schema=storage.arrow_schema(schema)), data)
+        content = data.getvalue().to_pybytes()
+        key = f"{prefix}/{table}.parquet"
+        store.put(key, content)
+        objects.append(StoredObject(key, len(content), hashlib.sha256(content).hexdigest(), len(rows)))
+    manifest = new_manifest(
+        uri=store.uri_of(f"{prefix}/manifest.json"),
+        prefix=prefix,
+        cluster=world.cluster,
+        kafka_cluster_id=f"id-of-{world.cluster}",
+        date=str(world.night),
+        snapshot_id=world.snapshot_id,
+        run_id=f"{world.night:%Y%m%d}",
+        taken_at=world.taken_at,
+        zxid=world.zxid,
+        consistent=True,
+        reason=None,
+        unresolved=0,
+        rounds=1,
+        method="cut",
+        zookeeper_version="3.9",
+        chroot="",
+        secured=False,
+        objects=tuple(objects),
+        counts={stored.table: stored.rows for stored in objects},
+        redacted=(),
+        key_id=None,
+        unreadable=(),
+        code_version="test",
+    )
+    store.put_new(manifest.key, manifest_bytes(manifest))
+    return manifest

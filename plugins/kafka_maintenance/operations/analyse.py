@@ -8,6 +8,7 @@ run is kept; of one night the newest counts.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -21,7 +22,7 @@ from controller_core.errors import (
     ObjectMissingError,
 )
 from kafka_maintenance import __version__, spark
-from kafka_maintenance.operations.errors import BadInputError, OperationError
+from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
 from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, run_token
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots, newest_snapshot, opened, read_manifest
 
@@ -29,6 +30,7 @@ JOB: Final = "nightly_analysis"
 FORMAT_VERSION: Final = 1
 PREFIX: Final = f"{ROOT}/analysis/"
 HISTORY_NIGHTS: Final = 30
+_BAD_INPUT_STATUS: Final = 2
 _LEFT_BY_SPARK: Final = (".", "_")
 
 __all__ = [
@@ -49,13 +51,18 @@ class AnalysisFailedError(OperationError):
     """The Spark job ended without results; its log is named."""
 
 
+class AnalysisIncompleteError(OperationError):
+    """The analysis is published, but lacks a cluster that could not be analysed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Snapshots on local disk and the job's arguments; the job leaves its results in `output`."""
+    """Snapshots on local disk, how many partition rows they hold, and the job's arguments; it fills `output`."""
 
     folder: Path
     output: Path
     arguments: tuple[str, ...]
+    row_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,6 @@ def stage(
     history_nights: int = HISTORY_NIGHTS,
     settings: Mapping[str, Any] | None = None,
     goals: Mapping[str, Any] | None = None,
-    fail_if_incomplete: bool = False,
 ) -> Staged:
     """Fetches the chosen snapshots and those of the nights before; every byte is checked.
 
@@ -115,7 +121,6 @@ def stage(
         history_nights: nights of comparison and trend, the analysed one included.
         settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
         goals: the planner's parameters.
-        fail_if_incomplete: the job ends with status 4 when a cluster could not be analysed.
 
     Returns:
         Where everything is. A snapshot that is damaged does not stop the others: the report names it.
@@ -129,8 +134,9 @@ def stage(
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
     day = str(night) if night is not None else max(manifest.date for manifest in chosen)
-    problems = []
+    problems, row_count = [], 0
     for manifest in (*_earlier(store, chosen, date.fromisoformat(day), history_nights), *chosen):
+        row_count += manifest.counts.get("partitions", 0)
         try:
             fetch_tables(store, manifest, folder / "input")
         except ControllerCoreError as error:
@@ -152,13 +158,18 @@ def stage(
         *("--input", str(folder / "input"), "--output", str(output), "--run", run_id, "--date", day),
         *("--history-nights", str(history_nights)),
         *(part for name, path in files.items() for part in (name, str(path))),
-        *(["--fail-if-incomplete"] if fail_if_incomplete else []),
     )
-    return Staged(folder, output, arguments)
+    return Staged(folder, output, arguments, row_count)
 
 
 def publish(
-    output: Path | str, store: ObjectStore | str, *, night: date | str, run_id: str, now: datetime | None = None
+    output: Path | str,
+    store: ObjectStore | str,
+    *,
+    night: date | str,
+    run_id: str,
+    now: datetime | None = None,
+    fail_if_incomplete: bool = False,
 ) -> Analysis:
     """Puts the job's results into the store, the manifest last; a second call of one run changes nothing.
 
@@ -168,9 +179,11 @@ def publish(
         night: the analysed date.
         run_id: the run; its token is part of the key.
         now: when, UTC; decides which run of a night is the newest.
+        fail_if_incomplete: whether a cluster that could not be analysed is a failure, after all is published.
 
     Raises:
         BadInputError: the folder holds no finished analysis.
+        AnalysisIncompleteError: a cluster could not be analysed, and that was to fail.
         StoreUnwritableError, StoreUnreachableError: as of the store; nothing is visible then.
     """
     output, store = Path(output), opened(store)
@@ -196,11 +209,15 @@ def publish(
         "objects": objects,
         "summary": summary,
     }
-    try:
+    with suppress(ObjectExistsError):  # this run was published before; what it said stays
         store.put_new(key, _canonical({**document, "digest": _digest(document)}))
-    except ObjectExistsError:
-        return _read(store, key)  # this run was published before; what it said stays
-    return _read(store, key)
+    analysis = _read(store, key)
+    missed = [f"{row['cluster']}: {row['reason']}" for row in summary["not_analysed"] if row["stage"] != "history"]
+    if missed and fail_if_incomplete:
+        raise AnalysisIncompleteError(
+            f"night {night} not analysed for every cluster, the others are in {analysis.report_html}: {listed(missed)}"
+        )
+    return analysis
 
 
 def analyse(
@@ -212,21 +229,26 @@ def analyse(
     night: date | str,
     spark_settings: spark.SparkSettings | None = None,
     now: datetime | None = None,
+    fail_if_incomplete: bool = False,
     **options: Any,
 ) -> Analysis:
     """Stage, Spark job and publish in one call, as the command does it; `options` as of `stage`.
 
     Raises:
         AnalysisFailedError: the Spark job failed; nothing was published.
+        AnalysisIncompleteError: as of `publish`.
         BadInputError, ObjectStoreError: as of `stage` and `publish`.
     """
     staged = stage(store, manifests, folder, run_id=run_id, night=night, **options)
-    submit = spark.submit_arguments(JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings)
+    submit = spark.submit_arguments(
+        JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings, row_count=staged.row_count
+    )
     try:
         spark.run_job(submit, folder / "spark.log")
     except spark.SparkJobError as error:
-        raise AnalysisFailedError(f"night {night} not analysed, nothing published: {error}") from error
-    return publish(staged.output, store, night=night, run_id=run_id, now=now)
+        failure = BadInputError if error.status == _BAD_INPUT_STATUS else AnalysisFailedError
+        raise failure(f"night {night} not analysed, nothing published: {error}") from error
+    return publish(staged.output, store, night=night, run_id=run_id, now=now, fail_if_incomplete=fail_if_incomplete)
 
 
 def list_analyses(store: ObjectStore | str, night: date | str | None = None) -> list[Analysis]:
@@ -250,6 +272,11 @@ def latest_report(store: ObjectStore | str, night: date | str | None = None) -> 
             f"no report{of_night} in {opened(store).uri!r}: expected a published analysis; run one"
         )
     return found[-1]
+
+
+def key_of(store: ObjectStore, uri: str) -> str:
+    """The key of an address that this module gave out."""
+    return uri.removeprefix(f"{store.uri}/")
 
 
 def _earlier(store: ObjectStore, chosen: Sequence[Manifest], night: date, nights: int) -> list[Manifest]:

@@ -1,0 +1,82 @@
+"""`kafka-maintenance analyse`: a night's analysis from the store into the store, by one spark-submit."""
+
+import argparse
+import json
+import os
+import tempfile
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from kafka_maintenance.cli_common import ExitStatus, add_json_argument, add_store_arguments, show, store_of
+from kafka_maintenance.operations import analyse as operation
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.snapshots import list_snapshots
+from kafka_maintenance.spark import SparkSettings
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds `analyse` to the command line."""
+    command = commands.add_parser(
+        "analyse",
+        help="analyse a night's snapshots with Spark",
+        description="Analyses the newest snapshot of each cluster of one UTC date, and publishes report and tables.",
+    )
+    add_store_arguments(command)
+    command.add_argument("--date", type=date.fromisoformat, help="the night, YYYY-MM-DD (default: the newest there is)")
+    command.add_argument("--cluster", metavar="NAME", action="append", help="only these clusters (repeatable)")
+    command.add_argument("--run-id", metavar="ID", help="names the run; of one run only the first result is published")
+    command.add_argument("--history-nights", metavar="N", type=int, default=operation.HISTORY_NIGHTS,
+                         help="nights of comparison and trend (default: %(default)s)")  # fmt: skip
+    command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
+    command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")
+    command.add_argument("--folder", type=Path, help="keep staged snapshots, log and results here (default: none kept)")
+    command.add_argument("--spark-master", default="local[2]", help="as spark-submit takes it (default: %(default)s)")
+    command.add_argument("--driver-memory", default="2g", help="of the Spark driver (default: %(default)s)")
+    command.add_argument("--fail-if-incomplete", action="store_true", help="exit 3 when a cluster was not analysed")
+    add_json_argument(command)
+    command.set_defaults(run=_analyse)
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
+    store, now = store_of(arguments), datetime.now(UTC)
+    night = arguments.date or _newest_night(store)
+    manifests = operation.choose(store, night, arguments.cluster)
+    with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
+        done = operation.analyse(
+            store,
+            manifests,
+            arguments.folder or Path(scratch),
+            run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
+            night=night,
+            now=now,
+            spark_settings=SparkSettings(master=arguments.spark_master, driver_memory=arguments.driver_memory),
+            settings=_document(arguments.settings),
+            goals=_document(arguments.goals),
+            history_nights=arguments.history_nights,
+            fail_if_incomplete=arguments.fail_if_incomplete,
+        )
+    text = store.get(operation.key_of(store, done.report_markdown)).decode()
+    show(
+        arguments,
+        f"{text}\n{done.report_html}\n{done.uri}",
+        {"manifest_uri": done.uri, "report_html": done.report_html, "report_markdown": done.report_markdown,
+         "night": done.night, "digest": done.digest, "summary": dict(done.summary)},
+    )  # fmt: skip
+    return ExitStatus.DONE
+
+
+def _newest_night(store: Any) -> date:
+    found = list_snapshots(store)
+    if not found:
+        raise BadInputError(f"nothing analysed: expected a snapshot in {store.uri!r}, found none; take one first")
+    return date.fromisoformat(found[-1].date)
+
+
+def _document(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInputError(f"{path} not read: expected a JSON object, found {error}; correct the file") from error

@@ -1,0 +1,205 @@
+"""The whole night: staged from a store, analysed, published; and what happens to clusters that cannot be."""
+
+import json
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+
+from controller_core.adapters.object_store import open_store
+from controller_core.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations import analyse
+from kafka_maintenance.operations.errors import BadInputError
+from spark_jobs import nightly_analysis, report, schemas, storage
+from tests.spark.worlds import NIGHT, World, publish
+
+ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
+ALPHA = World(
+    brokers=dict.fromkeys(range(6), "a"),
+    partitions=(*ROWS[:-1], ("orders", 11, (3, 0, 4), 0, (0, 3, 4)), ("trash", 0, (1, 9), 1, (1,))),
+    queued={"trash": 900},
+    notifications=(("isr_change", "isr_change_0000000001", "orders", 0, None, 500),),
+    bad_rows=(("/brokers/topics/odd", "not JSON"),),
+)
+BETA = World(
+    cluster="beta", brokers={1: None, 2: None}, partitions=(("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (), None, ()))
+)
+GAMMA = World(cluster="gamma", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+DELTA = World(cluster="delta", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+SETTINGS = {"default": {"kafka_version": "3.9"}, "clusters": {"delta": {"kafka_version": "7.7"}}}
+
+
+def job(spark, staged, *more):
+    args = nightly_analysis.parse([*staged.arguments, *more])
+    return nightly_analysis.run(spark, args, say=lambda line: None)
+
+
+@pytest.fixture(scope="module")
+def night(spark, tmp_path_factory):
+    """One run over four clusters: one healthy, one with bad rows, one damaged in the store, one of unknown version."""
+    folder = tmp_path_factory.mktemp("night")
+    store = open_store(str(folder / "store"))
+    older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
+    for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA):
+        publish(world, store)
+    damaged = analyse.choose(store, NIGHT, ["gamma"])[0].object("partitions").key
+    store.put(damaged, b"PAR1 no longer")
+    chosen = analyse.choose(store, NIGHT)
+    staged = analyse.stage(store, chosen, folder / "work", run_id="scheduled 2026/11", night=NIGHT, settings=SETTINGS)
+    status = job(spark, staged, "--fail-if-incomplete")
+    published = analyse.publish(
+        staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2026, 11, 20, 4, tzinfo=UTC)
+    )
+    return store, staged, status, published
+
+
+def table_of(night, name):
+    return pq.read_table(night[1].output / name, partitioning=None).to_pylist()
+
+
+def test_every_output_has_its_columns(night):
+    for name, schema in schemas.OUTPUTS.items():
+        assert pq.read_schema(next((night[1].output / name).glob("*.parquet"))).names == schema.names
+
+
+def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
+    _, staged, status, published = night
+    stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
+    assert stages == {"gamma": "fetch", "delta": "settings"}
+    assert status == nightly_analysis.INCOMPLETE
+    assert set(published.summary["clusters"]) == {"alpha", "beta", "delta"}
+    assert published.summary["not_analysed_count"] == 2
+
+
+def test_bad_rows_are_counted_and_kept(night):
+    found = {(row["cluster"], row["dataset"], row["path"]) for row in table_of(night, "refused_rows")}
+    assert found == {("beta", "partitions", "/brokers/topics/t/partitions/1"), ("alpha", "raw", "/brokers/topics/odd")}
+    assert night[3].summary["refused_row_count"] == 2
+
+
+def test_the_summary_says_what_a_task_needs(night):
+    alpha = night[3].summary["clusters"]["alpha"]
+    assert alpha["deletions_waiting"] == ["trash"]
+    assert alpha["electable_count"] == 1
+    assert alpha["findings"]["stale_isr_change"] == 1
+    assert alpha["before"]["broker_count"] == 5
+    assert alpha["plan"]["status"] == "planned"
+    assert alpha["plan"]["moves"] == alpha["plan"]["moves_lower_bound"] > 0
+    assert len(json.dumps(night[3].summary)) < 10_000
+
+
+def test_the_plan_is_there_for_kafkas_own_tool(night):
+    plan = json.loads((night[1].output / "plans" / "alpha.plan.json").read_text())
+    back = json.loads((night[1].output / "plans" / "alpha.rollback.json").read_text())
+    assert {entry["topic"] for entry in plan["partitions"]} == {"orders"}  # the queued topic stays where it is
+    assert len(plan["partitions"]) == len(back["partitions"])
+
+
+def test_the_report_reads_from_top_to_bottom(night):
+    text = (night[1].output / "report.md").read_text()
+    for words in (
+        "# Kafka maintenance report, 2026-11-20",
+        "3 clusters analysed, 2 problems, 2 rows refused.",
+        "trash-0 has replicas on brokers [9]",
+        "start the brokers that the reasons name",
+        "(proven minimal)",
+        "Receive: broker 5 from 0 to",
+        "Compared with the night before (since 2026-11-19 02:30)",
+        "The nights so far",
+        "2026-11-18",
+    ):
+        assert words in text
+    page = (night[1].output / "report.html").read_text()
+    assert page.count("data:image/png;base64,") >= 3
+    assert "<script" not in page
+
+
+def test_a_published_analysis_is_whole_and_stays(night):
+    store, staged, _, published = night
+    names = {key.rpartition("/")[2] for key in store.list(analyse.PREFIX)}
+    assert {"report.md", "report.html", "summary.json", "imbalance.parquet", "manifest.json"} <= names
+    assert [found["cluster"] for found in published.snapshots if found["digest"]] == ["alpha", "beta", "delta"]
+    again = analyse.publish(
+        staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2030, 1, 1, tzinfo=UTC)
+    )
+    assert again == published
+    later = analyse.publish(
+        staged.output, store, night=NIGHT, run_id="again", now=datetime(2026, 11, 20, 5, tzinfo=UTC)
+    )
+    assert analyse.latest_report(store, NIGHT) == later
+    assert [found.run_id for found in analyse.list_analyses(store)] == ["scheduled 2026/11", "again"]
+
+
+def test_an_incomplete_analysis_fails_after_it_is_published(night):
+    store, staged, _, _ = night
+    with pytest.raises(analyse.AnalysisIncompleteError, match="gamma"):
+        analyse.publish(staged.output, store, night=NIGHT, run_id="strict", fail_if_incomplete=True)
+    assert "strict" in [found.run_id for found in analyse.list_analyses(store)]
+
+
+def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
+    _, staged, _, _ = night
+    arguments = list(staged.arguments)
+    arguments[arguments.index("--output") + 1] = str(tmp_path / "again")
+    nightly_analysis.run(spark, nightly_analysis.parse(arguments), say=lambda line: None)
+    for name in schemas.OUTPUTS:
+        again = pq.read_table(tmp_path / "again" / name, partitioning=None)
+        first = pq.read_table(staged.output / name, partitioning=None)
+        timed = "solver_seconds"
+        assert again.drop_columns([timed] if timed in again.column_names else []).equals(
+            first.drop_columns([timed] if timed in first.column_names else [])
+        ), name
+
+
+def test_a_night_without_a_snapshot_names_the_nights_there_are(night):
+    with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
+        analyse.choose(night[0], "2026-01-01")
+
+
+def test_no_report_and_a_changed_manifest_are_told(night, tmp_path):
+    empty = open_store(str(tmp_path / "empty"))
+    with pytest.raises(ObjectMissingError, match="run one"):
+        analyse.latest_report(empty)
+    key = f"{analyse.PREFIX}date=2026-11-20/run=x/manifest.json"
+    document = json.loads(night[0].get(analyse.key_of(night[0], night[3].uri)))
+    empty.put(key, json.dumps({**document, "run_id": "other"}).encode())
+    with pytest.raises(ObjectDamagedError, match="was changed"):
+        analyse.latest_report(empty)
+
+
+def test_publishing_needs_a_finished_analysis(tmp_path):
+    with pytest.raises(BadInputError, match="run the job again"):
+        analyse.publish(tmp_path, open_store(str(tmp_path / "store")), night=NIGHT, run_id="x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(("--date", "2026-01-01"), "name one of them", id="no snapshot of that night"),
+        pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
+    ],
+)
+def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, words):
+    publish(GAMMA, open_store(str(tmp_path / "store")))
+    monkeypatch.setattr(storage, "session", lambda name: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    given = [
+        "--input",
+        str(tmp_path / "store"),
+        "--output",
+        str(tmp_path / "out"),
+        "--run",
+        "r",
+        "--date",
+        "2026-11-20",
+    ]
+    assert nightly_analysis.main([*given, *arguments]) == nightly_analysis.BAD_INPUT
+    assert words in capsys.readouterr().err
+
+
+def test_summary_lists_are_cut():
+    rows = dict.fromkeys(schemas.OUTPUTS, ())
+    problem = {"cluster": "c", "snapshot_id": "s", "stage": "read", "reason": "r"}
+    page = report.Page("r", NIGHT, {**rows, "not_analysed": [problem] * 50}, ())
+    found = report.summary(page)
+    assert (len(found["not_analysed"]), found["not_analysed_count"]) == (20, 50)
