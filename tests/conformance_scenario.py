@@ -369,7 +369,7 @@ class World:
         return states
 
     def _named_partitions(self) -> set[TopicPartition]:
-        return {each for each in self.submitted}
+        return set(self.submitted)
 
 
 # ---- the walk of a reassignment --------------------------------------------------------------------------------------
