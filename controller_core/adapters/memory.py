@@ -42,10 +42,11 @@ _FIRST_SESSION = 0x1000_0000_0000
 
 
 class Applied(NamedTuple):
-    """A transaction that took effect: the paths it touched, with what happened to each."""
+    """A transaction that took effect: who did it, and the paths it touched, with what happened to each."""
 
     zxid: int
     changes: tuple[WatchEvent, ...]
+    session_id: int
 
 
 @dataclass(slots=True)
@@ -151,7 +152,7 @@ class MemoryServer:
                 raise
         self.zxid = zxid
         if changes:
-            self._announce(Applied(zxid, tuple(changes)))
+            self._announce(Applied(zxid, tuple(changes), session_id))
         return results
 
     def _apply(

@@ -1,0 +1,191 @@
+"""What must hold, whatever happens to a cluster (issue: "The worlds around it")."""
+
+from __future__ import annotations
+
+from controller_core.adapters.memory import Applied
+from controller_core.context import ControllerContext
+from controller_core.model import NO_LEADER, LeaderAndIsr, TopicPartition
+from controller_core.ports import WatchKind
+from controller_core.states import PartitionState
+from controller_core.znodes import CONTROLLER_EPOCH, decode_controller_epoch, decode_state, state_partition_of
+from tests.simulation.world import World
+
+
+class BrokenInvariantError(AssertionError):
+    """Says what did not hold, and of what."""
+
+
+class Watchman:
+    """Sees every transaction, and looks at the cluster after each step."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._epoch = 0
+        self._states: dict[TopicPartition, LeaderAndIsr] = {}
+        self._writers: dict[int, int] = {}
+        self._broken: list[str] = []
+        world.listen(self._see)
+
+    def after_step(self) -> None:
+        self._tell()
+        self._counters()
+        if self.world.is_quiet:
+            for check in (self._isr_within_assignment, self._leaders, self._deleted_replicas):
+                check()
+        self._tell()
+
+    def at_the_end(self) -> None:
+        """Every broker is back and everybody has reacted."""
+        self.after_step()
+        for check in (self._deletions_are_complete, self._reassignments_are_complete, self._everybody_is_in_sync):
+            check()
+        self._tell()
+
+    # ---- while it happens ----
+
+    def _see(self, applied: Applied) -> None:
+        for change in applied.changes:
+            if change.path == CONTROLLER_EPOCH and change.kind is not WatchKind.CHILDREN:
+                self._see_epoch()
+            elif change.path.endswith("/state"):
+                partition = state_partition_of(change.path)
+                if change.kind is WatchKind.DELETED:
+                    self._states.pop(partition, None)
+                elif change.kind is not WatchKind.CHILDREN:
+                    self._see_state(partition, change.path, applied)
+
+    def _see_epoch(self) -> None:
+        data, _ = self.world.tools.zookeeper.get(CONTROLLER_EPOCH)
+        epoch = decode_controller_epoch(data)
+        self._expect(epoch >= self._epoch, f"/controller_epoch went back from {self._epoch} to {epoch}")
+        self._epoch = epoch
+
+    def _see_state(self, partition: TopicPartition, path: str, applied: Applied) -> None:
+        data, stat = self.world.tools.zookeeper.get(path)
+        new = decode_state(data, path=path, version=stat.version)
+        old = self._states.get(partition)
+        self._states[partition] = new
+        by_controller = old is None or new.leader_epoch > old.leader_epoch
+        if old is not None:
+            back = new.leader_epoch < old.leader_epoch or new.controller_epoch < old.controller_epoch
+            self._expect(not back, f"an epoch of {partition} went back: {old} to {new}")
+        if by_controller and self.world.dialect.epoch_fencing:
+            writer = self._writers.setdefault(new.controller_epoch, applied.session_id)
+            self._expect(
+                writer == applied.session_id,
+                f"two sessions wrote {partition} and others under controller epoch {new.controller_epoch}",
+            )
+
+    # ---- after a step ----
+
+    def _counters(self) -> None:
+        for node in self.world.nodes.values():
+            context = node.controller.context
+            if node.controller.is_active and context.awaiting is None:
+                offline, imbalanced = recounted(context)
+                counted = (context.offline_partition_count, context.preferred_replica_imbalance_count)
+                self._expect(
+                    counted == (offline, imbalanced),
+                    f"controller {node.broker.id} counts (offline, imbalanced) {counted}, a recount {offline, imbalanced}",
+                )
+
+    def _isr_within_assignment(self) -> None:
+        for partition, state in self._known():
+            replicas = self.world.tools.full_assignments(partition.topic)[partition].replicas
+            self._expect(
+                set(state.isr) <= set(replicas) and (state.leader in {*state.isr, NO_LEADER}),
+                f"{partition}: leader {state.leader}, ISR {list(state.isr)}, assigned {list(replicas)}",
+            )
+
+    def _leaders(self) -> None:
+        active = self.world.cluster.active_controller()
+        if active is None:
+            self._expect(not self.world.nodes, f"brokers {sorted(self.world.nodes)} live and none is controller")
+            return
+        for partition, state in self._known():
+            if active.context.is_topic_queued_for_deletion(partition.topic):
+                continue
+            able = [broker for broker in state.isr if active.context.is_replica_online(broker, partition)]
+            self._expect(
+                not able or active.context.is_replica_online(state.leader, partition, include_shutting_down=True),
+                f"{partition} has leader {state.leader} although {able} of its ISR {list(state.isr)} live",
+            )
+
+    def _deleted_replicas(self) -> None:
+        active = self.world.cluster.active_controller()
+        if active is None:
+            return
+        for partition, state in self._known():
+            if active.context.is_topic_queued_for_deletion(partition.topic):
+                continue
+            for broker in state.isr:
+                disk = self.world.cluster.disks[broker]
+                self._expect(
+                    partition in disk.logs, f"broker {broker} is in the ISR of {partition} and has no log of it"
+                )
+
+    # ---- at the end ----
+
+    def _deletions_are_complete(self) -> None:
+        waiting = self.world.tools.list_topic_deletions()
+        self._expect(not waiting, f"deletions of {waiting} are not complete although every broker is back")
+        left = {
+            (broker, str(partition))
+            for broker, disk in self.world.cluster.disks.items()
+            for partition in disk.logs
+            if partition.topic not in self.world.tools.list_topics()
+        }
+        self._expect(not left, f"logs of deleted topics are left: {sorted(left)}")
+
+    def _reassignments_are_complete(self) -> None:
+        self._expect(not self.world.tools.reassignment_in_progress(), "/admin/reassign_partitions is still there")
+        self._expect(
+            self.world.tools.get_preferred_election() is None, "/admin/preferred_replica_election is still there"
+        )
+        for topic in self.world.tools.list_topics():
+            for partition, assignment in self.world.tools.full_assignments(topic).items():
+                wanted = self.world.targets.get(partition, assignment.replicas)
+                self._expect(
+                    not assignment.is_being_reassigned and assignment.replicas == wanted,
+                    f"{partition} should end on {list(wanted)} and ends as {assignment}",
+                )
+
+    def _everybody_is_in_sync(self) -> None:
+        for topic in self.world.tools.list_topics():
+            for partition, assignment in self.world.tools.full_assignments(topic).items():
+                state = self._states.get(partition)
+                self._expect(
+                    state is not None and set(state.isr) == set(assignment.replicas),
+                    f"{partition} on {list(assignment.replicas)} ends as {state} although every broker is back",
+                )
+
+    def _known(self) -> list[tuple[TopicPartition, LeaderAndIsr]]:
+        topics = set(self.world.tools.list_topics())
+        return [(partition, state) for partition, state in sorted(self._states.items()) if partition.topic in topics]
+
+    def _expect(self, holds: bool, sentence: str) -> None:  # noqa: FBT001 -- reads like an assertion
+        if not holds:
+            self._broken.append(sentence)
+
+    def _tell(self) -> None:
+        if self._broken:
+            raise BrokenInvariantError(self._broken[0])
+
+
+def recounted(context: ControllerContext) -> tuple[int, int]:
+    """Both counters, counted anew: offline partitions, and partitions whose leader is not the preferred one."""
+    offline = imbalanced = 0
+    for partition, entry in context.partitions.items():
+        if entry.state is PartitionState.OFFLINE and partition.topic not in context.topics_with_deletion_started:
+            offline += 1
+        if (
+            entry.leadership is None
+            or entry.assignment is None
+            or context.is_topic_queued_for_deletion(partition.topic)
+        ):
+            continue
+        preferred = entry.assignment.replicas[0]
+        waits = preferred in entry.assignment.adding and preferred not in entry.leadership.isr
+        if not (waits and context.dialect.imbalance_waits_for_adding) and entry.leadership.leader != preferred:
+            imbalanced += 1
+    return offline, imbalanced

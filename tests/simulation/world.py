@@ -1,0 +1,190 @@
+"""A cluster that deeds are done to, with connections that can lose answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from controller_core.adapters.memory import Applied, MemoryServer
+from controller_core.adapters.memory_cluster import Node, SimulatedCluster
+from controller_core.adapters.retrying import RetryingZooKeeper
+from controller_core.dialect import Dialect
+from controller_core.errors import ConnectionLostError, NodeExistsError
+from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.ports import ANY_VERSION, ZooKeeper
+from controller_core.znodes import CONTROLLER
+from tests.simulation.deeds import Deed
+
+LOST_BEFORE, LOST_AFTER = "before it happened", "after it happened"
+
+
+class FaultyZooKeeper:
+    """A session whose next call can be made to lose its answer; everything else is passed on."""
+
+    def __init__(self, session: ZooKeeper) -> None:
+        self._session = session
+        self.loses: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._session, name)
+        return self._faulty(method, many=name == "multi_all") if callable(method) else method
+
+    def _faulty(self, method: Callable[..., Any], *, many: bool) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            loses, self.loses = self.loses, None
+            lost = ConnectionLostError("the simulation lost the answer")
+            if loses == LOST_BEFORE:
+                if many:
+                    return [lost for _ in arguments[0]]
+                raise lost
+            answer = method(*arguments, **named)
+            if loses == LOST_AFTER:
+                if many:
+                    return [lost for _ in answer]
+                raise lost
+            return answer
+
+        return call
+
+
+class World:
+    """What is there, what was asked of it, and every deed so far.
+
+    Attributes:
+        targets: the target of the last accepted reassignment of each partition.
+        doomed: topics whose deletion was asked for and accepted.
+        sessions: session id → broker.
+    """
+
+    def __init__(self, dialect: Dialect, broker_ids: Iterable[int], broker_config: dict[str, str]) -> None:
+        self.dialect = dialect
+        self.broker_ids = tuple(map(BrokerId, broker_ids))
+        self.server = MemoryServer()
+        self.sessions: dict[int, BrokerId] = {}
+        self.targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self.doomed: set[str] = set()
+        self._faulty: dict[int, FaultyZooKeeper] = {}
+        self.cluster = SimulatedCluster(dialect, broker_config=broker_config, wrap=self._wrap, server=self.server)
+        self.tools = self.cluster.tools
+
+    def listen(self, listener: Callable[[Applied], None]) -> None:
+        self.server.listen(listener)
+
+    @property
+    def nodes(self) -> dict[BrokerId, Node]:
+        return self.cluster.nodes
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody has anything to do."""
+        nodes = self.nodes.values()
+        busy = any(node.controller.is_busy or node.controller.replies for node in nodes)
+        requests = any(
+            channel and broker in self.nodes for node in nodes for broker, channel in node.controller.channels.items()
+        )
+        return not busy and not requests
+
+    def do(self, deed: Deed) -> None:
+        getattr(self, f"_{deed.kind.replace(' ', '_')}")(*deed.arguments)
+        for node in self.nodes.values():
+            self.sessions[node.session.session_id] = node.broker.id
+            self.cluster.hand_replies(node.controller)
+
+    # ---- progress ----
+
+    def _advance(self, broker: BrokerId) -> None:
+        if broker in self.nodes:
+            self.nodes[broker].controller.advance()
+
+    def _deliver(self, controller: BrokerId, broker: BrokerId) -> None:
+        if controller in self.nodes:
+            self.cluster.deliver(self.nodes[controller].controller, broker)
+
+    def _isr(self, broker: BrokerId) -> None:
+        if broker in self.nodes:
+            self.cluster.change_isrs(broker)
+
+    def _settle(self) -> None:
+        self.cluster.settle()
+
+    # ---- faults ----
+
+    def _stop(self, broker: BrokerId) -> None:
+        if broker in self.nodes:
+            self.cluster.stop_broker(broker)
+
+    def _start(self, broker: BrokerId) -> None:
+        if broker not in self.nodes:
+            self.cluster.start_broker(broker)
+
+    def _expire(self, broker: BrokerId) -> None:
+        if broker in self.nodes:
+            self.cluster.expire_session(broker)
+
+    def _lose(self, broker: BrokerId, when: str) -> None:
+        if broker in self.nodes:
+            self._faulty[self.nodes[broker].session.session_id].loses = when
+
+    def _fail_dir(self, broker: BrokerId, number: int) -> None:
+        node = self.nodes.get(broker)
+        healthy = sorted(p for p in node.broker.disk.logs if not node.broker.disk.is_offline(p)) if node else []
+        if healthy and self.dialect.log_dir_failures and not node.broker.disk.failed:
+            self.cluster.fail_log_dir(broker, healthy[number % len(healthy)])
+
+    def _depose(self) -> None:
+        if self.tools.get_controller() is not None:
+            self.tools.zookeeper.delete(CONTROLLER, ANY_VERSION)
+
+    # ---- commands ----
+
+    def _create(self, topic: str, replica_lists: Sequence[Sequence[int]]) -> None:
+        if topic in self.tools.list_topics() or self.tools.is_marked_for_deletion(topic):
+            return
+        self.tools.create_topic(
+            topic, {number: ReplicaAssignment(tuple(replicas)) for number, replicas in enumerate(replica_lists)}
+        )
+
+    def _grow(self, topic: str, replicas: Sequence[int]) -> None:
+        znodes, _ = self.tools.get_topics([topic])
+        if topic not in znodes:
+            return
+        old = znodes[topic].assignments
+        self.tools.set_topic(topic, {**old, len(old): ReplicaAssignment(tuple(replicas))}, znodes[topic].topic_id, None)
+
+    def _delete(self, topic: str) -> None:
+        if topic in self.tools.list_topics() and not self.tools.is_marked_for_deletion(topic):
+            self.tools.create_delete_topic(topic)
+            self.doomed.add(topic)
+
+    def _move(self, targets: Sequence[tuple[str, int, tuple[int, ...]]]) -> None:
+        wanted = {TopicPartition(topic, number): tuple(map(BrokerId, ids)) for topic, number, ids in targets}
+        known = {partition for topic in self.tools.list_topics() for partition in self.tools.full_assignments(topic)}
+        if not wanted.keys() <= known:
+            return
+        try:
+            self.tools.create_reassignment(wanted)
+        except NodeExistsError:
+            return
+        self.targets |= wanted
+
+    def _elect(self, partitions: Sequence[tuple[str, int]]) -> None:
+        known = {partition for topic in self.tools.list_topics() for partition in self.tools.full_assignments(topic)}
+        wanted = [TopicPartition(*each) for each in partitions]
+        if not set(wanted) <= known:  # up to 2.1 an unknown partition wedges the request
+            return
+        try:
+            self.tools.create_preferred_election(wanted)
+        except NodeExistsError:
+            return
+
+    def _shut_down(self, broker: BrokerId) -> None:
+        if broker in self.nodes:
+            self.cluster.ask_controlled_shutdown(broker, self.nodes[broker].broker.epoch)
+
+    def _rebalance(self) -> None:
+        self.cluster.check_rebalance()
+
+    def _wrap(self, session: ZooKeeper) -> ZooKeeper:
+        faulty = FaultyZooKeeper(session)
+        self._faulty[session.session_id] = faulty
+        return RetryingZooKeeper(faulty)  # type: ignore[arg-type]  # it passes everything on
