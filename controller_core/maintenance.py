@@ -435,7 +435,7 @@ def plan_drain(
     lingering = lingering_notifications(observed, now_ms=now_ms, linger_age_ms=linger_age_ms)
     reasons = unmet((ZooKeeperControllerRules(),), observed)
     if not failover_deletes_notifications and lingering:
-        advice = "the next ISR change makes the controller take them; nothing can be forced here"
+        advice = "the next ISR change makes the controller take them; if the brokers are newer, name their version"
         reasons = (*reasons, Unmet("/isr_change_notification", "Kafka 1.1 or newer", "an older one", advice))
     if reasons:
         return Refused(reasons)

@@ -9,9 +9,10 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +30,8 @@ from kafka_maintenance.cli_common import (
     add_store_arguments,
     add_zookeeper_arguments,
     auth_of,
+    cluster_of,
     exit_status,
-    session_of,
     show,
     store_of,
     tell,
@@ -40,11 +41,7 @@ from kafka_maintenance.cli_common import (
 from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
-_OTHER_COMMANDS: Final = (
-    "kafka_maintenance.cli_snapshots",
-    "kafka_maintenance.cli_plan_file",
-    "kafka_maintenance.cli_analyse",
-)
+_OTHER_COMMANDS: Final = ("kafka_maintenance.cli_snapshots", "kafka_maintenance.cli_plan_file")
 _INTERRUPTED: Final = 130
 
 
@@ -86,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     for name in _OTHER_COMMANDS:
         if find_spec(name) is not None:
             import_module(name).add_parsers(commands)
+    _add_analyse(commands)
     _add_plan(commands)
     _add_apply(commands)
     _add_drain(commands)
@@ -149,6 +147,68 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         },
     )
     return ExitStatus.DONE
+
+
+# ------------------------------------------------------------------------------------------------------ analyse
+
+
+def _add_analyse(commands: Any) -> None:
+    command = commands.add_parser(
+        "analyse",
+        help="analyse a night's snapshots with Spark",
+        description="Analyses the newest snapshot of each cluster of one night in one Spark job, and stores the report.",
+    )
+    add_store_arguments(command)
+    command.add_argument("--night", metavar="DATE", type=_day, help="UTC date of the snapshots (default: today)")
+    command.add_argument(
+        "--cluster", metavar="NAME", action="append", help="only this cluster (repeatable; default: all of the night)"
+    )
+    command.add_argument("--run-id", metavar="ID", help="names the run in the report")
+    command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: versions and broker configs by cluster")
+    command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: what the planner is to achieve")
+    command.add_argument(
+        "--work-folder", metavar="DIR", type=Path, help="keep the job's files here (default: temporary)"
+    )
+    command.add_argument("--fail-if-incomplete", action="store_true", help="fail when a cluster cannot be analysed")
+    add_json_argument(command)
+    command.set_defaults(run=_analyse)
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations import analyse  # noqa: PLC0415 - the other commands start faster
+
+    store, now = store_of(arguments), datetime.now(UTC)
+    night = arguments.night or now.date()
+    with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as temporary:
+        found = analyse.analyse(
+            store,
+            analyse.choose(store, night, arguments.cluster),
+            arguments.work_folder or Path(temporary),
+            run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
+            night=night,
+            now=now,
+            fail_if_incomplete=arguments.fail_if_incomplete,
+            settings=_json_object(arguments.settings),
+            goals=_json_object(arguments.goals),
+        )
+    names = ("uri", "night", "run_id", "report_markdown", "report_html", "summary", "digest")
+    report = store.get(analyse.key_of(store, found.report_markdown)).decode()
+    show(arguments, f"{report}\n{found.report_html}\n{found.uri}", {name: getattr(found, name) for name in names})
+    return ExitStatus.DONE
+
+
+def _json_object(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"{path} not read: expected a JSON object, found {error}; correct the file") from None
+    if not isinstance(document, dict):
+        raise BadInputError(
+            f"{path} not read: expected a JSON object, found {type(document).__name__}; correct the file"
+        )
+    return document
 
 
 # --------------------------------------------------------------------------------------------------------- plan
@@ -240,11 +300,7 @@ def _plan_drain(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
-    if arguments.zookeeper:
-        with session_of(arguments) as zookeeper:
-            plan = make(store_of(arguments), arguments.cluster, zookeeper=zookeeper, **what)
-    else:
-        plan = make(store_of(arguments), arguments.cluster, **what)
+    plan = make(store_of(arguments), arguments.cluster, **cluster_of(arguments), **what)
     if plan is None:
         show(arguments, "nothing to do, no plan was made", {"plan": None})
     else:
@@ -305,16 +361,15 @@ def _apply(arguments: argparse.Namespace) -> int:
         show(arguments, plan.markdown, {**_plan_document(plan), "applied": False})
         tell(f"kafka-maintenance: nothing applied; after reading the plan: --approve {plan.digest}")
         return ExitStatus.REFUSED
-    with session_of(arguments) as zookeeper:
-        receipt = apply_plan(
-            store=store,
-            plan_uri=arguments.plan,
-            approved_digest=arguments.approve,
-            approver=arguments.approver or getpass.getuser(),
-            zookeeper=zookeeper,
-            now=datetime.now(UTC),
-            step_timeout_s=arguments.step_timeout_s,
-        )
+    receipt = apply_plan(
+        store=store,
+        plan_uri=arguments.plan,
+        approved_digest=arguments.approve,
+        approver=arguments.approver or getpass.getuser(),
+        **cluster_of(arguments),
+        now=datetime.now(UTC),
+        step_timeout_s=arguments.step_timeout_s,
+    )
     document = {
         name: getattr(receipt, name) for name in ("uri", "digest", "kind", "cluster", "already_applied", "text")
     }
@@ -350,8 +405,7 @@ def _add_age_argument(command: argparse.ArgumentParser) -> None:
 def _drain(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.drain import report  # noqa: PLC0415 - the other commands start faster
 
-    with session_of(arguments) as zookeeper:
-        found = report(zookeeper=zookeeper, age_min_s=arguments.age_min_s)
+    found = report(**cluster_of(arguments), age_min_s=arguments.age_min_s)
     document = {name: getattr(found, name) for name in found.__slots__ if name not in {"text", "partitions"}}
     show(arguments, found.text, {**document, "partitions": [str(partition) for partition in found.partitions]})
     return ExitStatus.DONE
@@ -404,6 +458,13 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
     return int(text)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a date such as 2026-11-21, found {text!r}") from None
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, Literal
 
@@ -27,9 +26,7 @@ from controller_core.errors import (
     UnknownFormatError,
     UnknownVersionError,
 )
-from controller_core.ports import ZooKeeper
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from kafka_maintenance.operations.observing import session
 
 STORE_VARIABLE: Final = "KAFKA_MAINTENANCE_STORE"
 PASSWORD_VARIABLE: Final = "KAFKA_MAINTENANCE_ZOOKEEPER_PASSWORD"  # noqa: S105 - the name of a variable, no password
@@ -137,11 +134,9 @@ def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
     )
 
 
-@contextmanager
-def session_of(arguments: argparse.Namespace) -> Iterator[ZooKeeper]:
-    """A session with the cluster that `add_zookeeper_arguments` names; errors as of `operations.observing.session`."""
-    with session(arguments.zookeeper, auth_of(arguments), tls_of(arguments)) as opened:
-        yield opened
+def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the operations need to open a session with the cluster that `add_zookeeper_arguments` names, by keyword."""
+    return {"zookeeper": arguments.zookeeper, "auth": auth_of(arguments), "tls": tls_of(arguments)}
 
 
 def wants_json(arguments: argparse.Namespace) -> bool:

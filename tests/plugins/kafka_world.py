@@ -1,8 +1,12 @@
 """A Kafka cluster in memory for the operations: its tree, and a controller that obeys the request znodes, or hangs."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from controller_core.adapters.memory import Applied, MemoryServer, MemoryZooKeeper
+from controller_core.adapters.zookeeper import connect
 from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.ports import ANY_VERSION, WatchKind
 from controller_core.znodes import (
@@ -26,6 +30,23 @@ from controller_core.znodes import paths as znode
 CLUSTER_ID = "vPeOCWypqUOSepEvx0cbog"
 
 
+class RealServer:
+    """A real ZooKeeper in the place of a `MemoryServer`; nobody obeys a request here before `KafkaWorld.wake`."""
+
+    def __init__(self, hosts: str) -> None:
+        self.hosts = hosts
+        self._open = ExitStack()
+
+    def session(self) -> Any:
+        return self._open.enter_context(connect(self.hosts, create_chroot=True))
+
+    def listen(self, listener: Callable[[Applied], None]) -> None:
+        """Nothing is heard of what others write."""
+
+    def close(self) -> None:
+        self._open.close()
+
+
 @dataclass
 class KafkaWorld:
     """`server` holds the tree; `zookeeper()` opens a session; a request is obeyed at once unless `hangs`.
@@ -33,7 +54,7 @@ class KafkaWorld:
     `refuses` names partitions whose election is attempted in vain; `wrote` lists the request znodes created.
     """
 
-    server: MemoryServer = field(default_factory=MemoryServer)
+    server: Any = field(default_factory=MemoryServer)
     hangs: bool = False
     refuses: set[TopicPartition] = field(default_factory=set)
     wrote: list[str] = field(default_factory=list)
@@ -41,7 +62,7 @@ class KafkaWorld:
 
     def __post_init__(self) -> None:
         self.own = self.server.session()
-        self.sessions: dict[int, MemoryZooKeeper] = {}
+        self.sessions: dict[int, Any] = {}
         for path in (znode.BROKER_IDS, znode.TOPICS, znode.DELETE_TOPICS, znode.ISR_CHANGE_NOTIFICATION):
             self.own.create(path, make_parents=True)
         self.own.create(znode.CLUSTER_ID, encode_cluster_id(CLUSTER_ID), make_parents=True)

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store import ObjectStore
-from controller_core.adapters.zookeeper import ZooKeeperAuth
+from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
 from controller_core.conditions import (
     Condition,
     KafkaClusterIs,
@@ -107,6 +107,7 @@ def apply_plan(
     approver: str,
     zookeeper: str | ZooKeeper,
     auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
     now: datetime,
     run_id: str | None = None,
     step_timeout_s: float | None = None,
@@ -121,6 +122,7 @@ def apply_plan(
         approver: who approved.
         zookeeper: `host:port,…/chroot` of the cluster, or a session on it.
         auth: credentials; None: anonymous.
+        tls: certificates; None: plain text.
         now: the time, with zone, for the record.
         run_id: names this run in lock and receipt; None makes one up.
         step_timeout_s: how long one step's outcome is waited for; None: `STEP_TIMEOUTS_S` of its kind.
@@ -145,7 +147,7 @@ def apply_plan(
     if not plan.steps:
         raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
     holder = Holder(approved_digest, run, approver, now.isoformat(timespec="seconds"))
-    with session(zookeeper, auth) as opened_session:
+    with session(zookeeper, auth, tls) as opened_session:
         _refuse_foreign(plan, observe(opened_session, partitions=()))
         with cluster_lock(opened_session, holder, wait_s=2 * SESSION_TIMEOUT_S) as lock:
             log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
@@ -158,11 +160,16 @@ def apply_plan(
 
 
 def verify(
-    *, store: ObjectStore | str, plan_uri: str, zookeeper: str | ZooKeeper, auth: ZooKeeperAuth | None = None
+    *,
+    store: ObjectStore | str,
+    plan_uri: str,
+    zookeeper: str | ZooKeeper,
+    auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
 ) -> Verified:
     """Compares the live cluster with what the plan predicted, without waiting; reads only."""
     plan = read_plan(opened(store), plan_uri)
-    with session(zookeeper, auth) as opened_session:
+    with session(zookeeper, auth, tls) as opened_session:
         observed = _observe(opened_session, plan)
     outcomes = dict.fromkeys(condition for step in plan.steps for condition in step.outcomes)
     reasons = unmet(outcomes, observed)

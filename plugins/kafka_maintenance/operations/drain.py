@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from controller_core.adapters.zookeeper import ZooKeeperAuth
+from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
 from controller_core.maintenance import LINGER_AGE_MS, lingering_notifications, makes_no_notifications
 from controller_core.model import TopicPartition
 from controller_core.observation import Observation
@@ -50,6 +50,7 @@ def report(
     *,
     zookeeper: str | ZooKeeper,
     auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
     age_min_s: float = LINGER_AGE_MS / 1000,
     now: datetime | None = None,
 ) -> NotificationReport:
@@ -58,6 +59,7 @@ def report(
     Args:
         zookeeper: `host:port/chroot`, or a session.
         auth: credentials; None: anonymous.
+        tls: certificates; None: plain text.
         age_min_s: from which age on a notification lingers; a living controller takes it in milliseconds.
         now: the time, with zone; None: the clock's, which should agree with ZooKeeper's.
 
@@ -65,7 +67,7 @@ def report(
         BadInputError: no Kafka tree here.
         ZooKeeperError: as its subclasses say.
     """
-    with session(zookeeper, auth) as opened_session:
+    with session(zookeeper, auth, tls) as opened_session:
         observed = observe(opened_session, partitions=())
     now_ms = int((now or datetime.now(UTC)).timestamp() * 1000)
     return _report(observed, now_ms, age_min_s)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from controller_core.adapters.object_store import ObjectStore
-from controller_core.adapters.zookeeper import ZooKeeperAuth
+from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
 from controller_core.context import ControllerContext
 from controller_core.context_builder import build_leniently
 from controller_core.dialect import Dialect, Evidence, detect_version, dialect_for
@@ -55,6 +55,7 @@ def plan_elections(
     manifest: str | None = None,
     zookeeper: str | ZooKeeper | None = None,
     auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
     election_count_max: int | None = None,
     topics: Sequence[str] = (),
     kafka_version: str | None = None,
@@ -67,7 +68,8 @@ def plan_elections(
         cluster: its name in the store.
         manifest: address of the snapshot's manifest; None: the newest one, or a live read when `zookeeper` is given.
         zookeeper: `host:port/chroot` or a session; the cluster is read live.
-        auth: credentials for it.
+        auth: credentials for it; None: anonymous.
+        tls: certificates for it; None: plain text.
         election_count_max: at most so many; None: all.
         topics: only topics that match one of these shell patterns; empty: all.
         kafka_version: of the brokers; None: the oldest that explains what is seen.
@@ -81,7 +83,7 @@ def plan_elections(
         BadInputError: no snapshot, or no Kafka tree.
     """
     store = opened(store)
-    seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
+    seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
     electable, left_out = _electable(seen, topics)
     made = elections(seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max)
     return _stored(store, made, seen)
@@ -94,6 +96,7 @@ def plan_reassignment(
     manifest: str | None = None,
     zookeeper: str | ZooKeeper | None = None,
     auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
     waves: Sequence[Sequence[Target]] | None = None,
     goals: Goals | None = None,
     move_count_max: int | None = None,
@@ -116,7 +119,7 @@ def plan_reassignment(
         BadInputError: no snapshot, or no Kafka tree.
     """
     store = opened(store)
-    seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
+    seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
     certificate: Mapping[str, Any] | None = None
     remarks: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -147,6 +150,7 @@ def plan_deletions(
     manifest: str | None = None,
     zookeeper: str | ZooKeeper | None = None,
     auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
@@ -165,7 +169,7 @@ def plan_deletions(
     if not topics:
         return None
     store = opened(store)
-    seen = _seen(store, cluster, manifest, zookeeper, auth, kafka_version, now)
+    seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
     context = _context(seen)
     eligible: list[str] = []
     left_out: list[LeftOut] = []
@@ -188,6 +192,7 @@ def plan_drain(
     *,
     zookeeper: str | ZooKeeper,
     auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
     age_min_s: float = 60.0,
     kafka_version: str | None = None,
     now: datetime | None = None,
@@ -203,7 +208,7 @@ def plan_drain(
     """
     store = opened(store)
     moment = now or datetime.now(UTC)
-    seen = _seen(store, cluster, None, zookeeper, auth, kafka_version, moment)
+    seen = _seen(store, cluster, None, zookeeper, auth, tls, kafka_version, moment)
     made = drain(
         seen.observed,
         seen.origin,
@@ -246,11 +251,12 @@ def _seen(
     manifest: str | None,
     zookeeper: str | ZooKeeper | None,
     auth: ZooKeeperAuth | None,
+    tls: ZooKeeperTls | None,
     kafka_version: str | None,
     now: datetime | None,
 ) -> _Seen:
     if manifest is None and zookeeper is not None:
-        with session(zookeeper, auth) as opened_session:
+        with session(zookeeper, auth, tls) as opened_session:
             observed = observe(opened_session)
         day = (now or datetime.now(UTC)).astimezone(UTC).date()
         folder = f"v1/cluster={cluster}/date={day}/live/"

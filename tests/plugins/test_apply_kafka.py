@@ -1,0 +1,149 @@
+"""Approved plans on real brokers: Kafka does what was planned, and the same plan twice does it once."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.object_store import MemoryStore
+from controller_core.model import BrokerId
+from controller_core.requests import Target
+from controller_core.znodes import encode_isr_change_notification
+from controller_core.znodes import paths as znode
+from kafka_maintenance.local import KafkaCluster
+from kafka_maintenance.local.process import wait_until
+from kafka_maintenance.local.traffic import create_topic, message_counts, partition_states, produce
+from kafka_maintenance.operations import planning
+from kafka_maintenance.operations.apply import Receipt, apply_plan, verify
+from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError
+from kafka_maintenance.operations.observing import observe
+from kafka_maintenance.operations.receipts import read_events
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module", params=["3.9", "1.1"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers in one JVM; 3.9 as in the middle of an upgrade, so that notifications exist."""
+    protocol = "2.6" if request.param == "3.9" else None
+    with KafkaCluster(
+        request.param, mode="shared_jvm", racks=("a", "b", "c"), inter_broker_protocol_version=protocol
+    ) as running:
+        yield running
+
+
+def apply(store: MemoryStore, plan: planning.StoredPlan, cluster: KafkaCluster, **changed: Any) -> Receipt:
+    return apply_plan(
+        store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
+        zookeeper=cluster.zookeeper_connect, now=datetime.now(UTC), step_timeout_s=60.0, **changed,
+    )  # fmt: skip
+
+
+def applied_twice(store: MemoryStore, plan: planning.StoredPlan | None, cluster: KafkaCluster) -> None:
+    """Applies the plan, finds it verified, and finds that a second run writes nothing."""
+    assert plan is not None
+    assert not apply(store, plan, cluster).already_applied
+    assert verify(store=store, plan_uri=plan.uri, zookeeper=cluster.zookeeper_connect).done
+    events = read_events(store, "demo", plan.digest)
+    assert apply(store, plan, cluster).already_applied
+    assert read_events(store, "demo", plan.digest) == events
+
+
+def test_leaders_return_to_their_preferred_replicas(cluster):
+    partitions = create_topic(cluster, "elect", {n: ((n % 3) + 1, ((n + 1) % 3) + 1) for n in range(6)})
+    cluster[2].terminate()
+    cluster[2].start()
+    with cluster.session() as zookeeper:
+        wait_until(
+            lambda: all(
+                state is not None and len(state.isr) == 2 for state in partition_states(zookeeper, partitions).values()
+            ),
+            what="broker 2 is in sync again",
+            timeout_s=60,
+        )
+    store = MemoryStore()
+    plan = planning.plan_elections(store, "demo", zookeeper=cluster.zookeeper_connect)
+    applied_twice(store, plan, cluster)
+    with cluster.session() as zookeeper:
+        leaders = [state.leader for state in partition_states(zookeeper, partitions).values() if state]
+    assert leaders == [1, 2, 3, 1, 2, 3]
+    assert planning.plan_elections(store, "demo", zookeeper=cluster.zookeeper_connect) is None
+
+
+def test_replicas_move_wave_by_wave_and_back(cluster):
+    first, second = create_topic(cluster, "move", {0: (1, 2), 1: (2, 3)})
+    written = produce(cluster, "move", 0, count=20)
+    store = MemoryStore()
+    waves = [[Target(first, _ids(3, 2))], [Target(second, _ids(1, 3))]]
+    plan = planning.plan_reassignment(store, "demo", zookeeper=cluster.zookeeper_connect, waves=waves)
+    applied_twice(store, plan, cluster)
+    assert plan is not None
+    assert plan.rollback_uri is not None
+    applied_twice(store, planning.load_plan(store, plan.rollback_uri), cluster)
+    with cluster.session() as zookeeper:
+        seen = observe(zookeeper, partitions=[first, second])
+    assert [seen.assignments[each].replicas for each in (first, second)] == [(1, 2), (2, 3)]
+    assert message_counts(cluster, "move")[0] == written == 20
+
+
+def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
+    create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
+    store = MemoryStore()
+    plan = planning.plan_deletions(
+        store, "demo", zookeeper=cluster.zookeeper_connect, topics=["old"], kafka_version=cluster.version
+    )
+    assert plan is not None
+    unrecorded = MemoryStore()
+    for key in store.list("v1/cluster="):
+        unrecorded.put(key, store.get(key))
+    applied_twice(store, plan, cluster)
+    create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
+    with pytest.raises(PlanStaleError, match="created at zxid"):
+        apply(unrecorded, plan, cluster)
+
+
+def test_lingering_notifications_are_drained_by_a_new_controller(cluster):
+    (partition,) = create_topic(cluster, "linger", {0: (1, 2)})
+    assert cluster.shared_jvm is not None
+    store = MemoryStore()
+    with cluster.session() as zookeeper:
+        before = observe(zookeeper, partitions=[])
+        cluster.shared_jvm.pause()  # a controller that hangs, for less than its session
+        zookeeper.create(
+            f"{znode.ISR_CHANGE_NOTIFICATION}/{znode.ISR_CHANGE_PREFIX}",
+            encode_isr_change_notification([partition]),
+            sequential=True,
+        )
+        plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
+        zookeeper.exists(znode.CONTROLLER, watch=lambda _: cluster.shared_jvm.resume())
+        applied_twice(store, plan, cluster)
+        after = observe(zookeeper, partitions=[partition])
+    assert before.controller_epoch is not None
+    assert after.controller_epoch is not None
+    assert after.controller_epoch > before.controller_epoch
+    assert (after.notifications, after.states[partition].isr) == ((), (1, 2))
+
+
+def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
+    partitions = create_topic(cluster, "later", {0: (1, 2)})
+    assert cluster.shared_jvm is not None
+    store = MemoryStore()
+    waves = [[Target(partitions[0], _ids(2, 3))]]
+    plan = planning.plan_reassignment(store, "demo", zookeeper=cluster.zookeeper_connect, waves=waves)
+    assert plan is not None
+    cluster.shared_jvm.pause()
+    with pytest.raises(NotFinishedError, match="run again to go on waiting"):
+        apply_plan(
+            store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
+            zookeeper=cluster.zookeeper_connect, now=datetime.now(UTC), step_timeout_s=0.0,
+        )  # fmt: skip
+    cluster.shared_jvm.resume()
+    apply(store, plan, cluster)
+    assert [str(event.event) for event in read_events(store, "demo", plan.digest)] == [
+        "started", "intended", "requested", "unfinished", "started", "verified", "done",
+    ]  # fmt: skip
+
+
+def _ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
