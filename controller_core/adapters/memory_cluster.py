@@ -71,7 +71,14 @@ class SimulatedController:
         is_blocked: it takes no commands, they queue up.
     """
 
-    def __init__(self, broker_id: BrokerId, config: ControllerConfig, dialect: Dialect, kafka: KafkaZk) -> None:
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        config: ControllerConfig,
+        dialect: Dialect,
+        kafka: KafkaZk,
+        new_topic_id: Callable[[], str],
+    ) -> None:
         self.id = broker_id
         self.context = ControllerContext(dialect=dialect, config=config)
         self.queue: deque[Event | CommandAnswer] = deque()
@@ -83,7 +90,7 @@ class SimulatedController:
         watches = ControllerWatches(
             kafka.zookeeper, self.queue.append, subscribes_again=not dialect.lists_notifications_when_processed
         )
-        self._zookeeper = ZooKeeperEffects(kafka, watches, now_ms=lambda: 0)
+        self._zookeeper = ZooKeeperEffects(kafka, watches, now_ms=lambda: 0, new_topic_id=new_topic_id)
 
     @property
     def is_active(self) -> bool:
@@ -177,6 +184,7 @@ class SimulatedCluster:
         self._racks = dict(racks or {})
         self._wrap = wrap
         self._asked_epoch = 0
+        self._topic_ids = 0
         for path in _DIRECTORIES:
             if not self.tools.exists(path):
                 self.tools.create_recursive(path)
@@ -189,7 +197,7 @@ class SimulatedCluster:
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
         broker = SimulatedBroker(broker_id, self._register(kafka, broker_id), self.disks.setdefault(broker_id, Disk()))
         config = config_from(self._broker_config, controller_id=broker_id, dialect=self.dialect)
-        controller = SimulatedController(broker_id, config, self.dialect, kafka)
+        controller = SimulatedController(broker_id, config, self.dialect, kafka, self._new_topic_id)
         node = Node(broker, controller, session, kafka)
         self.nodes[broker_id] = node
         controller.queue.append(Startup())
@@ -206,7 +214,9 @@ class SimulatedCluster:
         node.session.close()
         session = self.server.session()
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
-        controller = SimulatedController(broker_id, node.controller.context.config, self.dialect, kafka)
+        controller = SimulatedController(
+            broker_id, node.controller.context.config, self.dialect, kafka, self._new_topic_id
+        )
         controller.context = node.controller.context
         controller.expire()
         node.session, node.kafka, node.controller = session, kafka, controller
@@ -342,6 +352,11 @@ class SimulatedCluster:
 
     def _in_order(self) -> list[Node]:
         return [self.nodes[broker_id] for broker_id in sorted(self.nodes)]
+
+    def _new_topic_id(self) -> str:
+        """Distinct, and the same in every run."""
+        self._topic_ids += 1
+        return f"{self._topic_ids:022d}"
 
     def _register(self, kafka: KafkaZk, broker_id: BrokerId) -> int:
         host = f"host{broker_id}"

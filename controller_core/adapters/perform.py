@@ -4,6 +4,8 @@ It holds no rule about partitions: one `case` per effect, one operation of `Kafk
 Source: Kafka 3.9 `KafkaZkClient`, `ZooKeeperClient` (handlers); layout §7 for the watches that fire once.
 """
 
+import base64
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -29,6 +31,14 @@ MALFORMED = "MALFORMED"
 Item = TypeVar("Item", TopicPartition, BrokerId)
 
 
+def random_topic_id() -> str:
+    """A new topic id: 128 random bits as 22 characters of URL-safe base64, never starting with a dash, as in Kafka."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
 class ZooKeeperEffects:
     """Performs the effects of one controller on one session.
 
@@ -37,10 +47,18 @@ class ZooKeeperEffects:
         watches: turn changes of znodes into events.
     """
 
-    def __init__(self, kafka: KafkaZk, watches: ControllerWatches, *, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        kafka: KafkaZk,
+        watches: ControllerWatches,
+        *,
+        now_ms: Callable[[], int],
+        new_topic_id: Callable[[], str] = random_topic_id,
+    ) -> None:
         self.kafka = kafka
         self.watches = watches
         self._now_ms = now_ms
+        self._new_topic_id = new_topic_id
 
     def perform(self, effect: e.Effect) -> c.Answer | None:
         """Carry out `effect`; its answer, or None where nobody answers: watches, and what does not concern ZooKeeper."""
@@ -131,6 +149,8 @@ class ZooKeeperEffects:
             case e.WriteTopicAssignment(topic=topic, topic_id=topic_id, controller_epoch_version=version):
                 code = self.kafka.set_topic(topic, dict(effect.assignments), topic_id, version, extra=effect.extra)
                 return c.Done(effect) if code == OK else c.Failed(effect, code)
+            case e.AssignTopicIds(topics=topics, controller_epoch_version=version):
+                return self._assign_topic_ids(effect, topics, version)
             case e.DeleteTopicNode(topic=topic, controller_epoch_version=version):
                 self.kafka.delete_topic_znode(topic, version)
             case e.DeleteTopicConfig(topic=topic, controller_epoch_version=version):
@@ -175,6 +195,18 @@ class ZooKeeperEffects:
             topic: c.TopicContent(znode.assignments, znode.topic_id, znode.extra) for topic, znode in znodes.items()
         }
         return c.TopicAssignmentsRead(effect, contents, {topic: str(error) for topic, error in malformed.items()})
+
+    def _assign_topic_ids(self, effect: e.AssignTopicIds, topics: Sequence[str], version: int | None) -> c.Answer:
+        znodes, _ = self.kafka.get_topics(topics)
+        ids: dict[str, str] = {}
+        for topic, znode in znodes.items():
+            topic_id = znode.topic_id or self._new_topic_id()
+            code = OK
+            if znode.topic_id is None:
+                code = self.kafka.set_topic(topic, znode.assignments, topic_id, version, extra=znode.extra)
+            if code == OK:
+                ids[topic] = topic_id
+        return c.TopicIdsAssigned(effect, ids)
 
     def _reassignment_read(self, effect: e.ReadReassignmentRequests) -> c.Answer:
         self.watches.before_listing(e.WatchKind.REASSIGNMENT)

@@ -144,7 +144,8 @@ class ControllerWatches:
 
 
 def _keys(kind: e.WatchKind, names: Iterable[str]) -> list[Key]:
-    return [(kind, name) for name in names] or [(kind, "")]
+    is_single = kind in _PARENTS or kind in _REQUESTS
+    return [(kind, "")] if is_single else [(kind, name) for name in names]
 
 
 def _path(key: Key) -> str:

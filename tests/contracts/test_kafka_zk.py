@@ -272,6 +272,16 @@ def test_topics_through_effects(effects):
     assert effects.perform(configs) == c.TopicConfigsRead(configs, {"t": {}})
 
 
+def test_topics_get_ids_through_effects(effects):
+    effects.kafka.create_topic("named", {}, "3tRvjlrmRXmsYOMp9Fg0AA")
+    assign = e.AssignTopicIds(topics=("t", "named", "gone"), controller_epoch_version=0)
+    ids = effects.perform(assign).topic_ids
+    assert ids.keys() == {"t", "named"}
+    assert ids["named"] == "3tRvjlrmRXmsYOMp9Fg0AA"
+    znode = effects.kafka.get_topics(["t"])[0]["t"]
+    assert (znode.topic_id, znode.assignments) == (ids["t"], {0: ReplicaAssignment((1, 2))})
+
+
 def test_requests_through_effects(effects, told):
     read = e.ReadReassignmentRequests()
     assert effects.perform(read) == c.ReassignmentRequestsRead(read, None)
