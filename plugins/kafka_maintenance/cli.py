@@ -9,10 +9,9 @@ import json
 import logging
 import os
 import sys
-import tempfile
 import traceback
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +21,7 @@ from controller_core.errors import ControllerCoreError, MalformedZnodeError
 from controller_core.model import BrokerId
 from controller_core.requests import Target
 from controller_core.znodes import decode_reassign_partitions
-from kafka_maintenance import __version__
+from kafka_maintenance import __version__, cli_analyse, cli_snapshots
 from kafka_maintenance.cli_common import (
     ExitStatus,
     add_cluster_argument,
@@ -41,7 +40,6 @@ from kafka_maintenance.cli_common import (
 from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
-_OTHER_COMMANDS: Final = ("kafka_maintenance.cli_snapshots", "kafka_maintenance.cli_plan_file")
 _INTERRUPTED: Final = 130
 
 
@@ -80,10 +78,10 @@ def parser() -> argparse.ArgumentParser:
     add_json_argument(root)
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_snapshot(commands)
-    for name in _OTHER_COMMANDS:
-        if find_spec(name) is not None:
-            import_module(name).add_parsers(commands)
-    _add_analyse(commands)
+    cli_snapshots.add_parsers(commands)
+    cli_analyse.add_parsers(commands)
+    if find_spec("kafka_maintenance.cli_plan_file") is not None:
+        import_module("kafka_maintenance.cli_plan_file").add_parsers(commands)
     _add_plan(commands)
     _add_apply(commands)
     _add_drain(commands)
@@ -130,6 +128,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
         now=now,
         key_file=arguments.key_file,
+        progress=cli_snapshots.progress_teller(),
     )
     sure = "consistent" if result.consistent else "NOT consistent"
     made = "snapshot taken" if result.created else "this run had its snapshot already"
@@ -147,68 +146,6 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         },
     )
     return ExitStatus.DONE
-
-
-# ------------------------------------------------------------------------------------------------------ analyse
-
-
-def _add_analyse(commands: Any) -> None:
-    command = commands.add_parser(
-        "analyse",
-        help="analyse a night's snapshots with Spark",
-        description="Analyses the newest snapshot of each cluster of one night in one Spark job, and stores the report.",
-    )
-    add_store_arguments(command)
-    command.add_argument("--night", metavar="DATE", type=_day, help="UTC date of the snapshots (default: today)")
-    command.add_argument(
-        "--cluster", metavar="NAME", action="append", help="only this cluster (repeatable; default: all of the night)"
-    )
-    command.add_argument("--run-id", metavar="ID", help="names the run in the report")
-    command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: versions and broker configs by cluster")
-    command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: what the planner is to achieve")
-    command.add_argument(
-        "--work-folder", metavar="DIR", type=Path, help="keep the job's files here (default: temporary)"
-    )
-    command.add_argument("--fail-if-incomplete", action="store_true", help="fail when a cluster cannot be analysed")
-    add_json_argument(command)
-    command.set_defaults(run=_analyse)
-
-
-def _analyse(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations import analyse  # noqa: PLC0415 - the other commands start faster
-
-    store, now = store_of(arguments), datetime.now(UTC)
-    night = arguments.night or now.date()
-    with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as temporary:
-        found = analyse.analyse(
-            store,
-            analyse.choose(store, night, arguments.cluster),
-            arguments.work_folder or Path(temporary),
-            run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
-            night=night,
-            now=now,
-            fail_if_incomplete=arguments.fail_if_incomplete,
-            settings=_json_object(arguments.settings),
-            goals=_json_object(arguments.goals),
-        )
-    names = ("uri", "night", "run_id", "report_markdown", "report_html", "summary", "digest")
-    report = store.get(analyse.key_of(store, found.report_markdown)).decode()
-    show(arguments, f"{report}\n{found.report_html}\n{found.uri}", {name: getattr(found, name) for name in names})
-    return ExitStatus.DONE
-
-
-def _json_object(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise BadInputError(f"{path} not read: expected a JSON object, found {error}; correct the file") from None
-    if not isinstance(document, dict):
-        raise BadInputError(
-            f"{path} not read: expected a JSON object, found {type(document).__name__}; correct the file"
-        )
-    return document
 
 
 # --------------------------------------------------------------------------------------------------------- plan
@@ -458,13 +395,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
     return int(text)
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a date such as 2026-11-21, found {text!r}") from None
 
 
 if __name__ == "__main__":

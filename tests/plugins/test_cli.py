@@ -75,7 +75,7 @@ def test_version(capsys):
         pytest.param(["plan"], id="no kind of plan"),
         pytest.param(["plan", "elections", "--cluster", "c"], id="no store"),
         pytest.param(["plan", "elections", "--cluster", "c", "--store", "s", "--election-count-max", "0"], id="zero"),
-        pytest.param(["analyse", "--store", "s", "--night", "21.11."], id="no date"),
+        pytest.param(["analyse", "--store", "s", "--date", "21.11."], id="no date"),
         pytest.param(["apply", "plan.json"], id="no ZooKeeper"),
     ],
 )
