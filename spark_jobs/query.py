@@ -1,0 +1,141 @@
+"""Spark SQL over the decoded tables of all snapshots: every cluster, every date.
+
+    spark-submit --py-files JOBS.zip spark_jobs/query.py --input FOLDER… --sql-file FILE --output FILE [--rows-max N]
+
+The tables are those of `schemas.INPUTS`, each with a column `date` (the snapshot's UTC date) in front of its own, and
+`snapshots` with one row per snapshot. The result is one JSON document: columns, types, rows, whether rows were cut off.
+Exit status 0: done; 2: bad input, such as SQL that Spark refuses.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from spark_jobs import schemas, storage
+from spark_jobs.storage import DatasetError, Snapshot
+
+DONE, BAD_INPUT = 0, 2
+_READING = re.compile(r"^[\s(]*(select|with|from|values|table|describe|desc|show|explain)\b", re.IGNORECASE)
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """The command line; `rows_max` bounds what is brought to the driver."""
+
+    inputs: tuple[str, ...]
+    sql: str
+    output: Path
+    rows_max: int = 10_000
+
+
+def run(spark: SparkSession, args: Args) -> None:
+    """Registers the tables, runs the query, writes the document.
+
+    Raises:
+        DatasetError: no snapshot is there, the statement does not read, or Spark refuses it.
+    """
+    if not reads_only(args.sql):
+        raise DatasetError(f"query refused: expected a statement that reads (SELECT, WITH, …), found {args.sql[:80]!r}")
+    snapshots, problems = storage.find_snapshots(spark, args.inputs)
+    if not snapshots:
+        raise DatasetError(f"query not run: expected snapshots in {list(args.inputs)!r}, found none; fetch some first")
+    register(spark, snapshots)
+    try:
+        found = spark.sql(args.sql)
+        rows = found.limit(args.rows_max + 1).collect()
+    except PySparkException as error:
+        raise DatasetError(f"query refused by Spark: {error}") from error
+    document = {
+        "columns": found.columns,
+        "types": [kind for _, kind in found.dtypes],
+        "rows": [[_value(value) for value in row] for row in rows[: args.rows_max]],
+        "cut_off": len(rows) > args.rows_max,
+        "snapshots": len(snapshots),
+        "unreadable": [problem.reason for problem in problems],
+    }
+    args.output.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def reads_only(sql: str) -> bool:
+    """Whether the statement begins as one that reads."""
+    return _READING.match(_COMMENTS.sub(" ", sql)) is not None
+
+
+def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
+    """Makes the tables of `snapshots` known to SQL by their names."""
+    for table in schemas.INPUTS:
+        dated(storage.read_table(spark, snapshots, table)).createOrReplaceTempView(table)
+    known = storage.read_table(spark, snapshots, "cluster")
+    dated(known).select(
+        "date", "cluster", "snapshot_id", "taken_at", "zxid", "consistent", "kafka_cluster_id"
+    ).createOrReplaceTempView("snapshots")
+
+
+def dated(rows: DataFrame) -> DataFrame:
+    """The rows with `date`, the UTC date of their snapshot, in front."""
+    return rows.select(F.to_date("taken_at").alias("date"), "*")
+
+
+def parse(argv: Sequence[str]) -> Args:
+    """The command line; raises ValueError for SQL that cannot be read."""
+    parser = argparse.ArgumentParser(prog="query", description=__doc__, fromfile_prefix_chars="@")
+    parser.add_argument("--input", action="append", required=True, help="a snapshot's folder, or one that holds some")
+    parser.add_argument("--sql-file", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--rows-max", type=int, default=10_000)
+    found = parser.parse_args(argv)
+    try:
+        sql = found.sql_file.read_text(encoding="utf-8").strip().rstrip(";")
+    except OSError as error:
+        raise ValueError(
+            f"query not run: {found.sql_file} not read ({error}); give a file with one statement"
+        ) from error
+    return Args(inputs=tuple(found.input), sql=sql, output=found.output, rows_max=found.rows_max)
+
+
+def _value(value: Any) -> Any:
+    """A value as JSON has it; times as ISO 8601."""
+    match value:
+        case datetime() | date():
+            return value.isoformat()
+        case Decimal():
+            return float(value)
+        case bytes() | bytearray():
+            return value.hex()
+        case dict():
+            return {str(key): _value(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_value(each) for each in value]
+        case _:
+            return value
+
+
+def main(argv: Sequence[str]) -> int:
+    """The job as a program."""
+    try:
+        args = parse(argv)
+        spark = storage.session("query")
+        try:
+            run(spark, args)
+        finally:
+            spark.stop()
+    except (DatasetError, ValueError) as error:
+        sys.stderr.write(f"query: {error}\n")
+        return BAD_INPUT
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
