@@ -217,6 +217,19 @@ def subject(condition: Condition) -> str:
             assert_never(condition)
 
 
+def named_partitions(conditions: Iterable[Condition]) -> frozenset[TopicPartition]:
+    """The partitions that the conditions are about."""
+    about = (AssignedTo, InSync, CaughtUp, LedBy, StateReadable)
+    return frozenset(condition.partition for condition in conditions if isinstance(condition, about))
+
+
+def named_topics(conditions: Iterable[Condition]) -> frozenset[str]:
+    """The topics that the conditions are about; not those of partitions."""
+    return frozenset(
+        condition.topic for condition in conditions if isinstance(condition, TopicIs | TopicGone | TopicNotQueued)
+    )
+
+
 def condition_to_json(condition: Condition) -> dict[str, object]:
     """The condition as a JSON object; `condition_from_json` reads it back."""
     row: dict[str, object] = {"condition": type(condition).__name__}
@@ -355,8 +368,11 @@ def _check_topic(condition: TopicIs | TopicGone | TopicNotQueued, observed: Obse
             return Unmet(name, expected, found, _PLAN_AGAIN)
         case TopicGone(czxid=czxid):
             if identity is not None and identity.czxid == czxid:
-                queued = "queued for deletion" if condition.topic in observed.queued_topics else "not queued"
-                return Unmet(name, "no such topic", f"the topic, {queued}", "ask for its eligibility again")
+                if condition.topic in observed.queued_topics:
+                    advice = "a replica may be on a dead broker: ask for its eligibility again"
+                    return Unmet(name, "no such topic", "the topic, queued for deletion", advice)
+                advice = "nobody asked, or Kafka dropped the request: look at delete.topic.enable of the brokers"
+                return Unmet(name, "no such topic", "the topic, not queued for deletion", advice)
             return None
         case TopicNotQueued():
             if condition.topic not in observed.queued_topics:

@@ -47,6 +47,7 @@ from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PA
 ELECTIONS_PER_STEP: Final = 1_000
 REASSIGNMENTS_PER_STEP: Final = 1_000
 DELETIONS_PER_STEP: Final = 20
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 LINGER_AGE_MS: Final = 60_000
 """A living controller removes a notification in milliseconds; after a minute it is stuck (behaviour §16.3)."""
 BROKER_JSON_WITHOUT_NOTIFICATIONS: Final = 5
@@ -336,7 +337,7 @@ def plan_deletions(
         topic_count_max: topics requested together in one step.
 
     Returns:
-        A plan, or `Refused` when nobody rules the cluster or a topic does not exist.
+        A plan, or `Refused` when nobody rules the cluster, or a topic does not exist or is one of Kafka's own.
     """
     wanted = sorted(set(topics))
     missing = [
@@ -344,7 +345,12 @@ def plan_deletions(
         for topic in wanted
         if topic not in observed.topics
     ]
-    reasons = (*unmet((ZooKeeperControllerRules(),), observed), *missing)
+    internal = [
+        Unmet(f"topic {topic}", "a topic of applications", "one of Kafka's own", "leave it out: the cluster needs it")
+        for topic in wanted
+        if topic in INTERNAL_TOPICS
+    ]
+    reasons = (*unmet((ZooKeeperControllerRules(),), observed), *missing, *internal)
     if reasons:
         return Refused(reasons)
     queued = [LeftOut(topic, "is queued for deletion already") for topic in wanted if topic in observed.queued_topics]

@@ -21,7 +21,6 @@ from controller_core.conditions import (
     unmet,
 )
 from controller_core.errors import PlanAlteredError
-from controller_core.model import TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan_fields import PlanFields, canonical, parse
 from controller_core.requests import Request, request_from_json, request_to_json
@@ -60,6 +59,11 @@ class PlanStep:
     expectations: tuple[Condition, ...]
     outcomes: tuple[Condition, ...]
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Expectations and outcomes."""
+        return (*self.expectations, *self.outcomes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
@@ -92,6 +96,11 @@ class Plan:
     def effects(self) -> tuple[Request, ...]:
         """The requests of all steps, in order."""
         return tuple(effect for step in self.steps for effect in step.effects)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All expectations and outcomes of all steps."""
+        return (*self.expectations, *(condition for step in self.steps for condition in step.conditions))
 
 
 def plan_digest(plan: Plan) -> str:
@@ -161,28 +170,6 @@ def rollback_plan(plan: Plan) -> Plan | None:
         risks=(f"Undoes plan {plan_digest(plan)[:12]}; it fits only after that plan was carried out.",),
         rollback=Rollback(text=f"Carry out plan {plan_digest(plan)[:12]} again.", steps=plan.steps),
     )
-
-
-def plan_partitions(plan: Plan) -> tuple[TopicPartition, ...]:
-    """Every partition that a condition of the plan names, sorted."""
-    named = {
-        condition.partition
-        for step in plan.steps
-        for condition in (*step.expectations, *step.outcomes)
-        if hasattr(condition, "partition")
-    }
-    return tuple(sorted(named))
-
-
-def plan_topics(plan: Plan) -> tuple[str, ...]:
-    """Every topic that a condition of the plan names, sorted; not those of its partitions."""
-    named = {
-        condition.topic
-        for step in plan.steps
-        for condition in (*step.expectations, *step.outcomes)
-        if hasattr(condition, "topic")
-    }
-    return tuple(sorted(named))
 
 
 def _before_and_after(steps: tuple[PlanStep, ...]) -> list[str]:

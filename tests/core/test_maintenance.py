@@ -190,6 +190,13 @@ def test_deletions_are_asked_for_in_batches():
     assert [len(step.effects) for step in plan.steps] == [2, 2, 1]
 
 
+def test_kafkas_own_topics_are_never_deleted():
+    topics = {"__consumer_offsets": TopicIdentity(1, 50)}
+    made = plan_deletions(seen(topics=topics), ORIGIN, ["__consumer_offsets"])
+    assert isinstance(made, Refused)
+    assert "found one of Kafka's own" in str(made.reasons[0])
+
+
 def test_an_unknown_topic_is_refused_by_name():
     made = plan_deletions(seen(), ORIGIN, ["x"])
     assert isinstance(made, Refused)

@@ -25,6 +25,8 @@ from controller_core.conditions import (
     check,
     condition_from_json,
     condition_to_json,
+    named_partitions,
+    named_topics,
     subject,
 )
 from controller_core.errors import InvalidPlanError, PlanAlteredError
@@ -39,9 +41,7 @@ from controller_core.plan import (
     check_expectations,
     plan_digest,
     plan_from_bytes,
-    plan_partitions,
     plan_to_bytes,
-    plan_topics,
     rollback_plan,
 )
 from controller_core.plan_fields import canonical, fields_of
@@ -175,7 +175,7 @@ CONDITIONS = [
     (TopicIs(topic="b", czxid=9, partition_count=1), "found no such topic"),
     (TopicGone(topic="b", czxid=9), None),
     (TopicGone(topic="a", czxid=8), None),
-    (TopicGone(topic="a", czxid=9), "topic a: expected no such topic, found the topic, not queued"),
+    (TopicGone(topic="a", czxid=9), "topic a: expected no such topic, found the topic, not queued for deletion; nobody asked"),
     (TopicGone(topic="q", czxid=10), "found the topic, queued for deletion"),
     (TopicNotQueued(topic="a"), None),
     (TopicNotQueued(topic="q"), "topic q: expected no request to delete it"),
@@ -372,4 +372,4 @@ def test_a_plan_knows_what_it_is_about():
         kind=PlanKind.DELETE_TOPICS, cluster="c", kafka_cluster_id=None, snapshot=None, expectations=(), steps=(step,),
         predicted=(), rollback=Rollback(text="none"),
     )  # fmt: skip
-    assert (plan_partitions(plan), plan_topics(plan)) == ((A1,), ("t",))
+    assert (named_partitions(plan.conditions), named_topics(plan.conditions)) == ({A1}, {"t"})

@@ -51,12 +51,14 @@ class RealServer:
 class KafkaWorld:
     """`server` holds the tree; `zookeeper()` opens a session; a request is obeyed at once unless `hangs`.
 
-    `refuses` names partitions whose election is attempted in vain; `wrote` lists the request znodes created.
+    `refuses` names partitions whose election is attempted in vain; without `deletes` the brokers run with
+    `delete.topic.enable=false`; `wrote` lists the request znodes created.
     """
 
     server: Any = field(default_factory=MemoryServer)
     hangs: bool = False
     refuses: set[TopicPartition] = field(default_factory=set)
+    deletes: bool = True
     wrote: list[str] = field(default_factory=list)
     broker_version: int = 4
 
@@ -175,6 +177,9 @@ class KafkaWorld:
         self.set_state(*partition, leader=leader if leader in replicas else replicas[0], isr=replicas)
 
     def _delete_topic(self, name: str) -> None:
+        if not self.deletes:
+            self.own.delete(znode.delete_topic_path(name), ANY_VERSION)
+            return
         root = znode.topic_path(name)
         gone = [path for path in self.server.snapshot() if path == root or path.startswith(f"{root}/")]
         for path in sorted(gone, reverse=True):

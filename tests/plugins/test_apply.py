@@ -429,5 +429,13 @@ def test_an_election_in_vain_is_named():
     assert not verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
 
 
+def test_a_deletion_that_kafka_drops_is_told_at_once():
+    store, world, plan = planned(deletion)
+    world.deletes = False
+    with pytest.raises(NotFinishedError, match=r"look at delete\.topic\.enable"):
+        apply(store, plan, world, step_timeout_s=600.0)
+    assert events(store, plan)[-1] == "unfinished"
+
+
 def _ids(*brokers: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, brokers))

@@ -7,7 +7,7 @@ Source: controller behaviour §16.1 and §16.2.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
@@ -21,8 +21,12 @@ from controller_core.conditions import (
     KafkaClusterIs,
     LedBy,
     RequestAbsent,
+    TopicGone,
     Unmet,
     ZooKeeperControllerRules,
+    named_partitions,
+    named_topics,
+    subject,
     unmet,
 )
 from controller_core.errors import BadVersionError, NodeExistsError, NoNodeError
@@ -33,8 +37,6 @@ from controller_core.plan import (
     PlanStep,
     check_expectations,
     plan_digest,
-    plan_partitions,
-    plan_topics,
 )
 from controller_core.ports import Check, Create, Delete, Operation, WatchEvent, ZooKeeper
 from controller_core.requests import DeleteController, Request, request_data, request_path
@@ -60,7 +62,7 @@ STEP_TIMEOUTS_S: Final[Mapping[PlanKind, float]] = {
 }
 """How long the outcome of one step is waited for."""
 SETTLE_TIMEOUT_S: Final = 10.0
-"""How long the state may lag behind the end of an election request: that it vanishes means "attempted"."""
+"""How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""
 RECHECK_S: Final = 0.5
 """The outcome is read again at least this often, and at once when a request znode changes."""
 
@@ -170,7 +172,7 @@ def verify(
     """Compares the live cluster with what the plan predicted, without waiting; reads only."""
     plan = read_plan(opened(store), plan_uri)
     with session(zookeeper, auth, tls) as opened_session:
-        observed = _observe(opened_session, plan)
+        observed = _observe(opened_session, plan.conditions)
     outcomes = dict.fromkeys(condition for step in plan.steps for condition in step.outcomes)
     reasons = unmet(outcomes, observed)
     if not reasons:
@@ -206,14 +208,16 @@ def _carry_out(run: _Run) -> None:
     steps = run.plan.steps
     first = next((n for n in range(len(steps)) if not run.log.has(EventKind.VERIFIED, n)), len(steps))
     if first < len(steps) and not run.log.has(EventKind.INTENDED, first):
-        _refuse_stale(run, first, check_expectations(run.plan, _observe(run.zookeeper, run.plan), first_step=first))
+        _refuse_stale(
+            run, first, check_expectations(run.plan, _observe(run.zookeeper, run.plan.conditions), first_step=first)
+        )
     for number in range(first, len(steps)):
         _take_step(run, number, steps[number])
     run.log.append(EventKind.DONE, steps=len(steps))
 
 
 def _take_step(run: _Run, number: int, step: PlanStep) -> None:
-    observed = _observe(run.zookeeper, run.plan)
+    observed = _observe(run.zookeeper, step.conditions)
     pending = _pending(run.zookeeper, step)
     before = unmet((*run.plan.expectations, *step.expectations), observed)
     if run.log.has(EventKind.INTENDED, number):
@@ -278,10 +282,11 @@ def _await_outcomes(run: _Run, number: int, step: PlanStep) -> None:
     while True:
         changed = threading.Event()
         _watch(run.zookeeper, step, changed)
-        reasons = unmet(step.outcomes, _observe(run.zookeeper, run.plan))
+        observed = _observe(run.zookeeper, step.outcomes)
+        reasons = unmet(step.outcomes, observed)
         if not reasons:
             return
-        if attempted_s is None and _only_attempted(step, reasons):
+        if attempted_s is None and _in_vain(step, reasons, observed):
             attempted_s = monotonic()
         over = monotonic() >= deadline_s or (
             attempted_s is not None and monotonic() - attempted_s >= run.settle_timeout_s
@@ -296,10 +301,19 @@ def _await_outcomes(run: _Run, number: int, step: PlanStep) -> None:
         changed.wait(RECHECK_S)
 
 
-def _only_attempted(step: PlanStep, reasons: Sequence[Unmet]) -> bool:
-    """Whether the request is over and only leaders are missing: an election that was attempted in vain."""
-    elections = {str(each.partition) for each in step.outcomes if isinstance(each, LedBy)}
-    return bool(elections) and all(reason.subject in elections for reason in reasons)
+def _in_vain(step: PlanStep, reasons: Sequence[Unmet], observed: Observation) -> bool:
+    """Whether Kafka is done with the request without having done what it wants.
+
+    An election that was attempted and failed leaves the leader as it was. A deletion that is not allowed
+    (`delete.topic.enable=false`) is dropped, and the topic stays.
+    """
+    given_up = {subject(each) for each in step.outcomes if isinstance(each, LedBy)}
+    given_up |= {
+        subject(each)
+        for each in step.outcomes
+        if isinstance(each, TopicGone) and each.topic not in observed.queued_topics
+    }
+    return all(reason.subject in given_up for reason in reasons)
 
 
 def _watch(zookeeper: ZooKeeper, step: PlanStep, changed: threading.Event) -> None:
@@ -319,8 +333,9 @@ def _pending(zookeeper: ZooKeeper, step: PlanStep) -> bool:
     )
 
 
-def _observe(zookeeper: ZooKeeper, plan: Plan) -> Observation:
-    return observe(zookeeper, partitions=plan_partitions(plan), topics=plan_topics(plan))
+def _observe(zookeeper: ZooKeeper, conditions: Iterable[Condition]) -> Observation:
+    named = tuple(conditions)
+    return observe(zookeeper, partitions=named_partitions(named), topics=named_topics(named))
 
 
 def _receipt(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Receipt:
