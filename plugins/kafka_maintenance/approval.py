@@ -6,6 +6,7 @@ digest, and refuses anything else, whoever started it: a skipped task is not a l
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -16,6 +17,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 BODY_LENGTH_MAX = 60_000
 _SHOWN_DIGEST = "shown_digest"
+_RETRY_DELAY = timedelta(seconds=5)
 
 
 class NotApprovedError(ControllerCoreError):
@@ -44,6 +46,8 @@ class PlanApprovalOperator(ApprovalOperator):
 
     def __init__(self, *, plan: Any, **kwargs: Any) -> None:
         kwargs.setdefault("response_timeout", SETTINGS.approval_timeout)
+        # Airflow 3.3 loses an answer given before its scheduler heard that the gate parked; the next try asks again.
+        kwargs.setdefault("retry_delay", _RETRY_DELAY)
         comment = Param(None, type=["string", "null"], title="Comment", description="Kept in the receipt")
         kwargs["params"] = {"comment": comment}  # Airflow hands in the DAG's, which are no questions to the approver
         super().__init__(subject="Apply the plan?", defaults=self.REJECT, **kwargs)
