@@ -7,14 +7,16 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import httpx
 
 from kafka_maintenance.local.errors import AirflowRequestError, NotHealthyError
 
-POLL_INTERVAL_S = 0.5
+POLL_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_S = 60.0
+ANSWER_AFTER_S = 6.0
 RUN_ENDED = frozenset({"success", "failed"})
 Json = dict[str, Any]
 
@@ -30,6 +32,7 @@ class Gate:
     subject: str
     body: str
     options: tuple[str, ...]
+    asked_at: datetime
 
     @property
     def path(self) -> str:
@@ -202,8 +205,24 @@ class AirflowApi:
         return self.gates(dag_id, run_id)[0]
 
     def answer(self, gate: Gate, option: str, **params: Any) -> None:
-        """Answer a question, as this user."""
+        """Answer a question, as this user; not before it has been asked for a while, as a person would not.
+
+        Airflow 3.3 loses an answer that comes before its scheduler has heard that the asking task has parked: the task
+        then counts as failed and, on its next try, asks again.
+        """
+        time.sleep(max(0.0, gate.asked_at.timestamp() + ANSWER_AFTER_S - time.time()))
         self.request("PATCH", gate.path, body={"chosen_options": [option], "params_input": params})
+
+    def wait_run_answering(self, dag_id: str, run_id: str, option: str, *, timeout_s: float, **params: Any) -> str:
+        """Answer every question of a run, also one that is asked again, until it has ended: "success" or "failed"."""
+
+        def ended() -> bool:
+            for gate in self.gates(dag_id, run_id):
+                self.answer(gate, option, **params)
+            return self.run(dag_id, run_id)["state"] in RUN_ENDED
+
+        self.wait_for(ended, what=f"run {run_id} of {dag_id} has ended", timeout_s=timeout_s)
+        return str(self.run(dag_id, run_id)["state"])
 
     def create_backfill(self, dag_id: str, from_date: str, to_date: str, *, max_active_runs: int = 1) -> int:
         """Start a backfill over `from_date` to `to_date` (ISO dates, both included); its id."""
@@ -222,7 +241,7 @@ class AirflowApi:
         return found
 
     def wait_for(self, condition: Callable[[], bool], *, what: str, timeout_s: float) -> None:
-        """Poll twice a second until `condition` holds."""
+        """Poll once a second until `condition` holds."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -273,6 +292,7 @@ def _gate(detail: Json) -> Gate:
         subject=detail["subject"],
         body=detail["body"] or "",
         options=tuple(detail["options"]),
+        asked_at=datetime.fromisoformat(ti["start_date"] or detail["created_at"]),
     )
 
 

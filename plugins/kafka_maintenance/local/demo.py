@@ -45,10 +45,10 @@ AIRFLOW_ENV = {
 # Brokers of these versions write ISR-change notifications only while they speak an older protocol, as in an upgrade.
 SPEAKS_A_NEWER_PROTOCOL = frozenset({"2.8", "3.9"})
 LOGS = REPOSITORY / ".local" / "demo-logs"
-RUN_TIMEOUT_S = 300.0
-GATE_TIMEOUT_S = 180.0
+RUN_TIMEOUT_S = 900.0
+GATE_TIMEOUT_S = 600.0
 PERSON_TIMEOUT_S = 12 * 3600.0
-BACKFILL_TIMEOUT_S = 600.0
+BACKFILL_TIMEOUT_S = 1800.0
 GATE_TASK, APPLY_TASK, VERIFY_TASK = "approve", "apply_plan", "verify"
 EXPECTED = {
     "snapshots": 2,
@@ -255,13 +255,16 @@ class Demo:
             self.progress.say(f"{gate.subject}\n          waits at {self.stack.airflow.url}{gate.page}")
         for run, gate in gates.items():
             if self.approve:
-                self.approver.answer(gate, "Approve", comment="make demo APPROVE=yes")
+                comment = "make demo APPROVE=yes"
+                self.approver.wait_run_answering(
+                    run.dag_id, run.run_id, "Approve", timeout_s=RUN_TIMEOUT_S, comment=comment
+                )
             else:
                 self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")
-            self._count_gated(run, RUN_TIMEOUT_S if self.approve else PERSON_TIMEOUT_S)
+                self.operator.wait_run(run.dag_id, run.run_id, timeout_s=PERSON_TIMEOUT_S)
+            self._count_gated(run)
 
-    def _count_gated(self, run: GatedRun, timeout_s: float) -> None:
-        self.operator.wait_run(run.dag_id, run.run_id, timeout_s=timeout_s)
+    def _count_gated(self, run: GatedRun) -> None:
         states = self.operator.task_states(run.dag_id, run.run_id)
         answer = self.operator.xcom(run.dag_id, run.run_id, GATE_TASK) if states[GATE_TASK] == "success" else {}
         done = {
