@@ -282,6 +282,14 @@ class TopicAssignmentsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicIdsAssigned:
+    """The ids that the topics have now."""
+
+    effect: e.AssignTopicIds
+    topic_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class DeletionRequestsRead:
     """Topics whose deletion was asked for."""
 
@@ -372,15 +380,19 @@ class Failed:
     error: str
 
 
-Event = (
-    Perform | Startup | ControllerChanged | ControllerVanished | SessionExpired | SessionEstablished | MoveController
-    | BrokersChanged | BrokerDataChanged | TopicsChanged | TopicDataChanged | DeletionsChanged | ReassignmentRequested
+ActiveEvent = (
+    BrokersChanged | BrokerDataChanged | TopicsChanged | TopicDataChanged | DeletionsChanged | ReassignmentRequested
     | PartitionStateChanged | PreferredElectionRequested | IsrNotificationsChanged | LogDirEventsChanged | RebalanceDue
     | UncleanElectionEnabled | ControlledShutdown | AlterPartition | AlterReassignments | ElectLeaders
     | LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 )  # fmt: skip
+"""Events that only the controller in office handles."""
+Event = (
+    Perform | Startup | ControllerChanged | ControllerVanished | SessionExpired | SessionEstablished | MoveController
+    | ActiveEvent
+)  # fmt: skip
 Answer = (
-    StatesRead | StatesWritten | StatesCreated | TopicConfigsRead | BrokersRead | TopicsRead | TopicAssignmentsRead
+    StatesRead | StatesWritten | StatesCreated | TopicConfigsRead | BrokersRead | TopicsRead | TopicAssignmentsRead | TopicIdsAssigned
     | DeletionRequestsRead | ReassignmentRequestsRead | PreferredElectionRequestRead | NotificationsListed
     | IsrNotificationsRead | LogDirEventsRead | ControllerRead | ControllerRegistered | Done | Failed
 )  # fmt: skip

@@ -36,6 +36,7 @@ from controller_core.model import (
     TopicPartition,
 )
 from controller_core.pending import NO_RESULTS, BatchFault, CallResults, RequestBatch, Task
+from controller_core.refusals import Refusal
 from controller_core.states import PartitionState, ReplicaState
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class ControllerContext:
     partitions: Map[TopicPartition, PartitionEntry] = field(default_factory=Map)
     partitions_being_reassigned: PartitionSet = NO_PARTITIONS
     reassignment_targets: Map[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=Map)
+    reassignment_errors: Mapping[TopicPartition, str] = field(default_factory=dict)  # of the running request
+    reassignments_started: frozenset[TopicPartition] = frozenset()  # by the running request
     partitions_in_preferred_election: frozenset[TopicPartition] = frozenset()
     topics_to_be_deleted: frozenset[str] = frozenset()
     topics_with_deletion_started: frozenset[str] = frozenset()
@@ -83,6 +86,7 @@ class ControllerContext:
     batch: RequestBatch | None = None
     batch_fault: BatchFault | None = None
     results: CallResults = NO_RESULTS
+    deferred: tuple[Refusal, ...] = ()  # failures that count only if the running round is not fenced off
 
     # Partitions, replicas, assignments
 

@@ -59,6 +59,7 @@ class Dialect:
     stop_replica_one_request_per_flag: bool  # 2.3: at most two requests per broker below version 3
     empty_update_metadata_means_all_partitions: bool  # <= 2.1
     update_metadata_adds_deleting_partitions: bool  # <= 1.1
+    update_metadata_answers: bool  # 2.5: the answer to UpdateMetadata is an event
     leader_and_isr_version: int
     stop_replica_version: int
     update_metadata_version: int
@@ -77,6 +78,7 @@ class Dialect:
     preferred_election_blocks_deletion: bool  # <= 0.10.2
     # Reassignment
     adding_and_removing_replicas: bool  # 2.4, KIP-455
+    completes_reassignments_on_notification: bool  # 2.7
     # Leaders
     imbalance_waits_for_adding: bool  # 2.7: a preferred replica that is being added need not lead yet
     rebalance_wants_live_broker_only: bool  # <= 0.10.2: log directories are not looked at
@@ -195,6 +197,7 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         stop_replica_one_request_per_flag=since("2.3"),
         empty_update_metadata_means_all_partitions=not since("2.2"),
         update_metadata_adds_deleting_partitions=not since("2.0"),
+        update_metadata_answers=since("2.5"),
         leader_and_isr_version=request_version(LEADER_AND_ISR_VERSIONS, ibp),
         stop_replica_version=request_version(STOP_REPLICA_VERSIONS, ibp),
         update_metadata_version=request_version(UPDATE_METADATA_VERSIONS, ibp),
@@ -210,6 +213,7 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         deletion_retries_in_one_call=since("3.0"),
         preferred_election_blocks_deletion=not since("0.11.0"),
         adding_and_removing_replicas=since("2.4"),
+        completes_reassignments_on_notification=since("2.7"),
         imbalance_waits_for_adding=since("2.7"),
         rebalance_wants_live_broker_only=not since("0.11.0"),
         rebalance_blocked_by_any_reassignment=not since("3.4"),

@@ -130,6 +130,14 @@ class WriteTopicAssignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssignTopicIds:
+    """Give these topics a new random id each, in their znodes. Answered by `TopicIdsAssigned`."""
+
+    topics: tuple[str, ...]
+    controller_epoch_version: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopicNode:
     """Delete `/brokers/topics/<topic>` with all below it. Answered by `Done`."""
 
@@ -395,7 +403,7 @@ Effect = (
     ReadPartitionStates | ReadTopicConfigs | ReadBrokers | ReadTopics | ReadTopicAssignments | ReadDeletionRequests
     | ReadReassignmentRequests | ReadPreferredElectionRequest | ListIsrNotifications | ReadIsrNotifications
     | ListLogDirEvents | ReadLogDirEvents | ReadController
-    | CreatePartitionStates | WritePartitionStates | WriteTopicAssignment | DeleteTopicNode | DeleteTopicConfig
+    | CreatePartitionStates | WritePartitionStates | WriteTopicAssignment | AssignTopicIds | DeleteTopicNode | DeleteTopicConfig
     | DeleteTopicDeletions | WriteReassignmentRequests | DeleteReassignmentRequests | DeletePreferredElectionRequest
     | DeleteIsrNotifications | DeleteLogDirEvents | RegisterController | DeleteController
     | Watch | Unwatch | ScheduleRebalance | CancelSchedules

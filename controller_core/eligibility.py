@@ -37,12 +37,21 @@ class DeletionEligibility(NamedTuple):
     reasons: tuple[IneligibilityReason, ...]
 
 
-def deletion_eligibility(context: ControllerContext, topic: str) -> DeletionEligibility:
+def deletion_eligibility(
+    context: ControllerContext, topic: str, *, when_requested: bool = False
+) -> DeletionEligibility:
     """Everything that stands against deleting `topic`, as a controller finds it when it starts.
 
     A dead replica does not stop Kafka from deleting the others: the deletion then waits, half done, for its broker.
+
+    Args:
+        context: the cluster.
+        topic: which.
+        when_requested: as found when the request arrives, where nobody looks for dead replicas yet.
     """
     reasons = tuple(_reasons(context, topic))
+    if when_requested:
+        reasons = tuple(reason for reason in reasons if reason.kind is not IneligibilityKind.DEAD_REPLICA)
     return DeletionEligibility(topic, not reasons, reasons)
 
 

@@ -4,14 +4,76 @@ Source: controller behaviour §14 (one event thread, in order); Kafka 3.9 `Kafka
 """
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
-from controller_core.commands import CONTROLLER_MOVED, SESSION_EXPIRED, Answer, Command, Event, Failed, Perform
+from controller_core.brokers import (
+    ProcessBrokerChange,
+    ProcessBrokerModification,
+    ProcessLeaderAndIsrAnswer,
+    ProcessLogDirEvents,
+)
+from controller_core.commands import (
+    CONTROLLER_MOVED,
+    SESSION_EXPIRED,
+    ActiveEvent,
+    AlterPartition,
+    AlterReassignments,
+    Answer,
+    BrokerDataChanged,
+    BrokersChanged,
+    Command,
+    ControlledShutdown,
+    ControllerChanged,
+    ControllerVanished,
+    DeletionsChanged,
+    ElectLeaders,
+    Event,
+    Failed,
+    IsrNotificationsChanged,
+    LeaderAndIsrAnswered,
+    LogDirEventsChanged,
+    MoveController,
+    PartitionStateChanged,
+    Perform,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    RebalanceDue,
+    SessionEstablished,
+    SessionExpired,
+    Startup,
+    StopReplicaAnswered,
+    TopicDataChanged,
+    TopicsChanged,
+    UncleanElectionEnabled,
+    UpdateMetadataAnswered,
+)
 from controller_core.context import ControllerContext
-from controller_core.effects import Effect
+from controller_core.effects import (
+    Effect,
+    ReplyAlterPartition,
+    ReplyControlledShutdown,
+    ReplyElections,
+    ReplyReassignments,
+)
 from controller_core.errors import UnexpectedAnswerError
-from controller_core.pending import NO_RESULTS, BatchRecord
+from controller_core.isr_changes import ProcessAlterPartition, ProcessIsrNotifications
+from controller_core.leaders import (
+    ProcessControlledShutdown,
+    ProcessElectLeaders,
+    ProcessPreferredElectionRequest,
+    ProcessRebalanceDue,
+    ProcessUncleanElectionEnabled,
+)
+from controller_core.life_cycle import Elect, MaybeResign, OnControllerResignation, TriggerControllerMove
+from controller_core.pending import NO_RESULTS, BatchRecord, Task
+from controller_core.reassignment import ProcessAlterReassignments
+from controller_core.reassignments import MaybeCompleteReassignment, ProcessReassignmentRequest
 from controller_core.refusals import Refusal, RefusalKind
+from controller_core.stop_replica_answers import NoteMetadataError, ProcessStopReplicaAnswer
+from controller_core.topics import ProcessPartitionModifications, ProcessTopicChange, ProcessTopicDeletion
 from controller_core.turn import Turn
+
+_NOT_CONTROLLER = "NOT_CONTROLLER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +124,18 @@ def _resume(context: ControllerContext, answer: Answer) -> Step:
 def _lose_office(turn: Turn, error: str) -> None:
     turn.stack.clear()
     turn.drop_batch()
-    turn.change(results=NO_RESULTS)
+    turn.change(results=NO_RESULTS, deferred=())
     turn.refuse(
         RefusalKind.CONTROLLER_MOVED,
         "controller",
         "another controller rules: what was under way is given up",
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
+    if error == CONTROLLER_MOVED:
+        turn.push(MaybeResign())
+    else:
+        turn.change(inbox=())
+        turn.push(OnControllerResignation())
 
 
 def _run(turn: Turn) -> Step:
@@ -85,7 +152,83 @@ def _run(turn: Turn) -> Step:
     return Step(context, tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
 
 
-def _begin(turn: Turn, command: Event) -> None:
-    match command:
+def _begin(turn: Turn, event: Event) -> None:
+    match event:
         case Perform(tasks):
             turn.push(*tasks)
+        case Startup() | SessionEstablished():
+            turn.push(Elect())
+        case ControllerChanged():
+            turn.push(MaybeResign())
+        case ControllerVanished():
+            turn.push(MaybeResign(), Elect())
+        case SessionExpired():
+            turn.change(inbox=())
+            turn.push(OnControllerResignation())
+        case MoveController():
+            turn.push(TriggerControllerMove())
+        case _ if turn.context.active_controller_id == turn.context.config.controller_id:
+            turn.push(_task_of(event))
+        case _:
+            _not_active(turn, event)
+
+
+def _task_of(event: ActiveEvent) -> Task:
+    """What the controller in office does on an event."""
+    match event:
+        case BrokersChanged():
+            return ProcessBrokerChange()
+        case BrokerDataChanged(broker):
+            return ProcessBrokerModification(broker)
+        case TopicsChanged():
+            return ProcessTopicChange()
+        case TopicDataChanged(topic):
+            return ProcessPartitionModifications(topic)
+        case DeletionsChanged():
+            return ProcessTopicDeletion()
+        case ReassignmentRequested():
+            return ProcessReassignmentRequest()
+        case PartitionStateChanged(partition):
+            return MaybeCompleteReassignment(partition)
+        case PreferredElectionRequested():
+            return ProcessPreferredElectionRequest()
+        case IsrNotificationsChanged(names):
+            return ProcessIsrNotifications(names)
+        case LogDirEventsChanged():
+            return ProcessLogDirEvents()
+        case RebalanceDue():
+            return ProcessRebalanceDue()
+        case UncleanElectionEnabled(topic):
+            return ProcessUncleanElectionEnabled(topic)
+        case ControlledShutdown(broker, epoch):
+            return ProcessControlledShutdown(broker, epoch)
+        case AlterPartition():
+            return ProcessAlterPartition(event)
+        case AlterReassignments():
+            return ProcessAlterReassignments(event)
+        case ElectLeaders():
+            return ProcessElectLeaders(event)
+        case LeaderAndIsrAnswered():
+            return ProcessLeaderAndIsrAnswer(event)
+        case UpdateMetadataAnswered():
+            return NoteMetadataError(event)
+        case StopReplicaAnswered():
+            return ProcessStopReplicaAnswer(event)
+        case _:
+            assert_never(event)
+
+
+def _not_active(turn: Turn, event: Event) -> None:
+    """An event that only the controller in office handles: requests are answered, the rest is dropped."""
+    turn.refuse(RefusalKind.NOT_ACTIVE, type(event).__name__, "this controller is not in office; ask the active one")
+    match event:
+        case ControlledShutdown(broker):
+            turn.tell(ReplyControlledShutdown(broker=broker, error="ControllerMoved"))
+        case AlterPartition(broker):
+            turn.tell(ReplyAlterPartition(broker=broker, error=_NOT_CONTROLLER))
+        case AlterReassignments():
+            turn.tell(ReplyReassignments(errors=(), error=_NOT_CONTROLLER))
+        case ElectLeaders():
+            turn.tell(ReplyElections(errors=(), error=_NOT_CONTROLLER))
+        case _:
+            pass

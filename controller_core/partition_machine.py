@@ -26,7 +26,7 @@ from controller_core.elections import Elected, ElectionStrategy, NotElected, Str
 from controller_core.entries import PartitionEntry
 from controller_core.model import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
 from controller_core.pending import NO_RESULTS, AddLeaderAndIsr, CallResults, Task
-from controller_core.refusals import RefusalKind
+from controller_core.refusals import Refusal, RefusalKind
 from controller_core.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
 from controller_core.turn import Turn
 from controller_core.zookeeper_answers import BAD_VERSION, fence, read_states, why_written_failed, written_states
@@ -51,8 +51,10 @@ class ChangePartitionStates(Task):
         turn.change(results=NO_RESULTS)
         if not self.partitions and turn.context.dialect.batched_state_changes:
             return
-        if not turn.open_batch():
-            _fail(turn, dict.fromkeys(self.partitions, "the request batch could not be opened"))
+        if not turn.open_batch("partition machine"):
+            turn.change(
+                results=CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be opened"))
+            )
             return
         turn.push(SendPartitionBatch(self.partitions))
         valid = _check_valid(turn, self.partitions, self.target)
@@ -67,6 +69,7 @@ class ChangePartitionStates(Task):
         to_elect = tuple(p for p in valid if context.partition_state(p) is not _NEW)
         if to_elect and self.strategy is None:
             _fail(turn, dict.fromkeys(to_elect, "an election needs a strategy"))
+            turn.tell_deferred()
         elif to_elect and self.strategy is not None:
             turn.push(ElectLeaderForPartitions(to_elect, self.strategy))
         if uninitialized:
@@ -126,8 +129,7 @@ class SendPartitionBatch(Task):
 
     def __call__(self, turn: Turn) -> None:
         if not turn.send_batch():
-            _fail(turn, dict.fromkeys(self.partitions, "the request batch could not be sent"))
-            turn.change(results=replace(turn.context.results, elected={}))
+            turn.change(results=CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be sent")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +208,7 @@ class DecideElections(Task):
                 topics = tuple(sorted({p.topic for p in dark}))
                 turn.ask(ReadTopicConfigs(topics=topics), DecideUncleanElections(found, self.strategy, dark))
                 return
-        if found:
-            turn.push(Elect(found, self.strategy, frozenset()))
+        turn.push(Elect(found, self.strategy, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +223,7 @@ class DecideUncleanElections(Task):
         permitted, unreadable = unclean_permitted(turn, self.dark)
         _fail(turn, {p: f"config of topic {p.topic!r} not read: {reason}" for p, reason in unreadable.items()})
         found = {p: state for p, state in self.found.items() if p not in unreadable}
-        if found:
-            turn.push(Elect(found, self.strategy, frozenset(permitted)))
+        turn.push(Elect(found, self.strategy, frozenset(permitted)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +253,8 @@ class Elect(Task):
             written = tuple(states)
             effect = WritePartitionStates(states=written, controller_epoch_version=fence(context))
             turn.ask(effect, AdoptElections(written, tuple(recipients), self.strategy))
+        else:
+            turn.tell_deferred()
 
     @staticmethod
     def _not_elected(turn: Turn, partition: TopicPartition, leadership: LeaderAndIsr, result: NotElected) -> None:
@@ -292,6 +294,7 @@ class AdoptElections(Task):
         turn.change(results=replace(turn.context.results, elected=elected))
         turn.add(adds)
         _fail(turn, {p: why_written_failed(code) for p, code in problems.items() if code != BAD_VERSION})
+        turn.tell_deferred()
         again = tuple(p for p, code in problems.items() if code == BAD_VERSION)
         if again:
             turn.push(ElectLeaderForPartitions(again, self.strategy))
@@ -355,9 +358,13 @@ def _fail(
 ) -> None:
     if not failed:
         return
+    refusals = []
     for partition, reason in failed.items():
         ends_call = problems is not None and problems[partition].ends_kafkas_call
-        turn.refuse(RefusalKind.FAILED_TRANSITION, partition, reason, kafka=_ENDS_CALL if ends_call else "")
+        kafka = _ENDS_CALL if ends_call else ""
+        kind = RefusalKind.FAILED_TRANSITION
+        refusals.append(Refusal(kind=kind, subject=partition, reason=reason, kafka=kafka))
+    turn.defer(refusals)
     results = turn.context.results
     turn.change(results=CallResults(results.elected, {**results.failed, **failed}))
 

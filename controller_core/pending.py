@@ -68,10 +68,12 @@ class BatchFault(Enum):
 class RequestBatch:
     """What one call asked brokers to be told, not yet folded into requests.
 
-    `chunks` in the order of adding; each is what one phase added.
+    `chunks` in the order of adding; each is what one phase added. `owner` is who collects: a state machine, the
+    controller itself, or the deletion of topics.
     """
 
     chunks: tuple[tuple[Add, ...], ...] = ()
+    owner: str = "controller"
 
     def adds(self) -> tuple[Add, ...]:
         """All of it, first added first."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from controller_core import request_batch
+from controller_core.commands import ReadProblem
 from controller_core.context import ControllerContext
 from controller_core.effects import ReadPartitionStates, ReadTopicConfigs, WritePartitionStates
 from controller_core.entries import NOTHING, PartitionEntry, state_of, with_replica_state
@@ -21,11 +22,12 @@ from controller_core.model import (
 )
 from controller_core.partition_machine import describe_problem, unclean_permitted
 from controller_core.pending import Add, AddLeaderAndIsr, Task
-from controller_core.refusals import RefusalKind
+from controller_core.refusals import Refusal, RefusalKind
 from controller_core.states import ReplicaState, previous_replica_states
 from controller_core.turn import Turn
 from controller_core.zookeeper_answers import (
     BAD_VERSION,
+    MALFORMED,
     NO_NODE,
     fence,
     read_states,
@@ -55,7 +57,7 @@ class ChangeReplicaStates(Task):
     def __call__(self, turn: Turn) -> None:
         if not self.replicas and turn.context.dialect.batched_state_changes:
             return
-        if not turn.open_batch():
+        if not turn.open_batch("replica machine"):
             return
         groups: dict[BrokerId, list[TopicPartition]] = {}
         for partition, broker in dict.fromkeys(self.replicas):
@@ -271,11 +273,13 @@ class ShrinkIsrs(Task):
     def __call__(self, turn: Turn) -> None:
         found, problems = read_states(turn, self.partitions)
         for partition, problem in problems.items():
-            if problem.code == NO_NODE and partition.topic in turn.context.topics_to_be_deleted:
+            if _holds_nothing(problem) and partition.topic in turn.context.topics_to_be_deleted:
                 continue  # the znode is gone because the topic is: nothing to do
             replica = PartitionAndReplica(partition, self.broker)
             kafka = _ENDS_CALL if problem.ends_kafkas_call else ""
-            turn.refuse(RefusalKind.FAILED_TRANSITION, replica, describe_problem(problem), kafka=kafka)
+            reason = describe_problem(problem)
+            kind = RefusalKind.FAILED_TRANSITION
+            turn.defer([Refusal(kind=kind, subject=replica, reason=reason, kafka=kafka)])
         if not turn.context.dialect.retain_last_isr_always:
             last = tuple(p for p, state in found.items() if state.isr == (self.broker,))
             if last:
@@ -327,6 +331,7 @@ class WriteShrunkIsrs(Task):
             turn.ask(effect, AdoptShrunkIsrs(broker, written, untouched))
         else:
             _adopt(turn, broker, untouched)
+            turn.tell_deferred()
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +351,7 @@ class AdoptShrunkIsrs(Task):
                 leader, epoch, isr, recovery, _, controller_epoch, extra = state
                 after[partition] = LeaderAndIsr(leader, epoch, isr, recovery, version, controller_epoch, extra)
         _adopt(turn, self.broker, after)
+        turn.tell_deferred()
         for partition, code in problems.items():
             if code != BAD_VERSION:
                 replica = PartitionAndReplica(partition, self.broker)
@@ -353,6 +359,11 @@ class AdoptShrunkIsrs(Task):
         again = tuple(p for p, code in problems.items() if code == BAD_VERSION)
         if again:
             turn.push(RemoveReplicasFromIsr(self.broker, again))
+
+
+def _holds_nothing(problem: ReadProblem) -> bool:
+    """Whether Kafka takes the znode for absent: it is, or its text is no JSON."""
+    return problem.code == NO_NODE or (problem.code == MALFORMED and not problem.ends_kafkas_call)
 
 
 def _adopt(turn: Turn, broker: BrokerId, after: Mapping[TopicPartition, LeaderAndIsr]) -> None:

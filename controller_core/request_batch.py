@@ -112,7 +112,7 @@ def event_of(
             errors = {row.partition: partition_errors.get(row.partition, "NONE") for row in request.partition_states}
             return LeaderAndIsrAnswered(request.broker, error, errors)
         case SendUpdateMetadata():
-            return None if error == "NONE" else UpdateMetadataAnswered(request.broker, error)
+            return UpdateMetadataAnswered(request.broker, error) if context.dialect.update_metadata_answers else None
         case SendStopReplica():
             started = _topics_being_deleted(context)
             errors = {

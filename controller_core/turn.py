@@ -30,6 +30,11 @@ class Turn:
         """Puts tasks in front of everything that is still to be done, in this order."""
         self.stack.extend(reversed(tasks))
 
+    def unwind_to(self, marker: type[Task]) -> None:
+        """Gives up everything in front of the next task of that class."""
+        while self.stack and not isinstance(self.stack[-1], marker):
+            self.stack.pop()
+
     def tell(self, *effects: Effect) -> None:
         """Asks for effects whose answers nobody waits for."""
         self.effects.extend(effects)
@@ -52,18 +57,28 @@ class Turn:
         """Notes what is not done, and why."""
         self.refusals.append(Refusal(kind=kind, subject=subject, reason=reason, kafka=kafka, error=error))
 
+    def defer(self, refusals: Iterable[Refusal]) -> None:
+        """Notes failures that are told at the end of the running round, unless another controller ends it."""
+        self.change(deferred=(*self.context.deferred, *refusals))
+
+    def tell_deferred(self) -> None:
+        """Tells what was deferred."""
+        if self.context.deferred:
+            self.refusals.extend(self.context.deferred)
+            self.change(deferred=())
+
     def change(self, **fields: object) -> None:
         """Changes plain fields of the context."""
         self.context = replace(self.context, **fields)  # type: ignore[arg-type]  # the names are ControllerContext's
 
     # The request batch of the running call
 
-    def open_batch(self) -> bool:
+    def open_batch(self, owner: str = "controller") -> bool:
         """Starts a batch; false, with a refusal, where the batch is broken."""
         if self.context.batch_fault is BatchFault.NEW_BATCH:
             self.refuse(RefusalKind.BROKEN_BATCH, "request batch", "an earlier call left requests in it")
             return False
-        self.change(batch=request_batch.EMPTY)
+        self.change(batch=RequestBatch(owner=owner))
         return True
 
     def add(self, adds: Iterable[Add]) -> None:
@@ -71,7 +86,7 @@ class Turn:
         chunk = tuple(adds)
         if chunk:
             batch = self.context.batch or request_batch.EMPTY
-            self.change(batch=RequestBatch((*batch.chunks, chunk)))
+            self.change(batch=RequestBatch((*batch.chunks, chunk), batch.owner))
 
     def send_batch(self) -> bool:
         """Sends the open batch; false, with a refusal, where not all of it could be sent."""

@@ -19,6 +19,8 @@ from tests.conformance_vector import Document, Operation, UnsupportedError, vect
 
 MODULES = (
     "tests.conformance_core",
+    "tests.conformance_flows",
+    "tests.conformance_reassignment",
     "tests.conformance_znodes",
     "tests.conformance_placement",
     "tests.conformance_scenario",
