@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 
@@ -46,18 +46,20 @@ class Problem:
     rack_max: Ints  # [F, R] at most
     low: Ints  # [B] replicas per broker, at least; 0 where not eligible
     high: Ints  # [B] at most; 0 where not eligible
-    topic_low: Ints | None  # [T, R] replicas of a topic on each broker of a rack; None without topic spread
-    topic_high: Ints | None  # [T, R]
+    cell_low: Ints | None  # [T, B] replicas of a topic on a broker; 0 where not eligible; None without topic spread
+    cell_high: Ints | None  # [T, B]
     leader_low: Ints  # [B] preferred leaders per broker
     leader_high: Ints  # [B]
     topic_spread: bool
 
     @property
     def broker_count(self) -> int:
+        """Brokers of the state, dead and leaving ones included."""
         return len(self.eligible)
 
     @property
     def partition_count(self) -> int:
+        """Chosen partitions."""
         return len(self.topic)
 
     @property
@@ -66,12 +68,10 @@ class Problem:
         return int(np.asarray(self.factors, np.int64)[self.factor].sum())
 
     def cell_bounds(self) -> tuple[Ints, Ints]:
-        """[T, B] lower and upper bounds of each (topic, broker); 0 and 0 where the broker is not eligible."""
-        if self.topic_low is None or self.topic_high is None:
+        """[T, B] lower and upper bounds of each (topic, broker); raises without topic spread."""
+        if self.cell_low is None or self.cell_high is None:
             raise ImpossibleGoalError("topic bounds asked of a problem without topic spread; ask for topic_spread")
-        low = np.where(self.eligible, self.topic_low[:, self.rack], 0)
-        high = np.where(self.eligible, self.topic_high[:, self.rack], 0)
-        return low, high
+        return self.cell_low, self.cell_high
 
 
 def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = None) -> Problem:
@@ -114,12 +114,16 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
     broker_low, broker_high = _around(counts.sum(0)[None, :], shares, width.replicas)
     low = np.where(eligible, broker_low[0][rack], 0)
     high = np.where(eligible, broker_high[0][rack], 0)
-    topic_low, topic_high = _around(counts, shares, width.topic) if goals.topic_spread else (None, None)
+    cell_low, cell_high = None, None
+    if goals.topic_spread:
+        topic_low, topic_high = _around(counts, shares, width.topic)
+        cell_low = np.where(eligible, topic_low[:, rack], 0)
+        cell_high = np.where(eligible, topic_high[:, rack], 0)
     per_broker = Fraction(len(rows), int(eligible.sum()))
     leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
     leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
     if goals.replace:
-        low, high, topic_low, topic_high = *_inherited(state, goals, rows, eligible), None, None
+        low, high, cell_low, cell_high = *_inherited(state, goals, rows, eligible), None, None
         leader_low, leader_high = np.zeros_like(low), np.where(eligible, UNLIMITED, 0)
     return Problem(
         rows=rows,
@@ -136,11 +140,82 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
         rack_max=np.array([quota[1] for quota in quotas], np.int64),
         low=low,
         high=high,
-        topic_low=topic_low,
-        topic_high=topic_high,
+        cell_low=cell_low,
+        cell_high=cell_high,
         leader_low=leader_low,
         leader_high=leader_high,
-        topic_spread=topic_low is not None,
+        topic_spread=cell_low is not None,
+    )
+
+
+def keeping_what_is(problem: Problem) -> Problem:
+    """The same, but nobody has to give up or to fill up: a bound that is missed now is met by staying as it is.
+
+    Leaders are not bounded. Used for repairs, where balance only says where the forced moves go.
+    """
+    there = problem.replicas >= 0
+    load = np.bincount(problem.replicas[there], minlength=problem.broker_count)
+    low, high = np.minimum(problem.low, load), np.where(problem.eligible, np.maximum(problem.high, load), 0)
+    cell_low, cell_high = problem.cell_low, problem.cell_high
+    if cell_low is not None and cell_high is not None:
+        key = (problem.topic[:, None] * problem.broker_count + problem.replicas)[there]
+        cells = np.bincount(key, minlength=cell_low.size).reshape(cell_low.shape)
+        cell_low = np.minimum(cell_low, cells)
+        cell_high = np.where(problem.eligible, np.maximum(cell_high, cells), 0)
+    free = without_leader_bounds(problem)
+    return replace(free, low=low, high=high, cell_low=cell_low, cell_high=cell_high)
+
+
+def without_leader_bounds(problem: Problem) -> Problem:
+    """The same with any number of leaders per eligible broker."""
+    return replace(
+        problem,
+        leader_low=np.zeros_like(problem.leader_low),
+        leader_high=np.where(problem.eligible, UNLIMITED, 0),
+    )
+
+
+def leaders_problem(state: ClusterState, goals: Goals) -> Problem:
+    """The problem of choosing leaders alone: every replica stays where it is, whatever racks and bounds say.
+
+    Partitions without a replica on a broker that may lead are left out. Errors as of `problem_of`.
+    """
+    rows = chosen_rows(state, goals)
+    leading = state.live & ~state.draining
+    leading[[state.position(b) for b in goals.drain]] = False
+    replicas = state.replicas[rows]
+    can = ((replicas >= 0) & leading[np.maximum(replicas, 0)]).any(1)
+    rows, replicas = rows[can], replicas[can]
+    if not len(rows):
+        raise ImpossibleGoalError(
+            "leaders balanced: partitions with a replica on a live broker expected, none found; start brokers first"
+        )
+    used, topic = np.unique(state.topic[rows], return_inverse=True)
+    factors, factor = np.unique((replicas >= 0).sum(1), return_inverse=True)
+    load = np.bincount(replicas[replicas >= 0], minlength=state.broker_count).astype(np.int64)
+    quota = factors.astype(np.int64)[:, None]
+    per_broker = Fraction(len(rows), int(leading.sum()))
+    width = goals.tolerance.leaders
+    return Problem(
+        rows=rows,
+        topic=topic.astype(np.int64),
+        topic_names=tuple(state.topics[t] for t in used),
+        replicas=replicas,
+        size=None if state.size is None else state.size[rows],
+        eligible=np.ones(state.broker_count, bool),
+        rack=np.zeros(state.broker_count, np.int64),
+        rack_brokers=(np.arange(state.broker_count),),
+        factor=factor.astype(np.int64),
+        factors=tuple(int(rf) for rf in factors),
+        rack_min=quota,
+        rack_max=quota,
+        low=load,
+        high=load,
+        cell_low=None,
+        cell_high=None,
+        leader_low=np.where(leading, max(0, math.floor(per_broker) - width), 0),
+        leader_high=np.where(leading, math.ceil(per_broker) + width, 0),
+        topic_spread=False,
     )
 
 

@@ -47,3 +47,15 @@ class Certificate:
             "v": {str(b): price for b, price in zip(ids, self.leader_price.tolist(), strict=True) if price},
             "w": [[problem.topic_names[t], ids[b], price] for t, b, price in cells],
         }
+
+
+def unpriced(brokers: int) -> Certificate:
+    """A certificate that proves nothing: all prices are zero."""
+    none = np.zeros(0, np.int64)
+    return Certificate(
+        broker_price=np.zeros(brokers, np.int64),
+        cell_topic=none,
+        cell_broker=none,
+        cell_price=none,
+        leader_price=np.zeros(brokers, np.int64),
+    )

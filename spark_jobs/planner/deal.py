@@ -230,7 +230,7 @@ def _received(problem: Problem, flow: Flow, kept: Bools, need: Ints) -> tuple[In
 
 def _partial(slot_key: Ints, unit_key: Ints, partition: Ints, broker: Ints) -> tuple[Ints, Ints, Ints]:
     """Slots and units of some rows differ in number, because a free group failed there: those rows fail."""
-    last = int(max(slot_key.max(initial=-1), unit_key.max(initial=-1))) + 1
+    last = int(np.concatenate([slot_key, unit_key]).max(initial=-1)) + 1
     uneven = np.bincount(slot_key, minlength=last) != np.bincount(unit_key, minlength=last)
     good_slots, good_units = ~uneven[slot_key], ~uneven[unit_key]
     return partition[good_slots], broker[good_units], np.unique(partition[~good_slots])
@@ -256,10 +256,11 @@ def _without_conflicts(partition: Ints, broker: Ints, key: Ints, stay: Ints, bro
         bad, partner = bad[fits], partner[fits]
         broker[bad], broker[partner] = broker[partner], broker[bad]
     held = _holdings(partition, broker, stay)
-    stuck = []
-    for slot in np.nonzero(_conflicts(partition, broker, stay, brokers))[0].tolist():
-        if not _swap_one(slot, partition, broker, held, range(int(starts[slot]), int(ends[slot]))):
-            stuck.append(int(partition[slot]))
+    stuck = [
+        int(partition[slot])
+        for slot in np.nonzero(_conflicts(partition, broker, stay, brokers))[0].tolist()
+        if not _swap_one(slot, partition, broker, held, range(int(starts[slot]), int(ends[slot])))
+    ]
     return partition, broker, np.unique(np.asarray(stuck, np.int64))
 
 
@@ -313,7 +314,7 @@ def _sets(problem: Problem, flow: Flow, kept: Bools, partition: Ints, broker: In
     order = np.lexsort((who, place, owner))
     owner, who = owner[order], who[order]
     at = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    width = max(int(at.max(initial=0)) + 1, max(problem.factors))
+    width = max(int(at.max(initial=0)) + 1, *problem.factors)
     if width > max(problem.factors) + problem.replicas.shape[1]:
         raise SolverFailedError(f"replicas dealt: at most {max(problem.factors)} a partition, {width} found; report it")
     out = np.full((problem.partition_count, width), -1, np.int64)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ortools.graph.python import min_cost_flow
 
 from spark_jobs.planner.bounds import UNLIMITED, Problem
-from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.errors import SolverFailedError
 from spark_jobs.planner.model import Ints
 from spark_jobs.planner.verify import held_per_rack
@@ -55,6 +55,7 @@ class Network:
         self.supplies.append((at.ravel(), much.ravel()))
 
     def total_supply(self) -> Ints:
+        """[nodes] net supply."""
         out = np.zeros(self.nodes, np.int64)
         for nodes, amount in self.supplies:
             out += np.bincount(nodes, weights=amount, minlength=self.nodes).astype(np.int64)
@@ -142,7 +143,7 @@ def place(problem: Problem, detail: Ints, reward: Ints, *, lexicographic: bool, 
         SolverFailedError: no flow meets the bounds.
     """
     scale = problem.partition_count + 1 if lexicographic else 1
-    return _Placement(problem, detail, reward if lexicographic else np.zeros_like(reward), scale).run(priced)
+    return _Placement(problem, detail, reward if lexicographic else np.zeros_like(reward), scale).run(priced=priced)
 
 
 class _Placement:
@@ -184,7 +185,7 @@ class _Placement:
         self.rack_units = np.zeros((0, self.racks), np.int64)
         self.group_of = np.full(problem.partition_count, -1, np.int64)
 
-    def run(self, priced: bool) -> Flow:
+    def run(self, *, priced: bool) -> Flow:
         self._nodes()
         self._surplus_groups()
         self._free_groups()
@@ -194,7 +195,7 @@ class _Placement:
         flows = self.net.solve("placement")
         for read in self.readers:
             read(flows)
-        certificate = self._certificate(flows) if priced else _unpriced(self.brokers)
+        certificate = self._certificate(flows) if priced else unpriced(self.brokers)
         kept = np.zeros(self.pool_count, np.int64)
         leaders = np.zeros(self.pool_count, np.int64)
         for pool, units, of_leaders in self.kept_units:
@@ -389,6 +390,9 @@ class _Placement:
         plain = cells[self.cell_node[cells] < 0]
         low, high = np.zeros(self.cells, np.int64), np.full(self.cells, UNLIMITED, np.int64)
         low[plain], high[plain] = self.cell_low[plain], self.cell_high[plain]
+        # A cell that healthy partitions fill never receives: its arc is left out, and its price raised afterwards.
+        self.full = (self.cell_node >= 0) & (held >= self.cell_high)
+        high[self.full] = held[self.full]
         self.net.supply(self.row_node + np.arange(len(row_supply)), row_supply)
         self.net.supply(self.row_node + self.row_of_cell[plain], -self.cell_low[plain])
         ends = [np.zeros(self.cells, np.int64), leaders, held, np.full(self.cells, UNLIMITED, np.int64)]
@@ -439,6 +443,9 @@ class _Placement:
             plain = self.plain
             noded = self.cell_arcs[0]
             w[noded] = distance[self.broker_node + noded % self.brokers] - distance[self.cell_node[noded]]
+            full = np.nonzero(self.full)[0]
+            received_at = ground - distance[self.row_node + self.row_of_cell[full]] - self.scale
+            w[full] = np.maximum(w[full], received_at - u[full % self.brokers])
             paid = ground - distance[self.row_node + self.row_of_cell[plain]]
             total, held, leaders = self.row_total[plain], self.row_held[plain], self.row_leaders[plain]
             following = np.where(total < leaders, -1, np.where(total < held, 0, self.scale))
@@ -457,17 +464,6 @@ class _Placement:
             scale=self.scale,
             kept_leader_reward=rewarded_leaders(self.problem) if lexicographic else None,
         )
-
-
-def _unpriced(brokers: int) -> Certificate:
-    none = np.zeros(0, np.int64)
-    return Certificate(
-        broker_price=np.zeros(brokers, np.int64),
-        cell_topic=none,
-        cell_broker=none,
-        cell_price=none,
-        leader_price=np.zeros(brokers, np.int64),
-    )
 
 
 def _dense(table: Ints) -> Ints:

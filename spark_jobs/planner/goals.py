@@ -33,6 +33,7 @@ class Tolerance:
 
     @staticmethod
     def uniform(width: int) -> Tolerance:
+        """The same width for replicas, leaders and topics."""
         return Tolerance(replicas=width, leaders=width, topic=width)
 
 

@@ -6,6 +6,7 @@ Source: planner design §2, "Leader flow".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,18 +14,20 @@ import numpy as np
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.errors import SolverFailedError
 from spark_jobs.planner.flow import Network
-from spark_jobs.planner.model import Ints
+from spark_jobs.planner.model import Bools, Ints
 
-_WIDENINGS = 64
+_ANY = 1 << 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Leaders:
     """Preferred leaders that change as few partitions as the bounds allow."""
 
     leader: Ints  # [P] position
     price: Ints  # [B] v of the certificate
     widened: int  # by how much the leader bounds had to be widened; 0 as a rule
+    low: Ints  # [B] the bounds that are met
+    high: Ints  # [B]
 
 
 def choose_leaders(problem: Problem, sets: Ints) -> Leaders:
@@ -37,15 +40,33 @@ def choose_leaders(problem: Problem, sets: Ints) -> Leaders:
     Raises:
         SolverFailedError: no choice of leaders is near the bounds.
     """
-    for widened in range(_WIDENINGS):
-        low, high = _widened(problem, widened)
-        solved = _solve(problem, sets, low, high)
-        if solved is not None:
-            return Leaders(leader=solved[0], price=solved[1], widened=widened)
-    raise SolverFailedError(
-        f"leaders of {len(sets)} partitions chosen: counts within {_WIDENINGS} of the bounds expected, none found; "
-        "widen the leader tolerance"
-    )
+    solved = _solve(problem, sets, problem.leader_low, problem.leader_high)
+    if solved is not None:
+        return Leaders(*solved, widened=0, low=problem.leader_low, high=problem.leader_high)
+    # First the least that the busiest may lead, then the most that the idlest need to: some may hold too few replicas.
+    above, solved = _narrowest(problem, sets, lambda width: _widened(problem, _ANY, width))
+    below, solved = _narrowest(problem, sets, lambda width: _widened(problem, width, above))
+    low, high = _widened(problem, below, above)
+    return Leaders(*solved, widened=max(below, above), low=low, high=high)
+
+
+def _narrowest(
+    problem: Problem, sets: Ints, bounds: Callable[[int], tuple[Ints, Ints]]
+) -> tuple[int, tuple[Ints, Ints]]:
+    """The smallest width with a solution, by doubling and halving, and that solution."""
+    below, width = -1, 0
+    while (solved := _solve(problem, sets, *bounds(width))) is None:
+        if width > len(sets):
+            raise SolverFailedError(
+                f"leaders of {len(sets)} partitions chosen: a replica on a broker that may lead expected for each, some "
+                "have none; leave those partitions out"
+            )
+        below, width = width, max(1, 2 * width)
+    while width - below > 1:
+        middle = (below + width) // 2
+        tried = _solve(problem, sets, *bounds(middle))
+        below, width, solved = (middle, width, solved) if tried is None else (below, middle, tried)
+    return width, solved
 
 
 def ordered_lists(problem: Problem, sets: Ints, leader: Ints) -> Ints:
@@ -71,10 +92,10 @@ def ordered_lists(problem: Problem, sets: Ints, leader: Ints) -> Ints:
     return np.take_along_axis(sets, np.argsort(key, 1, kind="stable"), 1)
 
 
-def _widened(problem: Problem, by: int) -> tuple[Ints, Ints]:
+def _widened(problem: Problem, below: int, above: int) -> tuple[Ints, Ints]:
     return (
-        np.where(problem.eligible, np.maximum(problem.leader_low - by, 0), 0),
-        np.where(problem.eligible, problem.leader_high + by, 0),
+        np.maximum(problem.leader_low - below, 0),
+        np.where(problem.leader_high > 0, problem.leader_high + above, 0),
     )
 
 
@@ -106,7 +127,7 @@ def _solve(problem: Problem, sets: Ints, low: Ints, high: Ints) -> tuple[Ints, I
 
 
 def _prices(
-    rows: Ints, chosen: Ints, cost: Ints, used: Ints, leader: Ints, low: Ints, high: Ints, brokers: int
+    rows: Ints, chosen: Ints, cost: Ints, used: Bools, leader: Ints, low: Ints, high: Ints, brokers: int
 ) -> Ints:
     """Prices per broker: shortest distances over brokers alone, as each partition has one unit."""
     ground = brokers
@@ -125,4 +146,4 @@ def _prices(
         if np.array_equal(nearer, distance):
             break
         distance = nearer
-    return distance[ground] - distance[:brokers]
+    return np.asarray(distance[ground] - distance[:brokers], np.int64)

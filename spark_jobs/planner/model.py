@@ -48,10 +48,12 @@ class ClusterState:
 
     @property
     def broker_count(self) -> int:
+        """All brokers, dead ones included."""
         return len(self.broker_ids)
 
     @property
     def partition_count(self) -> int:
+        """All partitions."""
         return len(self.topic)
 
     def position(self, broker_id: int) -> int:
@@ -107,7 +109,8 @@ class ClusterState:
             replica_offsets: P + 1 offsets into `replica_ids`.
             replica_ids: assigned broker ids, preferred first.
             leaders: current leader ids, -1 for none; default is the first replica when it is live.
-            live: default all; draining: default none.
+            live: whether each broker is registered; default all.
+            draining: whether each broker is to be emptied; default none.
             replication_factors: wanted; default is the length of the list.
             sizes: bytes of one replica of each partition; None when unknown.
             isr_offsets: P + 1 offsets into `isr_ids`; default is that every live replica is in sync.
@@ -139,7 +142,7 @@ class ClusterState:
         codes, number = codes[order], number[order]
         _check_unique_partitions(names, codes, number)
         ids, rack_names, rack, alive, drained = _brokers(
-            np.asarray(broker_ids, np.int64), racks, live, draining, values, unregistered, ignore_racks
+            np.asarray(broker_ids, np.int64), racks, live, draining, values, unregistered, ignore_racks=ignore_racks
         )
         lengths = np.diff(offsets)
         if count and lengths.min() < 1:
@@ -265,6 +268,7 @@ def _brokers(
     draining: Sequence[bool] | npt.NDArray[Any] | None,
     values: Ints,
     unregistered: Literal["dead", "refuse"],
+    *,
     ignore_racks: bool,
 ) -> tuple[Ints, tuple[str, ...], Int32s, Bools, Bools]:
     _check_lengths(len(listed), racks=racks, live=live, draining=draining)

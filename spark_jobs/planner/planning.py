@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_jobs.planner.bounds import Problem, problem_of
-from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.bounds import (
+    UNLIMITED,
+    Problem,
+    chosen_rows,
+    leaders_problem,
+    problem_of,
+    without_leader_bounds,
+)
+from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.deal import deal
-from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.flow import APART, EXPANDED, POOLED, place, rewarded_leaders
-from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.errors import ImpossibleGoalError
+from spark_jobs.planner.even_bytes import even_bytes
+from spark_jobs.planner.flow import EXPANDED, POOLED, place, rewarded_leaders
+from spark_jobs.planner.goals import Aim, Goals, Tolerance
 from spark_jobs.planner.leaders import choose_leaders, ordered_lists
-from spark_jobs.planner.model import ClusterState, Ints
-from spark_jobs.planner.result import ReassignmentPlan
-from spark_jobs.planner.verify import Verdict, require, verify
+from spark_jobs.planner.model import ClusterState, Ints, shorten
+from spark_jobs.planner.refine import individual, patched, refined
+from spark_jobs.planner.result import CurvePoint, ReassignmentPlan
+from spark_jobs.planner.verify import Verdict, added, moves_bound, require, verify
 
+_WIDEST = 1 << 20
 _FULL_NETWORK_ARCS_MAX = 500_000
-_REFINEMENTS = 12
-_SMALL_TOPIC = 300
+_HEAVY_PARTITIONS = 60_000
+_REFINEMENTS = 30
+_REFINED_PARTITIONS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,51 +62,235 @@ def plan_reassignment(state: ClusterState, goals: Goals | None = None) -> Reassi
         PlanRejectedError: the verifier found a broken rule.
     """
     wanted = goals or Goals()
-    solution = solve(problem_of(state, wanted))
-    return ReassignmentPlan.of(state, wanted, solution.problem, solution.lists, solution.certificate, solution.verdict)
+    remarks = list(_remarks(state, wanted))
+    if wanted.aim is Aim.LEADERS:
+        problem = leaders_problem(state, wanted)
+        solution = _led(problem, problem.replicas.astype(np.int64), unpriced(problem.broker_count))
+        curve: tuple[CurvePoint, ...] = ()
+    else:
+        width, reason = _width(state, wanted)
+        tolerance = _wider(wanted.tolerance, width)
+        problem = problem_of(state, wanted, tolerance)
+        if reason:
+            remarks.append(f"{reason}: replica and topic bounds widened by {width}")
+        if wanted.aim is Aim.REPAIR:
+            problem = without_leader_bounds(problem)
+        solution = solve(problem)
+        if wanted.bytes_tolerance is not None:
+            solution, said = _with_even_bytes(solution, wanted.bytes_tolerance)
+            remarks.append(said)
+        curve = _curve(state, wanted, problem, tolerance, solution)
+    if solution.leaders_widened:
+        remarks.append(
+            f"leader bounds had to be widened by {solution.leaders_widened}: these replica sets allow no better"
+        )
+    _check_caps(wanted, solution)
+    return ReassignmentPlan.of(
+        state,
+        wanted,
+        solution.problem,
+        solution.lists,
+        solution.certificate,
+        solution.verdict,
+        curve=curve,
+        remarks=tuple(remarks),
+    )
 
 
-def solve(problem: Problem, *, second_pass: bool = True) -> Solution:
-    """Solves and verifies one problem."""
-    sets, certificate = _placed(problem, second_pass=second_pass)
+def solve(problem: Problem) -> Solution:
+    """Solves and verifies one problem; errors as of `plan_reassignment`."""
+    sets, certificate = _placed(problem)
+    return _led(problem, sets, certificate)
+
+
+def _led(problem: Problem, sets: Ints, certificate: Certificate) -> Solution:
+    """Leaders for replica sets, then the verifier's word on all of it."""
     leaders = choose_leaders(problem, sets)
     lists = ordered_lists(problem, sets, leaders.leader)
-    certificate = Certificate(
-        broker_price=certificate.broker_price,
-        cell_topic=certificate.cell_topic,
-        cell_broker=certificate.cell_broker,
-        cell_price=certificate.cell_price,
-        leader_price=leaders.price,
-        scale=certificate.scale,
-        kept_leader_reward=certificate.kept_leader_reward,
-    )
-    verdict = require(verify(problem, lists, certificate, leaders_bounded=not leaders.widened), "plan")
-    return Solution(
-        problem=problem, lists=lists, certificate=certificate, verdict=verdict, leaders_widened=leaders.widened
-    )
+    if leaders.widened:
+        problem = replace(problem, leader_low=leaders.low, leader_high=leaders.high)
+    priced = replace(certificate, leader_price=leaders.price)
+    verdict = require(verify(problem, lists, priced), "plan")
+    return Solution(problem=problem, lists=lists, certificate=priced, verdict=verdict, leaders_widened=leaders.widened)
 
 
-def _placed(problem: Problem, *, second_pass: bool) -> tuple[Ints, Certificate]:
-    """Replica sets and their certificate; partitions that cannot be dealt are expanded until all can."""
-    detail = np.full(problem.partition_count, POOLED)
-    if problem.rack_max.max() > 1 and problem.partition_count * problem.broker_count <= _FULL_NETWORK_ARCS_MAX:
-        detail[:] = EXPANDED
+def _remarks(state: ClusterState, goals: Goals) -> Iterator[str]:
+    rows = np.intersect1d(state.without_live_replica(), chosen_rows(state, goals))
+    if len(rows):
+        names = shorten([state.partition_name(int(row)) for row in rows])
+        yield (
+            f"{len(rows)} partitions have no live replica to copy from: {names}; they are planned, and wait in a wave "
+            "of their own until a broker returns"
+        )
+    if len(state.collapsed):
+        names = shorten([state.partition_name(int(row)) for row in state.collapsed])
+        yield f"{len(state.collapsed)} partitions name a broker twice: {names}; it counts once, the plan repairs them"
+
+
+def fewest_moves(problem: Problem) -> tuple[int, bool]:
+    """The optimum of the placement flow without replica sets: (moves, whether sets with so few exist for certain)."""
+    detail = starting_detail(problem)
+    none = np.zeros(problem.partition_count, np.int64)
+    flow = place(problem, detail, none, lexicographic=False, priced=False)
+    fresh = 0
+    partition, broker = flow.direct
+    if len(partition):
+        fresh = int((~(problem.replicas[partition] == broker[:, None]).any(1)).sum())
+    exact = bool(
+        (detail == EXPANDED).all() or ((problem.rack_max <= 1).all() and (problem.rack_min == problem.rack_max).all())
+    )
+    return int(flow.received.sum()) + fresh, exact
+
+
+def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
+    """By how much the tolerance has to be widened for the caps, or to make forced moves only, and why."""
+    if goals.aim is Aim.REPAIR:
+        forced = fewest_moves(_problem_within(state, goals, _WIDEST))[0]
+        return _narrowest(state, goals, lambda moves: moves <= forced), "only forced moves are made"
+    if goals.moves_max is None and goals.bytes_max is None:
+        return 0, ""
+    if goals.bytes_max is not None and state.size is None:
+        raise ImpossibleGoalError(
+            f"plan capped at {goals.bytes_max} bytes: the sizes of the partitions expected, none found; give sizes or "
+            "cap the moves"
+        )
+    most = UNLIMITED if goals.moves_max is None else goals.moves_max
+    if goals.bytes_max is None:
+        least = fewest_moves(_problem_within(state, goals, _WIDEST))[0]
+        if least > most:
+            raise ImpossibleGoalError(
+                f"plan capped at {most} moves: drains, racks and replication factors alone need {least}; raise the cap"
+            )
+        width = _narrowest(state, goals, lambda moves: moves <= most)
+        return width, f"at most {most} moves" if width else ""
+
+    def fits(width: int) -> bool:
+        solution = solve(_problem_within(state, goals, width))
+        return solution.verdict.moves <= most and _bytes(solution) <= (goals.bytes_max or 0)
+
+    if not fits(_WIDEST):
+        raise ImpossibleGoalError(
+            f"plan capped at {goals.bytes_max} bytes and {most} moves: a plan within them expected, none found even "
+            "without balance; raise the cap"
+        )
+    width = _smallest(fits)
+    return width, f"at most {goals.bytes_max} bytes" if width else ""
+
+
+def _narrowest(state: ClusterState, goals: Goals, enough: Callable[[int], bool]) -> int:
+    return _smallest(lambda width: enough(fewest_moves(_problem_within(state, goals, width))[0]))
+
+
+def _smallest(fits: Callable[[int], bool]) -> int:
+    """The smallest width that fits, by doubling and halving."""
+    if fits(0):
+        return 0
+    high = 1
+    while high < _WIDEST and not fits(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _problem_within(state: ClusterState, goals: Goals, width: int) -> Problem:
+    return problem_of(state, goals, _wider(goals.tolerance, width))
+
+
+def _wider(tolerance: Tolerance, width: int) -> Tolerance:
+    return replace(tolerance, replicas=tolerance.replicas + width, topic=tolerance.topic + width)
+
+
+def _bytes(solution: Solution) -> int:
+    size = solution.problem.size
+    return 0 if size is None else int((added(solution.problem, solution.lists) * size).sum())
+
+
+def _check_caps(goals: Goals, solution: Solution) -> None:
+    moves, volume = solution.verdict.moves, _bytes(solution)
+    if goals.moves_max is not None and moves > goals.moves_max:
+        raise ImpossibleGoalError(
+            f"plan capped at {goals.moves_max} moves: {moves} found (proven minimum {solution.verdict.moves_bound}); "
+            "raise the cap"
+        )
+    if goals.bytes_max is not None and volume > goals.bytes_max:
+        raise ImpossibleGoalError(f"plan capped at {goals.bytes_max} bytes: {volume} found; raise the cap")
+
+
+def _curve(
+    state: ClusterState, goals: Goals, problem: Problem, used: Tolerance, solution: Solution
+) -> tuple[CurvePoint, ...]:
+    """Fewest moves at each tolerance; left out where one point would cost as much as the plan."""
+    if goals.replace or goals.aim is not Aim.BALANCE:
+        return ()
+    points = []
+    for width in sorted(set(goals.curve_tolerances)):
+        tolerance = Tolerance.uniform(width)
+        if (tolerance.replicas, tolerance.topic if problem.topic_spread else 0) == (
+            used.replicas,
+            used.topic if problem.topic_spread else 0,
+        ):
+            points.append(CurvePoint(width, solution.verdict.moves, solution.verdict.gap == 0))
+        elif int(individual(problem).sum()) <= _HEAVY_PARTITIONS:
+            points.append(CurvePoint(width, *fewest_moves(problem_of(state, goals, tolerance))))
+    return tuple(points)
+
+
+def _with_even_bytes(solution: Solution, tolerance: float) -> tuple[Solution, str]:
+    """Exchanges replicas until no broker holds more than (1 + tolerance) times the mean bytes, as far as that goes."""
+    problem = solution.problem
+    if problem.size is None:
+        raise ImpossibleGoalError("bytes balanced: the sizes of the partitions expected, none found; give sizes")
+    evened = even_bytes(problem, solution.lists, tolerance)
+    verdict = require(verify(problem, evened.lists, solution.certificate), "plan with balanced bytes")
+    said = (
+        f"bytes per broker at most {evened.ratio:.4f} times the mean (was {evened.ratio_before:.4f}, wanted "
+        f"{1 + tolerance:.4f}, no plan is below {evened.ratio_bound:.4f}) by {evened.exchanges} exchanges that cost "
+        f"{verdict.moves - solution.verdict.moves} moves"
+    )
+    return replace(solution, lists=evened.lists, verdict=verdict), said
+
+
+def starting_detail(problem: Problem) -> Ints:
+    """[P] small clusters whose partitions may hold two replicas in a rack get the full network at once."""
+    small = problem.partition_count * problem.broker_count <= _FULL_NETWORK_ARCS_MAX
+    return np.full(problem.partition_count, EXPANDED if problem.rack_max.max() > 1 and small else POOLED)
+
+
+def _placed(problem: Problem) -> tuple[Ints, Certificate]:
+    """Replica sets and the certificate of their number of moves.
+
+    Where the network is only a bound, dealing may fail for some topics: those alone are solved again with nodes per
+    partition, the others staying as they are. If that costs moves, a small cluster is solved again in more detail.
+    """
+    detail = starting_detail(problem)
+    # Leaders inside a network with hundreds of thousands of nodes would triple its time: there they come afterwards.
+    heavy = int(individual(problem).sum()) > _HEAVY_PARTITIONS
     preferred = rewarded_leaders(problem)[problem.replicas[:, 0]]
+    best: tuple[int, Ints, Certificate] = (UNLIMITED, np.zeros((0, 0), np.int64), unpriced(problem.broker_count))
     for _ in range(_REFINEMENTS):
-        flow = place(problem, detail, preferred, lexicographic=True)
+        flow = place(problem, detail, preferred, lexicographic=not heavy)
         dealt = deal(problem, flow)
-        certificate = flow.certificate
-        if second_pass and not len(dealt.failed):
-            reward = _second_reward(problem, dealt.sets)
-            flow = place(problem, detail, reward, lexicographic=True, priced=False)
-            dealt = deal(problem, flow)
-        if not len(dealt.failed):
-            return dealt.sets, certificate
-        detail = _refined(problem, detail, dealt.failed)
-    raise SolverFailedError(
-        f"{problem.partition_count} partitions planned: a flow that can be dealt out expected within {_REFINEMENTS} "
-        f"refinements, {len(dealt.failed)} partitions left over; report the state"
-    )
+        sets, certificate = patched(problem, detail, dealt, preferred), flow.certificate
+        if not heavy:
+            reward = _second_reward(problem, sets)
+            dealt_again = deal(problem, place(problem, detail, reward, lexicographic=True, priced=False))
+            again = patched(problem, detail, dealt_again, reward)
+            if added(problem, again).sum() <= added(problem, sets).sum():
+                sets = again
+        gap = int(added(problem, sets).sum())
+        if len(dealt.failed):
+            gap -= moves_bound(problem, certificate)
+        else:
+            gap = 0
+        if gap < best[0]:
+            best = gap, sets, certificate
+        if gap == 0 or problem.partition_count > _REFINED_PARTITIONS_MAX:
+            break
+        detail = refined(problem, detail, dealt.failed)
+    return best[1], best[2]
 
 
 def _second_reward(problem: Problem, sets: Ints) -> Ints:
@@ -107,20 +303,4 @@ def _second_reward(problem: Problem, sets: Ints) -> Ints:
     rank = np.arange(len(order)) - np.searchsorted(leader[order], leader[order])
     free = np.zeros(len(leader), bool)
     free[order] = rank < surplus[leader[order]]
-    return (problem.eligible[leader] & ~(free & evicted)).astype(np.int64)
-
-
-def _refined(problem: Problem, detail: Ints, failed: Ints) -> Ints:
-    """Partitions that could not be served get nodes of their own, then arcs to every broker.
-
-    Small topics are refined as a whole, as the partners of a swap are needed too.
-    """
-    wider = np.zeros(len(detail), bool)
-    wider[failed] = True
-    if problem.topic_spread:
-        sizes = np.bincount(problem.topic)
-        small = np.unique(problem.topic[failed])
-        wider |= np.isin(problem.topic, small[sizes[small] <= _SMALL_TOPIC])
-    chooses = (problem.rack_min < problem.rack_max).any(1) & (problem.rack_max <= 1).all(1)
-    apart = chooses[problem.factor] & (detail == POOLED)
-    return np.where(wider, np.where(apart, APART, EXPANDED), detail)
+    return np.asarray(problem.eligible[leader] & ~(free & evicted), np.int64)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from spark_jobs.planner import explain
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.certificate import Certificate
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState, Ints
 from spark_jobs.planner.verify import Verdict, added
+
+
+class CurvePoint(NamedTuple):
+    """What a tolerance costs: the fewest moves within it."""
+
+    tolerance: int
+    moves: int
+    proven: bool  # False: only a lower bound is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,6 +34,8 @@ class ReassignmentPlan:
     certificate: Certificate
     verdict: Verdict
     changed: Ints  # [N] chosen partitions whose list changes
+    curve: tuple[CurvePoint, ...]
+    remarks: tuple[str, ...]  # what a person should know: widened bounds, offline partitions, …
 
     @staticmethod
     def of(
@@ -34,7 +45,11 @@ class ReassignmentPlan:
         lists: Ints,
         certificate: Certificate,
         verdict: Verdict,
+        *,
+        curve: tuple[CurvePoint, ...] = (),
+        remarks: tuple[str, ...] = (),
     ) -> ReassignmentPlan:
+        """The plan, with the partitions that change found."""
         width = max(lists.shape[1], problem.replicas.shape[1])
         changed = np.nonzero((_wide(lists, width) != _wide(problem.replicas, width)).any(1))[0]
         return ReassignmentPlan(
@@ -45,6 +60,8 @@ class ReassignmentPlan:
             certificate=certificate,
             verdict=verdict,
             changed=changed,
+            curve=curve,
+            remarks=remarks,
         )
 
     @property
@@ -73,6 +90,48 @@ class ReassignmentPlan:
         if self.problem.size is None:
             return None
         return int((added(self.problem, self.lists) * self.problem.size).sum())
+
+    def balance(self) -> dict[str, Any]:
+        """Smallest and largest number of replicas, leaders and bytes over the eligible brokers, before and after."""
+        return {"before": self._spread(self.problem.replicas), "after": self._spread(self.lists)}
+
+    def _spread(self, lists: np.ndarray[Any, np.dtype[Any]]) -> dict[str, Any]:
+        brokers, eligible = self.problem.broker_count, self.problem.eligible
+        there = lists >= 0
+        load = np.bincount(lists[there], minlength=brokers)[eligible]
+        led = np.bincount(lists[:, 0], minlength=brokers)[eligible]
+        out: dict[str, Any] = {
+            "replicas": [int(load.min()), int(load.max())],
+            "leaders": [int(led.min()), int(led.max())],
+        }
+        if self.problem.size is not None:
+            weights = np.repeat(self.problem.size, there.sum(1)).astype(float)
+            volume = np.bincount(lists[there], weights=weights, minlength=brokers)[eligible]
+            out["bytes"] = [int(volume.min()), int(volume.max())]
+            out["bytes_max_over_mean"] = round(float(volume.max() / max(1.0, volume.mean())), 4)
+        return out
+
+    def reasons(self) -> list[str]:
+        """Why each changed partition changes, in the order of `changed`."""
+        return explain.reasons(self.state, self.problem, self.lists, self.changed)
+
+    def summary(self) -> dict[str, Any]:
+        """Small figures of the plan as JSON values."""
+        return {
+            "goals": self.goals.to_json(),
+            "partitions": self.problem.partition_count,
+            "partitions_changed": len(self.changed),
+            "moves": self.moves,
+            "moves_bound": self.moves_bound,
+            "gap": self.gap,
+            "leader_changes": self.leader_changes,
+            "leader_changes_bound": self.verdict.leader_changes_bound,
+            "bytes_moved": self.bytes_moved,
+            "balance": self.balance(),
+            "curve": [point._asdict() for point in self.curve],
+            "reasons": explain.counted(self.state, self.problem, self.lists, self.changed),
+            "remarks": list(self.remarks),
+        }
 
     def reassignment_json(self) -> dict[str, Any]:
         """Kafka's reassignment JSON of all changed partitions."""

@@ -83,7 +83,7 @@ def require(verdict: Verdict, what: str) -> Verdict:
 def added(problem: Problem, new: Ints) -> Ints:
     """[P] replicas that are new."""
     kept = (new[:, :, None] == problem.replicas[:, None, :]) & (new >= 0)[:, :, None]
-    return (new >= 0).sum(1) - kept.any(2).sum(1)
+    return np.asarray((new >= 0).sum(1) - kept.any(2).sum(1), np.int64)
 
 
 def forced_adds(problem: Problem) -> Ints:
@@ -93,7 +93,7 @@ def forced_adds(problem: Problem) -> Ints:
     wanted = np.asarray(problem.factors, np.int64)[problem.factor]
     base = np.minimum(held, least).sum(1)
     extra = np.minimum(np.minimum(held, most) - np.minimum(held, least), 1).sum(1)
-    return wanted - base - np.minimum(extra, wanted - least.sum(1))
+    return np.asarray(wanted - base - np.minimum(extra, wanted - least.sum(1)), np.int64)
 
 
 def held_per_rack(problem: Problem) -> Ints:
@@ -170,8 +170,8 @@ def _cheapest_sets(
         options = np.concatenate(
             [np.where(held, _FORBIDDEN, cost), np.where(own_rack[chosen] == g, own_price[chosen], _FORBIDDEN)], 1
         )
-        if most[g] == 1:
-            best = options.min(1, keepdims=True)
+        if most[g] == 1:  # noqa: SIM108 - the comment needs its line
+            best = options.min(1, keepdims=True)  # a sort would cost ten times as much
         else:
             best = np.sort(options, 1)[:, : int(most[g])]
         total += int(best[:, : int(least[g])].sum())
@@ -193,7 +193,7 @@ def _list_problems(problem: Problem, new: Ints) -> list[str]:
     if (new >= problem.broker_count).any() or (new < -1).any():
         return ["a replica on an unknown broker"]
     there = new >= 0
-    found = []
+    found: list[str] = []
     wanted = np.asarray(problem.factors, np.int64)[problem.factor]
     _count(found, there.sum(1) != wanted, "lists with a wrong number of replicas")
     _count(found, (there[:, 1:] & ~there[:, :-1]).any(1), "lists with a hole")
@@ -227,6 +227,6 @@ def _bound_problems(problem: Problem, new: Ints, *, leaders_bounded: bool) -> li
     return found
 
 
-def _count(found: list[str], broken: Bools, what: str) -> None:
-    if broken.any():
-        found.append(f"{int(broken.sum())} {what}")
+def _count(found: list[str], broken: Bools | np.bool_, what: str) -> None:
+    if np.any(broken):
+        found.append(f"{int(np.sum(broken))} {what}")
