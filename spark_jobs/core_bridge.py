@@ -5,7 +5,7 @@ A snapshot is one group: its partitions and its one row of CORE_FACTS. What fail
 themselves come with `--py-files`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,10 +71,17 @@ Analysis = Callable[[SnapshotRows], Iterable[Mapping[str, Any]]]
 """What is computed of one snapshot: rows without the two columns of the key."""
 
 
-def per_snapshot(partitions: DataFrame, facts: DataFrame, analysis: Analysis, schema: StructType) -> DataFrame:
-    """Runs `analysis` once for every snapshot, each as one task.
+def per_snapshot(
+    partitions: DataFrame,
+    facts: DataFrame,
+    analysis: Analysis,
+    schema: StructType,
+    *,
+    also_by: Sequence[str] = (),
+) -> DataFrame:
+    """Runs `analysis` once for every snapshot, each as one task; or once for every value of the columns `also_by`.
 
-    In:  schemas.PARTITIONS; schemas.CORE_FACTS.
+    In:  schemas.PARTITIONS; schemas.CORE_FACTS; both with the columns `also_by`.
     Out: `schema` and a column `error`: null, or the only thing that a row of a failed snapshot says beside its key.
     """
     wanted = with_error(schema)
@@ -84,7 +91,7 @@ def per_snapshot(partitions: DataFrame, facts: DataFrame, analysis: Analysis, sc
         key, rows = _run_safely(left, right, analysis)
         return pa.Table.from_pylist([{**key, **row} for row in rows], schema=columns)
 
-    grouped, told = partitions.groupBy(*_KEY), facts.groupBy(*_KEY)
+    grouped, told = partitions.groupBy(*_KEY, *also_by), facts.groupBy(*_KEY, *also_by)
     return grouped.cogroup(told).applyInArrow(run, wanted)
 
 
@@ -104,8 +111,11 @@ def failures(analysed: DataFrame, stage: str) -> DataFrame:
     return failed.select(*_KEY, F.lit(stage).alias("stage"), F.col("error").alias("reason")).select(*NOT_ANALYSED.names)
 
 
-def context_of(rows: SnapshotRows) -> Built:
-    """The controller's context of one snapshot, and the rows that contradict others."""
+def context_of(rows: SnapshotRows, *, with_queue: bool = True) -> Built:
+    """The controller's context of one snapshot, and the rows that contradict others.
+
+    `with_queue` false leaves the queue of deletions out, for who wants to see what happens when a topic enters it.
+    """
     facts, names = rows.facts, rows.names()
     assignments = map(
         ReplicaAssignment, rows.broker_lists("replicas"), rows.broker_lists("adding"), rows.broker_lists("removing")
@@ -116,7 +126,7 @@ def context_of(rows: SnapshotRows) -> Built:
         assignments=zip(names, assignments, strict=True),
         states=_states(rows, names),
         # A controller that may not delete drops the requests when it starts (controller-behaviour §9.1).
-        topics_to_be_deleted=facts["queued_topics"] if facts["deletion_enabled"] else (),
+        topics_to_be_deleted=facts["queued_topics"] if with_queue and facts["deletion_enabled"] else (),
         reassignment_targets={
             _named(request): tuple(request["replicas"] or ()) for request in facts["reassign_requests"]
         },
@@ -127,7 +137,7 @@ def context_of(rows: SnapshotRows) -> Built:
             delete_topic=facts["deletion_enabled"],
             imbalance_percentage=round(facts["imbalance_ratio_max"] * 100),
         ),
-        epoch=facts["controller_epoch"] or 0,
+        epoch=facts["controller_epoch"] or max(filter(None, rows.column("controller_epoch")), default=0),
         epoch_zk_version=facts["controller_epoch_version"] or 0,
     )
 

@@ -21,7 +21,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from controller_core.errors import ControllerCoreError
-from spark_jobs import core_bridge, report, schemas, storage
+from spark_jobs import core_bridge, drill, report, schemas, storage
+from spark_jobs.deletion_steps import predict_deletions
 from spark_jobs.proposals import propose
 from spark_jobs.settings import (
     Settings,
@@ -52,7 +53,7 @@ class Args:
     files: int = 1
     with_plans: bool = True
     with_drill: bool = True
-    drill_pairs_max: int = 50
+    drill_pairs_max: int = drill.PAIRS_MAX
     fail_if_incomplete: bool = False
     problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
 
@@ -107,7 +108,7 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
         say(f"{name}: {time.monotonic() - started:.1f} s")
     place = storage.folder(spark, args.output)
     rows = {name: place.rows(name, report.ROWS_MAX) for name in schemas.OUTPUTS}
-    page = report.Page(run=args.run, date=args.date, rows=rows, snapshots=chosen.tonight)
+    page = report.Page(run=args.run, date=args.date, rows=rows, snapshots=night.analysed)
     summary = report.summary(page)
     for row in rows["proposals"]:
         for kind in ("plan", "rollback", "certificate") if row["plan"] else ():
@@ -139,9 +140,11 @@ class _Night:
         self._tables["partitions"] = good
         rules, refused = self._rules(good)
         self._problems = [*problems, *refused]
+        lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
+        self.analysed = tuple(found for found in chosen.tonight if (found.cluster, found.snapshot_id) not in lost)
         self._facts = self._keep(facts.snapshot_facts(self._tables, rules))
-        self._tonight = {name: self._only(chosen.tonight, frame) for name, frame in self._tables.items()}
-        self._facts_tonight = self._only(chosen.tonight, self._facts)
+        self._tonight = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
+        self._facts_tonight = self._only(self.analysed, self._facts)
 
     def outputs(self) -> Iterable[tuple[str, DataFrame]]:
         """Every output by name, in an order that fills shared frames first."""
@@ -156,7 +159,7 @@ class _Night:
         yield "findings", self._findings()
         yield "cluster_summary", health.cluster_summary(self._tables["partitions"], self._facts)
         yield "broker_load", health.broker_load(partitions, told)
-        yield "refused_rows", bad_rows.refused_rows(self._only(self._chosen.tonight, self._judged), now["bad_rows"])
+        yield "refused_rows", bad_rows.refused_rows(self._only(self.analysed, self._judged), now["bad_rows"])
         yield from self._history()
         failures = [self._spark.createDataFrame(self._problem_rows(), schemas.NOT_ANALYSED)]
         core = facts.core_facts(told, now)
@@ -164,6 +167,10 @@ class _Night:
             analysed = self._keep(core_bridge.per_snapshot(partitions, core, analysis, schemas.OUTPUTS[name]))
             yield name, core_bridge.results(analysed, schemas.OUTPUTS[name])
             failures.append(core_bridge.failures(analysed, name))
+        if self._args.with_drill:
+            drilled = self._keep(drill.failure_drill(partitions, core, pairs_max=self._args.drill_pairs_max))
+            yield "failure_drill", drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
+            failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
         together = failures[0]
         for frame in failures[1:]:
             together = together.unionByName(frame)
@@ -175,6 +182,7 @@ class _Night:
             frame.unpersist()
 
     def _analyses(self) -> Iterable[tuple[str, core_bridge.Analysis]]:
+        yield "deletion_prediction", predict_deletions
         if self._args.with_plans:
             yield "proposals", propose(self._args.goals)
 
@@ -245,7 +253,9 @@ def parse(argv: Sequence[str]) -> Args:
     parser.add_argument("--files", type=int, default=1, help="files per result table")
     parser.add_argument("--no-plans", action="store_true", help="propose no reassignments")
     parser.add_argument("--no-drill", action="store_true", help="imagine no failures")
-    parser.add_argument("--drill-pairs-max", type=int, default=50, help="pairs of brokers that fail together, at most")
+    parser.add_argument(
+        "--drill-pairs-max", type=int, default=drill.PAIRS_MAX, help="pairs of brokers that fail together, at most"
+    )
     parser.add_argument("--fail-if-incomplete", action="store_true", help="exit 4 when a cluster was not analysed")
     found = parser.parse_args(argv)
     return Args(

@@ -15,7 +15,7 @@ UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFrame:
     """Live brokers, racks, queue and version switches of every snapshot.
 
-    In:  `tables` cluster, brokers, requests and partitions (schemas of those names); `rules`, settings.RULES.
+    In:  `tables` cluster, brokers, requests, configs and partitions (schemas of those names); `rules`, settings.RULES.
     Out: schemas.FACTS, one row per (cluster, snapshot_id). A snapshot without brokers has an empty `live`.
     """
     live = (
@@ -37,6 +37,12 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFra
             F.max(F.col("kind") == "preferred_replica_election").alias("election_requested"),
         )
     )
+    min_isr = (
+        tables["configs"]
+        .where((F.col("entity_type") == "brokers") & (F.col("entity_name") == "<default>") & (F.col("key") == MIN_ISR))
+        .groupBy(*KEY)
+        .agg(F.max(F.col("value").try_cast("int")).alias("cluster_min_isr"))
+    )
     under_way = tables["partitions"].where(being_reassigned()).select(*KEY).distinct()
     return (
         tables["cluster"]
@@ -44,7 +50,9 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFra
         .join(F.broadcast(live), KEY, how="left")  # one row per snapshot on each side
         .join(F.broadcast(asked), KEY, how="left")
         .join(F.broadcast(under_way.withColumn("under_way", F.lit(True))), KEY, how="left")
+        .join(F.broadcast(min_isr), KEY, how="left")
         .join(F.broadcast(rules), KEY, how="inner")
+        .withColumn("min_isr_default", F.coalesce("cluster_min_isr", "min_isr_default"))
         .withColumn("any_reassignment", _or_false("under_way") | _or_false("reassignment_requested"))
         .withColumn("any_election", _or_false("election_requested"))
         .withColumn("live", F.coalesce("live", F.array().cast("array<int>")))

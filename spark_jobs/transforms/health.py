@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.schemas import BROKER_LOAD, CLUSTER_SUMMARY, FINDINGS
-from spark_jobs.transforms.facts import KEY, NO_LEADER, being_reassigned, led_by_another
+from spark_jobs.transforms.facts import KEY, MIN_ISR, NO_LEADER, being_reassigned, led_by_another
 
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
 STUCK_AFTER_S = 600
@@ -212,26 +212,23 @@ def as_findings(frame: DataFrame) -> DataFrame:
 
 def _with_judgement(partitions: DataFrame, facts: DataFrame, configs: DataFrame) -> DataFrame:
     """PARTITIONS with `min_isr`, `lagging`, `racks` (known ones, distinct), `rack_goal` and `live`."""
-    is_min_isr = F.col("key") == "min.insync.replicas"
-    of_topic = configs.where(is_min_isr & (F.col("entity_type") == "topics")).select(
+    is_min_isr = (F.col("key") == MIN_ISR) & (F.col("entity_type") == "topics")
+    of_topic = configs.where(is_min_isr).select(
         *KEY, F.col("entity_name").alias("topic"), F.col("value").try_cast("int").alias("topic_min_isr")
     )
-    of_cluster = configs.where(
-        is_min_isr & (F.col("entity_type") == "brokers") & (F.col("entity_name") == "<default>")
-    ).select(*KEY, F.col("value").try_cast("int").alias("cluster_min_isr"))
-    context = facts.join(F.broadcast(of_cluster), KEY, how="left").select(
+    context = facts.select(
         *KEY,
         "live",
         "rack_count",
         F.map_from_entries(F.filter("rack_of", lambda entry: entry["rack"].isNotNull())).alias("rack_by_broker"),
         F.exists("rack_of", lambda entry: entry["rack"].isNull()).alias("some_without_rack"),
-        F.coalesce("cluster_min_isr", "min_isr_default").alias("default_min_isr"),
+        "min_isr_default",
     )
     racks = F.array_distinct(F.transform(_target(), lambda broker: F.try_element_at("rack_by_broker", broker)))
     return (
         partitions.join(F.broadcast(context), KEY)
         .join(F.broadcast(of_topic), [*KEY, "topic"], how="left")
-        .withColumn("min_isr", F.coalesce("topic_min_isr", "default_min_isr"))
+        .withColumn("min_isr", F.coalesce("topic_min_isr", "min_isr_default"))
         .withColumn("lagging", _lagging())
         .withColumn("racks", racks)
         .withColumn("rack_goal", F.least(F.size(_target()), F.col("rack_count")))

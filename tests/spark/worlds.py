@@ -151,7 +151,10 @@ class World:
 
 
 def frame(spark, table, *worlds):
-    return spark.createDataFrame([row for world in worlds for row in world.rows(table)], schemas.INPUTS[table])
+    schema = schemas.INPUTS[table]
+    rows = [row for world in worlds for row in world.rows(table)]
+    columns = [[row[index] for row in rows] for index in range(len(schema.names))]
+    return spark.createDataFrame(pa.table(columns, schema=storage.arrow_schema(schema)), schema)
 
 
 def frames(spark, *worlds):
