@@ -5,7 +5,7 @@ them is predicted in words and verified afterwards. What may not be asked for is
 Source: controller behaviour §11, §13, §16.1 to §16.3; layout §7 to §10.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -30,7 +30,7 @@ from controller_core.conditions import (
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.model import NO_LEADER, BrokerId, TopicPartition
+from controller_core.model import NO_LEADER, BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.observation import Notification, Observation
 from controller_core.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback, SnapshotReference
 from controller_core.requests import (
@@ -155,6 +155,7 @@ def plan_reassignment(
     may_change_replication_factor: bool = False,
     left_out: Sequence[LeftOut] = (),
     remarks: Sequence[str] = (),
+    why: Mapping[TopicPartition, str] | None = None,
     partition_count_max: int = REASSIGNMENTS_PER_STEP,
 ) -> Plan | Refused:
     """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
@@ -162,10 +163,11 @@ def plan_reassignment(
     Args:
         observed: assignments and states of at least the partitions of the waves.
         origin: for which cluster.
-        waves: target lists, each partition in one wave; targets that are there already are left out.
+        waves: target lists; a partition may come again in a later wave. Targets that are there already are left out.
         may_change_replication_factor: whether a target may be longer or shorter than the present list.
         left_out: partitions that the planner could not move, with the reason.
         remarks: what the planner says of its plan, for the approver.
+        why: why a partition moves, in words.
         partition_count_max: partitions in one request znode; a longer wave gets more steps.
 
     Returns:
@@ -177,14 +179,15 @@ def plan_reassignment(
     )
     if reasons:
         return Refused(reasons)
-    moving = [[target for target in wave if _moves(target, observed)] for wave in waves]
-    settled = [target for wave in waves for target in wave if not _moves(target, observed)]
+    moves, settled = _moves(waves, observed)
     steps = [
-        _reassignment_step(batch, observed)
-        for wave in moving
-        for batch in target_batches(wave, partition_count_max=partition_count_max)
+        _reassignment_step(batch, {target.partition: before for before, target in wave})
+        for wave in moves
+        for batch in target_batches([target for _, target in wave], partition_count_max=partition_count_max)
     ]
-    brokers = {broker for wave in moving for target in wave for broker in target.replicas}
+    all_moves = [move for wave in moves for move in wave]
+    brokers = {broker for _, target in all_moves for broker in target.replicas}
+    reasons_why = why or {}
     return Plan(
         kind=PlanKind.REASSIGN_PARTITIONS,
         cluster=origin.cluster,
@@ -192,12 +195,11 @@ def plan_reassignment(
         snapshot=origin.snapshot,
         expectations=_cluster_conditions(observed, brokers),
         steps=tuple(steps),
-        predicted=tuple(_predicted_move(target, observed) for wave in moving for target in wave),
-        left_out=(
-            *left_out,
-            *(LeftOut(str(target.partition), "has these replicas already") for target in settled),
+        predicted=tuple(
+            _predicted_move(before, target, reasons_why.get(target.partition)) for before, target in all_moves
         ),
-        risks=(*remarks, *_reassignment_risks([target for wave in moving for target in wave], observed)),
+        left_out=(*left_out, *(LeftOut(str(each), "has these replicas already") for each in settled)),
+        risks=(*remarks, *_reassignment_risks(all_moves, observed)),
         rollback=Rollback(
             text="Reassign back to the former lists, in the opposite order of waves; data is copied again.",
             steps=tuple(_back(step) for step in reversed(steps)),
@@ -213,11 +215,14 @@ def target_refusals(
     Source: controller behaviour §16.1, rule 3: an empty list deletes the partition's data, and so on.
     """
     found: list[Unmet] = []
-    seen: set[TopicPartition] = set()
+    for wave in waves:
+        seen: set[TopicPartition] = set()
+        for target in wave:
+            if target.partition in seen:
+                advice = "keep one of them, or put the second into a later wave"
+                found.append(_bad_target(target, "one target per partition and wave", "a second one", advice))
+            seen.add(target.partition)
     for target in (target for wave in waves for target in wave):
-        if target.partition in seen:
-            found.append(_bad_target(target, "one target per partition", "a second one", "keep one of them"))
-        seen.add(target.partition)
         found += _target_refusals(target, observed, may_change_replication_factor=may_change_replication_factor)
     return tuple(found)
 
@@ -256,15 +261,33 @@ def _bad_target(target: Target, expected: str, found: str, advice: str) -> Unmet
     return Unmet(f"target of {target.partition}", expected, found, advice)
 
 
-def _moves(target: Target, observed: Observation) -> bool:
-    return observed.assignments[target.partition].replicas != target.replicas
+_Move = tuple[tuple[BrokerId, ...], Target]
+"""The replicas that a partition has when its turn comes, and those it shall have."""
 
 
-def _reassignment_step(batch: tuple[Target, ...], observed: Observation) -> PlanStep:
+def _moves(waves: Sequence[Sequence[Target]], observed: Observation) -> tuple[list[list[_Move]], list[TopicPartition]]:
+    """The moves of each wave that has some, and the partitions that are where they shall be from the start."""
+    now: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    settled: list[TopicPartition] = []
+    moves: list[list[_Move]] = []
+    for wave in waves:
+        moving: list[_Move] = []
+        for target in wave:
+            before = now.get(target.partition, observed.assignments[target.partition].replicas)
+            if before != target.replicas:
+                moving.append((before, target))
+            elif target.partition not in now:
+                settled.append(target.partition)
+            now[target.partition] = target.replicas
+        moves.append(moving)
+    return [wave for wave in moves if wave], settled
+
+
+def _reassignment_step(batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> PlanStep:
     expectations: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
     outcomes: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
     for partition, replicas in batch:
-        expectations.append(AssignedTo(partition=partition, replicas=observed.assignments[partition].replicas))
+        expectations.append(AssignedTo(partition=partition, replicas=before[partition]))
         outcomes.append(AssignedTo(partition=partition, replicas=replicas))
         outcomes.append(CaughtUp(partition=partition, replicas=replicas))
     return PlanStep(
@@ -291,9 +314,8 @@ def _back(step: PlanStep) -> PlanStep:
     )
 
 
-def _predicted_move(target: Target, observed: Observation) -> str:
-    assignment = observed.assignments[target.partition].reassign_to(target.replicas)
-    before = observed.assignments[target.partition].replicas
+def _predicted_move(before: tuple[BrokerId, ...], target: Target, why: str | None) -> str:
+    assignment = ReplicaAssignment(before).reassign_to(target.replicas)
     parts = [f"{target.partition}  replicas {list(before)} → {list(target.replicas)}"]
     if assignment.adding:
         parts.append(f"copies to {list(assignment.adding)}")
@@ -301,14 +323,21 @@ def _predicted_move(target: Target, observed: Observation) -> str:
         parts.append(f"removes from {list(assignment.removing)}")
     if target.replicas[0] != before[0]:
         parts.append(f"preferred leader {before[0]} → {target.replicas[0]}")
-    return ", ".join(parts)
+    return ", ".join(parts) + (f"; why: {why}" if why else "")
 
 
-def _reassignment_risks(targets: Sequence[Target], observed: Observation) -> tuple[str, ...]:
-    copies = sum(len(set(replicas) - set(observed.assignments[each].replicas)) for each, replicas in targets)
-    changed = [each for each, replicas in targets if len(replicas) != len(observed.assignments[each].replicas)]
-    behind = [each for each, _ in targets if set(observed.states[each].isr) != set(observed.assignments[each].replicas)]
+def _reassignment_risks(moves: Sequence[_Move], observed: Observation) -> tuple[str, ...]:
+    copies = sum(len(set(target.replicas) - set(before)) for before, target in moves)
+    final = {target.partition: target.replicas for _, target in moves}
+    changed = [each for each, replicas in final.items() if len(replicas) != len(observed.assignments[each].replicas)]
+    behind = [each for each in final if set(observed.states[each].isr) != set(observed.assignments[each].replicas)]
     risks = [f"{copies} replicas are copied over the network; without a throttle they compete with clients."]
+    led = [each for each, replicas in final.items() if replicas[0] != observed.assignments[each].replicas[0]]
+    if led:
+        risks.append(
+            f"{len(led)} partitions get another preferred leader, {led[0]} first; where the present leader stays a "
+            "replica, the new one takes over at the next preferred election."
+        )
     if changed:
         risks.append(f"The replication factor of {len(changed)} partitions changes, {changed[0]} first.")
     if behind:

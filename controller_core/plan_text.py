@@ -56,6 +56,8 @@ def _markdown(plan: Plan, rows_max: int) -> Iterator[str]:
     yield "## What will change"
     yield ""
     yield from _table(_HEADINGS[plan.kind], list(_rows(plan)), rows_max)
+    if plan.kind is not PlanKind.DRAIN_ISR_NOTIFICATIONS:
+        yield from _section("In words", _cut(plan.predicted, rows_max))
     yield from _section("What to weigh", plan.risks)
     if plan.left_out:
         yield from _section("Left out", _cut([f"{each.subject}: {each.reason}" for each in plan.left_out], rows_max))

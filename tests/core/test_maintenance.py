@@ -167,10 +167,22 @@ def test_a_partition_without_state_has_nothing_to_copy_from():
     assert "found no state" in str(reason)
 
 
-def test_two_targets_for_one_partition_are_refused():
-    waves = [[Target(A0, ids(1, 3))], [Target(A0, ids(1, 4))]]
-    (reason,) = target_refusals(seen(), waves, may_change_replication_factor=False)
-    assert "one target per partition" in str(reason)
+def test_two_targets_for_one_partition_in_one_wave_are_refused():
+    wave = [Target(A0, ids(1, 3)), Target(A0, ids(1, 4))]
+    (reason,) = target_refusals(seen(), [wave], may_change_replication_factor=False)
+    assert "one target per partition and wave" in str(reason)
+
+
+def test_a_partition_may_go_on_in_a_later_wave():
+    waves = [[Target(A0, ids(1, 3))], [Target(A0, ids(4, 3))], [Target(A0, ids(4, 3))]]
+    plan = planned(plan_reassignment(seen(), ORIGIN, waves, why={A0: "it makes room"}))
+    assert plan.predicted == (
+        "a-0  replicas [1, 2] → [1, 3], copies to [3], removes from [2]; why: it makes room",
+        "a-0  replicas [1, 3] → [4, 3], copies to [4], removes from [1], preferred leader 1 → 4; why: it makes room",
+    )
+    assert AssignedTo(partition=A0, replicas=ids(1, 3)) in plan.steps[1].expectations
+    assert [step.effects[0].targets[0].replicas for step in plan.rollback.steps] == [(1, 3), (1, 2)]
+    assert plan.risks[0].startswith("2 replicas are copied")
 
 
 # ----------------------------------------------------------------------------------------------------- deletion

@@ -34,18 +34,20 @@ from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import newest_snapshot, read_manifest, read_table
 from kafka_maintenance.operations.stored_plans import StoredPlan, load_plan, opened, store_plan
 from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.waves import Limits
 
 _REASONS_SHOWN_MAX = 5
 _TABLES = ("partitions", "topics", "brokers", "requests", "notifications", "cluster")
 
 
 class _Seen(NamedTuple):
-    """What a plan is made from, for whom, and the folder (a key prefix) that it is stored under."""
+    """What a plan is made from, for whom, the folder (a key prefix) that it is stored under, and what is doubtful."""
 
     observed: Observation
     origin: Origin
     folder: str
     dialect: Dialect
+    doubt: str | None = None
 
 
 def plan_elections(
@@ -100,6 +102,7 @@ def plan_reassignment(
     waves: Sequence[Sequence[Target]] | None = None,
     goals: Goals | None = None,
     move_count_max: int | None = None,
+    limits: Limits | None = None,
     may_change_replication_factor: bool = False,
     kafka_version: str | None = None,
     now: datetime | None = None,
@@ -107,8 +110,8 @@ def plan_reassignment(
     """Moves of replicas, wave by wave: the next one starts when the former one is in sync.
 
     `waves` are the targets; without them the planner chooses the fewest moves that reach `goals` (by default: replicas
-    and leaders balanced over brokers and racks), at most `move_count_max` copies, and its certificate is stored beside
-    the plan. `may_change_replication_factor` says whether a given target may be longer or shorter than the present
+    and leaders balanced over brokers and racks), at most `move_count_max` copies, in waves under `limits`; its
+    certificate is stored beside the plan. `may_change_replication_factor` says whether a given target may be longer or shorter than the present
     list. The other arguments are those of `plan_elections`.
 
     Returns:
@@ -123,14 +126,15 @@ def plan_reassignment(
     certificate: Mapping[str, Any] | None = None
     remarks: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    why: Mapping[TopicPartition, str] = {}
     if waves is None:
         wanted = goals or Goals()
         wanted = wanted if move_count_max is None else replace(wanted, moves_max=move_count_max)
         may_change_replication_factor = wanted.replication_factor is not None
-        proposal = propose(seen.observed, wanted)
+        proposal = propose(seen.observed, wanted, limits)
         if proposal is None:
             return None
-        waves, certificate, left_out, remarks = proposal
+        waves, certificate, left_out, remarks, why = proposal
     made = reassignment(
         seen.observed,
         seen.origin,
@@ -138,6 +142,7 @@ def plan_reassignment(
         may_change_replication_factor=may_change_replication_factor,
         left_out=left_out,
         remarks=remarks,
+        why=why,
     )
     return _stored(store, made, seen, certificate=certificate)
 
@@ -297,7 +302,10 @@ def _seen_in_snapshot(store: ObjectStore, cluster: str, address: str | None, kaf
     tables = {name: read_table(store, manifest, name) for name in _TABLES}
     observed = observe_tables(tables)
     origin = Origin(cluster, SnapshotReference(manifest.uri, manifest.digest))
-    return _Seen(observed, origin, f"{manifest.prefix}/", _dialect(observed, kafka_version))
+    doubt = None
+    if not manifest.consistent:
+        doubt = f"The snapshot is not of one moment ({manifest.reason}); what differs is refused when it is applied."
+    return _Seen(observed, origin, f"{manifest.prefix}/", _dialect(observed, kafka_version), doubt)
 
 
 def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest:
@@ -327,7 +335,11 @@ def _stored(
 ) -> StoredPlan | None:
     if isinstance(made, Refused):
         raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
-    return store_plan(store, made, seen.folder, certificate=certificate) if made.steps else None
+    if not made.steps:
+        return None
+    if seen.doubt is not None:
+        made = replace(made, risks=(seen.doubt, *made.risks))
+    return store_plan(store, made, seen.folder, certificate=certificate)
 
 
 def _matches(topic: str, patterns: Iterable[str]) -> bool:

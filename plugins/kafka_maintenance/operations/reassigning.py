@@ -3,7 +3,7 @@
 Source: planner-design §2; docs/planning.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -16,19 +16,22 @@ from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.result import ReassignmentPlan
+from spark_jobs.planner.waves import Limits, Schedule, schedule
 
 
 class Proposal(NamedTuple):
-    """What the planner proposes: waves of targets, the proof, what it could not touch, and its figures as text."""
+    """What the planner proposes: waves of targets, the proof, what it could not touch, its figures, and why each moves."""
 
     waves: tuple[tuple[Target, ...], ...]
     certificate: Mapping[str, Any]
     left_out: tuple[LeftOut, ...]
     remarks: tuple[str, ...]
+    why: Mapping[TopicPartition, str]
 
 
-def propose(observed: Observation, goals: Goals) -> Proposal | None:
-    """The moves that reach `goals`, proven minimal or with their gap; None when nothing has to move.
+def propose(observed: Observation, goals: Goals, limits: Limits | None = None) -> Proposal | None:
+    """The moves that reach `goals`, in waves under `limits`, both with their proof; None when nothing has to move.
 
     Partitions that cannot be moved now (no leader to copy from, a reassignment running, a topic queued for deletion) are
     left out with the reason; all others count.
@@ -44,28 +47,40 @@ def propose(observed: Observation, goals: Goals) -> Proposal | None:
     movable = [partition for partition in sorted(observed.assignments) if partition not in left_out]
     if not movable or not observed.brokers:
         return None
+    state = _state(movable, observed)
     try:
-        plan = plan_reassignment(_state(movable, observed), goals)
+        plan = plan_reassignment(state, goals)
+        waves = schedule(plan, limits)
     except (ImpossibleGoalError, InvalidStateError) as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
-    document = plan.reassignment_json()
-    targets = tuple(
-        Target(TopicPartition(row["topic"], row["partition"]), tuple(map(BrokerId, row["replicas"])))
-        for row in document["partitions"]
-    )
-    if not targets:
+    if not len(plan.changed):
         return None
-    proof = "proven minimal" if plan.gap == 0 else f"at most {plan.gap} more than the minimum"
-    remarks = (
-        f"{plan.moves} replicas are copied: {proof} (certified lower bound {plan.moves_bound}).",
-        f"{plan.leader_changes} partitions get another preferred leader.",
-    )
     return Proposal(
-        waves=(targets,),
+        waves=tuple(tuple(map(_target, document["partitions"])) for document in waves.to_json(state)),
         certificate=plan.certificate_json(),
         left_out=tuple(LeftOut(str(partition), reason) for partition, reason in left_out.items()),
-        remarks=remarks,
+        remarks=tuple(_remarks(plan, waves)),
+        why={
+            _target(row).partition: reason
+            for row, reason in zip(plan.reassignment_json()["partitions"], plan.reasons(), strict=True)
+        },
     )
+
+
+def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
+    proof = "proven minimal" if plan.gap == 0 else f"at most {plan.gap} more than the minimum"
+    yield f"{plan.moves} replicas are copied: {proof} (certified lower bound {plan.moves_bound})."
+    balance = plan.balance()
+    for what in ("replicas", "leaders"):
+        before, after = balance["before"][what], balance["after"][what]
+        yield f"{what.capitalize()} per broker: {before[0]} to {before[1]} before, {after[0]} to {after[1]} after."
+    least = "proven fewest" if waves.gap == 0 else f"at most {waves.gap} more than the fewest"
+    yield f"{len(waves.waves)} waves: {least} ({waves.bound_reason})."
+    yield from plan.remarks
+
+
+def _target(row: Mapping[str, Any]) -> Target:
+    return Target(TopicPartition(row["topic"], row["partition"]), tuple(map(BrokerId, row["replicas"])))
 
 
 def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:
