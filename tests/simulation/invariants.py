@@ -7,8 +7,10 @@ from controller_core.context import ControllerContext
 from controller_core.model import NO_LEADER, LeaderAndIsr, TopicPartition
 from controller_core.ports import WatchKind
 from controller_core.states import PartitionState
-from controller_core.znodes import CONTROLLER_EPOCH, decode_controller_epoch, decode_state, state_partition_of
+from controller_core.znodes import CONTROLLER_EPOCH, TOPICS, decode_controller_epoch, decode_state, state_partition_of
 from tests.simulation.world import World
+
+TOPIC_DEPTH = 3
 
 
 class BrokenInvariantError(AssertionError):
@@ -22,6 +24,7 @@ class Watchman:
         self.world = world
         self._epoch = 0
         self._states: dict[TopicPartition, LeaderAndIsr] = {}
+        self._last_replicas: dict[TopicPartition, tuple[int, ...]] = {}
         self._writers: dict[int, int] = {}
         self._broken: list[str] = []
         world.listen(self._see)
@@ -47,6 +50,10 @@ class Watchman:
         for change in applied.changes:
             if change.path == CONTROLLER_EPOCH and change.kind is not WatchKind.CHILDREN:
                 self._see_epoch()
+            elif change.path.count("/") == TOPIC_DEPTH and change.path.startswith(TOPICS):
+                if change.kind in {WatchKind.CREATED, WatchKind.CHANGED}:
+                    replicas = self.world.tools.full_assignments(change.path.rpartition("/")[2])
+                    self._last_replicas |= {partition: each.replicas for partition, each in replicas.items()}
             elif change.path.endswith("/state"):
                 partition = state_partition_of(change.path)
                 if change.kind is WatchKind.DELETED:
@@ -134,6 +141,7 @@ class Watchman:
             for broker, disk in self.world.cluster.disks.items()
             for partition in disk.logs
             if partition.topic not in self.world.tools.list_topics()
+            and broker in self._last_replicas.get(partition, ())
         }
         self._expect(not left, f"logs of deleted topics are left: {sorted(left)}")
 

@@ -140,6 +140,7 @@ class World:
     def _create(self, topic: str, replica_lists: Sequence[Sequence[int]]) -> None:
         if topic in self.tools.list_topics() or self.tools.is_marked_for_deletion(topic):
             return
+        self.targets = {partition: target for partition, target in self.targets.items() if partition.topic != topic}
         self.tools.create_topic(
             topic, {number: ReplicaAssignment(tuple(replicas)) for number, replicas in enumerate(replica_lists)}
         )
