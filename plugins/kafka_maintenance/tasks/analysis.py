@@ -100,7 +100,9 @@ def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
         night=choice["night"],
         settings={"clusters": {chosen["cluster"]: _settings_of(chosen["cluster"]) for chosen in choice["snapshots"]}},
     )
-    submit = spark.submit_arguments(analyse.JOB, staged.arguments, work_folder=SETTINGS.scratch / "spark")
+    submit = spark.submit_arguments(
+        analyse.JOB, staged.arguments, work_folder=SETTINGS.scratch / "spark", row_count=staged.row_count
+    )
     return {
         "run": run,
         "night": choice["night"],
