@@ -1,0 +1,181 @@
+"""Real brokers against the core: after each step the live tree is what the core predicted from the tree before it.
+
+The prediction starts from the live tree: it is loaded into the simulated cluster, where `controller_core` rules over brokers
+that obey, and the same request is made there.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from controller_core.adapters.kafka_zk import KafkaZk
+from controller_core.adapters.memory_cluster import SimulatedCluster
+from controller_core.dialect import dialect_for
+from controller_core.errors import NoNodeError
+from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.ports import ZooKeeper
+from controller_core.znodes import (
+    DELETE_TOPICS,
+    PREFERRED_REPLICA_ELECTION,
+    REASSIGN_PARTITIONS,
+    TOPICS,
+    ConfigZnode,
+    TopicZnode,
+    config_path,
+    decode_state,
+    decode_topic,
+    delete_topic_path,
+    encode_config,
+    encode_delete_topic,
+    encode_preferred_replica_election,
+    encode_reassign_partitions,
+    encode_topic,
+    state_path,
+    topic_path,
+)
+from kafka_maintenance.local.kafka import KafkaCluster
+from kafka_maintenance.local.process import wait_until
+
+pytestmark = pytest.mark.kafka
+BROKERS = (1, 2, 3)
+TOPIC = "orders"
+PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
+ASSIGNMENT = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
+TARGETS = {PARTITIONS[0]: (3, 2), PARTITIONS[1]: (1, 3, 2)}
+REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
+SETTLE_S = 30.0
+STABLE_S = 0.3
+
+
+class Row(NamedTuple):
+    """What a partition's znodes say; the order of an ISR is the brokers' own business."""
+
+    assignment: ReplicaAssignment
+    leader: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...]
+
+
+class Tree(NamedTuple):
+    rows: Mapping[str, Row]
+    requests: tuple[str, ...]
+
+
+def tree(zookeeper: ZooKeeper) -> Tree:
+    rows = {}
+    for topic in zookeeper.children(TOPICS):
+        try:
+            data, _ = zookeeper.get(topic_path(topic))
+        except NoNodeError:  # deleted since it was listed
+            continue
+        for number, assignment in decode_topic(data, path=topic_path(topic)).assignments.items():
+            partition = TopicPartition(topic, number)
+            rows[str(partition)] = Row(assignment, *state(zookeeper, partition))
+    deletions = [delete_topic_path(topic) for topic in zookeeper.children(DELETE_TOPICS)]
+    return Tree(rows, tuple([path for path in REQUESTS if zookeeper.exists(path)] + deletions))
+
+
+def state(zookeeper: ZooKeeper, partition: TopicPartition) -> tuple[int | None, int | None, tuple[int, ...]]:
+    path = state_path(partition)
+    try:
+        data, stat = zookeeper.get(path)
+    except NoNodeError:
+        return None, None, ()
+    found = decode_state(data, path=path, version=stat.version)
+    return found.leader, found.leader_epoch, tuple(sorted(found.isr))
+
+
+def told(found: Tree) -> list[str]:
+    """One line per partition, so that a difference is read at once."""
+    return [f"{name} {row}" for name, row in found.rows.items()] + list(found.requests)
+
+
+def create_topic(zookeeper: ZooKeeper) -> None:
+    zookeeper.create(config_path("topics", TOPIC), encode_config(ConfigZnode(config={})))
+    assignments = {number: ReplicaAssignment(tuple(map(BrokerId, ids))) for number, ids in ASSIGNMENT.items()}
+    zookeeper.create(topic_path(TOPIC), encode_topic(TopicZnode(version=1, assignments=assignments)))
+
+
+def elect(zookeeper: ZooKeeper) -> None:
+    zookeeper.create(PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election(PARTITIONS))
+
+
+def reassign(zookeeper: ZooKeeper) -> None:
+    targets = {partition: tuple(map(BrokerId, ids)) for partition, ids in TARGETS.items()}
+    zookeeper.create(REASSIGN_PARTITIONS, encode_reassign_partitions(targets))
+
+
+def delete_topic(zookeeper: ZooKeeper) -> None:
+    zookeeper.create(delete_topic_path(TOPIC), encode_delete_topic())
+
+
+class Lockstep:
+    """A real cluster, and a fresh simulated one for each prediction."""
+
+    def __init__(self, kafka: KafkaCluster, zookeeper: ZooKeeper) -> None:
+        self.kafka = kafka
+        self.zookeeper = zookeeper
+        self.dialect = dialect_for(kafka.version)
+
+    def predicted(self, deed: Callable[[SimulatedCluster], None]) -> Tree:
+        """The tree that the core foresees when `deed` is done on a copy of the live tree."""
+        cluster = SimulatedCluster(self.dialect, broker_config={"auto.leader.rebalance.enable": "false"})
+        self._copy_into(cluster.tools)
+        live = sorted(broker.id for broker in self.kafka.brokers.values() if broker.is_running)
+        for broker in live:  # all register before the first controller looks
+            cluster.start_broker(BrokerId(broker))
+        office = cluster.nodes[BrokerId(self.controller())].controller
+        while office.advance():  # the same broker takes the office as in the live cluster
+            pass
+        cluster.settle()
+        deed(cluster)
+        cluster.settle()
+        return tree(cluster.tools.zookeeper)
+
+    def controller(self) -> int:
+        """The live controller's id; a dead one is replaced within the session timeout."""
+        wait_until(lambda: self.kafka.controller_id() is not None, what="a controller rules", timeout_s=SETTLE_S)
+        return self.kafka.controller_id() or 0
+
+    def shows(self, what: str, deed: Callable[[SimulatedCluster], None], for_real: Callable[[], None]) -> None:
+        """Predict, do it for real, and wait until the live tree is as predicted and stays so."""
+        wanted = self.predicted(deed)
+        for_real()
+        deadline = time.monotonic() + SETTLE_S
+        agreed_since = None
+        while agreed_since is None or time.monotonic() < agreed_since + STABLE_S:
+            now, found = time.monotonic(), tree(self.zookeeper)
+            agreed_since = (agreed_since or now) if found == wanted else None
+            if agreed_since is None and now > deadline:
+                assert told(found) == told(wanted), f"{what}: the live tree is not what the core predicted"
+
+    def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
+        """The same request node in both worlds."""
+        self.shows(what, lambda cluster: make(cluster.tools.zookeeper), lambda: make(self.zookeeper))
+
+    def _copy_into(self, tools: KafkaZk) -> None:
+        for topic in self.zookeeper.children(TOPICS):
+            paths = [topic_path(topic), config_path("topics", topic)]
+            numbers = self.zookeeper.children(f"{topic_path(topic)}/partitions")
+            paths += [state_path(TopicPartition(topic, int(number))) for number in numbers]
+            for path in paths:
+                tools.zookeeper.create(path, self.zookeeper.get(path)[0], make_parents=True)
+
+
+@pytest.mark.parametrize("version", ["3.9", "1.1"])
+def test_the_live_tree_is_what_the_core_predicted(version: str) -> None:
+    with KafkaCluster(version, brokers=len(BROKERS)) as kafka, kafka.session() as zookeeper:
+        world = Lockstep(kafka, zookeeper)
+        world.request("a new topic", create_topic)
+        victim = max(broker for broker in BROKERS if broker != world.controller())
+        world.shows(
+            "a broker dies",
+            lambda cluster: cluster.stop_broker(BrokerId(victim)),
+            lambda: kafka[victim].kill(forget=True),
+        )
+        world.shows("the broker is back", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start)
+        world.request("preferred leaders are elected", elect)
+        world.request("two partitions are reassigned", reassign)
+        world.request("the topic is deleted", delete_topic)
