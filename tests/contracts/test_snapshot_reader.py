@@ -1,0 +1,284 @@
+"""The reader of whole trees against real ZooKeepers: cuts, chroots, followers, broken connections, old servers."""
+
+import threading
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.protocol.connection import _CONNECTION_DROP, _SESSION_EXPIRED
+
+from controller_core.adapters import snapshot_reader
+from controller_core.adapters.snapshot_reader import ReadOptions, Znode, read_cut
+from controller_core.adapters.zookeeper_requests import MultiRead
+from controller_core.errors import NoNodeError, ZooKeeperUnreachableError
+from kafka_maintenance.local import ZooKeeperEnsemble, ZooKeeperServer
+from tests import snapshot_consistency
+from tests.snapshot_consistency import client_of
+
+pytestmark = pytest.mark.services
+
+TOPICS, PARTITIONS = 60, 20
+ZNODES = 4 + TOPICS * (2 + 2 * PARTITIONS)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ZooKeeperServer(tick_time_ms=500) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def filled(server):
+    snapshot_consistency.fill(f"{server.hosts}/kafka", TOPICS, PARTITIONS)
+    return f"{server.hosts}/kafka"
+
+
+@pytest.fixture
+def client(filled):
+    with client_of(filled) as client:
+        yield client
+
+
+def test_a_quiet_tree(client):
+    cut = read_cut(client)
+    assert (cut.consistent, cut.reason, cut.unresolved, cut.method, cut.rounds, cut.attempts) == (
+        True,
+        None,
+        0,
+        "cut",
+        1,
+        1,
+    )
+    assert len(cut.znodes) == ZNODES
+    assert cut.server_version.startswith("3.9")
+    data, stat = client.get("/brokers/topics/topic-00003/partitions/7/state")
+    znode = cut.znodes["/brokers/topics/topic-00003/partitions/7/state"]
+    assert (znode.data, tuple(znode.decoded_stat)) == (data, tuple(stat))
+
+
+def test_a_chroot_is_the_subtree(server, filled, client):
+    inside = read_cut(client)
+    with client_of(server.hosts) as root:
+        outside = read_cut(root)
+    below = {
+        path.removeprefix("/kafka") or "/": znode for path, znode in outside.znodes.items() if path.startswith("/kafka")
+    }
+    assert below == inside.znodes
+    assert not any(path.startswith("/zookeeper") for path in outside.znodes)
+
+
+@pytest.mark.parametrize("rule", ["events", "strict"])
+@pytest.mark.parametrize("kind", ["standalone", "ensemble"])
+def test_no_cut_is_wrong_while_a_writer_writes(tmp_path, kind, rule):
+    """A few runs here; docs/snapshots.md has the counts of many."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        hosts, reader_hosts = snapshot_consistency.started(stack, kind)
+        snapshot_consistency.fill(f"{hosts}/kafka", TOPICS, PARTITIONS)
+        verdicts = snapshot_consistency.judged(
+            f"{hosts}/kafka", f"{reader_hosts}/kafka", server=kind, rate=150, cuts=5, folder=tmp_path, seed=1, rule=rule
+        )
+    assert [verdict.wrong for verdict in verdicts if verdict.consistent] == [0] * sum(v.consistent for v in verdicts)
+    assert any(verdict.consistent and verdict.evidence for verdict in verdicts)
+
+
+def test_the_judge_finds_a_torn_scan(client):
+    cut = read_cut(client)
+    tree = snapshot_consistency.expected_tree(cut)
+    path = "/brokers/topics/topic-00001/partitions/1/state"
+    snapshot_consistency.replay(tree, cut.zxid + 1, [["set", path, "{}"]])
+    assert snapshot_consistency.wrong_znodes(tree, cut) == [path]
+
+
+def test_a_change_during_the_scan_is_seen(filled, client):
+    """A znode that was read already changes, another appears, a third vanishes: all before the scan ends."""
+    with client_of(filled) as writer:
+        writer.ensure_path("/consumers/gone")
+        changes = iter(
+            [
+                lambda: writer.set("/brokers/topics/topic-00000", b'{"version":1,"partitions":{}}'),
+                lambda: writer.create("/consumers/new"),
+                lambda: writer.delete("/consumers/gone"),
+            ]
+        )
+        cut = read_cut(client, ReadOptions(batch_count=50, window=1), lambda _: next(changes, lambda: None)())
+        assert cut.consistent
+        assert cut.znodes["/brokers/topics/topic-00000"].data == b'{"version":1,"partitions":{}}'
+        assert "/consumers/new" in cut.znodes
+        assert "/consumers/gone" not in cut.znodes
+        writer.delete("/consumers", recursive=True)
+
+
+def test_a_tree_that_never_rests_is_reported_as_such(filled, client):
+    stop = threading.Event()
+
+    def write():
+        with client_of(filled) as writer:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                for topic in range(TOPICS):
+                    writer.set_async(f"/brokers/topics/topic-{topic:05}/partitions/{number % PARTITIONS}/state", b"{}")
+                writer.sync("/")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        cut = read_cut(client, ReadOptions(rounds_max=1, rule="strict", batch_count=20, window=1))
+    finally:
+        stop.set()
+        thread.join()
+    assert not cut.consistent
+    assert cut.unresolved > 0
+    assert "still changed after 1 settling reads" in cut.reason
+
+
+@pytest.mark.parametrize(
+    "accident", [pytest.param(_CONNECTION_DROP, id="dropped"), pytest.param(_SESSION_EXPIRED, id="session expired")]
+)
+def test_a_broken_connection_starts_the_cut_again(client, accident):
+    accidents = iter([lambda: client._call(accident, client.handler.async_result())])
+    cut = read_cut(client, ReadOptions(batch_count=50), lambda _: next(accidents, lambda: None)())
+    assert cut.consistent
+    assert cut.attempts > 1
+    assert len(cut.znodes) == ZNODES
+
+
+def test_a_connection_that_breaks_between_scan_and_settling_is_noticed(client, monkeypatch):
+    """The watch is gone with the connection: what came before proves nothing."""
+    real = snapshot_reader._settle
+    accidents = iter([True])
+
+    def settle(wire, *rest):
+        if next(accidents, False):
+            client._call(_CONNECTION_DROP, client.handler.async_result())
+            wire._connected.wait(30)
+        return real(wire, *rest)
+
+    monkeypatch.setattr(snapshot_reader, "_settle", settle)
+    cut = read_cut(client)
+    assert cut.consistent
+    assert cut.attempts == 2
+
+
+def test_a_server_that_goes_away_for_good():
+    with ZooKeeperServer(tick_time_ms=500) as server:
+        snapshot_consistency.fill(f"{server.hosts}/kafka", 5, 5)
+        with client_of(f"{server.hosts}/kafka") as client:
+            accidents = iter([server.kill])
+            with pytest.raises(ZooKeeperUnreachableError, match="did not come back"):
+                read_cut(
+                    client, ReadOptions(batch_count=5, reply_timeout_s=3), lambda _: next(accidents, lambda: None)()
+                )
+
+
+def test_a_chroot_that_is_not_there(server):
+    with client_of(f"{server.hosts}/absent") as client, pytest.raises(NoNodeError, match="no znode '/absent'"):
+        read_cut(client)
+
+
+def test_pauses_and_small_batches_read_the_same(client):
+    gentle = read_cut(client, ReadOptions(batch_count=100, pause_s=0.001, window=1))
+    assert gentle.znodes == read_cut(client).znodes
+
+
+def test_large_replies_make_smaller_batches(client, monkeypatch):
+    sizes = []
+    real = MultiRead.serialize
+
+    def serialize(self):
+        sizes.append(len(self._reads))
+        return real(self)
+
+    monkeypatch.setattr(MultiRead, "serialize", serialize)
+    cut = read_cut(client, ReadOptions(reply_bytes=10_000))
+    assert len(cut.znodes) == ZNODES
+    assert sorted(sizes)[-3:] != [1000] * 3
+
+
+def test_a_server_with_a_small_jute_maxbuffer(tmp_path):
+    """It drops the connection of a request that is too large for it; each new attempt asks for less."""
+    import os
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -Djute.maxbuffer=20000")
+        with ZooKeeperServer(tick_time_ms=500) as server:
+            patch.undo()
+            with client_of(server.hosts) as client:
+                client.ensure_path("/kafka")
+            with client_of(f"{server.hosts}/kafka") as client:
+                from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
+
+                write_tree(client, snapshot_consistency.topics_tree(30, 20), WriteOptions(bytes_max=8000))
+                cut = read_cut(client, ReadOptions(reply_timeout_s=20))
+    assert cut.consistent
+    assert cut.attempts > 1
+    assert len(cut.znodes) == 4 + 30 * 42
+
+
+def test_two_passes_of_a_quiet_tree_are_certain(client):
+    cut = read_cut(client, ReadOptions(method="two_pass"))
+    assert (cut.consistent, cut.method, cut.unresolved) == (True, "two_pass", 0)
+    assert cut.znodes == read_cut(client).znodes
+
+
+def test_two_passes_under_change_say_how_many_are_uncertain(filled, client):
+    path = "/brokers/topics/topic-00000/partitions/0/state"
+    with client_of(filled) as writer:
+        told = []
+
+        def change(progress):
+            told.append(progress.phase)
+            if progress.phase == "second pass" and told.count("second pass") == 1:
+                writer.set(path, b"one")
+                writer.set(path, b"two")
+                writer.set("/brokers/topics/topic-00059/partitions/19/state", b"once")
+
+        cut = read_cut(client, ReadOptions(method="two_pass", window=1), change)
+        assert not cut.consistent
+        assert "two passes" in cut.reason
+        assert 1 <= cut.unresolved <= 2
+
+
+def znode(data, czxid=1, mzxid=1, pzxid=1, version=0, cversion=0):
+    stat = snapshot_reader.STAT.pack(czxid, mzxid, 0, 0, version, cversion, 0, 0, len(data), 0, pzxid)
+    return Znode(data, stat)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "held", "certain"),
+    [
+        pytest.param(znode(b"a"), znode(b"a"), b"a", True, id="unchanged"),
+        pytest.param(znode(b"a"), znode(b"b", mzxid=9, version=1), b"b", True, id="changed before C"),
+        pytest.param(None, znode(b"b", czxid=9, mzxid=9), b"b", True, id="made before C"),
+        pytest.param(znode(b"a"), znode(b"b", mzxid=11, version=1), b"a", True, id="changed once, after C"),
+        pytest.param(znode(b"a"), znode(b"c", mzxid=11, version=2), b"a", False, id="changed twice"),
+        pytest.param(None, znode(b"b", czxid=11, mzxid=11, pzxid=11), None, True, id="made after C"),
+        pytest.param(None, znode(b"b", czxid=9, mzxid=11, version=1), b"b", False, id="made before, changed after C"),
+        pytest.param(znode(b"a"), znode(b"a", pzxid=11, cversion=1), b"a", True, id="one child came after C"),
+        pytest.param(znode(b"a"), znode(b"a", pzxid=11, cversion=2), b"a", False, id="two children came"),
+        pytest.param(znode(b"a"), znode(b"b", czxid=11, mzxid=11, pzxid=11), b"a", False, id="made again"),
+    ],
+)
+def test_what_two_readings_tell_of_the_moment_between_them(first, second, held, certain):
+    found, sure = snapshot_reader._held_at(10, first, second)
+    assert (found.data if found else None, sure) == (held, certain)
+
+
+def test_a_leader_that_dies_during_the_cut():
+    with ZooKeeperEnsemble(size=3, tick_time_ms=500) as ensemble:
+        snapshot_consistency.fill(f"{ensemble.hosts}/kafka", 30, 20)
+        leader = ensemble.leader()
+        with client_of(f"{ensemble.hosts}/kafka") as client:
+            accidents = iter([leader.kill])
+            cut = read_cut(
+                client, ReadOptions(batch_count=20, reply_timeout_s=30), lambda _: next(accidents, lambda: None)()
+            )
+    assert cut.consistent
+    assert len(cut.znodes) == 4 + 30 * 42
+
+
+def test_kazoo_still_has_what_we_lean_on():
+    client = KazooClient("127.0.0.1:1")
+    assert callable(client._call)
+    assert callable(client._connection._read_watch_event)
