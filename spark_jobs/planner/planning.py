@@ -11,9 +11,9 @@ from spark_jobs.planner.bounds import (
     UNLIMITED,
     Problem,
     chosen_rows,
+    keeping_what_is,
     leaders_problem,
     problem_of,
-    without_leader_bounds,
 )
 from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.deal import deal
@@ -70,11 +70,9 @@ def plan_reassignment(state: ClusterState, goals: Goals | None = None) -> Reassi
     else:
         width, reason = _width(state, wanted)
         tolerance = _wider(wanted.tolerance, width)
-        problem = problem_of(state, wanted, tolerance)
-        if reason:
+        problem = _problem_within(state, wanted, width)
+        if width:
             remarks.append(f"{reason}: replica and topic bounds widened by {width}")
-        if wanted.aim is Aim.REPAIR:
-            problem = without_leader_bounds(problem)
         solution = solve(problem)
         if wanted.bytes_tolerance is not None:
             solution, said = _with_even_bytes(solution, wanted.bytes_tolerance)
@@ -170,7 +168,7 @@ def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
 
     if not fits(_WIDEST):
         raise ImpossibleGoalError(
-            f"plan capped at {goals.bytes_max} bytes and {most} moves: a plan within them expected, none found even "
+            f"plan capped at {goals.bytes_max} bytes: a plan within them expected, none found even "
             "without balance; raise the cap"
         )
     width = _smallest(fits)
@@ -196,7 +194,8 @@ def _smallest(fits: Callable[[int], bool]) -> int:
 
 
 def _problem_within(state: ClusterState, goals: Goals, width: int) -> Problem:
-    return problem_of(state, goals, _wider(goals.tolerance, width))
+    problem = problem_of(state, goals, _wider(goals.tolerance, width))
+    return keeping_what_is(problem) if goals.aim is Aim.REPAIR else problem
 
 
 def _wider(tolerance: Tolerance, width: int) -> Tolerance:

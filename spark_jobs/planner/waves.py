@@ -9,6 +9,7 @@ Source: planner design §3 (6.) and §4 "Waves"; Koenig's theorem on edge colour
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,26 +240,16 @@ def _assigned(plan: ReassignmentPlan, copies: _Copies, movable: Ints, caps: Limi
 
 
 def _first_fit(plan: ReassignmentPlan, copies: _Copies, movable: Ints, caps: Limits) -> Ints:
-    """[M] first wave with room at both ends, busiest ends first; bit sets of full waves make it quick."""
+    """[M] first wave with room at both ends, busiest ends first."""
     brokers = plan.problem.broker_count
-    in_max, out_max = caps.in_max or UNLIMITED, caps.out_max or UNLIMITED
-    bytes_max = caps.broker_bytes_max
     partition, source, target = copies.partition[movable], copies.source[movable], copies.target[movable]
     size = np.zeros(len(movable), np.int64) if copies.size is None else copies.size[movable]
-    pressure_in = np.bincount(target, minlength=brokers) / in_max
-    pressure_out = np.bincount(np.maximum(source, 0), minlength=brokers) / out_max
+    pressure_in = np.bincount(target, minlength=brokers) / (caps.in_max or UNLIMITED)
+    pressure_out = np.bincount(np.maximum(source, 0), minlength=brokers) / (caps.out_max or UNLIMITED)
     pressure = np.maximum(pressure_in[target], pressure_out[np.maximum(source, 0)])
-    order = np.lexsort((np.arange(len(movable)), -pressure, -size if bytes_max else np.zeros_like(size)))
+    order = np.lexsort((np.arange(len(movable)), -pressure, -size if caps.broker_bytes_max else np.zeros_like(size)))
     entry = _entry_bytes(plan, partition)
-    full_in, full_out, full_wave = [0] * brokers, [0] * brokers, 0
-    count_in: dict[tuple[int, int], int] = {}
-    count_out: dict[tuple[int, int], int] = {}
-    bytes_in: dict[tuple[int, int], int] = {}
-    bytes_out: dict[tuple[int, int], int] = {}
-    in_wave: dict[tuple[int, int], int] = {}
-    wave_partitions: dict[int, int] = {}
-    wave_bytes: dict[int, int] = {}
-    partitions_max = caps.partitions_max or UNLIMITED
+    room = _Room(caps, brokers)
     out = np.zeros(len(movable), np.int64)
     rows = zip(
         order.tolist(),
@@ -271,40 +262,64 @@ def _first_fit(plan: ReassignmentPlan, copies: _Copies, movable: Ints, caps: Lim
         strict=True,
     )
     for index, p, leader, receiver, weight, length, at_once in rows:
-        taken = full_in[receiver] | full_wave | (full_out[leader] if leader >= 0 else 0)
-        while True:
-            free = ~taken & (taken + 1)
-            w = free.bit_length() - 1
-            fits = in_wave.get((p, w), 0) < at_once
-            if fits and bytes_max is not None:
-                alone_in, alone_out = bytes_in.get((receiver, w), 0), bytes_out.get((leader, w), 0)
-                fits = (not alone_in or alone_in + weight <= bytes_max) and (
-                    leader < 0 or not alone_out or alone_out + weight <= bytes_max
-                )
-            if fits and (p, w) not in in_wave:
-                fits = wave_bytes.get(w, _HEADER) + length <= caps.request_bytes_max or w not in wave_bytes
-            if fits:
-                break
-            taken |= free
-        out[index] = w
-        bit = 1 << w
-        if (p, w) not in in_wave:
-            wave_partitions[w] = wave_partitions.get(w, 0) + 1
-            wave_bytes[w] = wave_bytes.get(w, _HEADER) + length
-            if wave_partitions[w] >= partitions_max:
-                full_wave |= bit
-        in_wave[p, w] = in_wave.get((p, w), 0) + 1
-        count_in[receiver, w] = count_in.get((receiver, w), 0) + 1
-        if count_in[receiver, w] >= in_max:
-            full_in[receiver] |= bit
-        if leader >= 0:
-            count_out[leader, w] = count_out.get((leader, w), 0) + 1
-            if count_out[leader, w] >= out_max:
-                full_out[leader] |= bit
-        if bytes_max is not None:
-            bytes_in[receiver, w] = bytes_in.get((receiver, w), 0) + weight
-            bytes_out[leader, w] = bytes_out.get((leader, w), 0) + weight
+        out[index] = room.take(p, leader, receiver, weight, length, at_once)
     return out
+
+
+class _Room:
+    """What the waves still have room for; bit sets of the full waves of each broker make the search quick."""
+
+    def __init__(self, caps: Limits, brokers: int) -> None:
+        self.caps = caps
+        self.in_max, self.out_max = caps.in_max or UNLIMITED, caps.out_max or UNLIMITED
+        self.partitions_max = caps.partitions_max or UNLIMITED
+        self.full_in, self.full_out, self.full = [0] * brokers, [0] * brokers, 0
+        self.count_in: Counter[tuple[int, int]] = Counter()
+        self.count_out: Counter[tuple[int, int]] = Counter()
+        self.bytes_in: Counter[tuple[int, int]] = Counter()
+        self.bytes_out: Counter[tuple[int, int]] = Counter()
+        self.of_partition: Counter[tuple[int, int]] = Counter()
+        self.partitions: Counter[int] = Counter()
+        self.request: Counter[int] = Counter()
+
+    def take(self, p: int, leader: int, receiver: int, weight: int, length: int, at_once: int) -> int:
+        """The first wave that can hold one more copy, which it then does."""
+        taken = self.full_in[receiver] | self.full | (self.full_out[leader] if leader >= 0 else 0)
+        free = ~taken & (taken + 1)
+        while not self._fits(free.bit_length() - 1, p, leader, receiver, weight, length, at_once):
+            taken |= free
+            free = ~taken & (taken + 1)
+        wave = free.bit_length() - 1
+        if (p, wave) not in self.of_partition:
+            self.partitions[wave] += 1
+            self.request[wave] += length
+            if self.partitions[wave] >= self.partitions_max:
+                self.full |= free
+        self.of_partition[p, wave] += 1
+        self.count_in[receiver, wave] += 1
+        self.bytes_in[receiver, wave] += weight
+        if self.count_in[receiver, wave] >= self.in_max:
+            self.full_in[receiver] |= free
+        if leader >= 0:
+            self.count_out[leader, wave] += 1
+            self.bytes_out[leader, wave] += weight
+            if self.count_out[leader, wave] >= self.out_max:
+                self.full_out[leader] |= free
+        return wave
+
+    def _fits(self, wave: int, p: int, leader: int, receiver: int, weight: int, length: int, at_once: int) -> bool:
+        already = self.of_partition.get((p, wave), 0)
+        if already >= at_once:
+            return False
+        request = self.request.get(wave, 0)
+        if not already and request and _HEADER + request + length > self.caps.request_bytes_max:
+            return False
+        if self.caps.broker_bytes_max is None:
+            return True
+        # A replica larger than the limit has a wave of its broker to itself.
+        received, sent = self.bytes_in.get((receiver, wave), 0), self.bytes_out.get((leader, wave), 0)
+        most = self.caps.broker_bytes_max - weight
+        return (not received or received <= most) and (leader < 0 or not sent or sent <= most)
 
 
 _HEADER = len('{"version":1,"partitions":[]}')

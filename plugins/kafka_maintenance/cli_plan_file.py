@@ -1,0 +1,119 @@
+"""`kafka-maintenance plan-file`: plans one cluster from a file."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kafka_maintenance.cli_common import ExitStatus, add_json_argument, wants_json
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-command; the solver is loaded when it runs, not before."""
+    command = commands.add_parser(
+        "plan-file",
+        help="plan the reassignment of one cluster from a file, with a proof",
+        description="Plans the fewest moves for a cluster state in JSON. Formats: docs/planning.md.",
+    )
+    command.add_argument("state", metavar="STATE.json", type=Path, help="brokers and partitions")
+    command.add_argument("--out", metavar="PLAN.json", type=Path, required=True, help="Kafka's reassignment JSON")
+    command.add_argument("--certificate", metavar="CERT.json", type=Path, help="prices that prove the lower bound")
+    command.add_argument("--rollback", metavar="FILE", type=Path, help="reassignment JSON back to the lists of now")
+    command.add_argument("--waves", metavar="FOLDER", type=Path, help="the plan cut into waves, one file each")
+    command.add_argument("--topic-spread", action="store_true", help="spread each topic evenly over the brokers")
+    command.add_argument(
+        "--tolerance",
+        metavar="N",
+        type=_natural,
+        default=0,
+        help="widens replica, leader and topic bounds alike (default: %(default)s)",
+    )
+    command.add_argument(
+        "--aim", choices=("balance", "repair", "leaders"), default="balance", help="(default: %(default)s)"
+    )
+    command.add_argument("--drain", metavar="ID", type=int, nargs="+", default=[], help="brokers to empty")
+    command.add_argument("--replication-factor", metavar="N", type=int, help="for all chosen topics")
+    command.add_argument("--include", metavar="PATTERN", nargs="+", default=["*"], help="topics to plan (default: all)")
+    command.add_argument("--exclude", metavar="PATTERN", nargs="+", default=[], help="topics to leave alone")
+    command.add_argument(
+        "--moves-max", metavar="N", type=_natural, help="replicas copied at most; widens the tolerance"
+    )
+    command.add_argument("--bytes-max", metavar="N", type=_natural, help="bytes copied at most; widens the tolerance")
+    command.add_argument(
+        "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker, e.g. 0.1"
+    )
+    command.add_argument("--ignore-racks", action="store_true", help="plan as if there were no racks")
+    command.add_argument("--curve", action="store_true", help="print the fewest moves for tolerances 0, 1, 2 and 5")
+    command.add_argument("--wave-in", metavar="N", type=int, default=20, help="replicas a broker receives in a wave")
+    command.add_argument("--wave-out", metavar="N", type=int, default=20, help="replicas a broker sends in a wave")
+    command.add_argument("--wave-bytes", metavar="N", type=int, help="bytes a broker receives, or sends, in a wave")
+    command.add_argument("--wave-partitions", metavar="N", type=int, default=5_000, help="partitions in a wave")
+    command.add_argument("--bandwidth", metavar="BYTES", type=int, help="per second and broker, for the estimates")
+    add_json_argument(command)
+    command.set_defaults(run=_run)
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"0 or more expected, {text} found")
+    return number
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plan_file import plan_file  # noqa: PLC0415 - loads the solver
+    from spark_jobs.planner.goals import Aim, Goals, Tolerance  # noqa: PLC0415 - loads numpy
+    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
+
+    done = plan_file(
+        arguments.state,
+        out=arguments.out,
+        certificate=arguments.certificate,
+        rollback=arguments.rollback,
+        waves=arguments.waves,
+        ignore_racks=arguments.ignore_racks,
+        goals=Goals(
+            aim=Aim(arguments.aim),
+            topic_spread=arguments.topic_spread,
+            tolerance=Tolerance.uniform(arguments.tolerance),
+            drain=frozenset(arguments.drain),
+            replication_factor=arguments.replication_factor,
+            include_topics=tuple(arguments.include),
+            exclude_topics=tuple(arguments.exclude),
+            moves_max=arguments.moves_max,
+            bytes_max=arguments.bytes_max,
+            bytes_tolerance=arguments.bytes_tolerance,
+            curve_tolerances=(0, 1, 2, 5) if arguments.curve else (),
+        ),
+        limits=Limits(
+            in_max=arguments.wave_in,
+            out_max=arguments.wave_out,
+            broker_bytes_max=arguments.wave_bytes,
+            partitions_max=arguments.wave_partitions,
+            bandwidth=arguments.bandwidth,
+        ),
+    )
+    figures = done.plan.summary()
+    if done.schedule is not None:
+        figures["waves"] = done.schedule.summary()
+    for remark in done.plan.remarks:
+        print(f"kafka-maintenance: {remark}", file=sys.stderr)
+    if wants_json(arguments):
+        print(json.dumps(figures, indent=1))
+        return int(ExitStatus.DONE)
+    proof = "proven minimal" if not done.plan.gap else f"at most {done.plan.gap} above the minimum"
+    print(f"{figures['partitions_changed']} of {figures['partitions']} partitions change")
+    print(f"{done.plan.moves} replicas move: {proof} (certified lower bound {done.plan.moves_bound})")
+    print(f"{done.plan.leader_changes} preferred leaders change")
+    if done.plan.bytes_moved is not None:
+        print(f"{done.plan.bytes_moved} bytes are copied")
+    for point in done.plan.curve:
+        print(f"tolerance {point.tolerance}: {point.moves} moves{'' if point.proven else ' or more'}")
+    for reason, count in figures["reasons"].items():
+        print(f"{count} partitions: {reason}")
+    if done.schedule is not None:
+        waves = figures["waves"]
+        print(f"{waves['waves']} waves, at least {waves['lower_bound']} ({waves['bound_reason']})")
+    print(arguments.out)
+    return int(ExitStatus.DONE)
