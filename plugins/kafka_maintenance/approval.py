@@ -69,11 +69,11 @@ class PlanApprovalOperator(ApprovalOperator):
 
 
 def body(plan: Mapping[str, Any]) -> str:
-    """What the approver reads: digest and place of the plan, then the plan; cut where it would not be read anyway."""
+    """What the approver reads: the plan, cut where it would not be read anyway, then its place and digest."""
     text = str(plan["markdown"])
     if len(text) > BODY_LENGTH_MAX:
         text = f"{text[:BODY_LENGTH_MAX]}\n\n… cut after {BODY_LENGTH_MAX} of {len(text)} characters; the tab Plan shows all."
-    return f"Plan `{plan['digest']}`\n\n`{plan['uri']}`\n\n{text}"
+    return f"{text}\n\nStored as `{plan['uri']}` with digest `{plan['digest']}`; only exactly this plan can be applied."
 
 
 def approved(plan: Mapping[str, Any], answer: Mapping[str, Any] | None) -> Approval:

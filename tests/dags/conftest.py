@@ -69,3 +69,31 @@ def plan(world, tmp_path):
     made = plan_elections(str(tmp_path), CLUSTER, zookeeper=world.zookeeper, now=NOW)
     assert made.count == 1
     return made
+
+
+@pytest.fixture(scope="session")
+def live():
+    """The whole stack, started once for all tests that need it."""
+    from tests.dags.live import started
+
+    gated = {"elect_preferred_leaders", "reassign_partitions", "delete_topics", "nightly_analysis"}
+    running = started(frozenset(gated))
+    yield running
+    running.stack.stop()
+
+
+@pytest.fixture(scope="session")
+def scheduled_snapshot(live):
+    """Id of a run of `snapshot_metadata` that its schedule started."""
+    from tests.dags.live import first_scheduled_snapshot
+
+    return first_scheduled_snapshot(live)
+
+
+@pytest.fixture(scope="session")
+def analysed(live, scheduled_snapshot):
+    """Id of a run of `nightly_analysis` for today."""
+    today = datetime.now(UTC).date().isoformat()
+    run_id = live.start("nightly_analysis", {}, partition_key=today)
+    live.succeed("nightly_analysis", run_id)
+    return run_id

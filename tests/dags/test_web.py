@@ -77,7 +77,7 @@ def test_the_plan_of_a_run_is_shown_with_its_digest_and_the_way_to_its_gate(clie
     assert plan.digest in text
     assert "CreatePreferredReplicaElection" in text
     assert "orders-0" in text
-    assert re.search(r'href="/dags/elect_preferred_leaders/runs/[^"]+/tasks/approve/required_actions"', text)
+    assert re.search(r"<code>/dags/elect_preferred_leaders/runs/[^<]+/tasks/approve/required_actions</code>", text)
     assert 'data-testid="problem"' not in text
 
 
@@ -148,7 +148,7 @@ def test_the_overview_lists_clusters_and_what_is_wrong_with_them(clients, world,
                         steps=[[(HOSTILE, HOSTILE, HOSTILE)]],
                         receipts=[(HOSTILE, HOSTILE)],
                         problem=HOSTILE,
-                        link=HOSTILE,
+                        gate=HOSTILE,
                     )
                 ]
             ),

@@ -64,14 +64,17 @@ def test_the_writing_task_refuses_by_itself_whatever_started_it():
         apply_plan.function(PLAN, ANSWER | {"chosen_options": ["Reject"]})
 
 
-def test_the_body_names_digest_and_place_before_the_plan():
+def test_the_body_is_the_plan_and_ends_with_its_place_and_digest():
     from kafka_maintenance.approval import body
 
-    assert body(PLAN).splitlines() == [f"Plan `{'a' * 64}`", "", "`/store/v1/plans/x.json`", "", "| orders-0 |"]
+    plan, empty, last = body(PLAN).splitlines()
+    assert (plan, empty) == ("| orders-0 |", "")
+    assert last.startswith(f"Stored as `/store/v1/plans/x.json` with digest `{'a' * 64}`")
 
 
 def test_a_long_plan_is_cut_and_says_where_all_of_it_is():
     from kafka_maintenance.approval import BODY_LENGTH_MAX, body
 
     text = body(PLAN | {"markdown": "x" * (BODY_LENGTH_MAX + 5)})
-    assert text.endswith(f"… cut after {BODY_LENGTH_MAX} of {BODY_LENGTH_MAX + 5} characters; the tab Plan shows all.")
+    assert f"… cut after {BODY_LENGTH_MAX} of {BODY_LENGTH_MAX + 5} characters; the tab Plan shows all." in text
+    assert "a" * 64 in text

@@ -26,7 +26,6 @@ _FRAME = """\
   th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
   code, pre { font: 13px/1.45 ui-monospace, monospace; }
   pre { padding: .75rem; border: 1px solid var(--line); border-radius: .4rem; overflow-x: auto; white-space: pre-wrap; }
-  a.button { display: inline-block; padding: .35rem .9rem; border: 1px solid; border-radius: .4rem; text-decoration: none; }
 </style>
 </head>
 <body>
@@ -45,8 +44,8 @@ _PLAN = """\
 {% if plan.problem %}
 <p class="bad" data-testid="problem">{{ plan.problem }}</p>
 {% endif %}
-{% if plan.link %}
-<p><a class="button" target="_top" href="{{ plan.link }}" data-testid="answer">Answer the gate</a></p>
+{% if plan.gate %}
+<p data-testid="gate">A person answers it under <strong>Required Actions</strong> of this run: <code>{{ plan.gate }}</code></p>
 {% endif %}
 {% for title, lines in plan.sections %}
 <h2>{{ title }} ({{ lines | length }})</h2>
@@ -101,7 +100,8 @@ class PlanPage:
     """A stored plan as its page shows it.
 
     `sections` are (title, lines); a step has (role, name, values as text) rows; `receipts` are (name, text).
-    `problem` says why the plan will be refused as it lies there; `link` leads to its gate.
+    `problem` says why the plan will be refused as it lies there; `gate` is the path of the page
+    that asks for the answer (text, not a link: Airflow shows this page in a frame that cannot leave itself).
     """
 
     kind: str
@@ -112,7 +112,7 @@ class PlanPage:
     steps: Sequence[Sequence[tuple[str, str, str]]] = ()
     receipts: Sequence[tuple[str, str]] = ()
     problem: str | None = None
-    link: str | None = None
+    gate: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

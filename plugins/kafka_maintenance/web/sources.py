@@ -61,11 +61,11 @@ def plans_of_run(dag_id: str, run_id: str) -> list[PlanPage]:
     if not named:
         raise NothingToShowError("This run has made no plan: it has not come so far, or there was nothing to do.")
     store = _store()
-    waiting = f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE}/required_actions" if _has_gate(dag_id) else None
-    return [plan_page(store, plan, waiting) for plan in named]
+    gate = f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE}/required_actions" if _has_gate(dag_id) else None
+    return [plan_page(store, plan, gate) for plan in named]
 
 
-def plan_page(store: ObjectStore, named: Mapping[str, Any], link: str | None) -> PlanPage:
+def plan_page(store: ObjectStore, named: Mapping[str, Any], gate: str | None) -> PlanPage:
     """The page of one plan: `named` is what the planning task returned (kind, cluster, uri, digest)."""
     kind, cluster, digest, uri = (str(named[field]) for field in ("kind", "cluster", "digest", "uri"))
     page = PlanPage(
@@ -73,7 +73,7 @@ def plan_page(store: ObjectStore, named: Mapping[str, Any], link: str | None) ->
         cluster=cluster,
         digest=digest,
         uri=uri,
-        link=link,
+        gate=gate,
         receipts=list(_receipts(store, cluster, digest)),
     )
     try:

@@ -1,0 +1,135 @@
+"""One whole local stack for the end-to-end and the browser tests: real brokers, real Airflow, a cron of a minute."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from controller_core.adapters.object_store import ObjectStore, open_store
+from controller_core.model import TopicPartition
+from kafka_maintenance.local.airflow_api import AirflowApi
+from kafka_maintenance.local.process import wait_until
+from kafka_maintenance.local.stack import LocalStack, StackSettings
+from kafka_maintenance.local.traffic import create_topic, partition_states
+
+CLUSTER = "e2e"
+EVERY_MINUTE = "* * * * *"
+ONCE_A_YEAR = "0 0 1 1 *"  # unpausing starts the slot of January, whose date is over: nothing is analysed
+RING = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+RETIRED_TOPICS = ("retired-by-api", "retired-by-click", "kept")
+TASK_TIMEOUT_S = 480.0  # far more than it takes on two idle cores
+
+
+@dataclass(frozen=True)
+class Live:
+    """The stack, with what the tests look at."""
+
+    stack: LocalStack
+    orders: tuple[TopicPartition, ...]
+
+    @property
+    def operator(self) -> AirflowApi:
+        """Who starts runs."""
+        return self.stack.airflow.api("operator")
+
+    @property
+    def approver(self) -> AirflowApi:
+        """Who answers gates."""
+        return self.stack.airflow.api("approver")
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store that Airflow uses."""
+        server = self.stack.object_store
+        return open_store(
+            self.stack.store_uri,
+            endpoint_url=server.endpoint_url,
+            access_key=server.access_key,
+            secret_key=server.secret_key,
+            region="us-east-1",
+        )
+
+    def topics(self) -> set[str]:
+        """Topics of the real cluster."""
+        with self.stack.kafka.session() as zookeeper:
+            return set(zookeeper.children("/brokers/topics"))
+
+    def leaders(self) -> list[int]:
+        """Leader of each partition of `orders`."""
+        with self.stack.kafka.session() as zookeeper:
+            states = partition_states(zookeeper, self.orders)
+        return [int(state.leader) for state in states.values() if state]
+
+    def start(self, dag_id: str, conf: dict[str, object], **how: str) -> str:
+        """Starts a run; its id."""
+        return self.operator.trigger(dag_id, conf, **how)
+
+    def succeed(self, dag_id: str, run_id: str) -> None:
+        """Waits until the run is over, and shows the logs of what failed."""
+        state = self.operator.wait_run(dag_id, run_id, timeout_s=TASK_TIMEOUT_S)
+        assert state == "success", self.operator.failures(dag_id, run_id)
+
+
+def started(dags: frozenset[str]) -> Live:
+    """Starts the stack: topics, leaders away from their preferred replicas, DAGs unpaused."""
+    environment = {
+        "KAFKA_MAINTENANCE_SNAPSHOT_CRON": EVERY_MINUTE,
+        "KAFKA_MAINTENANCE_ANALYSIS_CRON": ONCE_A_YEAR,
+        "KAFKA_MAINTENANCE_DRAIN_CRON": ONCE_A_YEAR,
+        "KAFKA_MAINTENANCE_DRILL_CRON": ONCE_A_YEAR,
+        "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2",
+        "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S": "60",
+        "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
+    }
+    stack = LocalStack(StackSettings(cluster=CLUSTER, airflow_env=environment))
+    try:
+        stack.start()
+        live = Live(stack, tuple(create_topic(stack.kafka, "orders", dict(enumerate(RING * 2)))))
+        for topic in RETIRED_TOPICS:
+            create_topic(stack.kafka, topic, {0: (1, 2), 1: (2, 3)})
+        _unbalance(live)
+        for dag_id in sorted(dags):
+            live.operator.pause(dag_id, paused=False)
+    except BaseException:
+        stack.stop()
+        raise
+    return live
+
+
+def first_scheduled_snapshot(live: Live) -> str:
+    """Waits until the schedule of `snapshot_metadata` has fired by itself and its run has succeeded; the run's id."""
+    since = datetime.now(UTC)
+    api = live.operator
+    api.pause("snapshot_metadata", paused=False)
+    found: list[str] = []
+
+    def fired() -> bool:
+        for run in api.runs("snapshot_metadata"):
+            due = datetime.fromisoformat(run["run_after"])
+            if run["run_type"] == "scheduled" and due > since and run["state"] in {"success", "failed"}:
+                found.append(run["dag_run_id"])
+        return bool(found)
+
+    api.wait_for(fired, what="the schedule of snapshot_metadata has fired", timeout_s=TASK_TIMEOUT_S)
+    api.pause("snapshot_metadata", paused=True)
+    live.succeed("snapshot_metadata", found[-1])
+    return found[-1]
+
+
+def log_folder(live: Live) -> Path:
+    """Where the logs of all parts are."""
+    return live.stack.workspace.logs
+
+
+def _unbalance(live: Live) -> None:
+    """Broker 2 restarts: it is in sync again and leads nothing."""
+    broker = live.stack.kafka[2]
+    broker.terminate()
+    broker.start()
+    with live.stack.kafka.session() as zookeeper:
+        wait_until(
+            lambda: all(
+                state is not None and len(state.isr) == 3 for state in partition_states(zookeeper, live.orders).values()
+            ),
+            what="broker 2 is in sync again",
+            timeout_s=90,
+        )

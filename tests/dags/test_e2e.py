@@ -1,0 +1,81 @@
+"""End to end on real parts: a schedule fires by itself, a night is analysed, approved plans change a real cluster."""
+
+import json
+
+import pytest
+
+from tests.dags.live import CLUSTER
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+
+def test_the_schedule_of_the_snapshot_fires_by_itself(live, scheduled_snapshot):
+    from kafka_maintenance.operations.snapshots import list_snapshots, verify_snapshot
+
+    run = f"snapshot_metadata.{scheduled_snapshot}"
+    (manifest,) = [found for found in list_snapshots(live.store, CLUSTER) if found.run_id == run]
+    assert manifest.consistent
+    assert manifest.counts["brokers"] == 3
+    assert verify_snapshot(live.store, manifest) == []
+    (ti,) = [
+        ti
+        for ti in live.operator.task_instances("snapshot_metadata", scheduled_snapshot)
+        if ti["task_id"] == "take_snapshot"
+    ]
+    assert ti["rendered_map_index"] == CLUSTER
+
+
+def test_the_night_is_analysed_and_reported(live, analysed):
+    published = live.operator.xcom("nightly_analysis", analysed, "publish_report")
+    prefix = f"{live.store.uri}/"
+    report = live.store.get(published["report"].removeprefix(prefix)).decode()
+    assert CLUSTER in report
+    assert published["missing"] == []
+    plans = live.operator.xcom("nightly_analysis", analysed, "plan_repairs", map_index=0)
+    assert "elect_preferred_leaders" in {plan["kind"] for plan in plans}
+
+
+def test_no_gated_run_was_opened_by_itself(live, analysed):
+    assert live.operator.task_states("nightly_analysis", analysed)["open_gated_runs"] == "skipped"
+    assert live.operator.runs("elect_preferred_leaders", run_id_pattern="nightly__%") == []
+
+
+def test_the_nights_election_plan_is_applied_after_a_yes_and_verified(live, analysed):
+    plans = live.operator.xcom("nightly_analysis", analysed, "plan_repairs", map_index=0)
+    (plan,) = [plan for plan in plans if plan["kind"] == "elect_preferred_leaders"]
+    before = live.leaders()
+    assert 2 not in before
+    run_id = live.start("elect_preferred_leaders", {"cluster": CLUSTER, "plan": plan["uri"]})
+    gate = live.approver.wait_gate("elect_preferred_leaders", run_id, timeout_s=120)
+    assert plan["digest"] in gate.body
+    assert live.leaders() == before
+    live.approver.answer(gate, "Approve", comment="end to end")
+    live.succeed("elect_preferred_leaders", run_id)
+    assert live.leaders() == [1, 2, 3, 1, 2, 3]
+    (apply_task,) = [
+        ti for ti in live.operator.task_instances("elect_preferred_leaders", run_id) if ti["task_id"] == "apply_plan"
+    ]
+    assert apply_task["pool"] in {f"kafka_apply_{CLUSTER}", "kafka_apply"}
+    keys = live.store.list(f"v1/receipts/cluster={CLUSTER}/{plan['digest']}/")
+    events = [json.loads(live.store.get(key)) for key in keys]
+    assert {event["approver"] for event in events} == {"approver"}
+    assert events[-1]["event"] == "done"
+
+
+def test_a_rejected_deletion_leaves_the_topic_where_it_is(live):
+    run_id = live.start("delete_topics", {"cluster": CLUSTER, "topics": ["kept"]})
+    gate = live.approver.wait_gate("delete_topics", run_id, timeout_s=120)
+    live.approver.answer(gate, "Reject", comment=None)
+    live.succeed("delete_topics", run_id)
+    assert live.operator.task_states("delete_topics", run_id)["apply_plan"] == "skipped"
+    assert "kept" in live.topics()
+
+
+def test_an_approved_deletion_removes_exactly_the_named_topic(live):
+    before = live.topics()
+    run_id = live.start("delete_topics", {"cluster": CLUSTER, "topics": ["retired-by-api"]})
+    gate = live.approver.wait_gate("delete_topics", run_id, timeout_s=120)
+    assert "retired-by-api" in live.topics()
+    live.approver.answer(gate, "Approve", comment=None)
+    live.succeed("delete_topics", run_id)
+    assert live.topics() == before - {"retired-by-api"}
