@@ -1,5 +1,6 @@
 """Approved plans on real brokers: Kafka does what was planned, and the same plan twice does it once."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import pytest
 
 from controller_core.adapters.object_store import MemoryStore
+from controller_core.adapters.zookeeper import ZooKeeperAuth
+from controller_core.errors import NoAuthError
 from controller_core.model import BrokerId
 from controller_core.requests import Target
 from controller_core.znodes import encode_isr_change_notification
 from controller_core.znodes import paths as znode
-from kafka_maintenance.local import KafkaCluster
+from kafka_maintenance.cli import main
+from kafka_maintenance.local import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations import planning
@@ -147,3 +151,47 @@ def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
 
 def _ids(*brokers: int) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, brokers))
+
+
+def test_the_command_leads_from_a_snapshot_to_a_receipt(cluster, capsys, tmp_path):
+    partitions = create_topic(cluster, "command", {0: (1, 2), 1: (2, 3)})
+    cluster[2].terminate()
+    cluster[2].start()
+    with cluster.session() as zookeeper:
+        wait_until(
+            lambda: all(
+                state is not None and len(state.isr) == 2 for state in partition_states(zookeeper, partitions).values()
+            ),
+            what="broker 2 is in sync again",
+            timeout_s=60,
+        )
+    where = ("--cluster", "demo", "--store", str(tmp_path))
+    assert main(["snapshot", "--zookeeper", cluster.zookeeper_connect, *where]) == 0
+    manifest = capsys.readouterr().out.splitlines()[-1]
+    assert main(["plan", "elections", *where, "--manifest", manifest, "--topic", "command", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert plan["uri"].startswith(manifest.removesuffix("manifest.json"))
+    apply_it = ["apply", plan["uri"], "--zookeeper", cluster.zookeeper_connect]
+    assert main(apply_it) == 1
+    assert main([*apply_it, "--approve", plan["digest"]]) == 0
+    with cluster.session() as zookeeper:
+        assert [state.leader for state in partition_states(zookeeper, partitions).values() if state] == [1, 2]
+
+
+def test_on_a_secured_zookeeper_only_the_brokers_user_may_ask():
+    auth = ZooKeeperAuth(scheme="sasl", username="kafka", password="geheim")
+    with (
+        ZooKeeperServer(users={"kafka": "geheim", "stranger": "fremd"}) as server,
+        KafkaCluster("3.9", server, brokers=2, mode="shared_jvm", login=("kafka", "geheim")) as secured,
+    ):
+        (partition,) = create_topic(secured, "safe", {0: (1, 2)})
+        store = MemoryStore()
+        waves = [[Target(partition, _ids(2, 1))]]
+        plan = planning.plan_reassignment(store, "demo", zookeeper=secured.zookeeper_connect, auth=auth, waves=waves)
+        assert plan is not None
+        for stranger in (None, ZooKeeperAuth(scheme="sasl", username="stranger", password="fremd")):
+            with pytest.raises(NoAuthError):
+                apply(store, plan, secured, auth=stranger)
+        assert not apply(store, plan, secured, auth=auth).already_applied
+        with secured.session() as zookeeper:
+            assert observe(zookeeper, partitions=[partition]).assignments[partition].replicas == (2, 1)
