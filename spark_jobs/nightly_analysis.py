@@ -5,6 +5,7 @@
 
 `--input` names snapshot folders or folders that hold some, local or `s3a://`; `@FILE` reads arguments from a file, one a
 line. Of each cluster the newest snapshot of the date is analysed; earlier ones give the comparison and the history.
+`--only imbalance findings` makes these results alone; `failure_drill.py` and `history.py` are such jobs with a name.
 Exit status 0: done; 2: bad input; 4: done, but not for every cluster (only with `--fail-if-incomplete`).
 """
 
@@ -55,6 +56,7 @@ class Args:
     with_drill: bool = True
     drill_pairs_max: int = drill.PAIRS_MAX
     fail_if_incomplete: bool = False
+    only: frozenset[str] = frozenset()  # names of outputs; empty for all
     problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
 
 
@@ -103,6 +105,8 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     night = _Night(spark, chosen, args, [_placed(problem, args.date) for problem in problems])
     say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
     for name, frame in night.outputs():
+        if args.only and name not in args.only:
+            continue
         started = time.monotonic()
         storage.write_result(frame, args.output, name, files=args.files)
         say(f"{name}: {time.monotonic() - started:.1f} s")
@@ -257,6 +261,7 @@ def parse(argv: Sequence[str]) -> Args:
         "--drill-pairs-max", type=int, default=drill.PAIRS_MAX, help="pairs of brokers that fail together, at most"
     )
     parser.add_argument("--fail-if-incomplete", action="store_true", help="exit 4 when a cluster was not analysed")
+    parser.add_argument("--only", nargs="+", choices=sorted(schemas.OUTPUTS), default=[], help="only these results")
     found = parser.parse_args(argv)
     return Args(
         inputs=tuple(found.input),
@@ -271,6 +276,7 @@ def parse(argv: Sequence[str]) -> Args:
         with_drill=not found.no_drill,
         drill_pairs_max=found.drill_pairs_max,
         fail_if_incomplete=found.fail_if_incomplete,
+        only=frozenset(found.only),
         problems=tuple(Problem(stage="fetch", **problem) for problem in json.loads(_text(found.problems) or "[]")),
     )
 
@@ -284,15 +290,15 @@ def _text(path: Path | None) -> str:
         raise SettingsError(f"{path} not read: {error}; name a file that exists") from error
 
 
-def main(argv: Sequence[str]) -> int:
-    """The job as a program."""
+def main(argv: Sequence[str], only: Sequence[str] = ()) -> int:
+    """The job as a program; `only` names the results of a job that makes some of them."""
 
     def say(line: str) -> None:
         sys.stdout.write(f"nightly_analysis: {line}\n")
         sys.stdout.flush()
 
     try:
-        args = parse(argv)
+        args = parse([*argv, *(["--only", *only] if only else [])])
         spark = storage.session("nightly_analysis")
         try:
             return run(spark, args, say)

@@ -1,0 +1,101 @@
+"""What the core's state machines say would happen."""
+
+import pytest
+from pyspark.testing import assertSchemaEqual
+
+from controller_core.context_builder import build_context
+from controller_core.dialect import dialect_for
+from controller_core.model import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from spark_jobs import core_bridge, drill, schemas
+from spark_jobs.deletion_steps import steps
+from spark_jobs.transforms import facts
+from tests.spark.test_transforms import facts_of
+from tests.spark.worlds import World, frames
+
+
+def context_of(partitions, live, moving=()):
+    names = [TopicPartition(topic, number) for topic, number, *_ in partitions]
+    return build_context(
+        dialect=dialect_for("3.9"),
+        brokers=[Broker(BrokerId(broker), epoch=broker) for broker in live],
+        assignments=[(name, ReplicaAssignment(row[2])) for name, row in zip(names, partitions, strict=True)],
+        states=[
+            (name, LeaderAndIsr(row[3], 1, row[4], controller_epoch=1))
+            for name, row in zip(names, partitions, strict=True)
+        ],
+        reassignment_targets=dict.fromkeys(moving, (1,)),
+        epoch=2,
+    )
+
+
+CLUSTER = (
+    ("a", 0, (1, 2, 3), 1, (1, 2, 3)),
+    ("a", 1, (1, 3), 1, (1,)),
+    ("b", 0, (2, 3), 2, (2, 3)),
+    ("c", 0, (1, 2), 1, (1, 2)),
+)
+
+
+@pytest.mark.parametrize(
+    ("failed", "unclean", "offline", "below", "uncleanly", "gained"),
+    [
+        pytest.param((1,), {}, 1, 1, 0, {2: 2}, id="the only member of an ISR is gone"),
+        pytest.param((1,), {"a": "true"}, 0, 1, 1, {2: 2, 3: 1}, id="unclean election is allowed"),
+        pytest.param((2,), {}, 0, 2, 0, {3: 1}, id="a leader is replaced"),
+        pytest.param((1, 2), {}, 2, 2, 0, {3: 2}, id="two at once"),
+        pytest.param((3,), {}, 0, 1, 0, {}, id="a follower is gone"),
+    ],
+)
+def test_drill(failed, unclean, offline, below, uncleanly, gained):
+    configs = {topic: {"unclean.leader.election.enable": value} for topic, value in unclean.items()}
+    found = drill.drill(context_of(CLUSTER, (1, 2, 3)), failed, {"a": 2}, 2, configs)
+    assert (found["offline_count"], found["under_min_isr_count"], found["unclean_count"]) == (offline, below, uncleanly)
+    assert {row["broker"]: row["leaders"] for row in found["gained"]} == gained
+
+
+def test_the_drill_is_ranked_and_does_not_depend_on_its_slices(spark, monkeypatch):
+    world = World(
+        brokers={1: "a", 2: "a", 3: "b", 4: "b"},
+        partitions=tuple(("t", n, ((n % 4) + 1, ((n + 1) % 4) + 1), (n % 4) + 1, ((n % 4) + 1,)) for n in range(16)),
+    )
+    tables = frames(spark, world)
+    told = facts.core_facts(facts_of(spark, tables), tables)
+
+    def ranked():
+        partial = drill.failure_drill(tables["partitions"], told, pairs_max=2)
+        result = drill.ranked(core_bridge.results(partial, drill.PARTIAL))
+        assertSchemaEqual(result.schema, schemas.FAILURE_DRILL, ignoreNullable=True)
+        return sorted(result.collect(), key=lambda row: row["rank"])
+
+    whole = ranked()
+    assert [(row["rank"], row["scenario"], row["failed"]) for row in whole[:4]] == [
+        (1, "pair", [1, 2]),
+        (2, "pair", [1, 4]),
+        (3, "rack:a", [1, 2]),
+        (4, "rack:b", [3, 4]),
+    ]
+    assert [row["offline_count"] for row in whole] == [8, 8, 8, 8, 4, 4, 4, 4]
+    monkeypatch.setattr(drill, "SLICE_ROWS", 5)
+    assert ranked() == whole
+
+
+def test_a_deletion_is_followed_to_its_end():
+    told = steps(context_of(CLUSTER, (1, 2, 3)), "c")
+    assert told[-1] == "the deletion of c is complete"
+    assert "brokers 1, 2 are told to delete 2 replicas" in told
+    assert "ZooKeeper: delete /brokers/topics/c, /config/topics/c, /admin/delete_topics/c" in told
+
+
+def test_a_deletion_that_waits_for_a_broker_says_so():
+    told = steps(context_of(CLUSTER, (1, 2)), "b")
+    assert "brokers 2 are told to delete 1 replicas" in told
+    assert told[-1] == "the deletion of b waits for brokers 3, and goes on by itself when they return"
+
+
+def test_a_deletion_waits_for_a_reassignment():
+    told = steps(context_of(CLUSTER, (1, 2, 3), moving=[TopicPartition("c", 0)]), "c")
+    assert told == ["the deletion of c waits until its reassignments and elections are done"]
+
+
+def test_a_topic_that_does_not_exist_is_dropped():
+    assert steps(context_of(CLUSTER, (1,)), "x") == ["topic 'x' does not exist: the controller drops the request"]

@@ -1,0 +1,82 @@
+"""One function makes the arguments of every job."""
+
+import subprocess
+import sys
+import zipfile
+from itertools import pairwise
+
+import pytest
+
+from kafka_maintenance import spark as submit
+from kafka_maintenance.spark import SparkJobError, SparkSettings, package_zip, run_job, submit_arguments
+
+
+def test_the_zip_is_the_same_for_the_same_sources(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = package_zip(tmp_path / "a"), package_zip(tmp_path / "b")
+    assert (first.name, first.read_bytes()) == (second.name, second.read_bytes())
+    names = zipfile.ZipFile(first).namelist()
+    assert {"controller_core/model.py", "spark_jobs/planner/planning.py"} <= set(names)
+    assert all(name.endswith(".py") for name in names)
+
+
+def test_the_zip_is_all_that_an_executor_needs(tmp_path):
+    code = "import spark_jobs.drill, controller_core, sys; print(controller_core.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(package_zip(tmp_path))!r}); {code}"],
+        env={}, cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ".zip/controller_core" in found.stdout
+
+
+def test_operator_and_command_say_the_same(tmp_path):
+    made = submit_arguments(
+        "nightly_analysis", ["--run", "r"], work_folder=tmp_path, settings=SparkSettings(jars=("a.jar",))
+    )
+    command, kwargs = made.command(), made.operator_kwargs()
+    assert command[-3:] == [kwargs["application"], "--run", "r"]
+    assert command[command.index("--py-files") + 1] == kwargs["py_files"]
+    assert command[command.index("--jars") + 1] == kwargs["jars"] == "a.jar"
+    told = dict(part.split("=", 1) for flag, part in pairwise(command) if flag == "--conf")
+    assert told == kwargs["conf"]
+    assert told["spark.sql.session.timeZone"] == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("settings", "row_count", "lean", "loopback"),
+    [
+        pytest.param(SparkSettings(), 150, True, True, id="few rows on this machine"),
+        pytest.param(SparkSettings(), 6_000_000, False, True, id="many rows"),
+        pytest.param(SparkSettings(), None, False, True, id="unknown"),
+        pytest.param(SparkSettings(master="spark://h:7077"), 150, False, False, id="a cluster"),
+    ],
+)
+def test_few_rows_on_one_machine_start_a_leaner_jvm(tmp_path, settings, row_count, lean, loopback):
+    conf = submit_arguments("history", [], work_folder=tmp_path, settings=settings, row_count=row_count).conf
+    assert ("TieredStopAtLevel=1" in conf["spark.driver.extraJavaOptions"]) == lean
+    assert ("spark.driver.host" in conf) == loopback
+
+
+def test_an_unknown_job_is_told(tmp_path):
+    with pytest.raises(SparkJobError, match="name a job that exists"):
+        submit_arguments("nightly_dance", [], work_folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "words"),
+    [
+        pytest.param("#!/bin/sh\necho no luck >&2\nexit 3\n", 3, "no luck", id="the job fails"),
+        pytest.param("#!/bin/sh\nkill -9 $$\n", -9, "status -9", id="the job is killed"),
+        pytest.param("#!/nowhere/sh\n", None, "not started", id="it does not start"),
+    ],
+)
+def test_a_failed_job_quotes_its_log(tmp_path, monkeypatch, program, status, words):
+    fake = tmp_path / "spark-submit"
+    fake.write_text(program)
+    fake.chmod(0o755)
+    monkeypatch.setattr(submit, "spark_submit_path", lambda: str(fake))
+    with pytest.raises(SparkJobError) as raised:
+        run_job(submit_arguments("history", [], work_folder=tmp_path), tmp_path / "log")
+    assert raised.value.status == status
+    assert words in str(raised.value)

@@ -1,0 +1,114 @@
+"""Reading and writing name what differs."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controller_core.adapters import tables
+from spark_jobs import schemas, settings, storage
+from tests.spark.worlds import NIGHT, World, write
+
+WORLD = World(brokers={1: "a"}, partitions=(("t", 0, (1,), 1, (1,)),))
+
+
+def test_the_tables_are_those_of_the_snapshot():
+    assert set(schemas.INPUTS) == set(tables.TABLES)
+    for name, schema in schemas.INPUTS.items():
+        ours, theirs = storage.arrow_schema(schema), tables.TABLES[name]
+        assert [(field.name, field.type) for field in ours] == [(field.name, field.type) for field in theirs], name
+
+
+def test_snapshots_are_found_at_any_depth(spark, tmp_path):
+    folders = [write(WORLD.on(night), tmp_path / "in") for night in (1, 0)]
+    for inputs in ([str(tmp_path)], [str(folder) for folder in folders], [f"file://{tmp_path}/in/"]):
+        found, problems = storage.find_snapshots(spark, inputs)
+        assert [(snapshot.cluster, snapshot.date) for snapshot in found] == [
+            ("alpha", "2026-11-19"),
+            ("alpha", "2026-11-20"),
+        ]
+        assert problems == []
+    assert storage.read_table(spark, found, "partitions").count() == 2
+    assert storage.read_table(spark, [], "partitions").count() == 0
+
+
+def _without_column(folder):
+    path = folder / "partitions.parquet"
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["leader"]), path)
+
+
+def _of_another_type(folder):
+    path = folder / "brokers.parquet"
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.set_column(3, "broker_id", pa.array(["1"])), path)
+
+
+def _with_fewer_rows(folder):
+    path = folder / "topics.parquet"
+    pq.write_table(pq.read_table(path, partitioning=None).slice(0, 0), path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        pytest.param(_without_column, "table 'partitions' has no column 'leader' (expected int32)", id="column lost"),
+        pytest.param(_of_another_type, "column 'broker_id' is string, expected int32", id="another type"),
+        pytest.param(_with_fewer_rows, "holds 0 rows, its manifest says 1", id="rows lost"),
+        pytest.param(lambda f: (f / "configs.parquet").write_bytes(b"junk"), "cannot be read", id="no Parquet"),
+        pytest.param(lambda f: (f / "configs.parquet").unlink(), "cannot be read", id="file lost"),
+        pytest.param(lambda f: (f / "manifest.json").write_text("{}"), "KeyError: 'cluster'", id="manifest empty"),
+    ],
+)
+def test_a_snapshot_that_cannot_be_read_is_a_problem_of_its_cluster(spark, tmp_path, damage, words):
+    good, bad = (
+        write(WORLD, tmp_path),
+        write(World(cluster="beta", brokers={1: None}, partitions=WORLD.partitions), tmp_path),
+    )
+    damage(bad)
+    found, (problem,) = storage.find_snapshots(spark, [str(tmp_path)])
+    assert [snapshot.uri for snapshot in found] == [str(good)]
+    assert (problem.cluster, problem.date) == ("beta", str(NIGHT))
+    assert words in problem.reason
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        pytest.param("cluster string", "lacks column 'snapshot_id' (string)", id="missing"),
+        pytest.param("cluster string, snapshot_id int", "'snapshot_id' is int, expected string", id="type"),
+        pytest.param(
+            "cluster string, snapshot_id string, stage string, reason string, x int",
+            "does not know: ['x']",
+            id="surplus",
+        ),
+    ],
+)
+def test_writing_names_the_column_that_differs(spark, columns, words):
+    frame = spark.createDataFrame([], columns)
+    with pytest.raises(storage.DatasetError) as raised:
+        storage.checked(frame, schemas.NOT_ANALYSED, "not_analysed")
+    assert words in str(raised.value)
+
+
+def test_settings_inherit_and_refuse_what_they_do_not_know():
+    found = settings.parse_settings(
+        '{"default": {"min_insync_replicas": 2}, "clusters": {"a": {"kafka_version": "2.4"}}}'
+    )
+    assert found.of("a") == settings.ClusterSettings(kafka_version="2.4", min_insync_replicas=2)
+    assert found.of("b") == settings.ClusterSettings(min_insync_replicas=2)
+    for text, words in (
+        ('{"default": {"colour": 1}}', "unknown fields ['colour']"),
+        ("[]", "expected JSON with the objects"),
+        ("{", "expected JSON with the objects"),
+    ):
+        with pytest.raises(settings.SettingsError) as raised:
+            settings.parse_settings(text)
+        assert words in str(raised.value)
+
+
+def test_small_files_lie_beside_the_tables(spark, tmp_path):
+    place = storage.folder(spark, str(tmp_path / "out"))
+    place.write("plans/a.json", json.dumps({}).encode())
+    assert place.read("plans/a.json") == b"{}"
+    assert place.rows("nothing") == []
