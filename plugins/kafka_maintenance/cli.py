@@ -12,8 +12,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +19,7 @@ from controller_core.errors import ControllerCoreError, MalformedZnodeError
 from controller_core.model import BrokerId
 from controller_core.requests import Target
 from controller_core.znodes import decode_reassign_partitions
-from kafka_maintenance import __version__, cli_analyse, cli_snapshots
+from kafka_maintenance import __version__, cli_analyse, cli_plan_file, cli_snapshots
 from kafka_maintenance.cli_common import (
     ExitStatus,
     add_cluster_argument,
@@ -80,9 +78,8 @@ def parser() -> argparse.ArgumentParser:
     _add_snapshot(commands)
     cli_snapshots.add_parsers(commands)
     cli_analyse.add_parsers(commands)
-    if find_spec("kafka_maintenance.cli_plan_file") is not None:
-        import_module("kafka_maintenance.cli_plan_file").add_parsers(commands)
     _add_plan(commands)
+    cli_plan_file.add_parsers(commands)
     _add_apply(commands)
     _add_drain(commands)
     _add_stack(commands)
@@ -172,7 +169,20 @@ def _add_plan(commands: Any) -> None:
         help="Kafka's reassignment JSON; more than one: one wave each, in this order (default: the planner decides)",
     )
     moves.add_argument("--change-replication-factor", action="store_true", help="targets may be longer or shorter")
-    moves.add_argument("--move-count-max", metavar="N", type=_positive, help="at most so many replicas copied")
+    goals = moves.add_argument_group("what the planner is to achieve, without --targets")
+    goals.add_argument(
+        "--aim", choices=("balance", "repair", "leaders"), default="balance", help="(default: %(default)s)"
+    )
+    goals.add_argument("--move-count-max", metavar="N", type=_positive, help="at most so many replicas copied")
+    goals.add_argument(
+        "--drain-broker", metavar="ID", type=int, action="append", default=[], help="empty it (repeatable)"
+    )
+    goals.add_argument("--replication-factor", metavar="N", type=_positive, help="for all chosen topics")
+    goals.add_argument("--include", metavar="PATTERN", action="append", help="only these topics (repeatable)")
+    goals.add_argument(
+        "--exclude", metavar="PATTERN", action="append", default=[], help="not these topics (repeatable)"
+    )
+    goals.add_argument("--tolerance", metavar="N", type=_natural, help="widens all bounds alike (default: 0, topics 1)")
     moves.set_defaults(run=_plan_reassignment)
     deletions = _plan_parser(kinds, "deletions", "delete topics that are eligible")
     deletions.add_argument("topics", metavar="TOPIC", nargs="+", help="exact name")
@@ -219,8 +229,24 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
 
     waves = [_targets(path) for path in arguments.targets]
     extra: dict[str, Any] = {"may_change_replication_factor": arguments.change_replication_factor}
-    extra |= {"waves": waves} if waves else {"move_count_max": arguments.move_count_max}
+    extra |= {"waves": waves} if waves else {"goals": _goals(arguments)}
     return _planned(arguments, planning.plan_reassignment, **_source(arguments), **extra)
+
+
+def _goals(arguments: argparse.Namespace) -> Any:
+    from spark_jobs.planner.goals import Aim, Goals, Tolerance  # noqa: PLC0415 - the other commands start faster
+
+    width = arguments.tolerance
+    return Goals(
+        aim=Aim(arguments.aim),
+        tolerance=Tolerance() if width is None else Tolerance.uniform(width),
+        drain=frozenset(arguments.drain_broker),
+        replication_factor=arguments.replication_factor,
+        include_topics=tuple(arguments.include or ["*"]),
+        exclude_topics=tuple(arguments.exclude),
+        moves_max=arguments.move_count_max,
+        curve_tolerances=(),
+    )
 
 
 def _plan_deletions(arguments: argparse.Namespace) -> int:
@@ -389,6 +415,12 @@ def _stack(arguments: argparse.Namespace) -> int:
         found = stack.status(folder)
     show(arguments, "\n".join(f"{name}: {value}" for name, value in found.items()), found)
     return ExitStatus.DONE
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
+    return int(text)
 
 
 def _positive(text: str) -> int:
