@@ -24,6 +24,7 @@ from controller_core.entries import (
     TopicEntry,
     state_of,
 )
+from controller_core.hash_order import hash_map_order
 from controller_core.model import (
     EPOCH_DURING_DELETE,
     NO_ASSIGNMENT,
@@ -49,7 +50,7 @@ class ControllerContext:
     """Nobody mutates a context; a change gives a new one that shares the rest.
 
     `brokers` are the registered ones, shutting down or not. `broker_order` says in which order one call handles its
-    brokers (Kafka's is that of a hash map); brokers that it does not name follow in ascending order.
+    brokers; where it is empty, or does not name them all, the order is that of Kafka's hash map.
     """
 
     dialect: Dialect
@@ -143,11 +144,14 @@ class ControllerContext:
         )
 
     def in_call_order(self, brokers: Iterable[BrokerId]) -> list[BrokerId]:
-        """The brokers in the order in which one call handles them, each once."""
-        if not self.broker_order:
-            return sorted(set(brokers))
-        rank = {broker: place for place, broker in enumerate(self.broker_order)}
-        return sorted(set(brokers), key=lambda broker: (rank.get(broker, len(rank)), broker))
+        """The brokers in the order in which one call handles them, each once.
+
+        `broker_order` decides where it names them all; else they come as in Kafka's hash map.
+        """
+        asked = set(brokers)
+        if self.broker_order and asked.issubset(self.broker_order):
+            return [broker for broker in self.broker_order if broker in asked]
+        return hash_map_order(asked)
 
     # Brokers
 

@@ -67,13 +67,23 @@ class ChangePartitionStates(Task):
         context = turn.context
         uninitialized = tuple(p for p in valid if context.partition_state(p) is _NEW)
         to_elect = tuple(p for p in valid if context.partition_state(p) is not _NEW)
-        if to_elect and self.strategy is None:
-            _fail(turn, dict.fromkeys(to_elect, "an election needs a strategy"))
-            turn.tell_deferred()
-        elif to_elect and self.strategy is not None:
-            turn.push(ElectLeaderForPartitions(to_elect, self.strategy))
+        if to_elect:
+            turn.push(
+                RefuseToElect(to_elect) if self.strategy is None else ElectLeaderForPartitions(to_elect, self.strategy)
+            )
         if uninitialized:
             turn.push(InitializeLeaderAndIsrForPartitions(uninitialized))
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseToElect(Task):
+    """An election was asked for without saying how."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        _fail(turn, dict.fromkeys(self.partitions, "an election needs a strategy"))
+        turn.tell_deferred()
 
 
 @dataclass(frozen=True, slots=True)

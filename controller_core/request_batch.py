@@ -232,9 +232,9 @@ class _Folded:
     def _send_update_metadata(self, sent: list[Request], controller_epoch: int) -> None:
         receivers = sorted(broker for broker in self._metadata_brokers if broker >= 0 and self._receives(broker))
         dialect, me = self._context.dialect, self._context.config.controller_id
-        if not self._metadata_brokers - {-1}:
+        if not receivers and dialect.update_metadata_version > 0:
             return
-        live = self._live_brokers(dialect)
+        live = self._live_brokers(dialect)  # version 0 wants every broker's plaintext endpoint, receivers or not
         rows = self._metadata_rows(dialect)
         version = dialect.update_metadata_version
         topic_ids = self._topic_ids({row[0][0] for row in rows}, carried=version >= _UPDATE_METADATA_WITH_TOPIC_IDS)

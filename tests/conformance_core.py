@@ -333,8 +333,18 @@ def batch(vector: Vector) -> Document:
         "stop_replica_to": sorted(set(to[e.SendStopReplica])),
         "batch_empty_after": not request_batch.is_pending(run.batch),
         "after_steps": [{**told, **({"raises": "IllegalStateException"} if told else {})} for told in steps],
-        "events": [x for a in (answers if isinstance(answers, list) else [answers]) for x in _events(run, a)],
+        "events": _describe_late(
+            [event for told in (answers if isinstance(answers, list) else [answers]) for event in _events(run, told)]
+        ),
     }
+
+
+def _describe_late(events: list[Document]) -> list[Document]:
+    """The recorder describes LeaderAndIsr answers once all are in, by the partitions of the one answered last."""
+    answers = [event for event in events if event["type"] == "leader_and_isr_response"]
+    for event in answers:
+        event["partitions"] = answers[-1]["partitions"]
+    return events
 
 
 def _events(run: _BatchRun, answer: Document) -> list[Document]:
