@@ -17,6 +17,8 @@ from datetime import date
 from types import FrameType
 from typing import Any, NoReturn
 
+from kafka.errors import KafkaError
+
 from controller_core.adapters.object_store import ObjectStore, open_store
 from controller_core.errors import ControllerCoreError
 from kafka_maintenance.local import sample_history
@@ -189,13 +191,8 @@ class Demo:
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
 
     def _repair(self) -> None:
-        self._gated(
-            [
-                self._trigger("elect_preferred_leaders"),
-                self._trigger("delete_topics", topics=[RETIRED_TOPIC]),
-                self._trigger("reassign_partitions"),
-            ]
-        )
+        self._gated([self._trigger("elect_preferred_leaders"), self._trigger("delete_topics", topics=[RETIRED_TOPIC])])
+        self._gated([self._trigger("reassign_partitions")])  # planned without the topic that is gone now
         lost = self.cluster.lost_messages()
         if lost:
             self.progress.fault(f"acknowledged messages were lost: {dict(sorted(lost.items()))}")
@@ -346,13 +343,16 @@ def main() -> int:
             _close(progress)
             if not approve:
                 _stay_up(stack)
-    except (LocalStackError, ControllerCoreError) as error:
+    except (LocalStackError, ControllerCoreError, KafkaError) as error:
         progress.fault(str(error))
         print(progress.closing_line())
         return 1
     except KeyboardInterrupt:
         print("\nstopped")
         return 130
+    used = os.times()
+    cpu_s = used.user + used.system + used.children_user + used.children_system
+    progress.say(f"everything is stopped; it used {cpu_s:.0f} s of processor time")
     print(progress.closing_line())
     return 1 if progress.faults or progress.missing() else 0
 

@@ -5,18 +5,15 @@ notifications linger because the controller hangs. Everything is done to real br
 but what an operator's tools write.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-from kafka import KafkaAdminClient
 
 from controller_core.model import TopicPartition
 from controller_core.ports import ZooKeeper
 from controller_core.znodes.paths import DELETE_TOPICS, ISR_CHANGE_NOTIFICATION, delete_topic_path
+from kafka_maintenance.local.broker_metadata import broker_metadata
 from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.kafka import KafkaBroker, KafkaCluster
-from kafka_maintenance.local.process import wait_until
+from kafka_maintenance.local.process import LOOPBACK, wait_until
 from kafka_maintenance.local.traffic import Traffic, create_topic, message_counts, partition_states
 
 INTER_BROKER_PROTOCOL_VERSION = "2.6"
@@ -34,14 +31,6 @@ STUCK_TOPIC = "clicks-2023"
 RETIRED_TOPIC = "clicks-2024"
 SETTLE_TIMEOUT_S = 90.0
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataView:
-    """What one broker tells its clients: partition → leader (None: none) of every topic."""
-
-    broker: int
-    leaders: dict[TopicPartition, int | None]
 
 
 class TroubledCluster:
@@ -69,7 +58,7 @@ class TroubledCluster:
 
     def lose_and_regain_a_broker(self) -> None:
         """A broker crashes and comes back: its partitions stay with the others."""
-        broker = self._followers_of_the_controller()[0]
+        broker = self._beside_the_controller(-1)
         broker.kill(forget=True)
         with self.kafka.session() as zookeeper:
             self._until(lambda: broker.id not in self._leaders(zookeeper), f"broker {broker.id} leads nothing")
@@ -84,7 +73,7 @@ class TroubledCluster:
 
     def lose_a_broker_and_delete_a_topic(self) -> None:
         """A broker dies, and a topic with replicas on it is deleted: that cannot finish."""
-        self.dead = broker = self._followers_of_the_controller()[1]
+        self.dead = broker = self._beside_the_controller(1)
         broker.kill(forget=True)
         with self.kafka.session() as zookeeper:
             self._until(lambda: broker.id not in self._leaders(zookeeper), f"broker {broker.id} leads nothing")
@@ -150,15 +139,17 @@ class TroubledCluster:
     def wrong_metadata(self, zookeeper: ZooKeeper, brokers: Sequence[KafkaBroker]) -> list[str]:
         """What brokers tell that ZooKeeper does not hold, in words; empty when all agree."""
         states = partition_states(zookeeper, self.partitions)
-        wanted = {partition: int(state.leader) if state else None for partition, state in states.items()}
         wrong = []
         for broker in brokers:
-            told = metadata_of(broker).leaders
-            wrong += [
-                f"broker {broker.id}: {partition} led by {told.get(partition)}, not {leader}"
-                for partition, leader in wanted.items()
-                if told.get(partition) != leader
-            ]
+            try:
+                told = broker_metadata(LOOPBACK, broker.port)
+            except OSError as error:
+                wrong.append(f"broker {broker.id} does not answer: {error}")
+                continue
+            for partition, state in states.items():
+                view = told.get(partition)
+                if state is None or view is None or (view.leader, set(view.isr)) != (state.leader, set(state.isr)):
+                    wrong.append(f"broker {broker.id} tells {view} of {partition}, ZooKeeper holds {state}")
         return wrong
 
     def _controller(self) -> KafkaBroker:
@@ -169,9 +160,13 @@ class TroubledCluster:
             )
         return self.kafka[controller]
 
-    def _followers_of_the_controller(self) -> list[KafkaBroker]:
-        controller = self._controller().id
-        return [broker for broker in self.kafka.brokers.values() if broker.id != controller]
+    def _beside_the_controller(self, step: int) -> KafkaBroker:
+        """The broker before (-1) or after (1) the controller in the ring of assignments.
+
+        The one before it loses its partitions to the controller, so that they stay away when the one after it dies.
+        """
+        ring = [broker for broker, *_ in RING]
+        return self.kafka[ring[(ring.index(self._controller().id) + step) % len(ring)]]
 
     def _known(self, broker: KafkaBroker | None, what: str) -> KafkaBroker:
         if broker is None:
@@ -193,21 +188,3 @@ class TroubledCluster:
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         wait_until(condition, what=what, timeout_s=SETTLE_TIMEOUT_S)
-
-
-def metadata_of(broker: KafkaBroker) -> MetadataView:
-    """What one broker answers to a client that asks for all topics."""
-    client = KafkaAdminClient(bootstrap_servers=broker.address, request_timeout_ms=10_000)
-    try:
-        topics = client.describe_topics()
-    finally:
-        with contextlib.suppress(Exception):
-            client.close()
-    leaders = {
-        TopicPartition(topic["name"], partition["partition_index"]): partition["leader_id"]
-        if partition["leader_id"] >= 0
-        else None
-        for topic in topics
-        for partition in topic["partitions"]
-    }
-    return MetadataView(broker.id, leaders)

@@ -7,6 +7,7 @@ acknowledged by the whole ISR, so that none that was acknowledged may ever be mi
 import contextlib
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Self
@@ -25,6 +26,7 @@ from kafka_maintenance.local.process import wait_until
 SETTLE_TIMEOUT_S = 60.0
 MESSAGE = b"x" * 200
 STOP_TIMEOUT_S = 20.0
+STUCK_AFTER_S = 15.0
 ROUND_INTERVAL_S = 0.5
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # brokers die here on purpose
@@ -91,8 +93,8 @@ def message_counts(cluster: KafkaCluster, topic: str) -> dict[int, int]:
 class Traffic:
     """An application that writes to partitions all the time; a context manager that stops it.
 
-    `acknowledged` counts what the whole ISR has, by partition. What a hanging or dead leader keeps waiting is sent
-    when there is a leader again.
+    `acknowledged` counts what the whole ISR has, by partition. What a hanging or dead leader does not take within ten
+    seconds is dropped, and not counted.
     """
 
     def __init__(
@@ -101,19 +103,13 @@ class Traffic:
         """Describe the traffic; `rounds` messages to each partition, None for as long as it runs."""
         self.partitions = tuple(partitions)
         self.acknowledged: Counter[TopicPartition] = Counter()
+        self._cluster = cluster
         self._rounds = rounds
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._producer = KafkaProducer(
-            bootstrap_servers=cluster.bootstrap_servers,
-            acks="all",
-            linger_ms=5,
-            metadata_max_age_ms=2000,
-            request_timeout_ms=30000,
-            retry_backoff_ms=1000,
-            reconnect_backoff_ms=1000,
-            max_block_ms=5000,
-        )
+        self._closed = False
+        self._answered_s = time.monotonic()
+        self._producer = _producer(cluster)
         self._thread = threading.Thread(target=self._write, name="traffic", daemon=True)
 
     def __enter__(self) -> Self:
@@ -133,8 +129,9 @@ class Traffic:
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
-        with contextlib.suppress(KafkaError):  # what nobody acknowledged is not counted
-            self._producer.close(timeout=timeout_s)
+        if not self._closed:
+            self._closed = True
+            _close(self._producer, timeout_s)
 
     def _write(self) -> None:
         written = 0
@@ -143,7 +140,15 @@ class Traffic:
                 self._send(partition)
             written += 1
             if self._rounds is None:
+                self._replace_a_stuck_producer()
                 self._stopped.wait(ROUND_INTERVAL_S)
+
+    def _replace_a_stuck_producer(self) -> None:
+        """An application would be restarted when nothing is acknowledged any more; so is this one's producer."""
+        if time.monotonic() - self._answered_s > STUCK_AFTER_S:
+            _close(self._producer, 0)
+            self._producer = _producer(self._cluster)
+            self._answered_s = time.monotonic()
 
     def _send(self, partition: TopicPartition) -> None:
         try:
@@ -155,3 +160,29 @@ class Traffic:
     def _count(self, partition: TopicPartition) -> None:
         with self._lock:
             self.acknowledged[partition] += 1
+            self._answered_s = time.monotonic()
+
+
+def _producer(cluster: KafkaCluster) -> KafkaProducer:
+    return KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        acks="all",
+        enable_idempotence=False,  # with it one partition without a leader can block the others
+        linger_ms=5,
+        metadata_max_age_ms=2000,
+        request_timeout_ms=5000,
+        delivery_timeout_ms=10_000,
+        retry_backoff_ms=1000,
+        reconnect_backoff_ms=1000,
+        max_block_ms=5000,
+    )
+
+
+def _close(producer: KafkaProducer, timeout_s: float) -> None:
+    try:
+        producer.close(timeout=timeout_s)
+    except KafkaError:  # messages still wait, and close() gives up on that before it closes
+        producer._sender.force_close()  # noqa: SLF001 - its only way to drop what waits
+        producer._sender.join(STOP_TIMEOUT_S)  # noqa: SLF001 - as above
+        with contextlib.suppress(KafkaError):
+            producer.close(timeout=1)
