@@ -115,6 +115,7 @@ class Writer:
         self._states = states
         self._hot = states[: len(states) : max(1, len(states) // HOT_COUNT)][:HOT_COUNT]
         self._rate = rate
+        self._seed = seed  # the topics of an earlier writer stay
         self._random = random.Random(seed)
         self._own: deque[str] = deque()
         self._made = 0
@@ -147,7 +148,7 @@ class Writer:
         elif dice < 0.95:
             operations = [self._set(path) for path in self._random.sample(self._states, 2)]
         elif dice < 0.98 or not self._own:
-            topic = f"/brokers/topics/made-{self._made:06}"
+            topic = f"/brokers/topics/made-{self._seed}-{self._made:06}"
             self._made += 1
             self._own.append(topic)
             operations = [
