@@ -39,6 +39,8 @@ STALE_BROKER_EPOCH = "STALE_BROKER_EPOCH"
 FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 LOG_DIR_COUNT = 2
+_EPOCH_SINCE: Mapping[type, int] = {SendLeaderAndIsr: 2, SendStopReplica: 1, SendUpdateMetadata: 5}
+"""Request versions that carry the broker epoch (IBP 2.2)."""
 Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 
@@ -181,7 +183,7 @@ class SimulatedBroker:
         return None
 
     def _stale(self, request: Request) -> str:
-        if -1 < request.broker_epoch < self.epoch:
+        if request.version >= _EPOCH_SINCE[type(request)] and -1 < request.broker_epoch < self.epoch:
             return STALE_BROKER_EPOCH
         if request.controller_epoch < self._controller_epoch:
             return STALE_CONTROLLER_EPOCH

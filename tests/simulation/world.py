@@ -47,22 +47,26 @@ class FaultyZooKeeper:
         return call
 
 
+def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, numbers))
+
+
 class World:
     """What is there, what was asked of it, and every deed so far.
 
     Attributes:
-        targets: the target of the last accepted reassignment of each partition.
-        doomed: topics whose deletion was asked for and accepted.
+        targets: the target of the last accepted reassignment of each partition, unless the controller refused it.
+        moved: partitions whose reassignment was ever accepted.
         sessions: session id → broker.
     """
 
     def __init__(self, dialect: Dialect, broker_ids: Iterable[int], broker_config: dict[str, str]) -> None:
         self.dialect = dialect
-        self.broker_ids = tuple(map(BrokerId, broker_ids))
+        self.broker_ids = _ids(broker_ids)
         self.server = MemoryServer()
         self.sessions: dict[int, BrokerId] = {}
         self.targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-        self.doomed: set[str] = set()
+        self.moved: set[TopicPartition] = set()
         self._faulty: dict[int, FaultyZooKeeper] = {}
         self.cluster = SimulatedCluster(dialect, broker_config=broker_config, wrap=self._wrap, server=self.server)
         self.tools = self.cluster.tools
@@ -89,6 +93,10 @@ class World:
         for node in self.nodes.values():
             self.sessions[node.session.session_id] = node.broker.id
             self.cluster.hand_replies(node.controller)
+            for refusal in node.controller.refusals:
+                if refusal.reason.startswith("reassignment") and refusal.subject in self.targets:
+                    self.targets = {each: ids for each, ids in self.targets.items() if each != refusal.subject}
+            node.controller.refusals.clear()
 
     # ---- progress ----
 
@@ -126,9 +134,11 @@ class World:
             self._faulty[self.nodes[broker].session.session_id].loses = when
 
     def _fail_dir(self, broker: BrokerId, number: int) -> None:
-        node = self.nodes.get(broker)
-        healthy = sorted(p for p in node.broker.disk.logs if not node.broker.disk.is_offline(p)) if node else []
-        if healthy and self.dialect.log_dir_failures and not node.broker.disk.failed:
+        if broker not in self.nodes or not self.dialect.log_dir_failures:
+            return
+        disk = self.nodes[broker].broker.disk
+        healthy = sorted(disk.logs)
+        if healthy and not disk.failed:
             self.cluster.fail_log_dir(broker, healthy[number % len(healthy)])
 
     def _depose(self) -> None:
@@ -142,7 +152,7 @@ class World:
             return
         self.targets = {partition: target for partition, target in self.targets.items() if partition.topic != topic}
         self.tools.create_topic(
-            topic, {number: ReplicaAssignment(tuple(replicas)) for number, replicas in enumerate(replica_lists)}
+            topic, {number: ReplicaAssignment(_ids(replicas)) for number, replicas in enumerate(replica_lists)}
         )
 
     def _grow(self, topic: str, replicas: Sequence[int]) -> None:
@@ -150,23 +160,26 @@ class World:
         if topic not in znodes:
             return
         old = znodes[topic].assignments
-        self.tools.set_topic(topic, {**old, len(old): ReplicaAssignment(tuple(replicas))}, znodes[topic].topic_id, None)
+        self.tools.set_topic(topic, {**old, len(old): ReplicaAssignment(_ids(replicas))}, znodes[topic].topic_id, None)
 
     def _delete(self, topic: str) -> None:
         if topic in self.tools.list_topics() and not self.tools.is_marked_for_deletion(topic):
             self.tools.create_delete_topic(topic)
-            self.doomed.add(topic)
 
     def _move(self, targets: Sequence[tuple[str, int, tuple[int, ...]]]) -> None:
-        wanted = {TopicPartition(topic, number): tuple(map(BrokerId, ids)) for topic, number, ids in targets}
+        wanted = {TopicPartition(topic, number): _ids(ids) for topic, number, ids in targets}
         known = {partition for topic in self.tools.list_topics() for partition in self.tools.full_assignments(topic)}
         if not wanted.keys() <= known:
+            return
+        states, _ = self.tools.get_states(list(wanted))
+        if wanted.keys() != states.keys():  # moving what never had a leader goes wrong in Kafka (docs/simulation.md)
             return
         try:
             self.tools.create_reassignment(wanted)
         except NodeExistsError:
             return
         self.targets |= wanted
+        self.moved |= wanted.keys()
 
     def _elect(self, partitions: Sequence[tuple[str, int]]) -> None:
         known = {partition for topic in self.tools.list_topics() for partition in self.tools.full_assignments(topic)}
@@ -188,4 +201,4 @@ class World:
     def _wrap(self, session: ZooKeeper) -> ZooKeeper:
         faulty = FaultyZooKeeper(session)
         self._faulty[session.session_id] = faulty
-        return RetryingZooKeeper(faulty)  # type: ignore[arg-type]  # it passes everything on
+        return RetryingZooKeeper(faulty)
