@@ -35,7 +35,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
     max_active_runs=2,
     doc_md=__doc__,
     default_args=DEFAULT_ARGS,
-    tags=["kafka", "reads-cluster", "scheduled"],
+    tags=["kafka", "reads-store", "scheduled"],
 )
 def nightly_analysis() -> None:
     """Snapshots of the night → one Spark job → report and plans."""

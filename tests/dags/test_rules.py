@@ -12,9 +12,10 @@ DAG_IDS = (
     "elect_preferred_leaders",
     "nightly_analysis",
     "reassign_partitions",
+    "restore_drill",
     "snapshot_metadata",
 )
-TAGS = {"kafka", "reads-cluster", "changes-cluster", "scheduled", "manual"}
+TAGS = {"kafka", "reads-store", "reads-cluster", "changes-cluster", "scheduled", "manual"}
 WRITING_MODULE = "kafka_maintenance.tasks.apply"
 
 
@@ -48,7 +49,7 @@ class TestEveryDag:
         tags = set(bag.dags[dag_id].tags)
         assert tags <= TAGS
         assert "kafka" in tags
-        assert len(tags & {"reads-cluster", "changes-cluster"}) == 1
+        assert len(tags & {"reads-store", "reads-cluster", "changes-cluster"}) == 1
         assert len(tags & {"scheduled", "manual"}) == 1
 
     def test_is_scheduled_exactly_when_its_tag_says_so(self, bag, dag_id):
@@ -103,6 +104,7 @@ def test_mapped_tasks_are_labelled_by_cluster(bag):
     assert labels == {
         "drain_isr_notifications.report_notifications": "{{ cluster_name }}",
         "nightly_analysis.plan_repairs": "{{ cluster_name }}",
+        "restore_drill.drill": "{{ cluster_name }}",
         "snapshot_metadata.take_snapshot": "{{ cluster_name }}",
     }
 

@@ -16,17 +16,17 @@ def zookeeper():
     from controller_core.adapters.zookeeper import connect
     from kafka_maintenance.local.zookeeper import ZooKeeperServer
 
-    with ZooKeeperServer() as server:
-        with connect(f"{server.hosts}/kafka", create_chroot=True) as session:
-            session.create("/cluster/id", b'{"version":"1","id":"real"}', make_parents=True)
-            session.create("/controller_epoch", b"3")
-            for broker in BROKERS:
-                session.create(f"/brokers/ids/{broker}", json.dumps(registration(broker)).encode(), make_parents=True)
-            topic = {"version": 2, "partitions": {"0": [1, 2, 3]}, "adding_replicas": {}, "removing_replicas": {}}
-            session.create("/brokers/topics/orders", json.dumps(topic).encode(), make_parents=True)
-            state = {"controller_epoch": 3, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
-            path = "/brokers/topics/orders/partitions/0/state"
-            session.create(path, json.dumps(state).encode(), make_parents=True)
+    with ZooKeeperServer() as server, connect(f"{server.hosts}/kafka", create_chroot=True) as session:
+        session.create("/cluster/id", b'{"version":"1","id":"real"}', make_parents=True)
+        session.create("/controller_epoch", b"3")
+        session.create("/brokers/ids", make_parents=True)
+        for broker in BROKERS:  # ephemeral, as brokers do: they live as long as this session
+            session.create(f"/brokers/ids/{broker}", json.dumps(registration(broker)).encode(), ephemeral=True)
+        topic = {"version": 2, "partitions": {"0": [1, 2, 3]}, "adding_replicas": {}, "removing_replicas": {}}
+        session.create("/brokers/topics/orders", json.dumps(topic).encode(), make_parents=True)
+        state = {"controller_epoch": 3, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2, 3]}
+        path = "/brokers/topics/orders/partitions/0/state"
+        session.create(path, json.dumps(state).encode(), make_parents=True)
         yield server
 
 
@@ -158,6 +158,26 @@ class TestNightlyAnalysis:
                 "note": "cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night.",
             }
         ]
+
+
+@pytest.mark.services
+class TestRestoreDrill:
+    def test_the_newest_snapshot_of_every_cluster_is_restored_and_compared(self, bag, store, zookeeper):
+        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        run = bag.dags["restore_drill"].test(logical_date=None)
+        assert _states(run) == {"clusters_to_drill": "success", "drill[0]": "success"}
+        found = _xcom(run, "drill", 0)
+        assert found["cluster"] == "old"
+        assert found["restored"] > 5
+        assert found["brokers"] is None
+
+    def test_a_damaged_snapshot_fails_its_drill(self, bag, store, zookeeper, tmp_path):
+        manifest = _take_old(zookeeper, store, OLD_NIGHTS[0]).manifest
+        raw = tmp_path / manifest.object("raw").key
+        raw.chmod(0o644)
+        raw.write_bytes(raw.read_bytes()[:-1] + b"x")
+        run = bag.dags["restore_drill"].test(logical_date=None)
+        assert _states(run)["drill[0]"] == "failed"
 
 
 @pytest.mark.parametrize(

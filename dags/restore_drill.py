@@ -1,0 +1,45 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Restore drill: a backup that was never restored is a hope
+
+Once a week the newest snapshot of every cluster is restored into a throw-away ZooKeeper on the worker, photographed
+again and compared znode by znode; for one cluster real brokers are started on the restored tree and must come up with
+the same topics. No cluster is contacted; the store is only read.
+Schedule: `KAFKA_MAINTENANCE_DRILL_CRON`, UTC.
+"""
+
+from airflow.sdk import CronTriggerTimetable, Param, dag
+
+from kafka_maintenance.tasks.common import DEFAULT_ARGS
+from kafka_maintenance.tasks.restore_drill import clusters_to_drill, drill
+from kafka_maintenance.tasks.settings import SETTINGS
+
+
+@dag(
+    schedule=CronTriggerTimetable(SETTINGS.drill_cron, timezone="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "reads-store", "scheduled"],
+    render_template_as_native_obj=True,
+    params={
+        "clusters": Param(
+            None,
+            type=["array", "null"],
+            items={"type": "string", "minLength": 1},
+            description="Connection ids of the clusters; empty: all that have a snapshot",
+        ),
+        "brokers": Param(
+            None,
+            type=["string", "null"],
+            description="The cluster on whose restored tree brokers are started; empty: the first one that names its version",
+        ),
+    },
+)
+def restore_drill() -> None:
+    """One mapped drill per cluster."""
+    drill.expand(chosen=clusters_to_drill("{{ params.clusters }}", "{{ params.brokers }}"))
+
+
+restore_drill()
