@@ -47,7 +47,8 @@ class Notification(NamedTuple):
 class Observation:
     """Metadata as read, of the whole cluster or of the partitions and topics that a plan names.
 
-    `pending` maps the paths of request znodes that exist to their text. What was not asked for is absent, so that a
+    `pending` maps the paths of request znodes that exist to their text, `unreadable` those of malformed znodes of topics
+    and partitions to what is wrong with them. What was not asked for is absent, so that a
     check of it fails instead of passing. The `json_versions` are format versions, from which Kafka's is guessed.
     """
 
@@ -67,6 +68,7 @@ class Observation:
     pending: Mapping[str, str] = field(default_factory=dict)
     notifications: tuple[Notification, ...] = ()
     notifications_cversion: int | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kraft_sign(self) -> str | None:

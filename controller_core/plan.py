@@ -158,6 +158,14 @@ def check_expectations(plan: Plan, observed: Observation, *, first_step: int = 0
     return unmet(dict.fromkeys(conditions), observed)
 
 
+def final_outcomes(plan: Plan) -> tuple[Condition, ...]:
+    """What must hold once the whole plan is done; of what several steps change, the last one counts."""
+    last: dict[tuple[type, str], Condition] = {}
+    for condition in (condition for step in plan.steps for condition in step.outcomes):
+        last[type(condition), subject(condition)] = condition
+    return tuple(last.values())
+
+
 def rollback_plan(plan: Plan) -> Plan | None:
     """The plan that undoes `plan` after it was carried out; None where requests cannot undo it."""
     if not plan.rollback.steps:

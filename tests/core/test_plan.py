@@ -39,6 +39,7 @@ from controller_core.plan import (
     Rollback,
     SnapshotReference,
     check_expectations,
+    final_outcomes,
     plan_digest,
     plan_from_bytes,
     plan_to_bytes,
@@ -352,6 +353,11 @@ def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
     )  # fmt: skip
     assert check_expectations(PLAN, seen) == ()
     assert [each.subject for each in check_expectations(PLAN, seen, first_step=1)] == ["a-0"]
+
+
+def test_of_what_two_steps_change_the_last_outcome_counts():
+    absent = RequestAbsent(path="/admin/reassign_partitions")
+    assert final_outcomes(PLAN) == (absent, AssignedTo(partition=A0, replicas=ids(2, 3)))
 
 
 def test_a_rollback_is_a_plan_of_its_own_that_names_the_first():

@@ -8,7 +8,7 @@ import pytest
 
 from controller_core.adapters.object_store import MemoryStore
 from controller_core.adapters.tables import TABLES
-from controller_core.errors import InvalidPlanError
+from controller_core.errors import InvalidPlanError, MalformedZnodeError
 from controller_core.model import BrokerId, TopicPartition
 from controller_core.ports import ANY_VERSION
 from controller_core.requests import Target
@@ -198,6 +198,7 @@ def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
             {"kind": "isr_change", "name": "n1", "topic": "b", "partition": 1, "broker": None, "ctime": NOW},
             {"kind": "log_dir_event", "name": "l1", "topic": None, "partition": None, "broker": 1, "ctime": NOW},
         ],
+        "bad_rows": [{"path": "/brokers/topics/bad", "reason": "no JSON"}],
         "cluster": [
             {
                 "kafka_cluster_id": live.kafka_cluster_id, "controller_id": live.office.controller_id,
@@ -227,6 +228,7 @@ def test_a_snapshot_is_seen_as_the_live_cluster_is():
     (notification,) = stored.notifications
     assert notification.partitions == (TopicPartition("a", 0), TopicPartition("b", 1))
     assert stored.kraft_sign is None
+    assert stored.unreadable == {"/brokers/topics/bad": "no JSON"}
 
 
 @pytest.mark.parametrize(
@@ -244,12 +246,21 @@ def test_a_missing_snapshot_is_bad_input(manifest, said):
 # ------------------------------------------------------------------------------------------------- what is read
 
 
-def test_an_unreadable_state_is_left_out_and_the_rest_is_read():
+def test_malformed_znodes_are_left_out_by_name_and_the_rest_is_planned():
     world = cluster()
     world.own.set(znode.state_path(ORDERS_0), b'{"leader":"x"}', ANY_VERSION)
-    seen = observe(world.zookeeper())
-    assert ORDERS_0 not in seen.states
-    assert TopicPartition("pay", 0) in seen.states
+    world.own.set(znode.topic_path("old"), b"{]", ANY_VERSION)
+    plan = plan_of(planning.plan_elections, world)
+    assert plan.count == 1
+    assert "* /brokers/topics/old: cannot be read: offset 1" in plan.markdown
+    assert "* /brokers/topics/orders/partitions/0/state: cannot be read: field 'leader'" in plan.markdown
+
+
+def test_a_malformed_controller_stops_everything():
+    world = cluster()
+    world.own.set(znode.CONTROLLER, b"{}", ANY_VERSION)
+    with pytest.raises(MalformedZnodeError, match="/controller cannot be read"):
+        plan_of(planning.plan_elections, world)
 
 
 def test_an_unreadable_notification_is_reported_with_its_problem():

@@ -36,6 +36,7 @@ from controller_core.plan import (
     PlanKind,
     PlanStep,
     check_expectations,
+    final_outcomes,
     plan_digest,
 )
 from controller_core.ports import Check, Create, Delete, Operation, WatchEvent, ZooKeeper
@@ -173,7 +174,7 @@ def verify(
     plan = read_plan(opened(store), plan_uri)
     with session(zookeeper, auth, tls) as opened_session:
         observed = _observe(opened_session, plan.conditions)
-    outcomes = dict.fromkeys(condition for step in plan.steps for condition in step.outcomes)
+    outcomes = final_outcomes(plan)
     reasons = unmet(outcomes, observed)
     if not reasons:
         return Verified(done=True, text=f"all {len(outcomes)} predictions of plan {plan_digest(plan)[:12]} hold")

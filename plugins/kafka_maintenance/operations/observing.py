@@ -72,7 +72,7 @@ def observe(
 
     Raises:
         BadInputError: there is no Kafka tree here.
-        MalformedZnodeError: a znode of the office, a broker or a topic cannot be read. An unreadable state is left out.
+        MalformedZnodeError: a znode of the office or a broker cannot be read; Kafka's own controller stops there, too.
     """
     zookeeper.sync("/")
     brokers, json_versions = _brokers(zookeeper)
@@ -82,8 +82,10 @@ def observe(
         if wanted is None
         else sorted({partition.topic for partition in wanted} | set(topics))
     )
-    identities, assignments, topic_versions = _topics(zookeeper, names)
-    asked = assignments if wanted is None else {each for each in wanted if each in assignments}
+    unreadable: dict[str, str] = {}
+    found = _topics(zookeeper, names, unreadable)
+    asked = found.assignments if wanted is None else {each for each in wanted if each in found.assignments}
+    states = _states(zookeeper, sorted(asked), unreadable)
     epoch = _get(zookeeper, znode.CONTROLLER_EPOCH)
     migration = _get(zookeeper, znode.MIGRATION)
     cluster_id = _get(zookeeper, znode.CLUSTER_ID)
@@ -98,14 +100,15 @@ def observe(
         brokers=brokers,
         broker_json_versions=json_versions,
         controller_json_version=controller_version,
-        topic_json_versions=topic_versions,
-        topics=identities,
-        assignments=assignments,
-        states=_states(zookeeper, sorted(asked)),
+        topic_json_versions=frozenset(found.json_versions),
+        topics=found.identities,
+        assignments=found.assignments,
+        states=states,
         queued_topics=frozenset(_children(zookeeper, znode.DELETE_TOPICS)),
-        pending={path: _text(found[0]) for path in _REQUEST_PATHS if (found := _get(zookeeper, path)) is not None},
+        pending={path: _text(request[0]) for path in _REQUEST_PATHS if (request := _get(zookeeper, path)) is not None},
         notifications=_notifications(zookeeper),
         notifications_cversion=None if notifications is None else notifications.cversion,
+        unreadable=unreadable,
     )
 
 
@@ -146,6 +149,7 @@ def observe_tables(tables: Mapping[str, pa.Table]) -> Observation:
         pending=_pending(requests),
         notifications=_table_notifications(_rows(tables["notifications"])),
         notifications_cversion=cluster["isr_change_cversion"],
+        unreadable={row["path"]: row["reason"] for row in _rows(tables["bad_rows"])},
     )
 
 
@@ -219,33 +223,44 @@ def _brokers(zookeeper: ZooKeeper) -> tuple[dict[BrokerId, Broker], dict[BrokerI
     return brokers, versions
 
 
-def _topics(
-    zookeeper: ZooKeeper, names: Sequence[str]
-) -> tuple[dict[str, TopicIdentity], dict[TopicPartition, ReplicaAssignment], frozenset[int]]:
-    versions: set[int] = set()
-    identities: dict[str, TopicIdentity] = {}
-    assignments: dict[TopicPartition, ReplicaAssignment] = {}
-    for name, found in zip(names, zookeeper.get_many([znode.topic_path(name) for name in names]), strict=True):
+class _Topics(NamedTuple):
+    identities: dict[str, TopicIdentity]
+    assignments: dict[TopicPartition, ReplicaAssignment]
+    json_versions: set[int]
+
+
+def _topics(zookeeper: ZooKeeper, names: Sequence[str], unreadable: dict[str, str]) -> _Topics:
+    """The topics that can be read; the others go to `unreadable`, and a check of them fails."""
+    topics = _Topics({}, {}, set())
+    paths = [znode.topic_path(name) for name in names]
+    for name, path, found in zip(names, paths, zookeeper.get_many(paths), strict=True):
         if found is None:
             continue
-        topic = decode_topic(found[0], path=znode.topic_path(name))
-        versions.add(topic.version)
-        identities[name] = TopicIdentity(found[1].czxid, len(topic.assignments), topic.topic_id)
+        try:
+            topic = decode_topic(found[0], path=path)
+        except MalformedZnodeError as error:
+            unreadable[path] = error.what
+            continue
+        topics.json_versions.add(topic.version)
+        topics.identities[name] = TopicIdentity(found[1].czxid, len(topic.assignments), topic.topic_id)
         for number, assignment in topic.assignments.items():
-            assignments[TopicPartition(name, number)] = assignment
-    return identities, assignments, frozenset(versions)
+            topics.assignments[TopicPartition(name, number)] = assignment
+    return topics
 
 
-def _states(zookeeper: ZooKeeper, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeaderAndIsr]:
+def _states(
+    zookeeper: ZooKeeper, partitions: Sequence[TopicPartition], unreadable: dict[str, str]
+) -> dict[TopicPartition, LeaderAndIsr]:
+    """The states that can be read; the others go to `unreadable`, and a check of them fails."""
     states = {}
-    found = zookeeper.get_many([znode.state_path(partition) for partition in partitions])
-    for partition, entry in zip(partitions, found, strict=True):
-        if entry is None:
+    paths = [znode.state_path(partition) for partition in partitions]
+    for partition, path, found in zip(partitions, paths, zookeeper.get_many(paths), strict=True):
+        if found is None:
             continue
         try:
-            states[partition] = decode_state(entry[0], path=znode.state_path(partition), version=entry[1].version)
-        except MalformedZnodeError:
-            continue  # a check of this state fails, and names the partition
+            states[partition] = decode_state(found[0], path=path, version=found[1].version)
+        except MalformedZnodeError as error:
+            unreadable[path] = error.what
     return states
 
 

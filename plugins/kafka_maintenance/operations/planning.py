@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from controller_core.adapters.object_store import ObjectStore
 from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
+from controller_core.config import ControllerConfig
 from controller_core.context import ControllerContext
 from controller_core.context_builder import build_leniently
 from controller_core.dialect import Dialect, Evidence, detect_version, dialect_for
@@ -21,7 +22,7 @@ from controller_core.maintenance import plan_deletions as deletions
 from controller_core.maintenance import plan_drain as drain
 from controller_core.maintenance import plan_elections as elections
 from controller_core.maintenance import plan_reassignment as reassignment
-from controller_core.model import TopicPartition
+from controller_core.model import BrokerId, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import LeftOut, Plan, SnapshotReference
 from controller_core.ports import ZooKeeper
@@ -37,7 +38,7 @@ from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 
 _REASONS_SHOWN_MAX = 5
-_TABLES = ("partitions", "topics", "brokers", "requests", "notifications", "cluster")
+_TABLES = ("partitions", "topics", "brokers", "requests", "notifications", "cluster", "bad_rows")
 
 
 class _Seen(NamedTuple):
@@ -284,9 +285,12 @@ def _dialect(observed: Observation, kafka_version: str | None) -> Dialect:
 
 
 def _context(seen: _Seen) -> ControllerContext:
+    """The controller's view; deletion counts as enabled, since the tree does not tell and Kafka's answer will."""
     observed = seen.observed
+    controller_id = BrokerId(-1) if observed.office is None else observed.office.controller_id
     return build_leniently(
         dialect=seen.dialect,
+        config=ControllerConfig(controller_id=controller_id, delete_topic=True),
         brokers=observed.brokers.values(),
         assignments=observed.assignments,
         states=observed.states,
@@ -337,6 +341,10 @@ def _stored(
         raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
     if not made.steps:
         return None
+    unreadable = tuple(
+        LeftOut(path, f"cannot be read: {what}") for path, what in sorted(seen.observed.unreadable.items())
+    )
+    made = replace(made, left_out=(*made.left_out, *unreadable))
     if seen.doubt is not None:
         made = replace(made, risks=(seen.doubt, *made.risks))
     return store_plan(store, made, seen.folder, certificate=certificate)
