@@ -13,7 +13,7 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -316,6 +316,7 @@ class FolderStore:
         aside = self._root / INCOMING / f"{os.getpid()}-{secrets.token_hex(8)}"
         with _writing(target):
             try:
+                made = _missing_folders(target.parent, self._root)
                 aside.parent.mkdir(parents=True, exist_ok=True)
                 write(aside)
                 for attempts_left in reversed(range(10)):
@@ -326,7 +327,7 @@ class FolderStore:
                     except FileNotFoundError:  # deleting a neighbour may take an empty folder away under our feet
                         if not attempts_left:
                             raise
-                _sync_folders(target.parent, self._root)
+                _sync_folders((target.parent, *(folder.parent for folder in made)))
             finally:
                 aside.unlink(missing_ok=True)
 
@@ -400,16 +401,24 @@ def _write_whole(path: Path, data: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _sync_folders(folder: Path, root: Path) -> None:
-    """Puts the names of new files on the disk, up to the root of the store."""
-    while folder.is_relative_to(root):
+def _missing_folders(folder: Path, root: Path) -> list[Path]:
+    """The folders from `folder` up to `root` that are still to be made."""
+    missing: list[Path] = []
+    while not folder.is_dir() and folder.is_relative_to(root):
+        missing.append(folder)
+        folder = folder.parent
+    return missing
+
+
+def _sync_folders(folders: Iterable[Path]) -> None:
+    """Puts the names of new files and folders on the disk."""
+    for folder in folders:
         with suppress(FileNotFoundError):
             descriptor = os.open(folder, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        folder = folder.parent
 
 
 # ------------------------------------------------------------------------------------------------------- S3
