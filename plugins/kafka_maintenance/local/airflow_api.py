@@ -53,12 +53,12 @@ class AirflowApi:
     when the time is over.
     """
 
-    def __init__(self, url: str, user: str, password: str) -> None:
-        """Describe a client; it signs in with its first request."""
+    def __init__(self, url: str, user: str, password: str, *, transport: httpx.BaseTransport | None = None) -> None:
+        """Describe a client; it signs in with its first request. `transport` replaces the network, for tests."""
         self.url = url
         self.user = user
         self._password = password
-        self._client = httpx.Client(base_url=url, timeout=REQUEST_TIMEOUT_S)
+        self._client = httpx.Client(base_url=url, timeout=REQUEST_TIMEOUT_S, transport=transport)
         self._signed_in = False
 
     def request(self, method: str, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None) -> Any:

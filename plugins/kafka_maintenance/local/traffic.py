@@ -26,7 +26,7 @@ from kafka_maintenance.local.process import wait_until
 SETTLE_TIMEOUT_S = 60.0
 MESSAGE = b"x" * 200
 STOP_TIMEOUT_S = 20.0
-STUCK_AFTER_S = 15.0
+STUCK_AFTER_S = 30.0
 ROUND_INTERVAL_S = 0.5
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # brokers die here on purpose
@@ -145,9 +145,12 @@ class Traffic:
 
     def _replace_a_stuck_producer(self) -> None:
         """An application would be restarted when nothing is acknowledged any more; so is this one's producer."""
-        if time.monotonic() - self._answered_s > STUCK_AFTER_S:
+        if time.monotonic() - self._answered_s <= STUCK_AFTER_S:
+            return
+        with contextlib.suppress(KafkaError):  # not reachable now: tried again in the next round
+            fresh = _producer(self._cluster)
             _close(self._producer, 0)
-            self._producer = _producer(self._cluster)
+            self._producer = fresh
             self._answered_s = time.monotonic()
 
     def _send(self, partition: TopicPartition) -> None:
@@ -175,6 +178,7 @@ def _producer(cluster: KafkaCluster) -> KafkaProducer:
         retry_backoff_ms=1000,
         reconnect_backoff_ms=1000,
         max_block_ms=5000,
+        bootstrap_timeout_ms=15_000,
     )
 
 
