@@ -127,12 +127,15 @@ class TestSnapshotMetadata:
 
 @pytest.mark.services
 class TestNightlyAnalysis:
-    def test_a_night_without_any_snapshot_is_skipped_with_a_note(self, bag, store, zookeeper):
+    def test_a_night_without_any_snapshot_is_skipped_with_a_note_on_its_page(self, bag, clients, store, zookeeper):
         for day in OLD_NIGHTS:
             _take_old(zookeeper, store, day)
         past = datetime(2026, 11, 3, 3, tzinfo=UTC)
         run = bag.dags["nightly_analysis"].test(logical_date=past, run_after=past)
         assert set(_states(run).values()) == {"skipped"}
+        page = clients["victor"].get("/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id})
+        assert "night 2026-11-03 not analysed" in page.text
+        assert "the nearest are of 2026-11-02, 2026-11-05." in page.text
 
     def test_the_choice_takes_each_clusters_newest_snapshot_of_the_night(self, store, zookeeper):
         from kafka_maintenance.tasks.analysis import choice_of

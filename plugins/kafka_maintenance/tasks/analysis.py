@@ -12,6 +12,7 @@ from kafka_maintenance.tasks.common import context_of_run, label, night_of, run_
 from kafka_maintenance.tasks.settings import SETTINGS
 
 NEAREST_COUNT = 2
+NOTE = "note"
 
 
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.snapshot_wait_s + 3600)
@@ -32,7 +33,9 @@ def choose_snapshots() -> PokeReturnValue:
         return PokeReturnValue(is_done=False)
     note = " ".join(missing["note"] for missing in choice["missing"])
     if not choice["snapshots"]:
-        raise AirflowSkipException(f"night {night} not analysed: {note or 'no cluster is listed'}")
+        text = f"night {night} not analysed: {note or 'no cluster is listed'}"
+        context["ti"].xcom_push(key=NOTE, value=text)  # the tab Report shows it
+        raise AirflowSkipException(text)
     if note:
         print(note)  # noqa: T201 - the task's log
     return PokeReturnValue(is_done=True, xcom_value=choice)

@@ -25,6 +25,7 @@ from kafka_maintenance.web.pages import ClusterRow, PlanPage
 
 GATE = "approve"
 PLANNING_TASKS = ("plan_elections", "plan_reassignment", "plan_deletions", "plan_drain", "plan_repairs")
+CHOOSING_TASK = "choose_snapshots"
 PUBLISHING_TASK = "publish_report"
 
 
@@ -41,6 +42,8 @@ def report_of_run(dag_id: str, run_id: str) -> str:
     """
     values = list(_returned(dag_id, run_id, (PUBLISHING_TASK,)))
     if not values:
+        for note in _returned(dag_id, run_id, (CHOOSING_TASK,), key="note"):
+            raise NothingToShowError(str(note))
         raise NothingToShowError("This run has published no report: only runs of nightly_analysis do, at their end.")
     store = _store()
     return store.get(_key(store, str(values[-1]["report_html"]))).decode()
@@ -145,9 +148,9 @@ def _cluster_row(store: ObjectStore, name: str) -> ClusterRow:
     )
 
 
-def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...]) -> Iterator[Any]:
+def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...], key: str = "return_value") -> Iterator[Any]:
     with create_session() as session:
-        query = XComModel.get_many(run_id=run_id, key="return_value", task_ids=task_ids, dag_ids=dag_id)
+        query = XComModel.get_many(run_id=run_id, key=key, task_ids=task_ids, dag_ids=dag_id)
         rows = cast("list[XComModel]", list(session.scalars(query)))
         for row in sorted(rows, key=lambda row: (row.task_id, row.map_index)):
             value = XComModel.deserialize_value(row)
