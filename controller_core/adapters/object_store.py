@@ -5,8 +5,6 @@ is visible whole or not at all, and `put_new` lets exactly one of several racing
 Source: storage-and-services §1 (what real S3 servers do with conditional writes and checksums).
 """
 
-# ruff: noqa: D102 -- the protocol documents the methods once, for all three stores
-
 import base64
 import errno
 import hashlib
