@@ -123,8 +123,8 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
     leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
     leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
     if goals.replace:
-        low, high, cell_low, cell_high = *_inherited(state, goals, rows, eligible), None, None
-        leader_low, leader_high = np.zeros_like(low), np.where(eligible, UNLIMITED, 0)
+        low, high, cell_low, cell_high = *(_inherited(state, goals, eligible, state.replicas[rows]),) * 2, None, None
+        leader_low = leader_high = _inherited(state, goals, eligible, state.replicas[rows, :1])
     return Problem(
         rows=rows,
         topic=topic.astype(np.int64),
@@ -301,11 +301,10 @@ def _check_enough(state: ClusterState, eligible: Bools, values: Ints, wanted: In
         )
 
 
-def _inherited(state: ClusterState, goals: Goals, rows: Ints, eligible: Bools) -> tuple[Ints, Ints]:
-    """Everybody keeps their count, the heir adds that of the leaving broker."""
+def _inherited(state: ClusterState, goals: Goals, eligible: Bools, held: Int32s) -> Ints:
+    """[B] how often each broker is among `held`: everybody keeps their count, an heir adds that of the leaving one."""
     if goals.aim is not Aim.BALANCE:
         raise ImpossibleGoalError(f"brokers {sorted(goals.replace)} replaced with aim {goals.aim!s}; use aim balance")
-    held = state.replicas[rows]
     load = np.bincount(held[held >= 0], minlength=state.broker_count).astype(np.int64)
     for old, new in sorted(goals.replace.items()):
         heir = state.position(new)
@@ -319,4 +318,4 @@ def _inherited(state: ClusterState, goals: Goals, rows: Ints, eligible: Bools) -
             f"brokers {sorted(goals.replace)} replaced: no other leaving broker expected, {lost} replicas on others "
             "found; replace those as well"
         )
-    return load.copy(), load
+    return load

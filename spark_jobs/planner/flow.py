@@ -68,15 +68,26 @@ class Network:
 
     def solve(self, what: str) -> Ints:
         """Flow of each arc at minimum cost; raises SolverFailedError when there is none."""
+        flows = self.attempt()
+        if flows is None:
+            raise SolverFailedError(
+                f"{what} solved over {self.nodes} nodes and {self.arcs} arcs: an optimal flow expected, none found; "
+                "widen the tolerance, and report the state if it persists"
+            )
+        return flows
+
+    def attempt(self) -> Ints | None:
+        """Flow of each arc at minimum cost, or None when the supplies cannot be shipped."""
         tail, head, capacity, cost = self.flat()
         solver = min_cost_flow.SimpleMinCostFlow()
         solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
         solver.set_nodes_supplies(np.arange(self.nodes), self.total_supply())
         status = solver.solve()
+        if status in {solver.INFEASIBLE, solver.UNBALANCED}:
+            return None
         if status != solver.OPTIMAL:
             raise SolverFailedError(
-                f"{what} solved over {self.nodes} nodes and {self.arcs} arcs: status OPTIMAL expected, {status.name} "
-                "found; widen the tolerance, and report the state if it persists"
+                f"flow over {self.nodes} nodes and {self.arcs} arcs: status OPTIMAL expected, {status.name} found; report it"
             )
         return np.asarray(solver.flows(np.arange(self.arcs)), np.int64)
 
@@ -88,6 +99,8 @@ class Network:
         target = np.concatenate([head[forward], tail[backward]])
         price = np.concatenate([cost[forward], -cost[backward]])
         del tail, head, capacity, cost, forward, backward
+        if not len(target):
+            return np.zeros(self.nodes, np.int64)
         order = np.argsort(target, kind="stable")
         source, price, target = source[order], price[order], target[order]
         first = np.nonzero(np.concatenate([[True], target[1:] != target[:-1]]))[0]
@@ -195,6 +208,7 @@ class _Placement:
         flows = self.net.solve("placement")
         for read in self.readers:
             read(flows)
+        self.readers.clear()  # they hold this object, and with it hundreds of megabytes
         certificate = self._certificate(flows) if priced else unpriced(self.brokers)
         kept = np.zeros(self.pool_count, np.int64)
         leaders = np.zeros(self.pool_count, np.int64)

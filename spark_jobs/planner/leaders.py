@@ -100,30 +100,39 @@ def _widened(problem: Problem, below: int, above: int) -> tuple[Ints, Ints]:
 
 
 def _solve(problem: Problem, sets: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints] | None:
-    partitions, brokers = len(sets), problem.broker_count
-    old = problem.replicas[:, 0]
+    """Leaders and prices, or None when the bounds cannot be met."""
+    if low.sum() > len(sets):
+        return None
+    rows, columns = np.nonzero(sets >= 0)
+    chosen = sets[rows, columns]
+    old = problem.replicas[:, 0].astype(np.int64)
+    leader = _flow(rows, chosen, old, low, high)
+    if leader is None:
+        return None
+    cost = (chosen != old[rows]).astype(np.int64)
+    used = chosen == leader[rows]
+    return leader, _prices(rows, chosen, cost, used, leader, low, high, problem.broker_count)
+
+
+def _flow(rows: Ints, chosen: Ints, old: Ints, low: Ints, high: Ints) -> Ints | None:
+    """[P] leaders with the fewest changes, None when no choice meets the bounds."""
+    partitions, brokers = len(old), len(low)
     net = Network()
     sink = net.add_nodes(1)
     broker_node = net.add_nodes(brokers)
     node = net.add_nodes(partitions)
-    rows, columns = np.nonzero(sets >= 0)
-    chosen = sets[rows, columns]
-    cost = (chosen != old[rows]).astype(np.int64)
     net.supply(node + np.arange(partitions), 1)
-    span = net.add_arcs(node + rows, broker_node + chosen, 1, cost)
+    span = net.add_arcs(node + rows, broker_node + chosen, 1, (chosen != old[rows]).astype(np.int64))
     net.supply(broker_node + np.arange(brokers), -low)
     net.add_arcs(broker_node + np.arange(brokers), sink, np.minimum(high - low, partitions), 0)
     net.supply(sink, int(low.sum()) - partitions)
-    if low.sum() > partitions:
-        return None
-    try:
-        flows = net.solve("leaders")
-    except SolverFailedError:
+    flows = net.attempt()
+    if flows is None:
         return None
     used = flows[span] > 0
     leader = np.empty(partitions, np.int64)
     leader[rows[used]] = chosen[used]
-    return leader, _prices(rows, chosen, cost, used, leader, low, high, brokers)
+    return leader
 
 
 def _prices(

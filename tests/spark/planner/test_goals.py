@@ -1,0 +1,152 @@
+"""Each goal does what it says, and an impossible one says why."""
+
+import numpy as np
+import pytest
+
+from spark_jobs.planner.bounds import problem_of
+from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
+from spark_jobs.planner.goals import Aim, Goals, Tolerance
+from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.verify import forced_adds
+from tests.spark.planner.clusters import cluster, of_kind
+
+
+def loads(plan):
+    return np.bincount(plan.lists[plan.lists >= 0], minlength=plan.state.broker_count)
+
+
+def test_a_drained_broker_ends_empty():
+    plan = plan_reassignment(of_kind("skewed"), Goals(drain=frozenset({3, 4})))
+    assert loads(plan)[[3, 4]].tolist() == [0, 0]
+
+
+def test_added_brokers_get_their_share():
+    plan = plan_reassignment(of_kind("grow"))
+    assert ((loads(plan) >= plan.problem.low) & (loads(plan) <= plan.problem.high)).all()
+    assert loads(plan)[-1] > 0
+
+
+def test_repair_makes_only_the_forced_moves():
+    state = of_kind("rack broken")
+    plan = plan_reassignment(state, Goals(aim=Aim.REPAIR))
+    assert plan.moves == forced_adds(problem_of(state, Goals())).sum()
+    assert plan.moves < plan_reassignment(state).moves
+
+
+def test_repair_does_not_overload_a_broker_to_save_nothing():
+    state = of_kind("drain", brokers=12, partitions=240)
+    plan = plan_reassignment(state, Goals(aim=Aim.REPAIR, topic_spread=False))
+    before = np.bincount(state.replicas.ravel(), minlength=12)
+    assert loads(plan).max() <= max(before.max(), plan.problem.high.max())
+    assert loads(plan)[1] == 0
+
+
+def test_leaders_alone_moves_no_replica():
+    state = of_kind("skewed")
+    plan = plan_reassignment(state, Goals(aim=Aim.LEADERS))
+    assert plan.moves == 0
+    assert {tuple(sorted(a)) for a in plan.lists.tolist()} == {tuple(sorted(a)) for a in state.replicas.tolist()}
+    led = np.bincount(plan.lists[:, 0], minlength=state.broker_count)
+    assert led.max() - led.min() <= 1
+
+
+def test_leaders_alone_never_asks_a_dead_broker():
+    state = cluster([[0, 1], [0, 1], [2, 1], [2, 0]], dead=[2], leaders=[0, 0, 1, 0])
+    plan = plan_reassignment(state, Goals(aim=Aim.LEADERS))
+    assert 2 not in plan.lists[:, 0].tolist()
+
+
+def test_a_replaced_broker_hands_everything_to_its_heir_and_nobody_else_moves():
+    state = cluster([[0, 1], [1, 2], [2, 0], [0, 2]], brokers=4)
+    plan = plan_reassignment(state, Goals(replace={0: 3}))
+    assert plan.reassignment_json()["partitions"] == [
+        {"topic": "t", "partition": 0, "replicas": [3, 1]},
+        {"topic": "t", "partition": 2, "replicas": [2, 3]},
+        {"topic": "t", "partition": 3, "replicas": [3, 2]},
+    ]
+
+
+def test_chosen_topics_alone_change():
+    state = of_kind("skewed")
+    plan = plan_reassignment(state, Goals(include_topics=("t00*",), exclude_topics=("t001",)))
+    named = {row["topic"] for row in plan.reassignment_json()["partitions"]}
+    assert named
+    assert all(topic.startswith("t00") and topic != "t001" for topic in named)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4])
+def test_the_replication_factor_of_all_lists_changes(factor):
+    plan = plan_reassignment(of_kind("skewed"), Goals(replication_factor=factor))
+    assert set((plan.lists >= 0).sum(1).tolist()) == {factor}
+    assert plan.gap == 0
+
+
+def test_a_cap_on_moves_widens_the_tolerance_no_further_than_needed():
+    state = of_kind("skewed")
+    free = plan_reassignment(state, Goals(topic_spread=False))
+    cap = free.moves * 2 // 3
+    capped = plan_reassignment(state, Goals(topic_spread=False, moves_max=cap))
+    assert capped.moves <= cap
+    width = int(capped.remarks[0].rsplit(" ", 1)[1])
+    tighter = Goals(topic_spread=False, tolerance=Tolerance(replicas=width - 1, topic=width))
+    assert plan_reassignment(state, tighter).moves_bound > cap
+
+
+def test_a_cap_on_bytes_is_kept():
+    state = of_kind("skewed")
+    free = plan_reassignment(state, Goals(topic_spread=False))
+    capped = plan_reassignment(state, Goals(topic_spread=False, bytes_max=free.bytes_moved // 2))
+    assert capped.bytes_moved <= free.bytes_moved // 2
+
+
+def test_even_bytes_cost_moves_but_no_bound():
+    state = of_kind("skewed")
+    plain = plan_reassignment(state, Goals(topic_spread=False))
+    even = plan_reassignment(state, Goals(topic_spread=False, bytes_tolerance=0.03))
+    assert even.balance()["after"]["bytes_max_over_mean"] < plain.balance()["after"]["bytes_max_over_mean"]
+    assert loads(even).tolist() == loads(plain).tolist()
+    assert "no plan is below" in " ".join(even.remarks)
+
+
+def test_the_curve_falls_with_the_tolerance():
+    plan = plan_reassignment(of_kind("skewed"))
+    assert [point.tolerance for point in plan.curve] == [0, 1, 2, 5]
+    moves = [point.moves for point in plan.curve]
+    assert moves == sorted(moves, reverse=True)
+
+
+def test_every_changed_partition_has_a_reason():
+    plan = plan_reassignment(of_kind("drain"), Goals(topic_spread=False))
+    assert len(plan.reasons()) == len(plan.changed)
+    assert "a replica is on a broker that leaves (1)" in plan.reasons()
+    assert sum(plan.summary()["reasons"].values()) == len(plan.changed)
+
+
+def test_the_rollback_is_the_state_of_now():
+    state = of_kind("grow")
+    plan = plan_reassignment(state)
+    back = {(row["topic"], row["partition"]): row["replicas"] for row in plan.rollback_json()["partitions"]}
+    for row in plan.problem.rows[plan.changed].tolist():
+        assert back[state.topics[state.topic[row]], int(state.number[row])] == state.ids(state.replicas[row])
+
+
+@pytest.mark.parametrize(
+    ("goals", "error", "said"),
+    [
+        pytest.param(Goals(replication_factor=9), ImpossibleGoalError, "fewer brokers than replicas", id="factor"),
+        pytest.param(
+            Goals(drain=frozenset({0, 1, 2})), ImpossibleGoalError, "at least one live broker", id="drain all"
+        ),
+        pytest.param(Goals(drain=frozenset({7})), InvalidStateError, "broker 7 looked up", id="unknown broker"),
+        pytest.param(Goals(include_topics=("x*",)), ImpossibleGoalError, "none found", id="no topic"),
+        pytest.param(
+            Goals(drain=frozenset({0}), moves_max=0), ImpossibleGoalError, "alone need", id="cap below a drain"
+        ),
+        pytest.param(Goals(bytes_max=1), ImpossibleGoalError, "sizes", id="bytes without sizes"),
+        pytest.param(Goals(bytes_tolerance=0.1), ImpossibleGoalError, "sizes", id="even bytes without sizes"),
+        pytest.param(Goals(replace={0: 7}), InvalidStateError, "broker 7", id="unknown heir"),
+    ],
+)
+def test_an_impossible_goal_says_why(goals, error, said):
+    with pytest.raises(error, match=said):
+        plan_reassignment(cluster([[0, 1], [1, 2], [2, 0]]), goals)
