@@ -138,7 +138,7 @@ class Demo:
             self._analyse(first)
         with part("drain_isr_notifications"):
             self._drain()
-        with part("elect_preferred_leaders, reassign_partitions, delete_topics"):
+        with part("delete_topics, reassign_partitions, elect_preferred_leaders"):
             self._repair()
         with part("second snapshot"):
             self._compare(first, self._snapshot())
@@ -191,8 +191,9 @@ class Demo:
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
 
     def _repair(self) -> None:
-        self._gated([self._trigger("elect_preferred_leaders"), self._trigger("delete_topics", topics=[RETIRED_TOPIC])])
-        self._gated([self._trigger("reassign_partitions")])  # planned without the topic that is gone now
+        self._gated([self._trigger("delete_topics", topics=[RETIRED_TOPIC])])
+        self._gated([self._trigger("reassign_partitions")])  # a plan that moves a deleted topic would be refused
+        self._gated([self._trigger("elect_preferred_leaders")])  # moves change who is preferred
         lost = self.cluster.lost_messages()
         if lost:
             self.progress.fault(f"acknowledged messages were lost: {dict(sorted(lost.items()))}")
