@@ -110,8 +110,14 @@ def plan_digest(plan: Plan) -> str:
 
 def plan_to_bytes(plan: Plan) -> bytes:
     """The document as stored, digest included."""
+    return plan_and_digest(plan)[0]
+
+
+def plan_and_digest(plan: Plan) -> tuple[bytes, str]:
+    """The document as stored, and its digest."""
     document = _plan_to_json(plan)
-    return canonical({**document, "digest": _digest(document)})
+    digest = _digest(document)
+    return canonical({**document, "digest": digest}), digest
 
 
 def plan_from_bytes(data: bytes, *, where: str) -> Plan:
@@ -166,17 +172,21 @@ def final_outcomes(plan: Plan) -> tuple[Condition, ...]:
     return tuple(last.values())
 
 
-def rollback_plan(plan: Plan) -> Plan | None:
-    """The plan that undoes `plan` after it was carried out; None where requests cannot undo it."""
+def rollback_plan(plan: Plan, *, digest: str | None = None) -> Plan | None:
+    """The plan that undoes `plan` after it was carried out; None where requests cannot undo it.
+
+    `digest` is that of `plan`, where it is known already.
+    """
     if not plan.rollback.steps:
         return None
+    name = (digest or plan_digest(plan))[:12]
     return replace(
         plan,
         steps=plan.rollback.steps,
         predicted=tuple(_before_and_after(plan.rollback.steps)),
         left_out=(),
-        risks=(f"Undoes plan {plan_digest(plan)[:12]}; it fits only after that plan was carried out.",),
-        rollback=Rollback(text=f"Carry out plan {plan_digest(plan)[:12]} again.", steps=plan.steps),
+        risks=(f"Undoes plan {name}; it fits only after that plan was carried out.",),
+        rollback=Rollback(text=f"Carry out plan {name} again.", steps=plan.steps),
     )
 
 

@@ -36,12 +36,12 @@ def plan_size(plan: Plan) -> int:
     return sum(len(_changes(plan.kind, step)) for step in plan.steps)
 
 
-def plan_markdown(plan: Plan, *, rows_max: int = ROWS_SHOWN_MAX) -> str:
-    """The plan in Markdown; tables are cut after `rows_max` rows and say so."""
-    return "\n".join(_markdown(plan, rows_max)) + "\n"
+def plan_markdown(plan: Plan, *, digest: str | None = None, rows_max: int = ROWS_SHOWN_MAX) -> str:
+    """The plan in Markdown; each part is cut after `rows_max` lines and says so. `digest` spares computing it again."""
+    return "\n".join(_markdown(plan, digest or plan_digest(plan), rows_max)) + "\n"
 
 
-def _markdown(plan: Plan, rows_max: int) -> Iterator[str]:
+def _markdown(plan: Plan, digest: str, rows_max: int) -> Iterator[str]:
     source = "a live read" if plan.snapshot is None else f"`{plan.snapshot.manifest}`"
     yield f"# {_TITLES[plan.kind]} on `{plan.cluster}`"
     yield ""
@@ -49,7 +49,7 @@ def _markdown(plan: Plan, rows_max: int) -> Iterator[str]:
     yield ""
     yield "| | |"
     yield "| --- | --- |"
-    yield f"| plan | `{plan_digest(plan)}` |"
+    yield f"| plan | `{digest}` |"
     yield f"| Kafka's cluster id | `{plan.kafka_cluster_id}` |"
     yield f"| made from | {source} |"
     yield ""
@@ -66,14 +66,25 @@ def _markdown(plan: Plan, rows_max: int) -> Iterator[str]:
     yield ""
     yield "Each step only if everything is still as the plan assumes, and only after the step before is done and verified."
     yield ""
+    yield from _requests(plan, rows_max)
+
+
+def _requests(plan: Plan, lines_max: int) -> Iterator[str]:
+    """The requests of the first steps, as many as the lines allow."""
+    left = lines_max
     for number, step in enumerate(plan.steps, start=1):
+        if left <= 0:
+            yield f"{len(plan.steps) - number + 1} more steps are in the stored plan."
+            yield ""
+            return
         lines = [line for effect in step.effects for line in render_request(effect).split("\n")]
         yield f"Step {number}"
         yield ""
         yield "```"
-        yield from _cut(lines, rows_max)
+        yield from _cut(lines, left)
         yield "```"
         yield ""
+        left -= len(lines)
 
 
 _HEADINGS: Final = {

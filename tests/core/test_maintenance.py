@@ -296,3 +296,12 @@ def test_long_tables_are_cut_and_say_so():
     text = plan_markdown(planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics))), rows_max=2)
     assert "3 more rows are in the stored plan." in text
     assert "… 3 more in the stored plan" in text
+
+
+def test_of_many_steps_the_first_requests_are_shown():
+    topics = {f"t{n}": TopicIdentity(n, 1) for n in range(5)}
+    plan = planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=1))
+    text = plan_markdown(plan, rows_max=2)
+    assert "Step 2" in text
+    assert "3 more steps are in the stored plan." in text
+    assert "Step 3" not in text

@@ -167,6 +167,26 @@ def test_targets_that_cannot_be_read_are_bad_input(capsys, tmp_path, content, sa
     assert (status, said in err) == (2, True)
 
 
+def test_nothing_to_analyse_is_bad_input(capsys, tmp_path):
+    status, _, err = run(capsys, "analyse", "--store", str(tmp_path))
+    assert (status, "found none; take one first" in err) == (2, True)
+
+
+def test_a_folder_without_a_stack_is_down(capsys, tmp_path):
+    status, out, _ = run(capsys, "stack", "status", "--folder", str(tmp_path), "--json")
+    assert (status, json.loads(out)["state"]) == (0, "down")
+    assert run(capsys, "stack", "down", "--folder", str(tmp_path))[0] == 0
+
+
+def test_a_bug_is_a_message_too(capsys, monkeypatch, tmp_path):
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr(planning, "plan_elections", broken)
+    status, _, err = run(capsys, "plan", "elections", "--cluster", "c", "--store", str(tmp_path))
+    assert (status, "internal error, KeyError: 'surprise'; set KAFKA_MAINTENANCE_TRACEBACK=1" in err) == (3, True)
+
+
 def test_the_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "kafka_maintenance", "--version"], capture_output=True, text=True, check=False,

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller_core.adapters.object_store import ObjectStore, open_store
 from controller_core.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
-from controller_core.plan import Plan, plan_digest, plan_from_bytes, plan_to_bytes, rollback_plan
+from controller_core.plan import Plan, plan_and_digest, plan_digest, plan_from_bytes, plan_to_bytes, rollback_plan
 from controller_core.plan_fields import canonical
 from controller_core.plan_text import plan_markdown, plan_size, plan_summary
 from kafka_maintenance.operations.errors import BadInputError
@@ -73,16 +73,18 @@ def store_plan(
 
     Beside it lie its text, its rollback where there is one, and the planner's `certificate` where it was planned.
     """
-    digest = plan_digest(plan)
+    document, digest = plan_and_digest(plan)
     stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
-    rollback = rollback_plan(plan)
+    rollback = rollback_plan(plan, digest=digest)
+    markdown = plan_markdown(plan, digest=digest)
     if rollback is not None:
         _put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
     if certificate is not None:
         _put_same(store, f"{stem}.certificate.json", canonical(certificate))
-    _put_same(store, f"{stem}.md", plan_markdown(plan).encode())
-    _put_same(store, f"{stem}.json", plan_to_bytes(plan))
-    return _described(store, plan, f"{stem}.json", None if rollback is None else f"{stem}.rollback.json")
+    _put_same(store, f"{stem}.md", markdown.encode())
+    _put_same(store, f"{stem}.json", document)
+    rollback_key = None if rollback is None else f"{stem}.rollback.json"
+    return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
 
 
 def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
@@ -101,7 +103,9 @@ def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cl
             )
     key = key_of(store, uri)
     rollback = key.removesuffix(".json") + ".rollback.json"
-    return _described(store, plan, key, rollback if plan.rollback.steps and store.list(rollback) else None)
+    digest = plan_digest(plan)
+    rollback_key = rollback if plan.rollback.steps and store.list(rollback) else None
+    return _described(store, plan, digest, plan_markdown(plan, digest=digest), key, rollback_key)
 
 
 def read_plan(store: ObjectStore, uri: str) -> Plan:
@@ -116,15 +120,17 @@ def read_plan(store: ObjectStore, uri: str) -> Plan:
     return plan_from_bytes(data, where=uri)
 
 
-def _described(store: ObjectStore, plan: Plan, key: str, rollback_key: str | None) -> StoredPlan:
+def _described(
+    store: ObjectStore, plan: Plan, digest: str, markdown: str, key: str, rollback_key: str | None
+) -> StoredPlan:
     return StoredPlan(
         uri=store.uri_of(key),
-        digest=plan_digest(plan),
+        digest=digest,
         kind=plan.kind.value,
         cluster=plan.cluster,
         summary=plan_summary(plan),
         count=plan_size(plan),
-        markdown=plan_markdown(plan),
+        markdown=markdown,
         rollback_uri=None if rollback_key is None else store.uri_of(rollback_key),
     )
 
