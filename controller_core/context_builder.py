@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from immutables import Map
 
+from controller_core.collector import collector_paused
 from controller_core.config import ControllerConfig
 from controller_core.context import ControllerContext
 from controller_core.dialect import Dialect
@@ -109,36 +110,37 @@ def build_leniently(
     machines_started: bool = True,
 ) -> Built:
     """As `build_context`, but rows that contradict are left out and returned."""
-    bad: list[BadRow] = []
-    registered = _registered(brokers, bad)
-    assigned = _assigned(assignments, bad)
-    led = _led(states, assigned, bad)
-    elections = frozenset(preferred_elections)
-    empty = ControllerContext(
-        dialect=dialect,
-        config=config or ControllerConfig(
-            controller_id=min(registered, default=BrokerId(0)),
-            unclean_leader_election=dialect.unclean_leader_election_default,
-            delete_topic=dialect.delete_topic_default,
-        ),
-        epoch=epoch,
-        epoch_zk_version=epoch_zk_version,
-        brokers=Map(registered),
-        shutting_down=frozenset(shutting_down) & registered.keys(),
-        offline_dirs=Map({broker: frozenset(gone) for broker, gone in (offline_dirs or {}).items()}),
-        reassignment_targets=Map(reassignment_targets or {}),
-        partitions_in_preferred_election=elections if dialect.preferred_election_blocks_deletion else frozenset(),
-    )  # fmt: skip
-    ids = topic_ids or {}
-    names = {partition.topic for partition in assigned} | set(topics) | set(ids)
-    context = empty.with_topics({name: ids.get(name) for name in names})
-    context = context.queue_topic_deletion(_known(topics_to_be_deleted, names, bad))
-    context = context.with_partitions(_entries(context, assigned, led, started=machines_started))
-    moving = {p: None for p, a in assigned.items() if a.adding or a.removing}
-    context = replace(
-        context, active_controller_id=context.config.controller_id, partitions_being_reassigned=Map(moving)
-    )
-    return Built(context, tuple(bad))
+    with collector_paused():
+        bad: list[BadRow] = []
+        registered = _registered(brokers, bad)
+        assigned = _assigned(assignments, bad)
+        led = _led(states, assigned, bad)
+        elections = frozenset(preferred_elections)
+        empty = ControllerContext(
+            dialect=dialect,
+            config=config or ControllerConfig(
+                controller_id=min(registered, default=BrokerId(0)),
+                unclean_leader_election=dialect.unclean_leader_election_default,
+                delete_topic=dialect.delete_topic_default,
+            ),
+            epoch=epoch,
+            epoch_zk_version=epoch_zk_version,
+            brokers=Map(registered),
+            shutting_down=frozenset(shutting_down) & registered.keys(),
+            offline_dirs=Map({broker: frozenset(gone) for broker, gone in (offline_dirs or {}).items()}),
+            reassignment_targets=Map(reassignment_targets or {}),
+            partitions_in_preferred_election=elections if dialect.preferred_election_blocks_deletion else frozenset(),
+        )  # fmt: skip
+        ids = topic_ids or {}
+        names = {partition.topic for partition in assigned} | set(topics) | set(ids)
+        context = empty.with_topics({name: ids.get(name) for name in names})
+        context = context.queue_topic_deletion(_known(topics_to_be_deleted, names, bad))
+        context = context.with_partitions(_entries(context, assigned, led, started=machines_started))
+        moving = {p: None for p, a in assigned.items() if a.adding or a.removing}
+        context = replace(
+            context, active_controller_id=context.config.controller_id, partitions_being_reassigned=Map(moving)
+        )
+        return Built(context, tuple(bad))
 
 
 def _registered(brokers: Iterable[Broker], bad: list[BadRow]) -> dict[BrokerId, Broker]:

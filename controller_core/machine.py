@@ -12,6 +12,7 @@ from controller_core.brokers import (
     ProcessLeaderAndIsrAnswer,
     ProcessLogDirEvents,
 )
+from controller_core.collector import collector_paused
 from controller_core.commands import (
     CONTROLLER_MOVED,
     SESSION_EXPIRED,
@@ -139,6 +140,13 @@ def _lose_office(turn: Turn, error: str) -> None:
 
 
 def _run(turn: Turn) -> Step:
+    with collector_paused():
+        _run_tasks(turn)
+    context = replace(turn.context, agenda=tuple(reversed(turn.stack)), awaiting=turn.awaiting)
+    return Step(context, tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
+
+
+def _run_tasks(turn: Turn) -> None:
     while turn.awaiting is None:
         if turn.stack:
             turn.stack.pop()(turn)
@@ -148,8 +156,6 @@ def _run(turn: Turn) -> Step:
             _begin(turn, first)
         else:
             break
-    context = replace(turn.context, agenda=tuple(reversed(turn.stack)), awaiting=turn.awaiting)
-    return Step(context, tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
 
 
 def _begin(turn: Turn, event: Event) -> None:

@@ -1,0 +1,269 @@
+"""What the core costs at 200 brokers and 200,000 partitions: `python -m tests.benchmarks.bench_core [--peer COMMAND]`.
+
+CPU seconds of one process, requests built as in production; ZooKeeper is a dictionary in this process. `--peer` (or the
+variable CORE_BENCH_PEER) is a command that prints what Kafka's own classes need for the same work, one line per
+benchmark with its name's letter in parentheses and `cpu N unit/cpu-s`; the table then has the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from immutables import Map
+
+from controller_core import commands as c
+from controller_core import effects as e
+from controller_core.brokers import OnBrokerFailure
+from controller_core.context import ControllerContext
+from controller_core.context_builder import build_context
+from controller_core.dialect import dialect_for
+from controller_core.elections import OFFLINE
+from controller_core.machine import step
+from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.partition_machine import ChangePartitionStates, StartPartitionMachine
+from controller_core.pending import Task
+from controller_core.rebalance import leader_imbalance
+from controller_core.replica_machine import StartReplicaMachine
+from controller_core.states import PartitionState
+
+BROKERS = 200
+TOPIC_SIZE = 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a bar is a rate to reach, or seconds, MB or a ratio not to exceed."""
+
+    work: str
+    letter: str
+    value: float
+    unit: str
+    bar: str
+    units_done: int = 0
+
+
+class InstantZooKeeper:
+    """State znodes in a dictionary; writes are compared and set."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self.states = {p: x.leadership for p, x in context.partitions.items() if x.leadership is not None}
+
+    def answer(self, effect: e.Effect) -> c.Answer:
+        match effect:
+            case e.ReadPartitionStates(partitions=partitions):
+                states = self.states
+                return c.StatesRead(effect, {p: states[p] for p in partitions if p in states})
+            case e.WritePartitionStates(states=written):
+                versions = {}
+                for partition, state in written:
+                    version = state.partition_epoch + 1
+                    self.states[partition] = state._replace(partition_epoch=version)
+                    versions[partition] = version
+                return c.StatesWritten(effect, versions)
+            case e.ReadTopicConfigs(topics=topics):
+                return c.TopicConfigsRead(effect, {topic: {} for topic in topics})
+            case _:
+                return c.Done(effect)
+
+
+def replicas(i: int) -> tuple[BrokerId, ...]:
+    return tuple(
+        map(BrokerId, (i % BROKERS, (i + 1 + i // BROKERS % 7) % BROKERS, (i + 11 + i // BROKERS % 5) % BROKERS))
+    )
+
+
+def rows(count: int) -> Iterator[tuple[TopicPartition, tuple[BrokerId, ...]]]:
+    names = [f"topic-{number}" for number in range(count // TOPIC_SIZE + 1)]
+    for i in range(count):
+        yield TopicPartition(names[i // TOPIC_SIZE], i % TOPIC_SIZE), replicas(i)
+
+
+def brokers() -> list[Broker]:
+    return [
+        Broker(BrokerId(b), 1, (Endpoint(f"h{b}", 9092, "PLAINTEXT", "PLAINTEXT"),), f"r{b % 3}") for b in range(BROKERS)
+    ]
+
+
+def cluster(count: int, *, started: bool = True) -> ControllerContext:
+    decoded = list(rows(count))
+    return build_context(
+        dialect=dialect_for("3.9"),
+        brokers=brokers(),
+        assignments=((p, ReplicaAssignment(r)) for p, r in decoded),
+        states=((p, LeaderAndIsr(r[0], 0, r, controller_epoch=1)) for p, r in decoded),
+        epoch=1,
+        epoch_zk_version=1,
+        machines_started=started,
+    )
+
+
+def run(context: ControllerContext, zookeeper: InstantZooKeeper, *tasks: Task) -> ControllerContext:
+    done = step(context, c.Perform(tasks))
+    while done.context.awaiting is not None:
+        done = step(done.context, zookeeper.answer(done.context.awaiting))
+    return done.context
+
+
+def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect()
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def bench_context(count: int) -> tuple[list[Row], ControllerContext]:
+    decoded = list(rows(count))
+    assignments = [(p, ReplicaAssignment(r)) for p, r in decoded]
+    states = [(p, LeaderAndIsr(r[0], 0, r, controller_epoch=1)) for p, r in decoded]
+    seconds, context = cpu(
+        lambda: build_context(
+            dialect=dialect_for("3.9"), brokers=brokers(), assignments=assignments, states=states, epoch=1
+        )
+    )
+    return [
+        Row("context from decoded snapshot tables", "c", seconds, "CPU s", "≤ 4 CPU s", count),
+        Row("resident memory of that process", "", resident_mb(), "MB", "≤ 700 MB"),
+    ], replace(context, epoch_zk_version=1)
+
+
+def bench_elections(context: ControllerContext, count: int) -> Row:
+    first: dict[BrokerId, set[TopicPartition]] = {}
+    for partition, assigned in rows(count):
+        first.setdefault(assigned[0], set()).add(partition)
+    broken = replace(context, offline_dirs=Map({broker: frozenset(gone) for broker, gone in first.items()}))
+    everything = tuple(broken.partitions)
+    zookeeper = InstantZooKeeper(broken)
+
+    def work() -> ControllerContext:
+        offline = ChangePartitionStates(everything, PartitionState.OFFLINE)
+        return run(broken, zookeeper, offline, ChangePartitionStates(everything, PartitionState.ONLINE, OFFLINE))
+
+    seconds, after = cpu(work)
+    assert len(after.results.elected) == count
+    return Row("elect all partitions (Offline → Online)", "a", count / seconds, "elections/CPU s", "14,000", count)
+
+
+def bench_startup(count: int) -> Row:
+    context = cluster(count, started=False)
+    zookeeper = InstantZooKeeper(context)
+    seconds, _ = cpu(lambda: run(context, zookeeper, StartReplicaMachine(), StartPartitionMachine()))
+    return Row("start both machines", "c'", 4 * count / seconds, "states/CPU s", "35,000", 4 * count)
+
+
+def fail_one(context: ControllerContext, broker: int) -> tuple[float, ControllerContext]:
+    zookeeper = InstantZooKeeper(context)
+    dead = (BrokerId(broker),)
+    return cpu(lambda: run(context.without_brokers(dead), zookeeper, OnBrokerFailure(dead)))
+
+
+def bench_failures(context: ControllerContext, drills: int) -> list[Row]:
+    before = resident_mb()
+    held, total = [], 0.0
+    for broker in range(drills):
+        seconds, after = fail_one(context, broker)
+        total += seconds
+        held.append(after)
+    all_of_them = total * BROKERS / drills
+    grown = (resident_mb() - before) * BROKERS / drills
+    return [
+        Row(f"failure drill: each of {BROKERS} brokers in turn", "a'", all_of_them, "CPU s", "≤ 60 CPU s, 64 in Kafka"),
+        Row(f"{BROKERS} successors held (after a broker's failure)", "", grown, "MB more", ""),
+    ]
+
+
+def bench_small_successors(context: ControllerContext) -> Row:
+    """Successors as a planner makes them: one preferred election each."""
+    before = resident_mb()
+    zookeeper = InstantZooKeeper(context)
+    partitions = sorted(context.partitions)[::997][:BROKERS]
+    held = [run(context, zookeeper, ChangePartitionStates((p,), PartitionState.ONLINE, OFFLINE)) for p in partitions]
+    return Row(f"{len(held)} successors held (after one election)", "", resident_mb() - before, "MB more", "≤ 1 × one")
+
+
+def bench_imbalance(context: ControllerContext, count: int) -> Row:
+    seconds, _ = cpu(lambda: leader_imbalance(context))
+    return Row("preferred-leader imbalance of all brokers", "b", count / seconds, "partitions/CPU s", "128,000", count)
+
+
+def bench_growth(context: ControllerContext, count: int) -> Row:
+    """The same change in a small and in a large cluster: a broker that leads and follows as many partitions."""
+    small = cluster(count // 20)
+    lost = BrokerId(7)
+    keep = len(small.on_broker[lost])
+    large = context
+    extra = sorted(large.on_broker[lost])[keep:]
+    moved = {
+        p: large.entry(p)._replace(
+            assignment=ReplicaAssignment(tuple(BrokerId((b + 1) % BROKERS) if b == lost else b for b in large.assignment(p))),
+            leadership=None,
+            replica_states=(),
+        )
+        for p in extra
+    }
+    large = large.with_partitions(moved)
+    times = [min(fail_one(size, lost)[0] for _ in range(3)) for size in (small, large)]
+    return Row(f"one broker's failure, {count} against {count // 20} partitions", "", times[1] / times[0], "×", "≤ 3 ×")
+
+
+def peer_rates(command: str) -> dict[str, float]:
+    """Rates of the peer by letter, from lines such as `(a) elect … real batch  … cpu  14000 elections/cpu-s`."""
+    printed = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True).stdout
+    rates = {}
+    for line in printed.splitlines():
+        found = re.match(r"\(([a-d]'?)\) (.*?)\s+[\d.]+ s wall\s+[\d.]+ s cpu\s+([\d.]+) ", line)
+        if found and "no batch" not in found[2]:
+            rates[found[1]] = float(found[3])
+    return rates
+
+
+def ratio(row: Row, rates: dict[str, float], count: int) -> str:
+    if row.letter == "a'" and "a'" in rates:  # per led partition, of one broker
+        return f"{count / rates[_FAILURES] / row.value:.2f}"
+    if row.letter in rates and row.unit.endswith("/CPU s"):
+        return f"{row.value / rates[row.letter]:.2f}"
+    if row.letter == "c" and "c" in rates:
+        return f"{row.units_done / row.value / rates['c']:.2f}"
+    return ""
+
+
+_FAILURES = "a'"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=200_000)
+    parser.add_argument("--drills", type=int, default=BROKERS, help="brokers failed; the sum is scaled to all")
+    parser.add_argument("--peer", default=os.environ.get("CORE_BENCH_PEER", ""))
+    options = parser.parse_args()
+    count = options.partitions
+    table, context = bench_context(count)
+    table.append(bench_elections(context, count))
+    table.append(bench_startup(count))
+    table.append(bench_imbalance(context, count))
+    table.append(bench_growth(context, count))
+    table.append(bench_small_successors(context))
+    table += bench_failures(context, options.drills)
+    rates = peer_rates(options.peer) if options.peer else {}
+    print(f"{count} partitions, RF 3, {BROKERS} brokers; CPU seconds of one process")
+    print("| work | value | unit | bar | × Kafka's JVM |")
+    print("| --- | --- | --- | --- | --- |")
+    for row in table:
+        print(f"| {row.work} | {row.value:,.2f} | {row.unit} | {row.bar} | {ratio(row, rates, count)} |")
+
+
+if __name__ == "__main__":
+    main()
