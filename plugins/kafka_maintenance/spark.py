@@ -1,7 +1,7 @@
 """The arguments of a Spark job: the one place that makes them, for the DAG's operator and for the command alike.
 
 A job is a file of `spark_jobs`, started by `spark-submit` with one zip of `controller_core` and `spark_jobs`. The zip
-holds only Python source; what those packages import (pyarrow, numpy, ortools and rpds-py, which is compiled and cannot
+holds only Python source; what those packages import (pyarrow, numpy, ortools and immutables, which are compiled and cannot
 travel in a zip) must be installed where the executors run. In local mode that is this very environment.
 """
 
@@ -214,7 +214,8 @@ def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_co
         **loopback,
         "spark.driver.extraJavaOptions": f"{java}-Dlog4j2.configurationFile={log_settings.as_uri()}",
         "spark.local.dir": str(work_folder / "spark-local"),
-        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.pyspark.python": sys.executable,  # of the executors; a cluster names its own in `SparkSettings.conf`
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.session.timeZone": "UTC",
