@@ -30,7 +30,7 @@ from controller_core.conditions import (
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.model import NO_LEADER, BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.model import NO_LEADER, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.observation import Notification, Observation
 from controller_core.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback, SnapshotReference
 from controller_core.requests import (
@@ -196,7 +196,8 @@ def plan_reassignment(
         expectations=_cluster_conditions(observed, brokers),
         steps=tuple(steps),
         predicted=tuple(
-            _predicted_move(before, target, reasons_why.get(target.partition)) for before, target in all_moves
+            _predicted_move(before, target, observed.states[target.partition], reasons_why.get(target.partition))
+            for before, target in all_moves
         ),
         left_out=(*left_out, *(LeftOut(str(each), "has these replicas already") for each in settled)),
         risks=(*remarks, *_reassignment_risks(all_moves, observed)),
@@ -314,9 +315,11 @@ def _back(step: PlanStep) -> PlanStep:
     )
 
 
-def _predicted_move(before: tuple[BrokerId, ...], target: Target, why: str | None) -> str:
+def _predicted_move(before: tuple[BrokerId, ...], target: Target, state: LeaderAndIsr, why: str | None) -> str:
+    """One line; the leader epoch tells this plan from one for the same move at another time."""
     assignment = ReplicaAssignment(before).reassign_to(target.replicas)
-    parts = [f"{target.partition}  replicas {list(before)} → {list(target.replicas)}"]
+    led = f"led by {state.leader} in leader epoch {state.leader_epoch}"
+    parts = [f"{target.partition}  {led}, replicas {list(before)} → {list(target.replicas)}"]
     if assignment.adding:
         parts.append(f"copies to {list(assignment.adding)}")
     if assignment.removing:

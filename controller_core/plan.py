@@ -186,7 +186,7 @@ def rollback_plan(plan: Plan, *, digest: str | None = None) -> Plan | None:
         predicted=tuple(_before_and_after(plan.rollback.steps)),
         left_out=(),
         risks=(f"Undoes plan {name}; it fits only after that plan was carried out.",),
-        rollback=Rollback(text=f"Carry out plan {name} again.", steps=plan.steps),
+        rollback=Rollback(text="Plan the repair again: an approval serves one application."),
     )
 
 

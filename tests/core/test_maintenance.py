@@ -118,7 +118,9 @@ def test_a_move_is_planned_with_its_way_back():
     plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(3, 1))], [Target(A1, ids(2, 3))]]))
     assert plan.effects == (CreateReassignPartitions(targets=(Target(A0, ids(3, 1)),)),)
     assert CaughtUp(partition=A0, replicas=ids(3, 1)) in plan.steps[0].outcomes
-    assert plan.predicted == ("a-0  replicas [1, 2] → [3, 1], copies to [3], removes from [2], preferred leader 1 → 3",)
+    assert plan.predicted == (
+        "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [3, 1], copies to [3], removes from [2], preferred leader 1 → 3",
+    )
     assert plan.left_out == (LeftOut("a-1", "has these replicas already"),)
     back = plan.rollback.steps[0]
     assert back.effects == (CreateReassignPartitions(targets=(Target(A0, ids(1, 2)),)),)
@@ -127,7 +129,7 @@ def test_a_move_is_planned_with_its_way_back():
 
 def test_a_new_order_copies_nothing():
     plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(2, 1))]]))
-    assert plan.predicted == ("a-0  replicas [1, 2] → [2, 1], preferred leader 1 → 2",)
+    assert plan.predicted == ("a-0  led by 2 in leader epoch 4, replicas [1, 2] → [2, 1], preferred leader 1 → 2",)
     assert plan.risks[0].startswith("0 replicas are copied")
 
 
@@ -177,8 +179,8 @@ def test_a_partition_may_go_on_in_a_later_wave():
     waves = [[Target(A0, ids(1, 3))], [Target(A0, ids(4, 3))], [Target(A0, ids(4, 3))]]
     plan = planned(plan_reassignment(seen(), ORIGIN, waves, why={A0: "it makes room"}))
     assert plan.predicted == (
-        "a-0  replicas [1, 2] → [1, 3], copies to [3], removes from [2]; why: it makes room",
-        "a-0  replicas [1, 3] → [4, 3], copies to [4], removes from [1], preferred leader 1 → 4; why: it makes room",
+        "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [1, 3], copies to [3], removes from [2]; why: it makes room",
+        "a-0  led by 2 in leader epoch 4, replicas [1, 3] → [4, 3], copies to [4], removes from [1], preferred leader 1 → 4; why: it makes room",
     )
     assert AssignedTo(partition=A0, replicas=ids(1, 3)) in plan.steps[1].expectations
     assert [step.effects[0].targets[0].replicas for step in plan.rollback.steps] == [(1, 3), (1, 2)]

@@ -125,6 +125,16 @@ def test_a_rollback_leads_back():
     assert [world.replicas("orders", number) for number in range(2)] == [(1, 2, 3), (2, 3, 1)]
 
 
+def test_after_a_rollback_the_same_moves_are_another_plan():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    apply(store, planning.load_plan(store, plan.rollback_uri), world)
+    again = moves(store, world)
+    assert again is not None
+    assert again.digest != plan.digest
+    assert not apply(store, again, world).already_applied
+
+
 def test_a_forced_re_election_drains_under_a_new_controller():
     store, world, plan = planned(draining)
     apply(store, plan, world)
