@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+
+import pytest
 
 from controller_core.adapters.object_store import ObjectStore, open_store
 from controller_core.model import TopicPartition
 from kafka_maintenance.local.airflow_api import AirflowApi
+from kafka_maintenance.local.errors import NotHealthyError
 from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.stack import LocalStack, StackSettings
 from kafka_maintenance.local.traffic import create_topic, partition_states
@@ -64,9 +66,29 @@ class Live:
         return self.operator.trigger(dag_id, conf, **how)
 
     def succeed(self, dag_id: str, run_id: str) -> None:
-        """Waits until the run is over, and shows the logs of what failed."""
-        state = self.operator.wait_run(dag_id, run_id, timeout_s=TASK_TIMEOUT_S)
-        assert state == "success", self.operator.failures(dag_id, run_id)
+        """Waits until the run is over, and shows where it stands and the logs of what failed when it does not succeed."""
+        api = self.operator
+        try:
+            state = api.wait_run(dag_id, run_id, timeout_s=TASK_TIMEOUT_S)
+        except NotHealthyError as error:
+            going = [ti for ti in api.task_instances(dag_id, run_id) if ti["state"] in {"running", "up_for_retry"}]
+            logs = [api.task_log(dag_id, run_id, ti["task_id"], try_number=max(1, ti["try_number"])) for ti in going]
+            pytest.fail(
+                f"{error}\n{api.task_states(dag_id, run_id)}\n"
+                + "\n".join(log[-4000:] for log in [*logs, self._brokers_say()])
+            )
+        assert state == "success", api.failures(dag_id, run_id)
+
+    def _brokers_say(self) -> str:
+        """What the brokers logged of deletions and lost sessions."""
+        words = ("ineligible", "expired", "Deletion of topic", "delete topic")
+        lines = [
+            f"{path.name}: {line}"
+            for path in sorted(self.stack.workspace.logs.glob("*kafka*"))
+            for line in path.read_text(errors="replace").splitlines()
+            if any(word in line for word in words)
+        ]
+        return "\n".join(lines[-40:])
 
 
 def started(dags: frozenset[str]) -> Live:
@@ -85,7 +107,7 @@ def started(dags: frozenset[str]) -> Live:
         stack.start()
         live = Live(stack, tuple(create_topic(stack.kafka, "orders", dict(enumerate(RING * 2)))))
         for topic in RETIRED_TOPICS:
-            create_topic(stack.kafka, topic, {0: (1, 2), 1: (2, 3)})
+            create_topic(stack.kafka, topic, {0: (1, 2), 1: (3, 2)})  # broker 2 leads none: no election names them
         _unbalance(live)
         for dag_id in sorted(dags):
             live.operator.pause(dag_id, paused=False)
@@ -113,11 +135,6 @@ def first_scheduled_snapshot(live: Live) -> str:
     api.pause("snapshot_metadata", paused=True)
     live.succeed("snapshot_metadata", found[-1])
     return found[-1]
-
-
-def log_folder(live: Live) -> Path:
-    """Where the logs of all parts are."""
-    return live.stack.workspace.logs
 
 
 def _unbalance(live: Live) -> None:
