@@ -246,6 +246,8 @@ class World:
     def report(self) -> Document:
         states = self._states()
         assignments = self._assignments()
+        if all(node.controller is not self.office for node in self.cluster.nodes.values()):
+            self.office = self.cluster.active_controller()  # the one before it is gone
         active = self.office
         epoch = self.kafka.get_controller_epoch()
         moved = [

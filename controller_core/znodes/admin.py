@@ -10,7 +10,20 @@ from typing import NamedTuple
 from controller_core.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.model import BrokerId, TopicPartition
 from controller_core.znodes import paths
-from controller_core.znodes.json_text import Fields, decimal, encode_object, mismatch, parse_object
+from controller_core.znodes.json_text import (
+    INT_MAX,
+    INT_MIN,
+    LONG_MAX,
+    Fields,
+    Fraction,
+    decimal,
+    encode_object,
+    fields_of,
+    json_text,
+    mismatch,
+    parse,
+    parse_object,
+)
 
 LOG_DIR_FAILURE = 1
 _VERSION = 1
@@ -38,9 +51,9 @@ def decode_reassign_partitions(
         UnparsedZnodeError: Kafka logs a warning, goes on with no targets, and the znode stays.
         MalformedZnodeError: Kafka's controller throws.
     """
-    document = parse_object(data, path)
     if bound_to_class:
-        return _bound_targets(document)
+        return _bound_targets(parse(data, path), path)
+    document = parse_object(data, path)
     if not document.has("partitions"):
         return {}
     return {
@@ -122,8 +135,11 @@ def _encoded_partitions(partitions: Iterable[TopicPartition]) -> bytes:
     return encode_object([("version", _VERSION), ("partitions", entries)])
 
 
-def _bound_targets(document: Fields) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+def _bound_targets(value: object, path: str) -> dict[TopicPartition, tuple[BrokerId, ...]]:
     """As Jackson binds the document to a class: every property must be known, a missing `partition` is 0."""
+    if value is not None and not isinstance(value, dict):
+        raise UnparsedZnodeError(path, mismatch(path, "(document)", "an object", value).what)
+    document = fields_of(path, value, "")
     _refuse_unknown(document, ("version", "partitions"))
     if document.values.get("version") is not None:
         _bound_integer(document, "version")
@@ -133,16 +149,16 @@ def _bound_targets(document: Fields) -> dict[TopicPartition, tuple[BrokerId, ...
         raise _unbound(document, "partitions", "an array of objects")
     targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     for index, entry in enumerate(document.items("partitions")):
-        if not isinstance(entry, dict):
-            raise _unbound(document, f"partitions[{index}]", "an object", entry)
-        fields = Fields(document.path, entry, f"partitions[{index}]")
+        where = f"partitions[{index}]"
+        if entry is not None and not isinstance(entry, dict):
+            raise _unbound(document, where, "an object", entry)
+        fields = fields_of(path, entry, where)
         _refuse_unknown(fields, ("topic", "partition", "replicas"))
         number = _bound_integer(fields, "partition") if fields.values.get("partition") is not None else 0
-        if isinstance(entry.get("topic"), list | dict):
-            raise _unbound(fields, "topic", "a string")
-        if "replicas" in entry and not isinstance(entry["replicas"], list | None):
+        if not isinstance(fields.values.get("replicas"), list | None):
             raise _unbound(fields, "replicas", "an array of integers")
-        targets[TopicPartition(fields.text("topic"), number)] = fields.brokers("replicas")
+        topic = _bound_text(fields, "topic")
+        targets[TopicPartition(topic, number)] = fields.brokers("replicas")
     return targets
 
 
@@ -155,6 +171,8 @@ def _refuse_unknown(fields: Fields, known: tuple[str, ...]) -> None:
 
 def _bound_integer(fields: Fields, name: str) -> int:
     value = fields.values[name]
+    if isinstance(value, Fraction):  # what is after the point is dropped
+        value = int(float(value.text)) if abs(float(value.text)) < LONG_MAX else LONG_MAX
     if isinstance(value, str):
         try:
             return decimal(fields.path, f"field {fields.at(name)!r}", value.strip())
@@ -162,7 +180,19 @@ def _bound_integer(fields: Fields, name: str) -> int:
             raise UnparsedZnodeError(fields.path, error.what) from None
     if not isinstance(value, int) or isinstance(value, bool):
         raise _unbound(fields, name, "an integer")
-    return fields.integer(name)
+    if not INT_MIN <= value <= INT_MAX:
+        raise _unbound(fields, name, "a 32-bit integer")
+    return value
+
+
+def _bound_text(fields: Fields, name: str) -> str:
+    """A string; other scalars are taken by their text, as Jackson does. Kafka goes on with null, we do not."""
+    value = fields.values.get(name)
+    if isinstance(value, list | dict):
+        raise _unbound(fields, name, "a string")
+    return (
+        json_text(value) if isinstance(value, int) else value.text if isinstance(value, Fraction) else fields.text(name)
+    )
 
 
 def _unbound(fields: Fields, name: str, expected: str, found: object = None) -> UnparsedZnodeError:

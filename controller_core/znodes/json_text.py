@@ -5,6 +5,7 @@ fractions, ignores what follows the first value, and reports everything wrong as
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -207,13 +208,22 @@ def json_text(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """A JSON string; control characters as Jackson escapes them, with upper-case digits."""
-    return f'"{text.translate(_ESCAPES)}"'
+    """A JSON string as Jackson escapes it: upper-case digits; characters beyond 16 bits as two escaped halves."""
+    escaped = text.translate(_ESCAPES)
+    return f'"{escaped if text.isascii() else _BEYOND_16_BITS.sub(_halves, escaped)}"'
 
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {
     ord('"'): '\\"', ord("\\"): "\\\\", 8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r",
 }  # fmt: skip
+
+
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _halves(found: re.Match[str]) -> str:
+    high, low = divmod(ord(found[0]) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
 
 
 def _integer(path: str, where: str, value: object, low: int, high: int) -> int:

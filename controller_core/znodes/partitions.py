@@ -14,7 +14,6 @@ from controller_core.znodes.json_text import (
     Fields,
     decimal,
     encode_object,
-    integer_list,
     mismatch,
     parse_object,
     quoted,
@@ -22,7 +21,8 @@ from controller_core.znodes.json_text import (
 from controller_core.znodes.key_order import ScalaVersion, immutable_map_order, mutable_map_order
 
 TOPIC_VERSION_FIRST, TOPIC_VERSION_ADDING_REMOVING, TOPIC_VERSION_IDS = 1, 2, 3
-_TOPIC_KEYS = ("version", "partitions", "adding_replicas", "removing_replicas")
+_MOVING_KEYS = ("adding_replicas", "removing_replicas")
+_TOPIC_KEYS = ("version", "partitions", *_MOVING_KEYS)
 _STATE_KEYS = ("version", "leader", "isr", "leader_epoch", "controller_epoch")
 _RECOVERY_KEY = "leader_recovery_state"
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
@@ -50,15 +50,18 @@ def decode_topic(data: bytes | None, *, path: str) -> TopicZnode:
         MalformedZnodeError: a partition number, a list or an id of the wrong type; Kafka throws.
     """
     document = parse_object(data, path)
-    adding, removing = _replica_lists(document, "adding_replicas"), _replica_lists(document, "removing_replicas")
+    replicas, adding, removing = (_lists(document, name) for name in ("partitions", *_MOVING_KEYS))
     assignments = {
-        partition: ReplicaAssignment(replicas, adding.get(partition, ()), removing.get(partition, ()))
-        for partition, replicas in _replica_lists(document, "partitions").items()
+        decimal(path, "key of 'partitions'", number): ReplicaAssignment(
+            replicas.brokers(number), _brokers_or_none(adding, number), _brokers_or_none(removing, number)
+        )
+        for number in replicas.values
     }
     topic_id = document.text_or_none("topic_id")
     if topic_id is not None and not _TOPIC_ID.fullmatch(topic_id):
         raise mismatch(path, "topic_id", "22 characters of URL-safe base64", topic_id)
-    version = document.integer("version") if document.has("version") else TOPIC_VERSION_FIRST
+    version = document.values.get("version")
+    version = version if type(version) is int else TOPIC_VERSION_FIRST  # no reader looks at it
     known = (*_TOPIC_KEYS, "topic_id")
     return TopicZnode(assignments, topic_id, version, document.unknown_fields(known))
 
@@ -139,17 +142,13 @@ _CANONICAL_STATE = re.compile(
 """What Kafka writes, read without a JSON parser: there are 200,000 of them in a large cluster."""
 
 
-def _replica_lists(document: Fields, name: str) -> dict[int, tuple[BrokerId, ...]]:
-    """Partition number → broker ids; a missing field is an empty one, as in Kafka."""
-    if document.values.get(name) is None:
-        return {}
-    lists = document.child(name)
-    return {
-        decimal(document.path, f"key of {name!r}", number): tuple(
-            map(BrokerId, integer_list(document.path, lists.at(number), replicas))
-        )
-        for number, replicas in lists.values.items()
-    }
+def _lists(document: Fields, name: str) -> Fields:
+    """Lists by partition number; a missing field holds none."""
+    return document.child(name) if document.has(name) else Fields(document.path, {}, name)
+
+
+def _brokers_or_none(lists: Fields, number: str) -> tuple[BrokerId, ...]:
+    return lists.brokers(number) if lists.has(number) else ()
 
 
 def _in_order(lists: Mapping[str, tuple[BrokerId, ...]], scala: ScalaVersion) -> dict[str, tuple[BrokerId, ...]]:

@@ -152,8 +152,8 @@ CASES = [
     ),
     pytest.param(
         "/config/users/alice/clients/c",
-        znodes.ConfigZnode({"k": 'a"\\\n\x1f\u00e9'}, (("x", "[1,null,true,false]"),)),
-        b'{"version":1,"config":{"k":"a\\"\\\\\\n\\u001F\xc3\xa9"},"x":[1,null,true,false]}',
+        znodes.ConfigZnode({"k": 'a"\\\n\x1f\u00e9\U0001f600'}, (("x", "[1,null,true,false]"),)),
+        b'{"version":1,"config":{"k":"a\\"\\\\\\n\\u001F\xc3\xa9\\uD83D\\uDE00"},"x":[1,null,true,false]}',
         znodes.encode_config,
         id="config with characters to escape, as Jackson does",
     ),
