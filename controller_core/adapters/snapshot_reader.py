@@ -9,6 +9,7 @@ Source: snapshot-design §2; docs/snapshots.md holds the proof and the measureme
 
 # ruff: noqa: SLF001 -- kazoo lacks public ways to submit these requests and to see events in wire order; kazoo is pinned
 
+import gc
 import json
 import struct
 import threading
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -49,6 +50,7 @@ from controller_core.adapters.zookeeper_requests import (
     NO_NODE,
     READ_OVERHEAD_BYTES,
     REQUEST_BYTES_MAX,
+    STAT,
     AddWatch,
     Answer,
     Children,
@@ -64,9 +66,7 @@ from controller_core.errors import (
     ZooKeeperError,
     ZooKeeperUnreachableError,
 )
-from controller_core.ports import ZnodeStat
 
-STAT: Final = struct.Struct("!qqqqiiiqiiq")
 _NUM_CHILDREN: Final = struct.Struct("!56xi8x")
 _MULTI_READ_SINCE: Final = (3, 6)
 _CHANGED: Final = 3
@@ -128,16 +128,8 @@ class ReadOptions:
     left_alone: tuple[str, ...] = ("/zookeeper",)  # ZooKeeper's own, at the root of the ensemble
 
 
-class Znode(NamedTuple):
-    """Data as stored (None: null) and the stat as ZooKeeper's 68 bytes."""
-
-    data: bytes | None
-    stat: bytes
-
-    @property
-    def decoded_stat(self) -> ZnodeStat:
-        """The stat as numbers."""
-        return ZnodeStat(*STAT.unpack(self.stat))
+Znode = Data
+"""A znode as it was read: its data, and its stat as ZooKeeper's 68 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +183,18 @@ def read_cut(
     `ZooKeeperUnreachableError` when the connection could not be kept, `ZooKeeperError` for what the server refuses.
     """
     options = options or ReadOptions()
-    with translated_errors(client), _Wire(client, options.reply_timeout_s) as wire:
+    with translated_errors(client), _no_garbage_collection(), _Wire(client, options.reply_timeout_s) as wire:
         version, node_count = wire.server()
         method = options.method
         if method == "auto":
             method = "cut" if version is None or version >= _MULTI_READ_SINCE else "two_pass"
         told = _Teller(progress, node_count)
-        cut = _with_attempts(wire, options, told, method)
+        try:
+            cut = _with_attempts(wire, options, told, method)
+        except UnimplementedError:
+            if options.method != "auto":
+                raise
+            cut = _with_attempts(wire, options, told, "two_pass")  # an older server that does not tell its version
         acls, secured = _read_acls(wire, cut, options, told)
         return replace(cut, acls=acls, secured=secured, server_version=_version_text(version))
 
@@ -286,8 +283,8 @@ def _scan(wire: "_Wire", options: ReadOptions, told: "_Teller") -> tuple[dict[st
         batch = _next_batch(batch, len(reply.buffer), options)
         for (kind, path), answer in zip(reads, reply.answers(), strict=True):
             match answer:
-                case Data(data, stat):
-                    znodes[path] = Znode(data, stat)
+                case Data(_, stat):
+                    znodes[path] = answer
                     if _NUM_CHILDREN.unpack(stat)[0]:
                         todo.append((GET_CHILDREN, path))
                 case Children(names):
@@ -378,8 +375,8 @@ def _apply(
 ) -> None:
     for path, answer in zip(paths, answers, strict=True):
         match answer:
-            case Data(data, stat):
-                znodes[path] = Znode(data, stat)
+            case Data():
+                znodes[path] = answer
                 denied.discard(path)
             case Failed(code):
                 znodes.pop(path, None)
@@ -701,6 +698,18 @@ def _version_text(version: tuple[int, ...] | None) -> str:
 
 
 @contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Hundreds of thousands of znodes hold no cycles, and looking for some among them takes longer than reading them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
 def translated_errors(client: Any, deed: str = "read") -> Iterator[None]:
     """What kazoo raises and nobody below expects, in our words; `deed` is what did not happen."""
     hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + (client.chroot or "")
@@ -711,7 +720,9 @@ def translated_errors(client: Any, deed: str = "read") -> Iterator[None]:
             f"tree at {hosts} not {deed}: the server refuses the login; correct user and password"
         ) from error
     except KazooNoAuthError as error:
-        raise NoAuthError(f"tree at {hosts} not {deed}: the session has no permission; log in as the brokers do") from error
+        raise NoAuthError(
+            f"tree at {hosts} not {deed}: the session has no permission; log in as the brokers do"
+        ) from error
     except UnimplementedError as error:
         raise ZooKeeperError(
             f"tree at {hosts} not {deed}: the server knows no multi-read or recursive watch (older than 3.6); "

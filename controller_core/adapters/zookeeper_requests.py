@@ -8,11 +8,15 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from controller_core.ports import ZnodeStat
+
 MULTI_READ: Final = 22
 ADD_WATCH: Final = 106
 GET_DATA: Final = 4
 GET_CHILDREN: Final = 8
 PERSISTENT_RECURSIVE: Final = 1
+STAT: Final = struct.Struct("!qqqqiiiqiiq")
+"""A stat as it is sent: the fields of `ZnodeStat`."""
 STAT_BYTES: Final = 68
 REQUEST_BYTES_MAX: Final = 900_000  # the server drops the connection of a request over 1,048,575 bytes
 READ_OVERHEAD_BYTES: Final = 14  # header, length and watch flag around each path
@@ -32,6 +36,11 @@ class Data(NamedTuple):
 
     data: bytes | None
     stat: bytes
+
+    @property
+    def decoded_stat(self) -> ZnodeStat:
+        """The stat as numbers."""
+        return ZnodeStat(*STAT.unpack(self.stat))
 
 
 class Children(NamedTuple):

@@ -240,6 +240,38 @@ def test_two_passes_under_change_say_how_many_are_uncertain(filled, client):
         assert 1 <= cut.unresolved <= 2
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize(("kafka", "version"), [("1.1", "3.4.10"), ("2.4", "3.5.7")])
+def test_servers_without_multi_read(monkeypatch, kafka, version):
+    """Real old servers: the jars of old brokers hold one."""
+    from kafka_maintenance.local import zookeeper as local
+    from kafka_maintenance.local.kafka_jars import kafka_jars
+
+    monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars(kafka)}/*")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dzookeeper.jmx.log4j.disable=true")
+    with ZooKeeperServer() as server:
+        monkeypatch.undo()
+        snapshot_consistency.fill(f"{server.hosts}/kafka", 5, 5)
+        with client_of(f"{server.hosts}/kafka") as client:
+            cut = read_cut(client)
+            assert (cut.server_version, cut.method, cut.consistent) == (version, "two_pass", True)
+            assert len(cut.znodes) == 4 + 5 * 12
+
+
+@pytest.mark.kafka
+def test_an_old_server_that_hides_its_version(monkeypatch):
+    from kafka_maintenance.local import zookeeper as local
+    from kafka_maintenance.local.kafka_jars import kafka_jars
+
+    monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars('2.4')}/*")
+    monkeypatch.setattr(snapshot_reader._Wire, "server", lambda _: (None, None))
+    with ZooKeeperServer() as server:
+        snapshot_consistency.fill(f"{server.hosts}/kafka", 5, 5)
+        with client_of(f"{server.hosts}/kafka") as client:
+            cut = read_cut(client)
+    assert (cut.server_version, cut.method, cut.consistent) == ("unknown", "two_pass", True)
+
+
 def znode(data, czxid=1, mzxid=1, pzxid=1, version=0, cversion=0):
     stat = snapshot_reader.STAT.pack(czxid, mzxid, 0, 0, version, cversion, 0, 0, len(data), 0, pzxid)
     return Znode(data, stat)

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,9 @@ def take_snapshot(
         require_kafka_tree(session, zookeeper)
         cut = read_cut(session.client, options, progress)
     _require_no_migration(cut, zookeeper)
-    draft, contents = _contents(cut, raw_layer(cut, sealer), cluster, run_id, now)
+    raw = raw_layer(cut, sealer)
+    cut = replace(cut, znodes={}, acls={})  # hundreds of MB that nobody needs any more
+    draft, contents = _contents(cut, raw, cluster, run_id, now)
     chroot = zookeeper[zookeeper.index("/") :].rstrip("/") if "/" in zookeeper else ""
     manifest, created = _publish(
         store, contents, {**draft, "chroot": chroot, "key_id": sealer.key_id if sealer else None}
