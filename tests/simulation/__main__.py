@@ -8,6 +8,7 @@ import sys
 from tests.simulation.run import simulate
 
 STEP_COUNT = 200
+PROGRESS_EVERY = 100
 
 
 def main() -> int:
@@ -25,6 +26,8 @@ def main() -> int:
             print(failure, flush=True)
             if failed >= options.failures:
                 break
+        if (seed + 1) % PROGRESS_EVERY == 0:
+            print(f"{seed + 1 - options.first} seeds, {failed} failed", file=sys.stderr, flush=True)
     ran = seed - options.first + 1
     print(f"{ran} seeds of {options.steps} steps: {failed} failed")
     return int(failed > 0)
