@@ -1,12 +1,16 @@
 """The snapshot and analysis DAGs on a real ZooKeeper and a folder store: one snapshot a run, none of a past date."""
 
 import json
+import os
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from tests import airflow_home
 from tests.dags.world import BROKERS, registration
 
+REPORT = "<h1>Kafka maintenance report</h1>"
 OLD_NIGHTS = ("2026-11-02", "2026-11-05")
 
 
@@ -40,6 +44,31 @@ def store(zookeeper, monkeypatch, tmp_path):
     monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(alpha))
     monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(old))
     return str(tmp_path)
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    """Spark replaced by the files that its job leaves; yields the command line of each job."""
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from kafka_maintenance.operations.snapshots import list_snapshots
+
+    jobs = []
+
+    def submit(hook, application):
+        arguments = hook._application_args
+        jobs.append(arguments)
+        output = Path(arguments[arguments.index("--output") + 1])
+        output.mkdir(parents=True)
+        (manifest,) = list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
+        cluster = {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
+        (output / "summary.json").write_text(json.dumps({"clusters": {manifest.cluster: cluster}, "not_analysed": []}))
+        (output / "report.html").write_text(REPORT)
+        (output / "report.md").write_text("# Report")
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_SPARK", '{"conn_type": "spark", "host": "local[2]"}')
+    return jobs
 
 
 def _take_old(zookeeper, store, day, cluster="old"):
@@ -136,6 +165,39 @@ class TestNightlyAnalysis:
         page = clients["victor"].get("/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id})
         assert "night 2026-11-03 not analysed" in page.text
         assert "the nearest are of 2026-11-02, 2026-11-05." in page.text
+
+    def test_a_night_is_staged_analysed_published_and_planned_for(self, bag, clients, store, zookeeper, spark):
+        made = _take_old(zookeeper, store, OLD_NIGHTS[0]).manifest
+        night = datetime(2026, 11, 2, 3, tzinfo=UTC)
+        run = bag.dags["nightly_analysis"].test(logical_date=night, run_after=night)
+        states = _states(run)
+        assert states.pop("open_gated_runs") == "skipped"
+        assert set(states.values()) == {"success"}
+        (arguments,) = spark
+        assert arguments[arguments.index("--date") + 1] == OLD_NIGHTS[0]
+        published = _xcom(run, "publish_report")
+        assert published["report_html"].startswith(f"{store}/v1/analysis/date={OLD_NIGHTS[0]}/run=")
+        assert published["missing"] == ["cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night."]
+        assert _xcom(run, "plan_repairs", 0) == []
+        page = clients["victor"].get("/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id})
+        assert page.text == REPORT
+        assert made.snapshot_id in (Path(store) / published["manifest"].removeprefix(f"{store}/")).read_text()
+        assert list((airflow_home.HOME / "scratch").glob("nightly_analysis.*")) == []
+
+    def test_a_spark_job_that_fails_publishes_nothing(self, bag, store, zookeeper, monkeypatch):
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+        def killed(hook, application):
+            raise RuntimeError("killed")
+
+        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        dag = bag.dags["nightly_analysis"]
+        monkeypatch.setattr(SparkSubmitHook, "submit", killed)
+        monkeypatch.setattr(dag.get_task("analyse"), "retries", 0)
+        night = datetime(2026, 11, 2, 4, tzinfo=UTC)
+        states = _states(dag.test(logical_date=night, run_after=night))
+        assert (states["analyse"], states["publish_report"]) == ("failed", "upstream_failed")
+        assert not (Path(store) / "v1" / "analysis").exists()
 
     def test_the_choice_takes_each_clusters_newest_snapshot_of_the_night(self, store, zookeeper):
         from kafka_maintenance.tasks.analysis import choice_of
