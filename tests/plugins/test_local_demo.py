@@ -2,11 +2,10 @@
 
 import pytest
 
-from controller_core.model import TopicPartition
 from kafka_maintenance.local import KafkaCluster, demo, sample_history
 from kafka_maintenance.local.broker_metadata import broker_metadata
 from kafka_maintenance.local.demo_cluster import TroubledCluster
-from kafka_maintenance.local.process import LOOPBACK, free_port
+from kafka_maintenance.local.process import LOOPBACK, free_port, wait_until
 from kafka_maintenance.local.stack import LocalStack, StackSettings
 from kafka_maintenance.local.traffic import create_topic
 
@@ -55,8 +54,11 @@ def test_a_broker_that_is_not_there_is_no_answer():
 @pytest.mark.kafka
 def test_a_broker_tells_its_own_view():
     with KafkaCluster("1.1", brokers=2, mode="shared_jvm") as cluster:
-        create_topic(cluster, "orders", {0: (2, 1)})
-        view = broker_metadata(LOOPBACK, cluster[1].port)[TopicPartition("orders", 0)]
+        (partition,) = create_topic(cluster, "orders", {0: (2, 1)})
+        wait_until(
+            lambda: partition in broker_metadata(LOOPBACK, cluster[1].port), what="broker 1 knows it", timeout_s=30
+        )
+        view = broker_metadata(LOOPBACK, cluster[1].port)[partition]
         assert (view.leader, view.replicas, set(view.isr)) == (2, (2, 1), {1, 2})
 
 

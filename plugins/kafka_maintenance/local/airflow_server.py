@@ -37,8 +37,8 @@ from kafka_maintenance.local.process import (
 COMPONENTS = ("scheduler", "dag-processor", "api-server", "triggerer")
 # Role of each user; `op` may trigger, approve and edit connections, `user` may trigger and approve.
 USERS = {"admin": "admin", "operator": "op", "approver": "user", "viewer": "viewer"}
-START_TIMEOUT_S = 180.0
-COMMAND_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 400.0
+COMMAND_TIMEOUT_S = 400.0
 PARALLELISM = 4
 
 
