@@ -50,6 +50,7 @@ _DENIED_CODES: Final = frozenset(
         "ExpiredToken",
         "InvalidToken",
         "Forbidden",
+        "XAdminUserNotFound",
     }
 )
 _MISSING_CODES: Final = frozenset({"404", "NoSuchKey", "NotFound"})
