@@ -76,6 +76,13 @@ class CachedPartition(NamedTuple):
     offline_replicas: tuple[BrokerId, ...]
 
 
+class IsrWish(NamedTuple):
+    """Who shall join the ISR of a leadership, each with the epoch of its run; the same is not asked twice."""
+
+    leadership: LeaderAndIsr
+    joining: tuple[tuple[BrokerId, int], ...]
+
+
 @dataclass(slots=True)
 class LocalReplica:
     """A replica that a broker leads or follows, as the last LeaderAndIsr said and ISR changes moved it on."""
@@ -83,9 +90,7 @@ class LocalReplica:
     leadership: LeaderAndIsr
     assignment: ReplicaAssignment
     fetching: bool = True  # as a follower; StopReplica ends it
-    asked: LeaderAndIsr | None = (
-        None  # the leadership for which the leader's last ISR change is under way or was refused
-    )
+    asked: IsrWish | None = None  # the last ISR change: under way, or refused
 
 
 class SimulatedBroker:
@@ -213,7 +218,7 @@ class SimulatedBroker:
         wanted = []
         for partition, local in sorted(self.replicas.items()):
             state = local.leadership
-            if state.leader != self.id or local.asked == state:
+            if state.leader != self.id:
                 continue
             joining = tuple(
                 replica
@@ -222,19 +227,20 @@ class SimulatedBroker:
                 and replica in brokers
                 and brokers[replica].is_fetching(partition, self.id, state.leader_epoch)
             )
-            if joining:
+            wish = IsrWish(state, tuple((replica, brokers[replica].epoch) for replica in joining))
+            if joining and local.asked != wish:
+                local.asked = wish
                 isr = (*state.isr, *joining)
                 wanted.append((partition, state._replace(isr=isr, recovery=LeaderRecoveryState.RECOVERED)))
         return wanted
 
     def ask(self, changes: Iterable[tuple[TopicPartition, LeaderAndIsr]]) -> AlterPartition:
         """The request to the controller (Kafka 2.7)."""
-        asked = []
-        for partition, state in changes:
-            self.replicas[partition].asked = self.replicas[partition].leadership
-            change = IsrChange(partition, state.leader_epoch, state.partition_epoch, state.isr, state.recovery)
-            asked.append(change)
-        return AlterPartition(self.id, self.epoch, tuple(asked))
+        asked = tuple(
+            IsrChange(partition, state.leader_epoch, state.partition_epoch, state.isr, state.recovery)
+            for partition, state in changes
+        )
+        return AlterPartition(self.id, self.epoch, asked)
 
     def hear(self, reply: ReplyAlterPartition) -> None:
         """The controller's answer: what was accepted holds, what was refused waits for the next LeaderAndIsr."""
@@ -245,10 +251,7 @@ class SimulatedBroker:
 
     def adopt(self, partition: TopicPartition, state: LeaderAndIsr, version: int | None) -> None:
         """The result of the leader's own write; None: refused."""
-        local = self.replicas[partition]
-        if version is None:
-            local.asked = local.leadership
-        else:
+        if version is not None:
             self._adopt(partition, state._replace(partition_epoch=version))
 
     def may_ask_again(self) -> None:

@@ -19,7 +19,6 @@ from controller_core.adapters.retrying import RetryingZooKeeper
 from controller_core.adapters.watches import ControllerWatches
 from controller_core.commands import (
     SESSION_EXPIRED,
-    AlterPartition,
     ControlledShutdown,
     Event,
     Failed,
@@ -281,16 +280,14 @@ class SimulatedCluster:
     def change_isrs(self, broker_id: BrokerId) -> bool:
         """Let a leader add the followers that caught up, the way the dialect does; False: there are none."""
         node = self.nodes[broker_id]
-        brokers = {each: other.broker for each, other in self.nodes.items()}
-        wanted = node.broker.wanted_isr_changes(brokers)
+        active = self.active_controller()
+        if self.dialect.isr_through_controller and active is None:
+            return False
+        wanted = node.broker.wanted_isr_changes({each: other.broker for each, other in self.nodes.items()})
         if not wanted:
             return False
-        if self.dialect.isr_through_controller:
-            active = self.active_controller()
-            if active is None:
-                return False
-            request: AlterPartition = node.broker.ask(wanted)
-            active.queue.append(request)
+        if self.dialect.isr_through_controller and active is not None:
+            active.queue.append(node.broker.ask(wanted))
             return True
         changed = []
         for partition, state in wanted:
