@@ -85,6 +85,7 @@ def connect(
     *,
     auth: ZooKeeperAuth | None = None,
     tls: ZooKeeperTls | None = None,
+    acl: tuple[Acl, ...] | None = None,
     timeout_s: float = 15.0,
     session_timeout_s: float = _SESSION_TIMEOUT_S,
     create_chroot: bool = False,
@@ -95,6 +96,7 @@ def connect(
         hosts: `host:port,host:port/chroot`.
         auth: digest or SASL DIGEST-MD5 credentials; None: anonymous.
         tls: None: plain text.
+        acl: what znodes are created with; None: that of `auth`, or open to everybody.
         timeout_s: how long to wait for a server.
         session_timeout_s: how long the session outlives a broken connection; the server may shorten it.
         create_chroot: make a missing chroot, as a broker does.
@@ -107,7 +109,7 @@ def connect(
     client = _client(hosts, auth, tls, session_timeout_s)
     try:
         _start(client, hosts, timeout_s)
-        session = KazooZooKeeper(client, default_acl=auth.acl if auth else ANYONE_ALL)
+        session = KazooZooKeeper(client, default_acl=acl or (auth.acl if auth else ANYONE_ALL))
         _require_chroot(session, hosts, create=create_chroot)
         yield session
     finally:
