@@ -50,7 +50,9 @@ def differences(vector: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[s
     found = list(_against(_plain(expected), outcome, ""))
     steps = expected.get("after_steps", [])
     if steps and vector["action"]["steps"][0]["op"] != "new_batch":
-        found += _steps(vector, steps, outcome.get("after_steps", []))
+        had = outcome.get("after_steps", [])
+        alike = isinstance(had, list) and len(had) == len(steps)
+        found += _steps(vector, steps, had) if alike else [f"/after_steps: expected {len(steps)}, found {had!r}"]
     ended = outcome.get("error")
     if ended is not None and "error" not in expected and "raises" not in expected:
         found.append(f"/error: nothing was raised, found {ended!r}")
@@ -115,11 +117,11 @@ def _dict(expected: dict[str, Any], got: dict[str, Any], where: str, key: str) -
             continue
         if name == "raises":
             yield from _against(value, f"{got.get('error')}Exception", f"{where}/raises")
-        elif name == "requests":
+        elif name == "requests" and isinstance(got["requests"], dict):
             yield from _requests(value, got["requests"], f"{where}/requests")
         elif name == "only_these_partitions":
             continue
-        elif name == "after_steps":
+        elif name == "after_steps" and isinstance(got[name], list):
             yield from _listed(value, got[name], f"{where}/{name}")
         elif name == "results":
             yield from _against(value, got.get(name), f"{where}/{name}", "results")
