@@ -58,6 +58,9 @@ def steps_until_done(attempt, check) -> int:
         status = attempt(step)
         check(step, status)
         if status == 0:
+            print(
+                f"{attempt.__qualname__.partition('.')[0]}: killed {step - 1} times, nothing half-visible, finished each time"
+            )
             return step - 1
         assert status == KILLED
     raise AssertionError("never")
