@@ -22,7 +22,7 @@ from kafka.errors import KafkaError
 from controller_core.adapters.object_store import ObjectStore, open_store
 from controller_core.errors import ControllerCoreError
 from kafka_maintenance.local import sample_history
-from kafka_maintenance.local.airflow_api import AirflowApi, Gate
+from kafka_maintenance.local.airflow_api import RUN_ENDED, AirflowApi, Gate
 from kafka_maintenance.local.demo_cluster import (
     BROKER_CONFIG,
     INTER_BROKER_PROTOCOL_VERSION,
@@ -136,14 +136,16 @@ class Demo:
             first = self._snapshot()
         with part("nightly_analysis"):
             self._analyse(first)
+        with part("backfill of seven nights, started"):
+            self._start_backfill()
         with part("drain_isr_notifications"):
             self._drain()
         with part("delete_topics, reassign_partitions, elect_preferred_leaders"):
             self._repair()
         with part("second snapshot"):
             self._compare(first, self._snapshot())
-        with part("backfill of seven nights"):
-            self._backfill()
+        with part("backfill of seven nights, awaited"):
+            self._finish_backfill()
 
     def _trouble(self) -> None:
         self.cluster.make_topics()
@@ -200,8 +202,11 @@ class Demo:
         else:
             self.progress.say(f"all {self.cluster.stop_traffic()} acknowledged messages are there")
 
-    def _backfill(self) -> None:
-        """The recorded week goes into the store, and every night is analysed from its own snapshot."""
+    def _start_backfill(self) -> None:
+        """The recorded week goes into the store, and Airflow begins to analyse each night from its own snapshot.
+
+        It goes on beside the repairs, which mostly wait.
+        """
         copied = sample_history.copy_into(self.store)
         self.stack.add_cluster(
             sample_history.CLUSTER,
@@ -215,13 +220,26 @@ class Demo:
             *("backfill", "create", "--dag-id", "nightly_analysis", "--max-active-runs", "2"),
             *("--from-date", f"{first}T00:00:00Z", "--to-date", f"{last}T23:59:59Z"),
         )
-        self.operator.wait_for(
-            lambda: all(found["completed_at"] for found in self.operator.backfills("nightly_analysis")),
-            what="the backfill is complete",
-            timeout_s=BACKFILL_TIMEOUT_S,
-        )
+
+    def _finish_backfill(self) -> None:
+        """Wait until every night is analysed; the report of the last one shows the trend."""
+        told: set[str] = set()
+
+        def complete() -> bool:
+            ended = {
+                f"{run['partition_key']} is {run['state']}"
+                for run in self.operator.runs("nightly_analysis", run_type="backfill")
+                if run["state"] in RUN_ENDED
+            }
+            for text in sorted(ended - told):
+                self.progress.say(f"the analysis of {text}")
+            told.update(ended)
+            return all(found["completed_at"] for found in self.operator.backfills("nightly_analysis"))
+
+        self.operator.wait_for(complete, what="the backfill is complete", timeout_s=BACKFILL_TIMEOUT_S)
         reports = {night: self._backfilled(night) for night in sample_history.NIGHTS}
         self.progress.counts["nights"] += sum(report is not None for report in reports.values())
+        last = sample_history.NIGHTS[-1]
         newest = reports[last]
         if newest is not None:
             print(self._text(newest))
