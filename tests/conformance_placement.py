@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from controller_core import throttles
@@ -115,7 +115,7 @@ def moving_brokers(vector: Vector) -> Document:
 
 def assign_throttled_replicas(vector: Vector) -> Document:
     given = vector.given
-    configs = given.get("existing_topic_config") or {}
+    configs = _topic_configs(given, given["proposed"])
     return _changes(
         throttles.assign_throttled_replicas(_replicas(given["existing"]), _replicas(given["proposed"]), configs)
     )
@@ -136,7 +136,7 @@ def limit_brokers(vector: Vector) -> Document:
 def remove_throttles(vector: Vector) -> Document:
     given = vector.given
     status = {partition_of(name): each for name, each in given["status"].items()}
-    configs = given.get("existing_topic_config") or {}
+    configs = _topic_configs(given, given["status"])
     brokers = brokers_of(given.get("brokers") or [])
     return _changes(throttles.remove_throttles(brokers, status, configs, _broker_configs(given)))
 
@@ -157,6 +157,14 @@ def _moves(vector: Vector) -> dict[TopicPartition, PartitionMove]:
         for topic, moves in vector.given["move_map"].items()
         for number, move in moves.items()
     }
+
+
+def _topic_configs(given: Document, partitions: Iterable[str]) -> dict[str, Mapping[str, str]]:
+    """Overrides by topic; overrides without a topic are those of every topic of the vector."""
+    configs = given.get("existing_topic_config") or {}
+    if any(isinstance(value, str) for value in configs.values()):
+        return {partition_of(name).topic: configs for name in partitions}
+    return dict(configs)
 
 
 def _broker_configs(given: Document) -> dict[BrokerId, Mapping[str, str]]:

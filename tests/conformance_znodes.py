@@ -124,7 +124,8 @@ def _decode_reassignment(vector: Vector, data: bytes) -> Document:
 
 
 def _topic(vector: Vector, topic: TopicZnode) -> Document:
-    name = next((partition_of(each).topic for each in vector.given.get("assignments", {})), "t")
+    named = [*vector.given.get("assignments", {}), *(vector.ask.get("assignments") or {}), "t-0"]
+    name = partition_of(named[0]).topic  # the data does not say whose they are
     records = {f"{name}-{number}": assignment_record(each) for number, each in topic.assignments.items()}
     return {"assignments": records, "topic_id": topic.topic_id}
 
