@@ -34,12 +34,12 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
         requests.where(F.col("kind") == "delete_topics")
         .groupBy(*KEY, "topic")
         .agg(F.min("ctime").alias("requested_at"))
-        .join(F.broadcast(facts.select(*KEY, "live", "deletion_enabled", "deletion_blocked_by_election")), KEY)
+        .join(F.broadcast(facts.select(*KEY, "deletion_enabled")), KEY, how="inner")
         .join(topics.select(*KEY, "topic", "partition_count"), [*KEY, "topic"], how="left")
     )
     by_partition = F.array_sort(F.collect_list(F.struct("partition", "reasons")))
     blocked = (
-        blocking_partitions(partitions, asked, requests)
+        blocking_partitions(partitions, asked, requests, facts)
         .groupBy(*KEY, "topic")
         .agg(F.flatten(F.transform(by_partition, lambda row: row["reasons"])).alias("of_partitions"))
     )
@@ -58,11 +58,10 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
     )
 
 
-def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataFrame) -> DataFrame:
+def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
     """The partitions of queued topics that stand in the way, with their reasons.
 
-    In:  schemas.PARTITIONS; one row per queued (cluster, snapshot_id, topic) with `live` and
-         `deletion_blocked_by_election`; schemas.REQUESTS.
+    In:  schemas.PARTITIONS; one row per queued (cluster, snapshot_id, topic); schemas.REQUESTS and FACTS.
     Out: (cluster, snapshot_id, topic, partition, reasons), only the partitions that have one.
     """
     moving = _requested(requests, "reassign_partitions", "asked_to_move")
@@ -88,9 +87,10 @@ def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataF
             F.when(is_electing, _reason(_KIND.PREFERRED_ELECTION, electing_text, F.col("partition"))),
         )
     )
-    queue = asked.select(*KEY, "topic", "live", "deletion_blocked_by_election")
+    rules = facts.select(*KEY, "live", "deletion_blocked_by_election")
     return (
-        partitions.join(F.broadcast(queue), [*KEY, "topic"], how="inner")  # many partitions to one queued topic
+        partitions.join(F.broadcast(asked.select(*KEY, "topic")), [*KEY, "topic"], how="left_semi")
+        .join(F.broadcast(rules), KEY, how="inner")  # many partitions to one snapshot
         .join(F.broadcast(moving), key, how="left")
         .join(F.broadcast(electing), key, how="left")
         .withColumn("dead", F.array_except("replicas", "live"))

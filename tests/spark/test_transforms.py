@@ -276,7 +276,7 @@ def test_cluster_summary_and_broker_load_count_everything_once(spark):
     assert rows_of(load, "broker_id", "live", "replica_count", "leader_count", "preferred_count") == [
         (1, True, 8, 5, 8),
         (2, True, 8, 2, 1),
-        (3, True, 2, 1, 0),
+        (3, True, 2, 0, 0),
         (8, False, 1, 0, 0),
         (9, False, 1, 0, 1),
     ]

@@ -1,0 +1,365 @@
+"""Spark beside DuckDB on the same Parquet files, and the jobs at the sizes that docs/scaling.md speaks of.
+
+    python -m tests.benchmarks.bench_spark [--only rows,history,night,drill,fleet] [--nights 30] [--partitions 200000]
+
+CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of two warm runs counts.
+Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from kafka_maintenance.spark import SparkSettings, submit_arguments
+from spark_jobs import core_bridge, drill, nightly_analysis, schemas, storage
+from spark_jobs.proposals import propose
+from spark_jobs.transforms import deletion, history, imbalance
+from tests.spark.worlds import World, write
+
+CORES = 2
+BROKERS = 200
+START = datetime(2026, 1, 1, 2, 30, tzinfo=UTC)
+
+
+def session(folder, memory):
+    submit = submit_arguments("nightly_analysis", [], work_folder=folder, settings=SparkSettings(driver_memory=memory))
+    builder = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", memory)
+    for key, value in submit.conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def family():
+    """The JVM and its Python workers, not this process."""
+    return psutil.Process().children(recursive=True)
+
+
+def cpu_of(processes):
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
+
+
+def rss_of(processes):
+    return sum(process.memory_info().rss for process in processes if process.is_running()) / 2**30
+
+
+def measured(work, runs=2):
+    """(wall s, CPU s, result) of the best of `runs` after one to warm up."""
+    best = None
+    for _ in range(runs + 1):
+        before, started = cpu_of(family()), time.perf_counter()
+        result = work()
+        found = (time.perf_counter() - started, cpu_of(family()) - before, result)
+        best = found if best is None or found[1] < best[1] else best
+    return best
+
+
+def measured_here(work, runs=2):
+    best = None
+    for _ in range(runs):
+        before, started = time.process_time(), time.perf_counter()
+        result = work()
+        found = (time.perf_counter() - started, time.process_time() - before, result)
+        best = found if best is None or found[1] < best[1] else best
+    return best
+
+
+def drained(frame):
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def lists(values, length):
+    offsets = pa.array(np.arange(0, len(values) * length + 1, length), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1), pa.int32()))
+
+
+def nights(folder, count, partitions, brokers=BROKERS, seed=1):
+    """`count` nights of one cluster, one Parquet file each: 2 % of the leaders change, 3 % of the replicas lag."""
+    dice = np.random.default_rng(seed)
+    first = dice.integers(0, brokers, partitions)
+    replicas = np.stack([first, (first + 1 + dice.integers(0, brokers // 3, partitions)) % brokers,
+                         (first + brokers // 3 + 1 + dice.integers(0, brokers // 3, partitions)) % brokers], 1)  # fmt: skip
+    number = np.arange(partitions)
+    topics = pa.array([f"topic-{topic:05}" for topic in range(partitions // 50 + 1)])
+    topic = pa.DictionaryArray.from_arrays(pa.array(number // 50, pa.int32()), topics).cast(pa.string())
+    leader, epoch = replicas[:, 0].copy(), np.full(partitions, 3)
+    files = []
+    for night in range(count):
+        changed = dice.random(partitions) < 0.02
+        leader[changed] = replicas[changed, dice.integers(0, 3, changed.sum())]
+        epoch[changed] += 1
+        isr = np.where(dice.random((partitions, 1)) < 0.03, leader[:, None].repeat(3, 1), replicas)
+        taken = START + timedelta(days=night)
+        same = {
+            "cluster": pa.array(["alpha"]).take(pa.array(np.zeros(partitions, np.int32))),
+            "snapshot_id": pa.array([f"{night:016x}-run"]).take(pa.array(np.zeros(partitions, np.int32))),
+            "taken_at": pa.array([taken] * partitions, pa.timestamp("us", tz="UTC")),
+            "topic": topic,
+            "partition": pa.array(number % 50, pa.int32()),
+            "replicas": lists(replicas, 3),
+            "adding": lists(np.zeros((partitions, 0), int), 0) if partitions == 0 else empty_lists(partitions),
+            "removing": empty_lists(partitions),
+            "preferred_leader": pa.array(replicas[:, 0], pa.int32()),
+            "leader": pa.array(leader, pa.int32()),
+            "leader_epoch": pa.array(epoch, pa.int32()),
+            "isr": lists(isr, 3),
+        }
+        rest = {
+            "controller_epoch": 7, "recovery": 0, "state_version": 5, "state_mtime": None, "czxid": 100,
+        }  # fmt: skip
+        schema = storage.arrow_schema(schemas.PARTITIONS)
+        for name, value in rest.items():
+            kind = schema.field(name).type
+            same[name] = pa.nulls(partitions, kind) if value is None else pa.array(np.full(partitions, value), kind)
+        path = folder / f"night-{night:03}.parquet"
+        pq.write_table(pa.table([same[name] for name in schema.names], schema=schema), path, compression="zstd")
+        files.append(str(path))
+    return files
+
+
+def empty_lists(count):
+    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1), pa.int32()), pa.array([], pa.int32()))
+
+
+def facts_of(spark, count, brokers=BROKERS):
+    rows = []
+    for night in range(count):
+        row = dict.fromkeys(schemas.CORE_FACTS.names)
+        row |= {
+            "cluster": "alpha", "snapshot_id": f"{night:016x}-run", "taken_at": START + timedelta(days=night),
+            "live": list(range(1, brokers)), "rack_of": [(broker, f"r{broker % 3}") for broker in range(1, brokers)],
+            "rack_count": 3, "queued_topics": [], "any_reassignment": False, "any_election": False,
+            "kafka_version": "3.9", "inter_broker_protocol_version": "3.9", "imbalance_ratio_max": 0.1,
+            "deletion_enabled": True, "unclean_election_default": False, "election_needs_isr": True,
+            "election_blocked_by_reassignment": False, "deletion_blocked_by_election": False, "min_isr_default": 2,
+            "controller_epoch": 9, "controller_epoch_version": 9, "reassign_requests": [], "election_requests": [],
+            "topic_configs": [],
+        }  # fmt: skip
+        rows.append(tuple(row[name] for name in schemas.CORE_FACTS.names))
+    return spark.createDataFrame(rows, schemas.CORE_FACTS).cache()
+
+
+def line(name, rows, spark_cost, duck_cost=None):
+    wall, cpu, _ = spark_cost
+    text = f"{name:34} {rows / 1e6:6.1f}M rows  Spark {wall:6.2f} s, {cpu:6.2f} CPU s = {rows / cpu / 1e6:5.2f}M rows/CPU s"
+    if duck_cost:
+        text += f"   DuckDB {duck_cost[0]:6.2f} s, {duck_cost[1]:6.2f} CPU s   CPU ratio {cpu / duck_cost[1]:5.2f}"
+    print(text, flush=True)
+
+
+def bench_rows(spark, folder, options):
+    """Imbalance, eligibility of every topic, and history windows, beside DuckDB."""
+    files = nights(folder, options.nights, options.partitions)
+    rows = options.nights * options.partitions
+    partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files)
+    facts = facts_of(spark, options.nights)
+    duck = duckdb.connect()
+    duck.execute(f"SET threads TO {CORES}; SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+    duck.execute(f"CREATE VIEW partitions AS SELECT * FROM read_parquet({files!r})")
+    live = list(range(1, BROKERS))
+
+    ours = measured(
+        lambda: imbalance.imbalance(partitions, facts).agg(F.sum("imbalanced_count"), F.sum("electable_count")).first()
+    )
+    theirs = measured_here(lambda: duck.execute("""
+        SELECT sum(m), sum(e) FROM (SELECT snapshot_id, preferred_leader, count(*) AS n,
+          count(*) FILTER (leader IS NOT NULL AND leader <> preferred_leader) AS m,
+          count(*) FILTER (leader <> preferred_leader AND list_contains(isr, preferred_leader) AND preferred_leader > 0) AS e
+        FROM partitions GROUP BY ALL)""").fetchone())  # fmt: skip
+    print(f"{'':34} same answer: {tuple(ours[2]) == tuple(theirs[2])}")
+    line("imbalance", rows, ours, theirs)
+
+    key = ["cluster", "snapshot_id", "topic"]
+    queue = partitions.select(*key).distinct()
+    empty = [F.lit(None).cast(field.dataType).alias(field.name) for field in schemas.REQUESTS.fields]
+    requests = queue.select(*(
+        F.lit("delete_topics").alias("kind") if field.name == "kind"
+        else F.col(field.name) if field.name in key
+        else column
+        for field, column in zip(schemas.REQUESTS.fields, empty, strict=True)
+    )).cache()  # fmt: skip
+    topics = partitions.groupBy(*key).agg(F.count(F.lit(1)).cast("int").alias("partition_count")).cache()
+    requests.count(), topics.count()
+    ours = measured(
+        lambda: (
+            deletion.deletion_eligibility(partitions, topics, requests, facts)
+            .agg(F.count_if("eligible"), F.sum(F.size("reasons")))
+            .first()
+        )
+    )
+    theirs = measured_here(lambda: duck.execute(f"""
+        SELECT count(*) FILTER (reasons = 0), sum(reasons) FROM (SELECT snapshot_id, topic,
+          sum(CASE WHEN len(list_filter(replicas, b -> NOT list_contains({live}, b))) > 0 THEN 1 ELSE 0 END
+            + CASE WHEN len(adding) > 0 OR len(removing) > 0 THEN 1 ELSE 0 END) AS reasons
+        FROM partitions GROUP BY ALL)""").fetchone())  # fmt: skip
+    print(f"{'':34} same answer: {tuple(ours[2]) == tuple(theirs[2])} {tuple(ours[2])}")
+    line("deletion eligibility, all topics", rows, ours, theirs)
+    requests.unpersist(), topics.unpersist()
+
+    ours = measured(
+        lambda: (
+            history.partition_changes(partitions)
+            .agg(
+                F.count_if("leader_changed"), F.sum("leader_epoch_steps"), F.count_if("isr_changed"), F.count_if("lags")
+            )
+            .first()
+        )
+    )
+    theirs = measured_here(lambda: duck.execute("""
+        SELECT count(*) FILTER (leader <> leader_before), sum(greatest(leader_epoch - epoch_before, 0)),
+          count(*) FILTER (isr_set <> isr_before), count(*) FILTER (lags)
+        FROM (SELECT leader, leader_epoch, isr_set, lags, lag(leader) OVER w AS leader_before,
+          lag(leader_epoch) OVER w AS epoch_before, lag(isr_set) OVER w AS isr_before, lag(assigned) OVER w AS assigned_before
+          FROM (SELECT cluster, topic, partition, czxid, taken_at, leader, leader_epoch, hash(list_sort(isr)) AS isr_set,
+            hash(replicas) AS assigned, len(isr) < len(replicas) AS lags FROM partitions)
+          WINDOW w AS (PARTITION BY cluster, topic, partition, czxid ORDER BY taken_at))""").fetchone())  # fmt: skip
+    print(f"{'':34} same answer: {tuple(ours[2]) == tuple(theirs[2])}")
+    line("history windows", rows, ours, theirs)
+
+
+def bench_history(spark, folder, options):
+    """Cost of the history job's windows over ever more nights."""
+    files = nights(folder, 365, 20_000)
+    for count in (30, 90, 365):
+        partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files[:count])
+        cost = measured(lambda: drained(history.partition_changes(partitions)), runs=1)  # noqa: B023 - run at once
+        line(f"history, {count} nights x 20k", count * 20_000, cost)
+        print(f"{'':34} {cost[1] / count * 1000:.0f} CPU ms a night, resident {rss_of(family()):.2f} GB", flush=True)
+
+
+def bench_night(spark, folder, options):
+    """The whole nightly analysis of one 6,000-partition cluster in a warm session."""
+    dice = np.random.default_rng(5)
+    rows = []
+    for place in range(6000):
+        replicas = tuple(int(broker) for broker in dice.choice(30, 3, replace=False))
+        rows.append((f"topic-{place // 50:03}", place % 50, replicas, replicas[int(dice.random() < 0.1)], replicas))
+    world = World(
+        brokers={broker: f"r{broker % 3}" for broker in range(30)}, partitions=tuple(rows), queued={"topic-000": 700}
+    )
+    write(world, folder / "in")
+    given = ["--input", str(folder / "in"), "--run", "bench", "--date", str(world.night)]
+    for name in ("first in its session", "warm"):
+        args = nightly_analysis.parse([*given, "--output", str(folder / f"out-{name[0]}")])
+        before, started = cpu_of(family()), time.perf_counter()
+        nightly_analysis.run(spark, args, say=list)
+        wall = time.perf_counter() - started
+        print(
+            f"nightly analysis, 6k partitions, {name:22} {wall:6.1f} s, {cpu_of(family()) - before:6.1f} CPU s",
+            flush=True,
+        )
+
+
+def bench_drill(spark, folder, options):
+    """Every broker, every rack and 50 pairs of 200 brokers with 200k partitions."""
+    files = nights(folder, 1, 200_000)
+    partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files).repartition(CORES).cache()
+    partitions.count()
+    facts = facts_of(spark, 1)
+
+    def work():
+        partial = drill.failure_drill(partitions, facts)
+        return drill.ranked(core_bridge.results(partial, drill.PARTIAL)).count()
+
+    before, started = cpu_of(family()), time.perf_counter()
+    scenarios = work()
+    wall = time.perf_counter() - started
+    print(
+        f"failure drill, 200 x 200k, {scenarios} failures {wall:6.1f} s, {cpu_of(family()) - before:6.1f} CPU s",
+        flush=True,
+    )
+
+
+def bench_fleet(spark, folder, options):
+    """Reassignment plans of 200 clusters of 6,000 partitions: wall time against the solver's own seconds."""
+    (path,) = nights(folder, 1, 6000, brokers=30)
+    one = spark.read.schema(schemas.PARTITIONS).parquet(path)
+    clusters = spark.range(options.clusters).select(F.format_string("cluster-%03d", "id").alias("name"))
+    partitions = one.crossJoin(F.broadcast(clusters)).withColumn("cluster", F.col("name")).drop("name").cache()
+    facts = (
+        facts_of(spark, 1, brokers=30)
+        .crossJoin(F.broadcast(clusters))
+        .withColumn("cluster", F.col("name"))
+        .drop("name")
+        .cache()
+    )
+    partitions.count(), facts.count()
+    shuffle = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(CORES * 4))
+
+    def work():
+        planned = core_bridge.per_snapshot(partitions, facts, propose({}), schemas.PROPOSALS)
+        return planned.agg(F.sum("solver_seconds"), F.sum("moves"), F.count("error")).first()
+
+    wall, cpu, (solver, moves, failed) = measured(work, runs=1)
+    spark.conf.set("spark.sql.shuffle.partitions", shuffle)
+    print(
+        f"fleet, {options.clusters} x 6k partitions: {wall:.1f} s, {cpu:.1f} CPU s, solver {solver:.1f} CPU s, "
+        f"{moves} moves, {failed} failed; wall / (solver / {CORES} cores) = {wall / (solver / CORES):.2f}",
+        flush=True,
+    )
+
+
+BENCHES = {
+    "rows": bench_rows,
+    "history": bench_history,
+    "night": bench_night,
+    "drill": bench_drill,
+    "fleet": bench_fleet,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(BENCHES), help="comma-separated: %(default)s")
+    parser.add_argument("--nights", type=int, default=30)
+    parser.add_argument("--partitions", type=int, default=200_000)
+    parser.add_argument("--clusters", type=int, default=200)
+    parser.add_argument("--memory", default="4g")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bench-spark-"))
+    started = time.perf_counter()
+    spark = session(folder, options.memory)
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.range(10).count()
+    print(
+        f"session and first job {time.perf_counter() - started:.1f} s; load average {json.dumps(os.getloadavg())}",
+        flush=True,
+    )
+    try:
+        for name in options.only.split(","):
+            place = folder / name
+            place.mkdir()
+            BENCHES[name](spark, place, options)
+            shutil.rmtree(place)
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
