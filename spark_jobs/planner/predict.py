@@ -1,0 +1,394 @@
+"""What the controller will do with a plan: its waves, run one after the other through `controller_core`.
+
+Nothing outside is touched. ZooKeeper is imagined: reads are answered from what was written before, writes succeed, and
+once a wave's requests are out every new replica catches up. What is checked on the way: each wave ends at its lists, no
+partition loses in-sync replicas below its majority, and no znode outgrows ZooKeeper's limit.
+Source: issue §2; controller behaviour §10.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from controller_core.commands import (
+    AlterPartition,
+    Command,
+    Done,
+    IsrChange,
+    PartitionStateChanged,
+    ReassignmentRequested,
+    ReassignmentRequestsRead,
+    StatesRead,
+    StatesWritten,
+    TopicConfigsRead,
+)
+from controller_core.context import ControllerContext
+from controller_core.context_builder import build_context
+from controller_core.dialect import Dialect
+from controller_core.effects import (
+    DeleteReassignmentRequests,
+    Effect,
+    ReadPartitionStates,
+    ReadReassignmentRequests,
+    ReadTopicConfigs,
+    WritePartitionStates,
+    WriteReassignmentRequests,
+    WriteTopicAssignment,
+)
+from controller_core.machine import step
+from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.requests import CreateReassignPartitions, Target, request_data
+from spark_jobs.planner.errors import PlanRejectedError
+from spark_jobs.planner.model import ClusterState, Ints, shorten
+from spark_jobs.planner.waves import Schedule
+
+ZNODE_BYTES_MAX = 1_000_000
+_WHOLE_REQUESTS_MAX = 300
+"""Up to so many partitions of a wave the rewrites of the request node are imagined in full: they are quadratic."""
+_STEPS_MAX = 10_000_000
+_EPOCH = 1
+_ENDPOINT = Endpoint("imagined", 9092, "PLAINTEXT", "PLAINTEXT")
+_AnyPrediction = TypeVar("_AnyPrediction", "Prediction", "PlanPrediction")
+Targets = Sequence[tuple[TopicPartition, tuple[BrokerId, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WavePrediction:
+    """What one wave makes the controller do."""
+
+    partitions: int
+    effects: Mapping[str, int]  # class of the effect → how many
+    request_bytes: int  # of /admin/reassign_partitions
+    topic_entries_max: int  # partitions in the largest topic znode that is written
+    unfinished: tuple[str, ...]  # partitions that are not at their list in the end, e.g. for want of a live leader
+    endangered: tuple[str, ...]  # partitions that had fewer in-sync replicas than before and than their majority
+    refusals: tuple[str, ...] = ()  # what the controller would refuse or fail at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """All waves, and the cluster as it stands after the last."""
+
+    waves: tuple[WavePrediction, ...]
+    context: ControllerContext
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What speaks against the plan; empty as a rule."""
+        return tuple(_problems(self.waves))
+
+
+def targets_of(state: ClusterState, schedule: Schedule) -> Iterator[Targets]:
+    """The waves as the core names them: partitions and broker ids, wave after wave."""
+    ids = state.broker_ids.tolist()
+    for wave in schedule.waves:
+        yield [
+            (
+                TopicPartition(state.topics[state.topic[row]], int(state.number[row])),
+                tuple(BrokerId(ids[b]) for b in replicas if b >= 0),
+            )
+            for row, replicas in zip(wave.rows.tolist(), wave.lists.tolist(), strict=True)
+        ]
+
+
+def predict(
+    context: ControllerContext, waves: Iterable[Targets], *, heard: Callable[[Effect], None] | None = None
+) -> Prediction:
+    """Runs waves through the controller.
+
+    Args:
+        context: an active controller's, of the cluster as it is now.
+        waves: partitions and their lists, wave after wave.
+        heard: gets every effect, in order; for a text that a person reads.
+
+    Returns:
+        The figures of each wave and the context after the last; never raises for an unfinished wave.
+    """
+    world = _World(context=context, heard=heard)
+    return Prediction(waves=tuple(world.wave(targets) for targets in waves), context=world.context)
+
+
+def require_safe(prediction: _AnyPrediction) -> _AnyPrediction:
+    """The prediction, or PlanRejectedError when a wave endangers a partition or does not fit into its znode."""
+    if prediction.problems:
+        raise PlanRejectedError(
+            f"plan run through the controller's rules: no problem expected, {len(prediction.problems)} found: "
+            f"{shorten(prediction.problems)}; plan again with smaller waves"
+        )
+    return prediction
+
+
+def _problems(waves: Sequence[WavePrediction]) -> Iterator[str]:
+    for number, wave in enumerate(waves, start=1):
+        if wave.request_bytes > ZNODE_BYTES_MAX:
+            yield f"wave {number} asks with {wave.request_bytes} bytes, at most {ZNODE_BYTES_MAX} fit"
+        if wave.endangered:
+            yield f"wave {number} leaves {shorten(wave.endangered)} with too few in-sync replicas"
+        if wave.refusals:
+            yield f"wave {number} meets refusals of the controller: {shorten(wave.refusals)}"
+
+
+class Stand(NamedTuple):
+    """Where one partition stands: broker ids (or the numbers that stand for them in a walk)."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+
+
+class _Walk(NamedTuple):
+    """What the controller does with one partition on its way to a list, brokers being numbered by appearance."""
+
+    end: Stand
+    effects: Mapping[str, int]
+    broadcasts: int  # of the effects: one to each live broker
+    unfinished: bool
+    endangered: bool
+    refusals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPrediction:
+    """All waves of a plan, and where each changed partition stands in the end (row of the state → stand)."""
+
+    waves: tuple[WavePrediction, ...]
+    stands: Mapping[int, Stand]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What speaks against the plan; empty as a rule."""
+        return tuple(_problems(self.waves))
+
+
+def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> PlanPrediction:
+    """Runs a large plan through the controller, each distinct walk of a partition once.
+
+    What the controller does with a partition depends on its lists, its in-sync replicas, its leader and on who is live,
+    not on its name nor on other partitions: partitions that differ only in the numbers of their brokers share a walk.
+    Not reproduced are the rewrites of the request node, which depend on what else is in it; `predict` has those.
+    """
+    walks: dict[tuple[Stand, tuple[int, ...], frozenset[int]], _Walk] = {}
+    ids = state.broker_ids.tolist()
+    live = frozenset(b for b, ok in zip(ids, state.live.tolist(), strict=True) if ok)
+    stands: dict[int, Stand] = {}
+    waves = []
+    for wave, targets in zip(schedule.waves, targets_of(state, schedule), strict=True):
+        counts: Counter[str] = Counter()
+        unfinished: list[str] = []
+        endangered: list[str] = []
+        refusals: list[str] = []
+        for row, (partition, target) in zip(wave.rows.tolist(), targets, strict=True):
+            now = stands.get(row) or _stand(state, row, ids)
+            names = list(dict.fromkeys((*now.replicas, *target)))
+            number = {b: n for n, b in enumerate(names)}
+            number[-1] = -1
+            start = Stand(tuple(number[b] for b in now.replicas), tuple(number[b] for b in now.isr), number[now.leader])
+            goal = tuple(number[b] for b in target)
+            up = frozenset(number[b] for b in names if b in live)
+            walk = walks.get((start, goal, up))
+            if walk is None:
+                walk = walks[start, goal, up] = _walk(start, goal, up, dialect)
+            names.append(-1)
+            stands[row] = Stand(
+                tuple(names[n] for n in walk.end.replicas),
+                tuple(names[n] for n in walk.end.isr),
+                names[walk.end.leader],
+            )
+            counts.update(walk.effects)
+            counts["SendUpdateMetadata"] += walk.broadcasts * len(live)
+            if walk.unfinished:
+                unfinished.append(str(partition))
+            if walk.endangered:
+                endangered.append(str(partition))
+            refusals.extend(f"{partition}: {reason}" for reason in walk.refusals)
+        request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
+        waves.append(
+            WavePrediction(
+                partitions=len(targets),
+                effects=dict(sorted(counts.items())),
+                request_bytes=len(request_data(request)),
+                topic_entries_max=_largest_topic(state, wave.rows),
+                unfinished=tuple(unfinished),
+                endangered=tuple(endangered),
+                refusals=tuple(refusals),
+            )
+        )
+    return PlanPrediction(waves=tuple(waves), stands=stands)
+
+
+def context_of(state: ClusterState, dialect: Dialect) -> ControllerContext:
+    """The context of an active controller of this cluster; epochs are not known to a state and are all 1."""
+    ids = state.broker_ids.tolist()
+    names = [
+        TopicPartition(state.topics[topic], number)
+        for topic, number in zip(state.topic.tolist(), state.number.tolist(), strict=True)
+    ]
+    stands = [_stand(state, row, ids) for row in range(state.partition_count)]
+    return _context(names, stands, [b for b, ok in zip(ids, state.live.tolist(), strict=True) if ok], dialect)
+
+
+def _stand(state: ClusterState, row: int, ids: Sequence[int]) -> Stand:
+    replicas = tuple(ids[b] for b in state.replicas[row].tolist() if b >= 0)
+    isr = tuple(b for b, ok in zip(replicas, state.in_sync[row].tolist(), strict=False) if ok)
+    leader = int(state.leader[row])
+    return Stand(replicas, isr, -1 if leader < 0 else ids[leader])
+
+
+def _context(
+    names: Sequence[TopicPartition], stands: Sequence[Stand], live: Iterable[int], dialect: Dialect
+) -> ControllerContext:
+    return build_context(
+        dialect=dialect,
+        brokers=[Broker(BrokerId(b), epoch=_EPOCH, endpoints=(_ENDPOINT,)) for b in live],
+        assignments=[
+            (name, ReplicaAssignment(tuple(map(BrokerId, stand.replicas))))
+            for name, stand in zip(names, stands, strict=True)
+        ],
+        states=[
+            (
+                name,
+                LeaderAndIsr(BrokerId(stand.leader), _EPOCH, tuple(map(BrokerId, stand.isr)), controller_epoch=_EPOCH),
+            )
+            for name, stand in zip(names, stands, strict=True)
+        ],
+        epoch=_EPOCH + 1,
+    )
+
+
+def _walk(start: Stand, goal: tuple[int, ...], live: frozenset[int], dialect: Dialect) -> _Walk:
+    partition = TopicPartition("t", 0)
+    world = _World(context=_context([partition], [start], sorted(live), dialect), heard=None)
+    done = world.wave([(partition, tuple(map(BrokerId, goal)))])
+    state = world.context.leadership(partition)
+    updates = done.effects.get("SendUpdateMetadata", 0)
+    return _Walk(
+        end=Stand(
+            tuple(map(int, world.context.full_assignment(partition).replicas)),
+            () if state is None else tuple(map(int, state.isr)),
+            -1 if state is None else int(state.leader),
+        ),
+        effects={name: count for name, count in done.effects.items() if name != "SendUpdateMetadata"},
+        broadcasts=updates // max(1, len(live)),
+        unfinished=bool(done.unfinished),
+        endangered=bool(done.endangered),
+        refusals=done.refusals,
+    )
+
+
+def _largest_topic(state: ClusterState, rows: Ints) -> int:
+    sizes = np.bincount(state.topic)
+    return int(sizes[np.unique(state.topic[rows])].max(initial=0))
+
+
+@dataclass(slots=True)
+class _World:
+    """The imagined ZooKeeper and the brokers around one controller."""
+
+    context: ControllerContext
+    heard: Callable[[Effect], None] | None
+    states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
+    requests: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    topic_entries_max: int = 0
+    before: dict[TopicPartition, int] = field(default_factory=dict)
+    majority: dict[TopicPartition, int] = field(default_factory=dict)
+    endangered: set[TopicPartition] = field(default_factory=set)
+    refusals: list[str] = field(default_factory=list)
+
+    def wave(self, targets: Targets) -> WavePrediction:
+        self.counts, self.topic_entries_max, self.endangered, self.refusals = Counter(), 0, set(), []
+        self.before = {p: len(state.isr) for p, _ in targets if (state := self._state(p)) is not None}
+        self.majority = {p: len(replicas) // 2 + 1 for p, replicas in targets}
+        request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
+        whole = len(targets) <= _WHOLE_REQUESTS_MAX
+        self.requests = dict(targets)
+        self._run(ReassignmentRequested())
+        if not whole:
+            # From here on the node is imagined to hold nothing else than what is just being completed.
+            self.requests = {}
+        for command in list(self._catch_up(targets)):
+            self._run(command)
+        self.requests = {}
+        unfinished = [str(p) for p, replicas in targets if self.context.full_assignment(p).replicas != replicas]
+        return WavePrediction(
+            partitions=len(targets),
+            effects=dict(sorted(self.counts.items())),
+            request_bytes=len(request_data(request)),
+            topic_entries_max=self.topic_entries_max,
+            unfinished=tuple(unfinished),
+            endangered=tuple(str(p) for p in sorted(self.endangered)),
+            refusals=tuple(self.refusals),
+        )
+
+    def _catch_up(self, targets: Targets) -> Iterator[Command]:
+        """Every live new replica of a partition with a leader is in sync now; leaders say so, or write it."""
+        by_leader: dict[BrokerId, list[IsrChange]] = {}
+        for partition, replicas in targets:
+            state = self._state(partition)
+            if state is None or not self.context.is_live(state.leader):
+                continue
+            fresh = tuple(b for b in replicas if b not in state.isr and self.context.is_live(b))
+            if not fresh:
+                continue
+            isr = (*state.isr, *fresh)
+            if self.context.dialect.isr_through_controller:
+                change = IsrChange(partition, state.leader_epoch, state.partition_epoch, isr)
+                by_leader.setdefault(state.leader, []).append(change)
+            else:
+                self.states[partition] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
+                yield PartitionStateChanged(partition)
+        for leader, changes in sorted(by_leader.items()):
+            yield AlterPartition(leader, self.context.brokers[leader].epoch, tuple(changes))
+
+    def _state(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        return self.states.get(partition) or self.context.leadership(partition)
+
+    def _run(self, command: Command) -> None:
+        for _ in range(_STEPS_MAX):
+            done = step(self.context, command)
+            self.context = done.context
+            self.refusals.extend(refusal.reason for refusal in done.refusals)
+            for effect in done.effects:
+                self.counts[type(effect).__name__] += 1
+                if self.heard is not None:
+                    self.heard(effect)
+            if self.context.awaiting is None:
+                return
+            command = self._answer(self.context.awaiting)
+        raise PlanRejectedError(f"plan run through the controller's rules: an end within {_STEPS_MAX} steps expected")
+
+    def _answer(self, effect: Effect) -> Command:
+        match effect:
+            case ReadPartitionStates(partitions=partitions):
+                known = ((p, self._state(p)) for p in partitions)
+                return StatesRead(effect, {p: state for p, state in known if state is not None})
+            case WritePartitionStates(states=states):
+                return StatesWritten(effect, {p: self._written(p, state) for p, state in states})
+            case ReadReassignmentRequests():
+                return ReassignmentRequestsRead(effect, dict(self.requests) if self.requests else None)
+            case WriteReassignmentRequests(targets=targets):
+                self.requests = dict(targets)
+                return Done(effect)
+            case DeleteReassignmentRequests():
+                self.requests = {}
+                return Done(effect)
+            case WriteTopicAssignment(assignments=assignments):
+                self.topic_entries_max = max(self.topic_entries_max, len(assignments))
+                return Done(effect)
+            case ReadTopicConfigs(topics=topics):
+                return TopicConfigsRead(effect, {topic: {} for topic in topics})
+            case _:
+                return Done(effect)
+
+    def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> int:
+        version = state.partition_epoch + 1
+        self.states[partition] = state._replace(partition_epoch=version)
+        least = min(self.before.get(partition, 0), self.majority.get(partition, 0))
+        if len(state.isr) < least:
+            self.endangered.add(partition)
+        return version

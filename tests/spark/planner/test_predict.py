@@ -1,0 +1,104 @@
+"""Plans run through the controller: the quick way equals the full way, and both equal the simulated cluster."""
+
+from collections import defaultdict
+
+import pytest
+
+from controller_core.adapters.memory import MemoryServer, MemoryZooKeeper
+from controller_core.adapters.memory_cluster import SimulatedCluster
+from controller_core.dialect import dialect_for
+from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.requests import CreateReassignPartitions, Target, request_data
+from spark_jobs.planner.errors import PlanRejectedError
+from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.predict import PlanPrediction as Planned
+from spark_jobs.planner.predict import WavePrediction, context_of, predict, predict_plan, require_safe, targets_of
+from spark_jobs.planner.waves import Limits, schedule
+from tests.spark.planner.clusters import KINDS, cluster, of_kind
+
+VERSIONS = ("1.1", "2.3", "2.6", "3.9")
+
+
+def ends(context):
+    """Partition → (replicas, ISR, leader) as the controller knows them."""
+    found = {}
+    for topic in sorted(context.topics):
+        for partition in context.partitions_for_topic(topic):
+            state = context.leadership(partition)
+            found[partition] = context.full_assignment(partition).replicas, set(state.isr), state.leader
+    return found
+
+
+def named(state, stands):
+    return {
+        TopicPartition(state.topics[state.topic[row]], int(state.number[row])): (
+            stand.replicas,
+            set(stand.isr),
+            stand.leader,
+        )
+        for row, stand in stands.items()
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_walk_once_ends_where_all_walks_end(kind, version):
+    state = of_kind(kind, brokers=9, partitions=45)
+    waves = schedule(plan_reassignment(state), Limits(in_max=3, out_max=3))
+    full = predict(context_of(state, dialect_for(version)), targets_of(state, waves))
+    quick = predict_plan(state, waves, dialect_for(version))
+    after = ends(full.context)
+    assert {partition: after[partition] for partition in named(state, quick.stands)} == named(state, quick.stands)
+    assert full.problems == quick.problems == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_simulated_cluster_ends_where_predicted(kind, version):
+    state = of_kind(kind, brokers=6, partitions=18)
+    waves = schedule(plan_reassignment(state), Limits(in_max=2, out_max=2))
+    simulated = SimulatedCluster(dialect_for(version), server=MemoryServer())
+    for broker in state.broker_ids.tolist():
+        simulated.start_broker(BrokerId(broker))
+    simulated.settle()
+    topics = defaultdict(dict)
+    for row in range(state.partition_count):
+        replicas = ReplicaAssignment(tuple(map(BrokerId, state.ids(state.replicas[row]))))
+        topics[state.topics[state.topic[row]]][int(state.number[row])] = replicas
+    simulated.create_topics(topics)
+    simulated.settle()
+    tool = MemoryZooKeeper(simulated.server)
+    for targets in targets_of(state, waves):
+        request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
+        tool.create("/admin/reassign_partitions", request_data(request), make_parents=True)
+        simulated.settle()
+        assert tool.exists("/admin/reassign_partitions") is None
+    predicted = named(state, predict_plan(state, waves, dialect_for(version)).stands)
+    after = ends(simulated.active_controller().context)
+    assert {partition: after[partition] for partition in predicted} == predicted
+
+
+def test_effects_are_heard_in_order():
+    state = cluster([[0, 1]], brokers=3, drain=[1])
+    waves = schedule(plan_reassignment(state))
+    heard = []
+    predict(context_of(state, dialect_for("3.9")), targets_of(state, waves), heard=heard.append)
+    names = [type(effect).__name__ for effect in heard]
+    assert names[0] == "ReadReassignmentRequests"
+    assert names.index("SendLeaderAndIsr") < names.index("SendStopReplica")
+    assert names[-1] == "DeleteReassignmentRequests" or "SendUpdateMetadata" in names[-3:]
+
+
+def test_a_partition_that_nobody_leads_does_not_finish_and_says_so():
+    state = cluster([[0, 1], [2, 2][:1]], brokers=4, dead=[2], leaders=[0, -1])
+    waves = schedule(plan_reassignment(state))
+    prediction = predict_plan(state, waves, dialect_for("3.9"))
+    assert [name for wave in prediction.waves for name in wave.unfinished] == ["t-1"]
+
+
+def test_a_wave_that_endangers_a_partition_is_rejected():
+    wave = WavePrediction(
+        partitions=1, effects={}, request_bytes=10, topic_entries_max=1, unfinished=(), endangered=("t-0",)
+    )
+    with pytest.raises(PlanRejectedError, match=r"wave 1 leaves \[t-0\] with too few in-sync replicas"):
+        require_safe(Planned(waves=(wave,), stands={}))
