@@ -48,7 +48,7 @@ def render(effects: Iterable[Effect]) -> str:
     pending: list[SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica] = []
     for effect in effects:
         if isinstance(effect, SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica):
-            if pending and type(pending[0]) is not type(effect):
+            if pending and (type(pending[0]) is not type(effect) or pending[-1].broker >= effect.broker):
                 lines += _requests(pending)
                 pending = []
             pending.append(effect)
@@ -78,7 +78,7 @@ def render_context(context: ControllerContext) -> str:
         f"brokers    {_ids(context.live_or_shutting_down_broker_ids)}",
     ]
     for name, found in (
-        ("shutting down", _ids(sorted(context.shutting_down))),
+        ("shutting down", ",".join(map(str, sorted(context.shutting_down)))),
         ("to be deleted", ",".join(sorted(context.topics_to_be_deleted))),
         ("ineligible", ",".join(sorted(context.topics_ineligible_for_deletion))),
         ("reassigning", ",".join(map(str, context.partitions_under_reassignment()))),

@@ -1,0 +1,24 @@
+"""Every scenario file does what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.world import World, blocks
+
+FILES = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario(path, request):
+    world, rewritten = World(), []
+    rewrite = request.config.getoption("--rewrite", default=False)
+    for block in blocks(path):
+        found = world.perform(block)
+        if rewrite:
+            block.output = found
+        else:
+            assert found == block.output.strip("\n"), "\n".join(block.command)
+        rewritten.append(block.text())
+    if rewrite:
+        path.write_text("\n".join(rewritten), encoding="utf-8")

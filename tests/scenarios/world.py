@@ -1,0 +1,221 @@
+"""The language of the scenario files: a cluster, commands, and the effects as text.
+
+`given a cluster` describes brokers and partitions, `when …` is a command, and what stands below `----` is what comes out:
+effects by `controller_core.render`, then refusals. ZooKeeper is a dictionary that takes every write, unless a block says
+what it answers; `when ZooKeeper …` blocks answer the one question that is open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from controller_core import commands as c
+from controller_core import effects as e
+from controller_core.context import ControllerContext
+from controller_core.machine import step
+from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.render import render, render_context, render_refusals
+from tests.core.clusters import ZooKeeper, broker, cluster, led
+
+LINE = "----"
+
+
+@dataclass
+class Block:
+    """One block of a file: its comments, its command, what came out."""
+
+    head: list[str]
+    command: list[str]
+    output: str
+
+    def text(self) -> str:
+        return "\n".join([*self.head, *self.command, LINE, self.output.rstrip("\n")]).rstrip("\n") + "\n"
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    for part in re.split(r"\n\n+(?=#|given|when|then)", path.read_text(encoding="utf-8").strip()):
+        told, _, output = part.partition(f"\n{LINE}")
+        lines = told.split("\n")
+        head = [line for line in lines if line.startswith("#")]
+        yield Block(head, [line for line in lines if not line.startswith("#")], output.removeprefix("\n"))
+
+
+class World:
+    """One cluster through the blocks of a file."""
+
+    def __init__(self) -> None:
+        self.context: ControllerContext = cluster({})
+        self.zookeeper = ZooKeeper(self.context)
+        self.by_hand = False
+
+    def perform(self, block: Block) -> str:
+        first, *more = block.command
+        words = first.split()
+        if first.startswith("given a cluster"):
+            return self._given(first, more)
+        if first.startswith("given ZooKeeper answers by hand"):
+            self.by_hand = True
+            return "ok"
+        if first == "then the controller knows":
+            return render_context(self.context)
+        if first.startswith("when ZooKeeper"):
+            assert self.context.awaiting is not None
+            return self._run(self._answer(words, self.context.awaiting))
+        return self._run(self._command(first, words, more))
+
+    def _given(self, first: str, more: list[str]) -> str:
+        version = re.search(r"of Kafka (\S+)", first)
+        live: list[int] = []
+        partitions, states = {}, {}
+        assignments = {}
+        for line in more:
+            name, *told = line.split()
+            fields = dict(word.split("=", 1) for word in told if "=" in word)
+            if name == "brokers":
+                live = _ids(told[0])
+                continue
+            partitions[name] = _ids(fields["replicas"])
+            if "adding" in fields or "removing" in fields:
+                lists = (_ids(fields[key]) if key in fields else [] for key in ("replicas", "adding", "removing"))
+                assignments[name] = ReplicaAssignment(*(tuple(map(BrokerId, each)) for each in lists))
+            if "leader" in fields:
+                epoch, znode = int(fields.get("leader_epoch", 0)), int(fields.get("version", 0))
+                states[name] = led(int(fields["leader"]), _ids(fields["isr"]), epoch, znode)
+        name = version[1] if version else "3.9"
+        self.context = cluster(partitions, states=states, live=live, version=name)
+        for text, assignment in assignments.items():
+            self.context = self.context.with_entry(_partition(text), assignment=assignment)
+            moving = self.context.partitions_being_reassigned.set(_partition(text), None)
+            self.context = replace(self.context, partitions_being_reassigned=moving)
+        self.zookeeper = ZooKeeper(self.context)
+        return "ok"
+
+    def _command(self, first: str, words: list[str], more: list[str]) -> c.Command:
+        zookeeper = self.zookeeper
+        known = {b.id: b for b in self.context.brokers.values()}
+        match words[1:]:
+            case ["broker", number, "fails"]:
+                zookeeper.brokers = tuple(b for b in known.values() if b.id != int(number))
+                return c.BrokersChanged()
+            case ["broker", number, "starts"]:
+                zookeeper.brokers = (*known.values(), broker(int(number), epoch=9))
+                return c.BrokersChanged()
+            case ["broker", number, "bounces"]:
+                zookeeper.brokers = tuple(b._replace(epoch=9) if b.id == int(number) else b for b in known.values())
+                return c.BrokersChanged()
+            case ["broker", number, "asks", "to", "shut", "down"]:
+                return c.ControlledShutdown(BrokerId(int(number)))
+            case ["broker", number, "has", "deleted", topic]:
+                partitions = [
+                    p for p in self.context.partitions_for_topic(topic) if int(number) in self.context.assignment(p)
+                ]
+                return c.StopReplicaAnswered(BrokerId(int(number)), "NONE", dict.fromkeys(partitions, "NONE"))
+            case ["broker", number, "loses", "the", "log", "directory", "of", name]:
+                errors = {_partition(name): "KAFKA_STORAGE_ERROR"}
+                return c.LeaderAndIsrAnswered(BrokerId(int(number)), "NONE", errors)
+            case ["topic", topic, "is", "created"]:
+                found = {}
+                for line in more:
+                    name, told = line.split()
+                    found[_partition(name).partition] = ReplicaAssignment(
+                        tuple(map(BrokerId, _ids(told.split("=")[1])))
+                    )
+                everything = {name: zookeeper.content(name) for name in self.context.all_topics()}
+                zookeeper.topics = everything | {topic: c.TopicContent(found, f"id-of-{topic}")}
+                return c.TopicsChanged()
+            case ["topic", topic, "grows"]:
+                content = dict(zookeeper.content(topic).assignments)
+                for line in more:
+                    name, told = line.split()
+                    content[_partition(name).partition] = ReplicaAssignment(
+                        tuple(map(BrokerId, _ids(told.split("=")[1])))
+                    )
+                zookeeper.topics = {topic: c.TopicContent(content, f"id-of-{topic}")}
+                return c.TopicDataChanged(topic)
+            case ["deletion", "of", topic, "is", "requested"]:
+                zookeeper.deletions = (topic,)
+                return c.DeletionsChanged()
+            case ["reassignment", "of", name, "to", target, "is", "requested"]:
+                zookeeper.targets = {_partition(name): tuple(map(BrokerId, _ids(target)))}
+                return c.ReassignmentRequested()
+            case ["reassignment", "of", name, "is", "cancelled"]:
+                return c.AlterReassignments(((_partition(name), None),))
+            case ["the", "isr", "of", name, "becomes", isr]:
+                return self._isr(_partition(name), tuple(map(BrokerId, _ids(isr))))
+            case ["leaders", "notify", "of", name, "with", "isr", isr]:
+                state = zookeeper.states[_partition(name)]
+                members = tuple(map(BrokerId, _ids(isr)))
+                zookeeper.states[_partition(name)] = state._replace(
+                    isr=members, partition_epoch=state.partition_epoch + 1
+                )
+                zookeeper.isr_notifications = {"isr_change_0000000001": (_partition(name),)}
+                return c.IsrNotificationsChanged()
+            case ["the", "preferred", "leader", "of", name, "is", "wanted"]:
+                zookeeper.elections = (_partition(name),)
+                return c.PreferredElectionRequested()
+            case ["an", "unclean", "election", "of", name, "is", "asked", "for"]:
+                return c.ElectLeaders((_partition(name),), unclean=True)
+            case ["the", "rebalance", "is", "due"]:
+                return c.RebalanceDue()
+            case ["the", "controller", "starts"]:
+                return self._start()
+            case ["another", "controller", "rules"]:
+                zookeeper.controller = 2
+                return c.ControllerChanged()
+        raise AssertionError(f"not understood: {first!r}")
+
+    def _start(self) -> c.Command:
+        """A fresh controller, on what ZooKeeper holds."""
+        known = self.context
+        self.zookeeper = ZooKeeper(known, states=dict(self.zookeeper.states), targets=self.zookeeper.targets)
+        self.zookeeper.deletions = tuple(sorted(known.topics_to_be_deleted))
+        self.zookeeper.controller = None
+        self.zookeeper.epoch = known.epoch
+        self.context = replace(
+            cluster({}, live=(), version=known.dialect.version), active_controller_id=None, config=known.config
+        )
+        return c.Startup()
+
+    def _isr(self, name: TopicPartition, isr: tuple[BrokerId, ...]) -> c.Command:
+        state = self.zookeeper.states[name]
+        if self.context.dialect.isr_through_controller:
+            change = c.IsrChange(name, state.leader_epoch, state.partition_epoch, isr)
+            return c.AlterPartition(state.leader, self.context.brokers[state.leader].epoch, (change,))
+        self.zookeeper.states[name] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
+        return c.PartitionStateChanged(name)
+
+    def _answer(self, words: list[str], asked: e.Effect) -> c.Answer:
+        match words[2:]:
+            case ["answers"]:
+                return self.zookeeper.answer(asked)
+            case ["refuses", "with", code]:
+                return c.Failed(asked, code)
+            case ["has", "a", "newer", "state", "of", name]:
+                assert isinstance(asked, e.WritePartitionStates)
+                return c.StatesWritten(asked, {}, {_partition(name): "BADVERSION"})
+        raise AssertionError(f"not understood: {' '.join(words)!r}")
+
+    def _run(self, command: c.Command) -> str:
+        effects: list[e.Effect] = []
+        refusals = []
+        done = step(self.context, command)
+        while True:
+            effects += done.effects
+            refusals += done.refusals
+            self.context = done.context
+            if self.context.awaiting is None or self.by_hand:
+                break
+            done = step(self.context, self.zookeeper.answer(self.context.awaiting))
+        return "\n".join(part for part in (render(effects), render_refusals(refusals)) if part) or "nothing"
+
+
+def _ids(text: str) -> list[int]:
+    return [] if text == "-" else [int(number) for number in text.split(",")]
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
