@@ -70,7 +70,7 @@ def test_a_plan_is_read_and_approved_by_clicking(page, live):
     page.get_by_text(digest).first.wait_for()
     assert "retired-by-click" in live.topics()
     page.get_by_role("button", name="Approve", exact=True).click()
-    live.succeed("delete_topics", run_id)
+    live.succeed("delete_topics", run_id, asked_again="Approve")
     assert "retired-by-click" not in live.topics()
     answer = live.operator.xcom("delete_topics", run_id, "approve")
     assert answer["responded_by_user"]["name"] == "approver"
