@@ -12,6 +12,7 @@ _U32 = 0xFFFFFFFF
 _WRITTEN_ORDER_MAX = 4  # Scala's Map1 to Map4 keep the order of insertion
 _CAPACITY_DEFAULT = 16
 _HASH_BITS = 32
+_SEED_211 = 4  # number of one bits of the first table's size - 1; stays when the table grows
 
 
 class ScalaVersion(Enum):
@@ -102,8 +103,7 @@ def _index_211(key: str, size: int) -> int:
     mixed = (_java_hash(key) * 0x9E3775CD) & _U32
     mixed = int.from_bytes(mixed.to_bytes(4, "big"), "little")
     mixed = (mixed * 0x9E3775CD) & _U32
-    rotation = bits % 32  # the seed: number of one bits of size - 1
-    mixed = (mixed >> rotation | mixed << (32 - rotation)) & _U32
+    mixed = (mixed >> _SEED_211 | mixed << (32 - _SEED_211)) & _U32
     return mixed >> (32 - bits)
 
 
