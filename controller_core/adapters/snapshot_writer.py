@@ -19,7 +19,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.serialization import Create, Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
-from controller_core.adapters.snapshot_reader import translated_errors
+from controller_core.adapters.snapshot_wire import translated_errors
 from controller_core.errors import RestoreConflictError, TooLargeZnodeError
 
 OVERHEAD_BYTES: Final = 64  # around each creation: header, lengths, flags, a short ACL

@@ -205,10 +205,10 @@ class OverwritingStore(MemoryStore):
 
 
 def test_a_store_without_conditional_writes_is_refused(monkeypatch):
-    from controller_core.adapters import object_store
+    from controller_core.adapters.object_store_port import probe_store
 
     with pytest.raises(StoreUnwritableError, match="If-None-Match"):
-        object_store._probe(OverwritingStore("bad"), "probe/x")
+        probe_store(OverwritingStore("bad"), "probe/x")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from kazoo.protocol.connection import _CONNECTION_DROP, _SESSION_EXPIRED
 
 from controller_core.adapters import snapshot_reader
 from controller_core.adapters.snapshot_reader import ReadOptions, Znode, read_cut
-from controller_core.adapters.zookeeper_requests import MultiRead
+from controller_core.adapters.snapshot_two_passes import held_at
+from controller_core.adapters.snapshot_wire import Wire
+from controller_core.adapters.zookeeper_requests import STAT, MultiRead
 from controller_core.errors import NoNodeError, ZooKeeperUnreachableError
 from kafka_maintenance.local import ZooKeeperEnsemble, ZooKeeperServer
 from tests import snapshot_consistency
@@ -264,7 +266,7 @@ def test_an_old_server_that_hides_its_version(monkeypatch):
     from kafka_maintenance.local.kafka_jars import kafka_jars
 
     monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars('2.4')}/*")
-    monkeypatch.setattr(snapshot_reader._Wire, "server", lambda _: (None, None))
+    monkeypatch.setattr(Wire, "server", lambda _: (None, None))
     with ZooKeeperServer() as server:
         snapshot_consistency.fill(f"{server.hosts}/kafka", 5, 5)
         with client_of(f"{server.hosts}/kafka") as client:
@@ -273,7 +275,7 @@ def test_an_old_server_that_hides_its_version(monkeypatch):
 
 
 def znode(data, czxid=1, mzxid=1, pzxid=1, version=0, cversion=0):
-    stat = snapshot_reader.STAT.pack(czxid, mzxid, 0, 0, version, cversion, 0, 0, len(data), 0, pzxid)
+    stat = STAT.pack(czxid, mzxid, 0, 0, version, cversion, 0, 0, len(data), 0, pzxid)
     return Znode(data, stat)
 
 
@@ -293,7 +295,7 @@ def znode(data, czxid=1, mzxid=1, pzxid=1, version=0, cversion=0):
     ],
 )
 def test_what_two_readings_tell_of_the_moment_between_them(first, second, held, certain):
-    found, sure = snapshot_reader._held_at(10, first, second)
+    found, sure = held_at(10, first, second)
     assert (found.data if found else None, sure) == (held, certain)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from controller_core.adapters import object_store, snapshot_writer
+from controller_core.adapters import folder_store, snapshot_writer
 from controller_core.adapters.object_store import FolderStore
 from controller_core.adapters.snapshot_writer import WriteOptions
 from kafka_maintenance.operations import restore, snapshot_retention
@@ -66,7 +66,7 @@ def in_child(function: Callable[..., None], *arguments: object) -> int:
 def publish(step: int, zookeeper: str, folder: str) -> None:
     os.fsync = lambda _: None  # a killed process loses nothing that it has written
     fuse = Fuse(step)
-    fuse.around(object_store, "_write_synced")
+    fuse.around(folder_store, "_write_synced")
     fuse.around(Path, "hardlink_to")
     fuse.around(Path, "unlink")
     take_snapshot(zookeeper=zookeeper, cluster="alpha", store=FolderStore(Path(folder)), run_id="run", now=world.NOON)

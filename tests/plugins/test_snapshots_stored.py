@@ -251,7 +251,8 @@ def test_verify_sees_a_table_that_does_not_come_from_raw(corpus):
 
 def test_raw_is_small_and_exact():
     from controller_core.adapters.snapshot_format import raw_layer
-    from controller_core.adapters.snapshot_reader import STAT, Cut, Znode
+    from controller_core.adapters.snapshot_reader import Cut, Znode
+    from controller_core.adapters.zookeeper_requests import STAT
 
     znodes = {
         f"/brokers/topics/t{topic:03}/partitions/{number}/state": Znode(
