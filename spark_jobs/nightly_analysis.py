@@ -193,9 +193,11 @@ class _Night:
     def _findings(self) -> DataFrame:
         now, told = self._tonight, self._facts_tonight
         cluster_before = self._only(self._chosen.before, self._tables["cluster"])
+        partitions_before = self._only(self._chosen.before, self._tables["partitions"])
         return (
             health.partition_findings(now["partitions"], told, now["configs"])
             .unionByName(health.request_findings(now["requests"], now["notifications"]))
+            .unionByName(health.unmoved_findings(now["partitions"], partitions_before))
             .unionByName(health.config_findings(now["configs"], told))
             .unionByName(health.cluster_findings(now["cluster"], cluster_before, now["bad_rows"]))
         )

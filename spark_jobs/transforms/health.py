@@ -82,6 +82,39 @@ def request_findings(requests: DataFrame, notifications: DataFrame) -> DataFrame
     return as_findings(stuck.unionByName(stale, allowMissingColumns=True))
 
 
+def unmoved_findings(partitions: DataFrame, earlier: DataFrame) -> DataFrame:
+    """Reassignments that stand as they stood in the snapshot before, whoever started them.
+
+    In:  schemas.PARTITIONS of tonight and of the snapshot before (at most one snapshot per cluster each).
+    Out: schemas.FINDINGS, one row per partition whose lists have not moved; `age_s` is the time between the snapshots.
+    """
+    lists = ("replicas", "adding", "removing")
+    before = earlier.where(being_reassigned()).select(
+        *("cluster", "topic", "partition", "czxid"),
+        F.col("taken_at").alias("taken_before"),
+        F.struct(*lists).alias("before"),
+    )
+    stuck = (
+        partitions.where(being_reassigned())
+        .withColumn("now", F.struct(*lists))
+        .join(before, ["cluster", "topic", "partition", "czxid"], how="inner")  # one row per partition on each side
+        .where(F.col("now") == F.col("before"))
+        .select(
+            *KEY,
+            F.lit("stuck_reassignment").alias("kind"),
+            F.lit(WARNING).alias("severity"),
+            "topic",
+            "partition",
+            F.col("adding").alias("brokers"),
+            (F.unix_timestamp("taken_at") - F.unix_timestamp("taken_before")).alias("age_s"),
+            F.lit("reassigned since the snapshot before, and nothing has moved: do the added replicas catch up?").alias(
+                "detail"
+            ),
+        )
+    )
+    return as_findings(stuck)
+
+
 def config_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
     """Replication throttles that stayed behind after the reassignment they were for.
 

@@ -219,6 +219,16 @@ def test_old_requests_and_notifications_are_reported_with_their_age(spark):
     ]
 
 
+def test_a_reassignment_that_has_not_moved_since_last_night_is_stuck(spark):
+    rows = (("t", 0, (1, 2, 3), 1, (1, 2), (3,), (2,)), ("t", 1, (1, 2), 1, (1, 2)))
+    moved = (("t", 0, (1, 2, 4), 1, (1, 2), (4,), (2,)), rows[1])
+    tonight = frame(spark, "partitions", World(partitions=rows))
+    stuck = health.unmoved_findings(tonight, frame(spark, "partitions", World(partitions=rows).on(1)))
+    assertSchemaEqual(stuck.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert rows_of(stuck, "kind", "partition", "age_s") == [("stuck_reassignment", 0, 86400)]
+    assert health.unmoved_findings(tonight, frame(spark, "partitions", World(partitions=moved).on(1))).isEmpty()
+
+
 @pytest.mark.parametrize(
     ("requests", "found"),
     [
