@@ -138,7 +138,7 @@ def elect(
             return _elect_preferred(context, partition, leadership)
         case Strategy.CONTROLLED_SHUTDOWN:
             return _elect_for_shutdown(context, partition, leadership)
-        case Strategy.NO_OP:
+        case _:  # NO_OP, through Kafka 1.0
             return Elected(leadership, context.assignment(partition))
 
 

@@ -176,8 +176,8 @@ def _rows(request: SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica) -> l
                 f"{row.partition} {leadership_text(row.leadership)}{_offline(row.offline_replicas)}" for row in rows
             ]
             return told or [f"live brokers {_ids([broker.id for broker in live])}"]
-        case SendStopReplica(partition_states=rows):
-            return [f"{row.partition}{' and delete' if row.delete_partition else ''}" for row in rows]
+        case _:
+            return [f"{p}{' and delete' if delete else ''}" for p, delete, _ in request.partition_states]
 
 
 def _offline(brokers: tuple[BrokerId, ...]) -> str:

@@ -113,7 +113,7 @@ def event_of(
             return LeaderAndIsrAnswered(request.broker, error, errors)
         case SendUpdateMetadata():
             return UpdateMetadataAnswered(request.broker, error) if context.dialect.update_metadata_answers else None
-        case SendStopReplica():
+        case _:
             started = _topics_being_deleted(context)
             errors = {
                 row.partition: partition_errors.get(row.partition, "NONE")

@@ -33,7 +33,7 @@ def request_fields(request: Request) -> _Fields:
             return _leader_and_isr(request)
         case SendUpdateMetadata():
             return _update_metadata(request)
-        case SendStopReplica():
+        case _:
             return _stop_replica(request)
 
 
