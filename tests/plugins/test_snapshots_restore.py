@@ -13,6 +13,7 @@ from controller_core.adapters.zookeeper import ZooKeeperAuth, connect
 from controller_core.errors import InvalidPlanError, NoAuthError
 from controller_core.ports import Acl
 from kafka_maintenance.local import ZooKeeperServer
+from kafka_maintenance.operations import snapshots
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, RefusedError
 from kafka_maintenance.operations.restore import Target, apply_restore, load_restore, plan_restore
 from kafka_maintenance.operations.restore_content import RestoreScope
@@ -221,8 +222,9 @@ def test_a_deleted_config_is_made_again(kafka, snapshot, store, chroot):
 def test_a_deleted_topic_is_made_anew_only_when_asked(kafka, snapshot, store, chroot):
     for path in sorted((path for path in world.PERSISTENT if "payments" in path), reverse=True):
         kafka.delete(path, -1)
-    configs_only = plan(store, snapshot, chroot, topics=("payments",))
-    assert "was deleted, its data is gone" in configs_only.text
+    with pytest.raises(RefusedError, match="payments: was deleted, its data is gone"):
+        plan(store, snapshot, chroot, topics=("payments",))
+    assert plan(store, snapshot, chroot, configs=("topics/payments",)).step_count == 1
     stored = plan(store, snapshot, chroot, topics=("payments",), recreate=True)
     apply(store, stored, chroot)
     assert kafka.get("/brokers/topics/payments")[0] == b'{"version":1,"partitions":{"0":[1,2]}}'
@@ -235,8 +237,8 @@ def test_a_topic_whose_brokers_are_gone_is_not_made_anew(snapshot, store, server
         for path in sorted((path for path in world.PERSISTENT if "payments" in path), reverse=True):
             session.delete(path, -1)
         session.delete("/brokers/ids/2", -1)
-        stored = plan(store, snapshot, chroot, topics=("payments",), recreate=True)
-    assert "brokers [2] do not run" in stored.text
+        with pytest.raises(RefusedError, match=r"brokers \[2\] do not run"):
+            plan(store, snapshot, chroot, topics=("payments",), recreate=True)
 
 
 @pytest.mark.parametrize(
@@ -360,3 +362,23 @@ def test_acls_come_back_and_sensitive_trees_are_left_out_for_strangers(secured, 
     }
     with connect(f"{secured.hosts}/k") as session, pytest.raises(NoAuthError):
         session.create("/admin/delete_topics/orders")
+
+
+def test_a_digest_login_reads_what_strangers_may_not(server, chroot, store):
+    owner = ZooKeeperAuth(scheme="digest", username="ops", password="secret")
+    with connect(chroot, auth=owner, create_chroot=True) as session:
+        for path, data in world.PERSISTENT.items():
+            session.create(path, data, make_parents=True)
+        session.create("/config/ips", b"", acl=(Acl(31, "auth", ""),))
+        session.create("/config/ips/10.0.0.1", world.config(connection_creation_rate="5"), acl=(Acl(31, "auth", ""),))
+    taken = {
+        name: take_snapshot(
+            zookeeper=chroot, auth=auth, cluster="alpha", store=store, run_id=name, now=world.NOON
+        ).manifest
+        for name, auth in {"owner": owner, "stranger": None}.items()
+    }
+    assert (taken["owner"].unreadable, taken["stranger"].unreadable) == ((), ("/config/ips",))
+    assert (taken["owner"].secured, taken["stranger"].secured) == (True, True)
+    assert {row["entity_type"] for row in snapshots.read_table(store, taken["owner"], "configs").to_pylist()} >= {"ips"}
+    acls = {row["acl"] for row in snapshots.read_raw(store, taken["owner"]).to_pylist()}
+    assert any('"digest", "ops:' in acl for acl in acls)

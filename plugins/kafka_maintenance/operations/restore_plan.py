@@ -5,6 +5,7 @@ Source: snapshot-design §3; zookeeper-layout §20.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -78,8 +79,8 @@ def plan_restore(
             steps, before, notes = _plan_part(session, content, scope)
     if not steps:
         raise RefusedError(
-            f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned: everything asked for is there already; "
-            + ("; ".join(notes) or "nothing is to do")
+            f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
+            + ("; ".join(notes) or "everything asked for is there already")
         )
     document = plan_document(manifest, target, scope, steps, content.left_out, notes)
     if scope.whole:  # 400,000 steps say no more than their digest
@@ -171,6 +172,8 @@ def _plan_part(
         )
     topics, remarks = _topics_anew(session, wanted, scope)
     notes += remarks
+    for path in _configs_of_gone_topics(session, wanted, scope, topics):
+        selected.pop(path, None)
     if not selected and not topics and not missing_secret and not remarks:
         raise BadInputError(
             "restore not planned: the snapshot holds nothing of what was asked for; check names and patterns"
@@ -189,6 +192,16 @@ def _plan_part(
         version = None if found is None else found[1].version
         steps.append(Step(path=path, expected_version=version, notice=notice, **content_sum(data)))
     return steps, before, notes
+
+
+def _configs_of_gone_topics(
+    session: ZooKeeper, wanted: Mapping[str, bytes], scope: RestoreScope, anew: Mapping[str, bytes]
+) -> list[str]:
+    """Configs that nobody would read, unless they are asked for by their own name."""
+    topics = [path for path in selected_topics(wanted, scope) if path not in anew and session.exists(path) is None]
+    configs = {znodes.config_path("topics", path.rpartition("/")[2]) for path in topics}
+    asked_for = set(selected_configs(configs, replace(scope, topics=()))) if scope.configs else set()
+    return sorted(configs - asked_for)
 
 
 def _asked_for(paths: Iterable[str], scope: RestoreScope) -> set[str]:
