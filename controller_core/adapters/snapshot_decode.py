@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller_core import znodes
+from controller_core.adapters.garbage import no_garbage_collection
 from controller_core.adapters.snapshot_secrets import is_secret_config
 from controller_core.adapters.tables import TABLES, TIMESTAMP
 from controller_core.errors import MalformedZnodeError
@@ -64,6 +65,13 @@ def decode_tables(
         identity: repeated in every row.
         public_configs: what raw leaves out of secret configs without being secret; by path.
     """
+    with no_garbage_collection():
+        return _decoded_tables(raw, identity, public_configs or {})
+
+
+def _decoded_tables(
+    raw: pa.Table, identity: SnapshotIdentity, public_configs: Mapping[str, Mapping[str, str]]
+) -> dict[str, pa.Table]:
     raw = raw.combine_chunks()
     below_partitions = pc.match_substring_regex(raw["path"], _BELOW_PARTITIONS)
     bad: dict[str, str] = {}
@@ -76,7 +84,7 @@ def decode_tables(
         "partitions": _partitions(topics, states, rows, bad),
         "topics": [_topic_row(path, topic, rows) for path, topic in topics.items()],
         "brokers": [broker for _, broker in _each(rows, znodes.BROKER_IDS, _broker, bad)],
-        "configs": list(_configs(rows, public_configs or {}, bad)),
+        "configs": list(_configs(rows, public_configs, bad)),
         "requests": list(_requests(rows, bad)),
         "notifications": list(_notifications(rows, bad)),
         "cluster": [_cluster(rows, identity, bad)],

@@ -7,18 +7,17 @@ state after the reply's zxid. Servers older than 3.6 have neither: two passes ar
 Source: snapshot-design §2; docs/snapshots.md holds the proof and the measurements.
 """
 
-import gc
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import UnimplementedError
 
+from controller_core.adapters.garbage import no_garbage_collection
 from controller_core.adapters.snapshot_acls import read_acls
 from controller_core.adapters.snapshot_cut import Cut, Progress, ReadOptions, Znode
 from controller_core.adapters.snapshot_two_passes import two_passes
@@ -68,7 +67,7 @@ def read_cut(
     `ZooKeeperUnreachableError` when the connection could not be kept, `ZooKeeperError` for what the server refuses.
     """
     options = options or ReadOptions()
-    with translated_errors(client), _no_garbage_collection(), Wire(client, options.reply_timeout_s) as wire:
+    with translated_errors(client), no_garbage_collection(), Wire(client, options.reply_timeout_s) as wire:
         version, node_count = wire.server()
         method = options.method
         if method == "auto":
@@ -253,15 +252,3 @@ def _apply(
 
 def _version_text(version: tuple[int, ...] | None) -> str:
     return ".".join(map(str, version)) if version else "unknown"
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Hundreds of thousands of znodes hold no cycles, and looking for some among them takes longer than reading them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

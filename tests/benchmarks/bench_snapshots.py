@@ -185,10 +185,12 @@ def _table_lines(hosts: str) -> list[Line]:
     content = raw_to_parquet(layer.table)
     per_znode = len(content) / layer.table.num_rows
     identity = SnapshotIdentity(cluster="c", snapshot_id="s", taken_at=datetime.now(UTC), zxid=1, consistent=True)
+    began = time.process_time()
     seconds = min(timed(lambda: decode_tables(raw_from_parquet(content, "raw"), identity)) for _ in range(3))
+    cpu = (time.process_time() - began) / 3
     return [
         Line(f"raw of {layer.table.num_rows:,} znodes", f"{per_znode:.1f} bytes/znode", "≤ 30", per_znode <= 30),
-        Line("raw to tables, best of 3", f"{seconds:.2f} s", "≤ 3", seconds <= 3),
+        Line("raw to tables, best of 3", f"{seconds:.2f} s ({cpu:.2f} s of CPU)", "≤ 3", seconds <= 3),
     ]
 
 
