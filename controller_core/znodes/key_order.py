@@ -44,11 +44,31 @@ def immutable_map_order(keys: Sequence[str], scala: ScalaVersion) -> list[str]:
 
 
 def properties_order(keys: Collection[str]) -> list[str]:
-    """`keys`, distinct, as `java.util.Properties` (a `ConcurrentHashMap` since Java 9) iterates over them."""
-    size = _CAPACITY_DEFAULT
-    while len(keys) >= size - size // 4:
-        size *= 2
-    return sorted(keys, key=lambda key: _spread(_java_hash(key)) & (size - 1))
+    """`keys`, distinct and in the order they were put in, as `java.util.Properties` iterates over them.
+
+    Since Java 9 that is a `ConcurrentHashMap`. Eight names with one hash, which it would keep in a tree, do not occur.
+    """
+    table: list[list[str]] = [[] for _ in range(_CAPACITY_DEFAULT)]
+    for count, key in enumerate(keys, start=1):
+        table[_spread(_java_hash(key)) % len(table)].append(key)
+        if count >= len(table) * 3 // 4:
+            halves = [_split(bucket, len(table)) for bucket in table]
+            table = [low for low, _ in halves] + [high for _, high in halves]
+    return [key for bucket in table for key in bucket]
+
+
+def _split(bucket: Sequence[str], size: int) -> tuple[list[str], list[str]]:
+    """A bucket when its table of `size` doubles: the last run of keys with one target stays, the others go in front."""
+    goes_high = [bool(_spread(_java_hash(key)) & size) for key in bucket]
+    start = len(bucket)
+    while start and goes_high[start - 1] == goes_high[-1]:
+        start -= 1
+    parts: tuple[list[str], list[str]] = ([], [])
+    if bucket:
+        parts[goes_high[-1]].extend(bucket[start:])
+    for key, high in zip(bucket[:start], goes_high, strict=False):
+        parts[high].insert(0, key)
+    return parts
 
 
 def _java_hash(text: str) -> int:

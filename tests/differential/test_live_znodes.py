@@ -72,10 +72,7 @@ def test_overrides_are_written_alike(kafka: KafkaJvm, seed: int) -> None:
     for name, value in config.items():
         properties.setProperty(name, value)
     written = bytes(codec(kafka, "ConfigEntityZNode").encode(properties))
-    assert json.loads(znodes.encode_config(znodes.ConfigZnode(config))) == json.loads(written)
-    assert len(znodes.encode_config(znodes.ConfigZnode(config))) == len(written)
-    if len(config) <= 11:  # in larger tables two names may share a bucket that was split before
-        assert znodes.encode_config(znodes.ConfigZnode(config)) == written
+    assert znodes.encode_config(znodes.ConfigZnode(config)) == written
 
 
 @pytest.mark.parametrize("rack", [None, "r1"])
