@@ -90,7 +90,8 @@ def rows(count: int) -> Iterator[tuple[TopicPartition, tuple[BrokerId, ...]]]:
 
 def brokers() -> list[Broker]:
     return [
-        Broker(BrokerId(b), 1, (Endpoint(f"h{b}", 9092, "PLAINTEXT", "PLAINTEXT"),), f"r{b % 3}") for b in range(BROKERS)
+        Broker(BrokerId(b), 1, (Endpoint(f"h{b}", 9092, "PLAINTEXT", "PLAINTEXT"),), f"r{b % 3}")
+        for b in range(BROKERS)
     ]
 
 
@@ -208,7 +209,9 @@ def bench_growth(context: ControllerContext, count: int) -> Row:
     extra = sorted(large.on_broker[lost])[keep:]
     moved = {
         p: large.entry(p)._replace(
-            assignment=ReplicaAssignment(tuple(BrokerId((b + 1) % BROKERS) if b == lost else b for b in large.assignment(p))),
+            assignment=ReplicaAssignment(
+                tuple(BrokerId((b + 1) % BROKERS) if b == lost else b for b in large.assignment(p))
+            ),
             leadership=None,
             replica_states=(),
         )
@@ -216,7 +219,7 @@ def bench_growth(context: ControllerContext, count: int) -> Row:
     }
     large = large.with_partitions(moved)
     times = [min(fail_one(size, lost)[0] for _ in range(3)) for size in (small, large)]
-    return Row(f"one broker's failure, {count} against {count // 20} partitions", "", times[1] / times[0], "×", "≤ 3 ×")
+    return Row(f"one broker's failure, {count} against {count // 20} partitions", "", times[1] / times[0], "x", "≤ 3 x")
 
 
 def peer_rates(command: str) -> dict[str, float]:
@@ -259,7 +262,7 @@ def main() -> None:
     table += bench_failures(context, options.drills)
     rates = peer_rates(options.peer) if options.peer else {}
     print(f"{count} partitions, RF 3, {BROKERS} brokers; CPU seconds of one process")
-    print("| work | value | unit | bar | × Kafka's JVM |")
+    print("| work | value | unit | bar | x Kafka's JVM |")
     print("| --- | --- | --- | --- | --- |")
     for row in table:
         print(f"| {row.work} | {row.value:,.2f} | {row.unit} | {row.bar} | {ratio(row, rates, count)} |")

@@ -4,7 +4,7 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from immutables import Map
 
@@ -16,6 +16,7 @@ from controller_core.model import Broker, BrokerId, PartitionAndReplica, Replica
 from controller_core.states import PartitionState, ReplicaState
 from tests.core.clusters import broker, cluster, led, partition
 
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # CI machines are shared
 ids = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True).map(tuple)
 names = st.sampled_from(["a-0", "a-1", "b-0", "c-0"])
 topics = st.sampled_from(["a", "b", "c"])
@@ -48,6 +49,7 @@ def changed(context, change):
             return context.remove_topic(change[1])
 
 
+@unhurried
 @given(st.lists(changes, max_size=25))
 def test_indexes_equal_a_recount(history):
     context = cluster({"a-0": (1, 2), "b-0": (2, 3)})
@@ -73,6 +75,7 @@ def test_indexes_equal_a_recount(history):
     }
 
 
+@unhurried
 @given(st.lists(changes, max_size=25))
 def test_counters_equal_a_recount_where_no_deletion_froze_them(history):
     context = cluster({"a-0": (1, 2), "b-0": (2, 3)})
@@ -177,6 +180,7 @@ def test_a_contradiction_is_named_and_left_out(rows, reason):
         build_context(dialect=dialect_for("3.9"), **told)
 
 
+@unhurried
 @given(
     st.lists(st.tuples(names, st.lists(st.integers(-1, 4), max_size=3).map(tuple)), max_size=4),
     st.lists(st.tuples(names, st.integers(-3, 5), st.lists(st.integers(-1, 5), max_size=3).map(tuple)), max_size=4),
@@ -201,6 +205,8 @@ def test_partitions_in_states_of_any_kind():
 
 
 def test_a_removed_topic_is_forgotten_but_for_its_states():
+    assert cluster({"t-0": (1, 2)}).queue_topic_deletion(["t"]).is_topic_queued_for_deletion("t")
+    assert not cluster({"t-0": (1, 2)}).begin_topic_deletion(["t"]).is_topic_deletion_started("u")
     context = replace(cluster({"t-0": (1, 2)}), topics_ineligible_for_deletion=frozenset({"t"})).remove_topic("t")
     assert (context.topics, context.topic_names, context.led_by, context.on_broker) == (Map(), Map(), Map(), Map())
     assert context.partition_state(partition("t-0")) is PartitionState.ONLINE

@@ -8,6 +8,7 @@ from immutables import Map
 
 from controller_core import commands as c
 from controller_core import effects as e
+from controller_core import request_batch
 from controller_core.brokers import AddLiveBrokers, OnBrokerStartup
 from controller_core.collector import collector_paused
 from controller_core.eligibility import deletion_eligibility
@@ -16,7 +17,7 @@ from controller_core.leaders import ProcessControlledShutdown
 from controller_core.metadata_updates import SendMetadataUpdate
 from controller_core.model import BrokerId, PartitionAndReplica, ReplicaAssignment
 from controller_core.partition_machine import ChangePartitionStates, StartPartitionMachine
-from controller_core.pending import BatchFault
+from controller_core.pending import BatchFault, RequestBatch
 from controller_core.reassignment import ForgetReassignment
 from controller_core.reassignments import ResumeReassignments
 from controller_core.rebalance import leader_imbalance
@@ -173,6 +174,24 @@ def test_a_missing_state_at_a_failover_is_no_refusal():
     zookeeper = ZooKeeper(context, controller=None, problems={T0: c.ReadProblem("NONODE")})
     found = run(vacant, c.Startup(), zookeeper)
     assert not [refusal for refusal in found.refusals if refusal.kind is RefusalKind.ISOLATED]
+
+
+def test_a_context_may_come_without_started_machines():
+    context = cluster({"t-0": (1, 2)}, started=False)
+    assert context.entry(T0).state is None
+    assert perform(context, StartReplicaMachine(), StartPartitionMachine()).context.partition_state(T0).name == "ONLINE"
+
+
+def test_a_deletion_that_nothing_stands_against_on_request():
+    context = cluster({"t-0": (1, 2)})
+    found = run(context, c.DeletionsChanged(), ZooKeeper(context))
+    assert found.kinds() == ["ReadDeletionRequests"]
+
+
+def test_a_stop_for_nobody_is_nothing():
+    context = cluster({"t-0": (1, 2)})
+    add = request_batch.stop_replica(context, [BrokerId(-1)], T0, delete=True)
+    assert request_batch.send(context, RequestBatch(((add,),)), 1).requests == ()
 
 
 def test_text_of_many_and_of_nothing():
