@@ -192,7 +192,7 @@ def bench_small_successors(context: ControllerContext) -> Row:
     zookeeper = InstantZooKeeper(context)
     partitions = sorted(context.partitions)[::997][:BROKERS]
     held = [run(context, zookeeper, ChangePartitionStates((p,), PartitionState.ONLINE, OFFLINE)) for p in partitions]
-    return Row(f"{len(held)} successors held (after one election)", "", resident_mb() - before, "MB more", "≤ 1 × one")
+    return Row(f"{len(held)} successors held (after one election)", "", resident_mb() - before, "MB more", "≤ 1 x one")
 
 
 def bench_imbalance(context: ControllerContext, count: int) -> Row:
