@@ -107,9 +107,8 @@ def main():
                     command = [sys.executable, "-m", "tests.benchmarks.bench_planning", "--one", case]
                     done = subprocess.run(command, capture_output=True, text=True, check=False)
                     if done.returncode:
-                        print(
-                            f"| {size} {kind} r{racks} | failed: {done.stderr.strip().splitlines()[-1]} |", flush=True
-                        )
+                        why = [f"status {done.returncode}", *done.stderr.strip().splitlines()][-1]
+                        print(f"| {size} {kind} r{racks} | failed: {why} |", flush=True)
                         continue
                     figures = json.loads(done.stdout.splitlines()[-1])
                     print("| " + " | ".join(str(figures.get(title, "")) for title in TITLES) + " |", flush=True)

@@ -73,7 +73,9 @@ def test_request_versions_follow_the_protocol(ibp, api, version):
 
 def test_there_is_a_dialect_for_every_minor_version():
     assert [dialect_for(version).version for version in MINOR_VERSIONS] == list(MINOR_VERSIONS)
-    assert len({tuple(getattr(dialect_for(v), f.name) for f in fields(dialect_for(v))) for v in MINOR_VERSIONS}) == len(MINOR_VERSIONS)
+    assert len({tuple(getattr(dialect_for(v), f.name) for f in fields(dialect_for(v))) for v in MINOR_VERSIONS}) == len(
+        MINOR_VERSIONS
+    )
 
 
 @pytest.mark.parametrize(
