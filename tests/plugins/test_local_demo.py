@@ -87,3 +87,44 @@ def test_the_demos_cluster_is_troubled_and_can_be_relieved():
         assert cluster.await_right_metadata() == 3
         assert cluster.lost_messages() == {}
         assert cluster.stop_traffic() > 0
+
+
+class FinishedBackfill:
+    """The API after a backfill in which the last night failed."""
+
+    def runs(self, dag_id, **query):
+        states = dict.fromkeys(sample_history.NIGHTS, "success") | {sample_history.NIGHTS[-1]: "failed"}
+        return [
+            {"partition_key": night.isoformat(), "dag_run_id": f"backfill-{night}", "state": state}
+            for night, state in states.items()
+        ]
+
+    def backfills(self, dag_id):
+        return [{"completed_at": "2026-11-21T03:00:00Z"}]
+
+    def wait_for(self, condition, *, what, timeout_s):
+        assert condition(), what
+
+    def wait_run(self, dag_id, run_id, *, timeout_s):
+        return next(run["state"] for run in self.runs(dag_id) if run["dag_run_id"] == run_id)
+
+    def task_states(self, dag_id, run_id):
+        return {"publish_report": "success"}
+
+    def xcom(self, dag_id, run_id, task_id):
+        return {"report": f"s3://bucket/v1/analysis/{run_id}/report.md"}
+
+    def failures(self, dag_id, run_id):
+        return "--- nightly_analysis.analyse\nout of memory"
+
+
+def test_nights_are_counted_by_run_and_a_failed_one_is_named(capsys):
+    finished = demo.Demo.__new__(demo.Demo)
+    finished.progress, finished.operator = demo.Progress(), FinishedBackfill()
+    finished._finish_backfill()
+    assert finished.progress.counts["nights"] == 6
+    assert finished.progress.faults == [
+        "run backfill-2026-10-11 of nightly_analysis is failed\n--- nightly_analysis.analyse\nout of memory",
+        "night 2026-10-11 was not backfilled",
+    ]
+    assert "the analysis of 2026-10-05 is success" in capsys.readouterr().out
