@@ -275,7 +275,7 @@ def bench_night(spark, folder, options):
 
 
 def bench_drill(spark, folder, options):
-    """Every broker, every rack and 50 pairs of 200 brokers with 200k partitions."""
+    """Every broker, every rack and 10 pairs of 200 brokers with 200k partitions."""
     files = nights(folder, 1, 200_000)
     partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files).repartition(CORES).cache()
     partitions.count()
