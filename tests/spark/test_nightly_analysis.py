@@ -141,8 +141,9 @@ def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
     _, staged, _, _ = night
     arguments = list(staged.arguments)
     arguments[arguments.index("--output") + 1] = str(tmp_path / "again")
-    nightly_analysis.run(spark, nightly_analysis.parse(arguments), say=list)
-    for name in schemas.OUTPUTS:
+    names = ("imbalance", "findings", "proposals", "failure_drill")
+    nightly_analysis.run(spark, nightly_analysis.parse([*arguments, "--only", *names]), say=list)
+    for name in names:
         again = pq.read_table(tmp_path / "again" / name, partitioning=None)
         first = pq.read_table(staged.output / name, partitioning=None)
         timed = "solver_seconds"
