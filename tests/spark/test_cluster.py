@@ -1,0 +1,176 @@
+"""Past one machine: a real standalone cluster and a real S3 server give what one machine gives, bit for bit.
+
+The workers run in a Python environment of their own, made of the libraries that docs/scaling.md names; the repository
+is not on its path, so all our code travels in the zip.
+"""
+
+import os
+import sys
+import venv
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import httpx
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from packaging.requirements import Requirement
+from pyarrow import fs
+
+from controller_core.adapters.object_store import open_store
+from kafka_maintenance.local.process import Workspace, free_ports, start_child, wait_until
+from kafka_maintenance.local.s3 import ObjectStoreServer
+from kafka_maintenance.local.s3a_jars import s3a_jars
+from kafka_maintenance.operations import analyse
+from kafka_maintenance.spark import SparkSettings, run_job, submit_arguments
+from spark_jobs import nightly_analysis
+from tests.spark.test_nightly_analysis import ALPHA, BETA, ROWS
+from tests.spark.worlds import NIGHT, World, publish
+
+pytestmark = pytest.mark.services
+
+RESULTS = ("imbalance", "proposals", "failure_drill", "not_analysed")
+ON_EXECUTORS = ("immutables", "numpy", "ortools", "pandas", "pyarrow")
+BESIDE_OUR_PROGRAMS = Path(sys.executable).parent
+CREDENTIALS = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+
+
+def executor_python(folder):
+    """An environment with the documented libraries and what they need; nothing else."""
+    venv.create(folder, with_pip=False)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    waiting, seen = list(ON_EXECUTORS), set()
+    while waiting:
+        name = waiting.pop()
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
+        if name.lower() in seen:
+            continue
+        seen.add(name.lower())
+        tops = {Path(file).parts[0] for file in found.files or () if Path(file).parts[0] not in {"..", "__pycache__"}}
+        for top in tops:
+            if not (site / top).exists():
+                (site / top).symlink_to(Path(found.locate_file(top)).resolve())
+        needs = [Requirement(text) for text in found.requires or ()]
+        waiting += [need.name for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def workspace():
+    with Workspace.create_temporary() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def s3(workspace):
+    with ObjectStoreServer(workspace) as server:
+        server.create_bucket("kafka")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def master(workspace, s3):
+    """A master and two workers of one core each; yields the master's URL."""
+    port, web, *worker_webs = free_ports(4)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(workspace.folder),
+        "SPARK_HOME": pyspark.__path__[0],
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
+    }
+    program = str(BESIDE_OUR_PROGRAMS / "spark-class")
+
+    def start(name, class_name, *arguments):
+        command = [program, f"org.apache.spark.deploy.{class_name}", "--host", "127.0.0.1", *arguments]
+        return start_child(workspace, name, command, env=environment)
+
+    url = f"spark://127.0.0.1:{port}"
+    children = [start("master", "master.Master", "--port", str(port), "--webui-port", str(web))]
+    for number, worker_web in enumerate(worker_webs, start=1):
+        work = str(workspace.subfolder(f"work{number}"))
+        sizes = ("--cores", "1", "--memory", "1g", "--webui-port", str(worker_web), "--work-dir", work)
+        children.append(start(f"worker{number}", "worker.Worker", *sizes, url))
+
+    def both_are_there():
+        try:
+            return httpx.get(f"http://127.0.0.1:{web}/json/").json()["aliveworkers"] == 2
+        except (httpx.HTTPError, ValueError):
+            return False
+
+    wait_until(both_are_there, what="two workers are registered", timeout_s=180, children=children)
+    yield url
+    for child in reversed(children):
+        child.stop()
+
+
+def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, workspace, s3, master, tmp_path, monkeypatch):
+    store = open_store(
+        "s3://kafka/store",
+        endpoint_url=s3.endpoint_url, access_key=s3.access_key, secret_key=s3.secret_key, region="us-east-1",
+    )  # fmt: skip
+    gamma = World(cluster="gamma", brokers=dict.fromkeys(range(6), "a"), partitions=ROWS)
+    for world in (ALPHA, BETA, gamma):
+        publish(world, store)
+    staged = analyse.stage(store, analyse.choose(store, NIGHT), tmp_path, run_id="r", night=NIGHT)
+    nightly_analysis.run(spark, nightly_analysis.parse([*staged.arguments, "--only", *RESULTS]), say=list)
+
+    s3a = "spark.hadoop.fs.s3a."
+    settings = SparkSettings(
+        master=master,
+        driver_memory="1g",
+        jars=tuple(map(str, s3a_jars())),
+        conf={
+            f"{s3a}endpoint": s3.endpoint_url,
+            f"{s3a}endpoint.region": "us-east-1",
+            f"{s3a}path.style.access": "true",
+            f"{s3a}connection.ssl.enabled": "false",
+            f"{s3a}aws.credentials.provider": CREDENTIALS,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "768m",
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.pyspark.python": str(executor_python(workspace.folder / "executor-python")),
+        },
+    )
+    remote = "s3a://kafka/results"
+    arguments = [
+        "--input",
+        "s3a://kafka/store/v1",
+        "--output",
+        remote,
+        "--run",
+        "r",
+        "--date",
+        str(NIGHT),
+        "--only",
+        *RESULTS,
+    ]
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
+    monkeypatch.chdir(tmp_path)
+    run_job(
+        submit_arguments(analyse.JOB, arguments, work_folder=tmp_path / "spark", settings=settings), tmp_path / "log"
+    )
+
+    results = fs.S3FileSystem(
+        access_key=s3.access_key, secret_key=s3.secret_key, endpoint_override=s3.endpoint_url, region="us-east-1"
+    )
+    for name in RESULTS:
+        there = pq.read_table(f"kafka/results/{name}", filesystem=results, partitioning=None)
+        here = pq.read_table(staged.output / name, partitioning=None)
+        kept = [column for column in here.column_names if column != "solver_seconds"]
+        assert there.select(kept).equals(here.select(kept)), name
+    text = results.open_input_stream("kafka/results/report.md").read().decode()
+    assert text == (staged.output / "report.md").read_text()
+    assert "3 clusters analysed" in text
+    assert "proven minimal" in text
