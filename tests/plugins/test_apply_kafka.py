@@ -32,7 +32,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Three brokers in one JVM; 3.9 as in the middle of an upgrade, so that notifications exist."""
     protocol = "2.6" if request.param == "3.9" else None
     with KafkaCluster(
-        request.param, mode="shared_jvm", racks=("a", "b", "c"), inter_broker_protocol_version=protocol
+        request.param,
+        mode="shared_jvm",
+        racks=("a", "b", "c"),
+        inter_broker_protocol_version=protocol,
+        config={"zookeeper.session.timeout.ms": "18000"},  # outlasts the pauses of a loaded machine
     ) as running:
         yield running
 
