@@ -161,6 +161,7 @@ def gated_dags(tmp_path):
 def test_airflow_runs_a_gated_dag_with_real_users_and_leaves_nothing(gated_dags):
     with Workspace.create_temporary() as workspace, PostgresServer(workspace) as postgres:
         server = AirflowServer(workspace, database_url=postgres.url, repository=REPOSITORY, dags_folder=gated_dags)
+        others = psutil.Process().children()
         with server:
             operator, viewer = server.api("operator"), server.api("viewer")
             operator.wait_dags({"gated"})
@@ -172,8 +173,9 @@ def test_airflow_runs_a_gated_dag_with_real_users_and_leaves_nothing(gated_dags)
             assert server.api("approver").wait_run_answering("gated", run_id, "Approve", timeout_s=120) == "success"
             assert operator.xcom("gated", run_id, "apply") == "approver"
             assert "approve" in operator.task_states("gated", run_id)
-            children = psutil.Process().children(recursive=True)
-        left = [child for child in children if child.is_running() and "airflow" in " ".join(child.cmdline())]
+            own = [child for child in psutil.Process().children() if child not in others]
+            children = [*own, *(grandchild for child in own for grandchild in child.children(recursive=True))]
+        left = [child for child in children if child.is_running() and "airflow" in " ".join(_command(child))]
         assert (left, listens(server.port)) == ([], False)
 
 
