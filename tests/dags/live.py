@@ -82,8 +82,8 @@ class Live:
         api = self.operator
 
         def over() -> bool:
-            for gate in self.approver.gates(dag_id, run_id) if asked_again else ():
-                self.approver.answer(gate, asked_again, comment="asked once more")
+            if asked_again:
+                self.approver.answer_all(dag_id, run_id, asked_again, comment="asked once more")
             return api.run(dag_id, run_id)["state"] in RUN_ENDED
 
         try:

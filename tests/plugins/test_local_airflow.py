@@ -15,7 +15,7 @@ import pytest
 
 from kafka_maintenance.local import AirflowApi, AirflowServer, PostgresServer, Workspace
 from kafka_maintenance.local import stack as stacks
-from kafka_maintenance.local.errors import AirflowRequestError, NotHealthyError
+from kafka_maintenance.local.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 from kafka_maintenance.local.process import listens
 
 REPOSITORY = Path(__file__).parents[2]
@@ -106,6 +106,16 @@ def test_a_gate_is_answered_with_its_params():
     (gate,) = api.gates("delete_topics", "r1")
     api.answer(gate, "Approve", comment="yes")
     assert fake.asked[-1] == ("PATCH", answer, {"chosen_options": ["Approve"], "params_input": {"comment": "yes"}})
+
+
+def test_a_question_that_somebody_else_answers_meanwhile_is_theirs():
+    answer = f"{RUN}/taskInstances/approve/-1/hitlDetails"
+    said = {"detail": "has already been updated and is not allowed to write again"}
+    api, fake = api_of({f"{RUN}/hitlDetails": (200, {"hitl_details": [gate_detail()]}), answer: (409, said)})
+    with pytest.raises(AlreadyAnsweredError, match="409"):
+        api.answer(api.gates("delete_topics", "r1")[0], "Approve")
+    api.answer_all("delete_topics", "r1", "Approve")
+    assert [method for method, path, _ in fake.asked if path == answer] == ["PATCH", "PATCH"]
 
 
 def test_a_run_that_ends_without_its_question_is_told_with_its_tasks():

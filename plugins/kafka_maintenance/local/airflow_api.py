@@ -3,6 +3,7 @@
 Source: Airflow 3.3 `/api/v2` (OpenAPI), simple auth manager (`/auth/token`).
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,11 +13,12 @@ from typing import Any
 
 import httpx
 
-from kafka_maintenance.local.errors import AirflowRequestError, NotHealthyError
+from kafka_maintenance.local.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 
 POLL_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_S = 60.0
 ANSWER_AFTER_S = 6.0
+GATE_PATH = "/hitlDetails"
 RUN_ENDED = frozenset({"success", "failed"})
 Json = dict[str, Any]
 
@@ -37,7 +39,7 @@ class Gate:
     @property
     def path(self) -> str:
         """Where the answer goes, below `/api/v2`."""
-        return f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{self.task_id}/{self.map_index}/hitlDetails"
+        return f"/dags/{self.dag_id}/dagRuns/{self.run_id}/taskInstances/{self.task_id}/{self.map_index}{GATE_PATH}"
 
     @property
     def page(self) -> str:
@@ -67,7 +69,8 @@ class AirflowApi:
             self._sign_in()
         answer = self._send(method, f"/api/v2{path}", body, query)
         if not answer.is_success:
-            raise AirflowRequestError(
+            answered = answer.status_code == httpx.codes.CONFLICT and path.endswith(GATE_PATH)
+            raise (AlreadyAnsweredError if answered else AirflowRequestError)(
                 f"{method} {self.url}/api/v2{path} as {self.user}: expected success, found status"
                 f" {answer.status_code}: {answer.text[:500]}; correct the request or look into the server's log"
             )
@@ -209,16 +212,24 @@ class AirflowApi:
 
         Airflow 3.3 loses an answer that comes before its scheduler has heard that the asking task has parked: the task
         then counts as failed and, on its next try, asks again.
+
+        Raises:
+            AlreadyAnsweredError: somebody has answered it meanwhile.
         """
         time.sleep(max(0.0, gate.asked_at.timestamp() + ANSWER_AFTER_S - time.time()))
         self.request("PATCH", gate.path, body={"chosen_options": [option], "params_input": params})
+
+    def answer_all(self, dag_id: str, run_id: str, option: str, **params: Any) -> None:
+        """Answer every question of a run that waits now; one that somebody else answers meanwhile is theirs."""
+        for gate in self.gates(dag_id, run_id):
+            with contextlib.suppress(AlreadyAnsweredError):
+                self.answer(gate, option, **params)
 
     def wait_run_answering(self, dag_id: str, run_id: str, option: str, *, timeout_s: float, **params: Any) -> str:
         """Answer every question of a run, also one that is asked again, until it has ended: "success" or "failed"."""
 
         def ended() -> bool:
-            for gate in self.gates(dag_id, run_id):
-                self.answer(gate, option, **params)
+            self.answer_all(dag_id, run_id, option, **params)
             return self.run(dag_id, run_id)["state"] in RUN_ENDED
 
         self.wait_for(ended, what=f"run {run_id} of {dag_id} has ended", timeout_s=timeout_s)

@@ -37,5 +37,9 @@ class AirflowRequestError(LocalStackError):
     """Airflow's API refused or did not answer a request."""
 
 
+class AlreadyAnsweredError(AirflowRequestError):
+    """Somebody has answered the question of a gate meanwhile."""
+
+
 class StackRunningError(LocalStackError):
     """The folder's stack is up already, or is not up when it should be."""
