@@ -231,7 +231,8 @@ class DecideUncleanElections(Task):
 
     def __call__(self, turn: Turn) -> None:
         permitted, unreadable = unclean_permitted(turn, self.dark)
-        _fail(turn, {p: f"config of topic {p.topic!r} not read: {reason}" for p, reason in unreadable.items()})
+        reasons = {p: f"config of topic {p.topic!r} not read: {reason}" for p, reason in unreadable.items()}
+        _fail(turn, reasons, at_once=True)
         found = {p: state for p, state in self.found.items() if p not in unreadable}
         turn.push(Elect(found, self.strategy, frozenset(permitted)))
 
@@ -364,8 +365,13 @@ def _put_state(turn: Turn, partitions: list[TopicPartition], state: PartitionSta
 
 
 def _fail(
-    turn: Turn, failed: Mapping[TopicPartition, str], problems: Mapping[TopicPartition, ReadProblem] | None = None
+    turn: Turn,
+    failed: Mapping[TopicPartition, str],
+    problems: Mapping[TopicPartition, ReadProblem] | None = None,
+    *,
+    at_once: bool = False,
 ) -> None:
+    """Kafka tells failed elections after the write, so that losing office in it hides them; unless `at_once`."""
     if not failed:
         return
     refusals = []
@@ -374,7 +380,10 @@ def _fail(
         kafka = _ENDS_CALL if ends_call else ""
         kind = RefusalKind.FAILED_TRANSITION
         refusals.append(Refusal(kind=kind, subject=partition, reason=reason, kafka=kafka))
-    turn.defer(refusals)
+    if at_once:
+        turn.refusals.extend(refusals)
+    else:
+        turn.defer(refusals)
     results = turn.context.results
     turn.change(results=CallResults(results.elected, {**results.failed, **failed}))
 

@@ -247,6 +247,16 @@ def test_an_unreadable_config_fails_only_its_partitions():
     assert run(context, c.UncleanElectionEnabled("t"), allowed).context.unclean_election_count == 1
 
 
+def test_an_unreadable_config_is_told_though_office_is_lost_in_the_write():
+    context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(2,), states={"t-0": led(1, (1,)), "u-0": led(1, (1, 2))})
+    failures = {"ReadTopicConfigs": "NOAUTH", "WritePartitionStates": "CONTROLLER_MOVED"}
+    found = run(context, c.UncleanElectionEnabled(), ZooKeeper(context, failures=failures))
+    assert [(str(refusal.subject), refusal.error or "") for refusal in found.refusals][:2] == [
+        ("t-0", ""),
+        ("controller", "ControllerMoved"),
+    ]
+
+
 # ---- topics
 
 
