@@ -19,7 +19,8 @@ from kafka_maintenance import __version__
 from kafka_maintenance.cli import main
 from kafka_maintenance.cli_common import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.local import ZooKeeperServer
-from kafka_maintenance.local.process import free_port, wait_until
+from kafka_maintenance.local.ports import free_port
+from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.operations import planning
 from kafka_maintenance.operations.receipts import read_events
 from tests.plugins.kafka_world import KafkaWorld, RealServer, three_brokers

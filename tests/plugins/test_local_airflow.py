@@ -16,7 +16,7 @@ import pytest
 from kafka_maintenance.local import AirflowApi, AirflowServer, PostgresServer, Workspace
 from kafka_maintenance.local import stack as stacks
 from kafka_maintenance.local.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
-from kafka_maintenance.local.process import listens
+from kafka_maintenance.local.ports import listens
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -5,7 +5,8 @@ import pytest
 from kafka_maintenance.local import KafkaCluster, demo, sample_history
 from kafka_maintenance.local.broker_metadata import broker_metadata
 from kafka_maintenance.local.demo_cluster import TroubledCluster
-from kafka_maintenance.local.process import LOOPBACK, free_port, wait_until
+from kafka_maintenance.local.ports import LOOPBACK, free_port
+from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.stack import LocalStack, StackSettings
 from kafka_maintenance.local.traffic import create_topic
 

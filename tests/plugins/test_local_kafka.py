@@ -7,7 +7,8 @@ from controller_core.znodes.partitions import decode_state
 from controller_core.znodes.paths import state_path
 from kafka_maintenance.local import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.local.errors import LocalStackError
-from kafka_maintenance.local.process import listens, wait_until
+from kafka_maintenance.local.ports import listens
+from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.traffic import create_topic, message_counts, produce
 
 pytestmark = pytest.mark.kafka

@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from kafka_maintenance.local import process, stack
+from kafka_maintenance.local import stack
+from kafka_maintenance.local import workspace as workspaces
 from kafka_maintenance.local.errors import (
     ChildDiedError,
     DiskFullError,
@@ -24,7 +25,9 @@ from kafka_maintenance.local.errors import (
     PortTakenError,
 )
 from kafka_maintenance.local.java import find_java, major_version
-from kafka_maintenance.local.process import Workspace, check_port, free_ports, start_child, wait_until
+from kafka_maintenance.local.ports import check_port, free_ports
+from kafka_maintenance.local.process import start_child, wait_until
+from kafka_maintenance.local.workspace import Workspace
 
 PYTHON = sys.executable
 SLEEPER = [PYTHON, "-c", "import time; time.sleep(600)"]
@@ -42,7 +45,8 @@ def parent_of_two(folder: Path) -> subprocess.Popen[str]:
     script = f"""
         import sys
         from pathlib import Path
-        from kafka_maintenance.local.process import Workspace, start_child, wait_until
+        from kafka_maintenance.local.process import start_child, wait_until
+        from kafka_maintenance.local.workspace import Workspace
         workspace = Workspace(Path({str(folder)!r}))
         child = start_child(workspace, "child", [sys.executable, "-c", {grandchild!r}])
         wait_until(lambda: child.log.read_text().strip() != "", what="grandchild", timeout_s=30)
@@ -177,29 +181,29 @@ def test_a_grandchild_is_found_when_the_child_died_first(tmp_path):
 
 def test_a_stranger_with_the_same_process_id_is_left_alone(workspace):
     stranger = subprocess.Popen(SLEEPER)
-    record = process.ProcessRecord(
+    record = workspaces.ProcessRecord(
         name="broker",
         pid=stranger.pid,
-        start_ticks=process.start_ticks(stranger.pid) - 1,
+        start_ticks=workspaces.start_ticks(stranger.pid) - 1,
         log="x",
         stop_signal=signal.SIGTERM,
         stop_timeout_s=1,
     )
     workspace.add(record)
-    assert process.stop_workspace(workspace.folder) == []
+    assert workspaces.stop_workspace(workspace.folder) == []
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
 
 
 def test_orphaned_temporary_workspaces_are_ended_and_deleted(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "temporary_root", lambda: tmp_path)
+    monkeypatch.setattr(workspaces, "temporary_root", lambda: tmp_path)
     parent = parent_of_two(tmp_path / "w1")
     child, _ = ids_printed_by(parent)
-    assert process.stop_orphans() == []
+    assert workspaces.stop_orphans() == []
     parent.kill()
     parent.wait()
-    assert process.stop_orphans() == [tmp_path / "w1"]
+    assert workspaces.stop_orphans() == [tmp_path / "w1"]
     assert (ended(child), (tmp_path / "w1").exists()) == (True, False)
 
 
@@ -229,7 +233,7 @@ def test_records_are_readable_by_a_person(workspace):
     assert (record["name"], record["pid"], record["start_ticks"]) == (
         "zookeeper",
         child.pid,
-        process.start_ticks(child.pid),
+        workspaces.start_ticks(child.pid),
     )
     child.stop()
     assert not child.is_alive

@@ -17,7 +17,7 @@ from controller_core.adapters.zookeeper import ZooKeeperAuth, connect
 from kafka_maintenance.local import ObjectStoreServer, PostgresServer, Workspace, ZooKeeperEnsemble, ZooKeeperServer
 from kafka_maintenance.local import stack as stacks
 from kafka_maintenance.local.errors import LocalStackError, PortTakenError
-from kafka_maintenance.local.process import listens
+from kafka_maintenance.local.ports import listens
 from kafka_maintenance.local.s3 import REGION, gateway_program
 
 pytestmark = pytest.mark.services

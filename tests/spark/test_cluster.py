@@ -18,9 +18,11 @@ from packaging.requirements import Requirement
 from pyarrow import fs
 
 from controller_core.adapters.object_store import open_store
-from kafka_maintenance.local.process import Workspace, free_ports, start_child, wait_until
+from kafka_maintenance.local.ports import free_ports
+from kafka_maintenance.local.process import start_child, wait_until
 from kafka_maintenance.local.s3 import ObjectStoreServer
 from kafka_maintenance.local.s3a_jars import s3a_jars
+from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.spark import SparkSettings, run_job, submit_arguments
 from spark_jobs import nightly_analysis

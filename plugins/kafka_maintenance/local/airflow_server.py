@@ -24,15 +24,10 @@ import httpx
 
 from kafka_maintenance.local.airflow_api import AirflowApi
 from kafka_maintenance.local.errors import LocalStackError
-from kafka_maintenance.local.process import (
-    LOOPBACK,
-    Child,
-    Workspace,
-    check_port,
-    free_port,
-    start_child,
-    wait_until,
-)
+from kafka_maintenance.local.ports import LOOPBACK, check_port, free_port
+from kafka_maintenance.local.process import Child, start_child, wait_until
+from kafka_maintenance.local.service import Service
+from kafka_maintenance.local.workspace import Workspace
 
 COMPONENTS = ("scheduler", "dag-processor", "api-server", "triggerer")
 # Role of each user; `op` may trigger, approve and edit connections, `user` may trigger and approve.
@@ -50,7 +45,7 @@ class AirflowUser:
     password: str
 
 
-class AirflowServer:
+class AirflowServer(Service):
     """One Airflow; a context manager that starts it and waits until all components are healthy.
 
     Users are `admin`, `operator`, `approver` and `viewer`; their passwords are generated and lie in
@@ -97,16 +92,6 @@ class AirflowServer:
     def env(self) -> dict[str, str]:
         """The whole environment of its processes."""
         return dict(self._env)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Migrate the database, start the components, wait until all are healthy.

@@ -34,9 +34,9 @@ from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.java import find_java
 from kafka_maintenance.local.kafka import class_data_archive
 from kafka_maintenance.local.kafka_jars import kafka_jars
-from kafka_maintenance.local.process import stop_orphans
 from kafka_maintenance.local.s3 import gateway_program
 from kafka_maintenance.local.stack import CLUSTER_NAME, REPOSITORY, LocalStack, StackSettings
+from kafka_maintenance.local.workspace import stop_orphans
 from kafka_maintenance.operations.snapshots import read_manifest, read_table
 
 AIRFLOW_ENV = {
@@ -193,8 +193,7 @@ class Demo:
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
 
     def _repair(self) -> None:
-        self._gated([self._trigger("delete_topics", topics=[RETIRED_TOPIC])])
-        self._gated([self._trigger("reassign_partitions")])  # a plan that moves a deleted topic would be refused
+        self._gated([self._trigger("delete_topics", topics=[RETIRED_TOPIC]), self._trigger("reassign_partitions")])
         self._gated([self._trigger("elect_preferred_leaders")])  # moves change who is preferred
         lost = self.cluster.lost_messages()
         if lost:

@@ -13,7 +13,8 @@ from controller_core.znodes.paths import DELETE_TOPICS, ISR_CHANGE_NOTIFICATION,
 from kafka_maintenance.local.broker_metadata import broker_metadata
 from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.kafka import KafkaBroker, KafkaCluster
-from kafka_maintenance.local.process import LOOPBACK, wait_until
+from kafka_maintenance.local.ports import LOOPBACK
+from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.traffic import Traffic, create_topic, message_counts, partition_states
 
 INTER_BROKER_PROTOCOL_VERSION = "2.6"

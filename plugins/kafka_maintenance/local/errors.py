@@ -1,5 +1,7 @@
 """What can go wrong on the local stack: one base class, one subclass per thing that a caller can handle."""
 
+import errno
+
 
 class LocalStackError(Exception):
     """Base of every error that `kafka_maintenance.local` raises on purpose."""
@@ -43,3 +45,10 @@ class AlreadyAnsweredError(AirflowRequestError):
 
 class StackRunningError(LocalStackError):
     """The folder's stack is up already, or is not up when it should be."""
+
+
+def from_os_error(error: OSError, attempted: str) -> LocalStackError:
+    """What a failed call to the operating system means for the stack; `attempted` begins the message."""
+    if error.errno == errno.ENOSPC:
+        return DiskFullError(f"{attempted}: the disk is full; free some space and start again")
+    return LocalStackError(f"{attempted} failed: {error}; check that the path exists and that you may use it")

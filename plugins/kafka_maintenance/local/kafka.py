@@ -28,16 +28,10 @@ from kafka_maintenance.local.cache import locked, sha256_of
 from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.java import Java, find_java
 from kafka_maintenance.local.kafka_jars import kafka_jars, known_release
-from kafka_maintenance.local.process import (
-    LOOPBACK,
-    Child,
-    Workspace,
-    check_port,
-    free_port,
-    listens,
-    start_child,
-    wait_until,
-)
+from kafka_maintenance.local.ports import LOOPBACK, check_port, free_port, listens
+from kafka_maintenance.local.process import Child, start_child, wait_until
+from kafka_maintenance.local.service import Service
+from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.local.zookeeper import ZooKeeperEnsemble, ZooKeeperServer, pyspark_jars
 
 START_TIMEOUT_S = 120.0
@@ -217,7 +211,7 @@ class KafkaBroker:
         return self._process()
 
 
-class KafkaCluster:
+class KafkaCluster(Service):
     """A Kafka cluster; a context manager that starts its brokers and waits until all are registered.
 
     Broker ids are 1, 2, …; broker i is in `racks[(i - 1) % len(racks)]`. On exit all brokers are killed: their data are
@@ -291,16 +285,6 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """Addresses of the running brokers, for a Kafka client."""
         return ",".join(broker.address for broker in self.brokers.values() if broker.is_running)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def __getitem__(self, broker_id: int) -> KafkaBroker:
         """The broker of that id; KeyError when the cluster has none."""

@@ -17,16 +17,10 @@ from pathlib import Path
 from typing import Self
 
 from kafka_maintenance.local.errors import LocalStackError
-from kafka_maintenance.local.process import (
-    LOOPBACK,
-    Child,
-    Workspace,
-    check_port,
-    free_port,
-    start_child,
-    temporary_root,
-    wait_until,
-)
+from kafka_maintenance.local.ports import LOOPBACK, check_port
+from kafka_maintenance.local.process import start_child, wait_until
+from kafka_maintenance.local.service import Server
+from kafka_maintenance.local.workspace import Workspace, temporary_root
 
 UNPRIVILEGED_USER = "nobody"
 USER = "airflow"
@@ -34,7 +28,7 @@ USER = "airflow"
 SETTINGS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB")
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One Postgres server with one database; a context manager that starts it and waits until it accepts connections.
 
     It listens on 127.0.0.1 only and wants a password (SCRAM-SHA-256).
@@ -56,28 +50,14 @@ class PostgresServer:
             database: name of the database.
             name: name of its folder, its log and its record.
         """
-        self._own_workspace = workspace is None
-        self.workspace = workspace or Workspace.create_temporary()
-        self.port = port or free_port()
+        super().__init__(workspace, name=name, port=port)
         self.database = database
-        self.name = name
         self.password = secrets.token_urlsafe(18)
-        self._child: Child | None = None
 
     @property
     def url(self) -> str:
         """SQLAlchemy's URL of the database, with the password."""
         return f"postgresql+psycopg2://{USER}:{self.password}@{LOOPBACK}:{self.port}/{self.database}"
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Make the database files, start the server, create the database.
@@ -115,14 +95,6 @@ class PostgresServer:
         )
         _run([str(binaries / "createdb"), *login, self.database], None, folder, self.password)
         return self
-
-    def stop(self) -> None:
-        """Stop it and delete its files. Stopping twice does nothing."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-        if self._own_workspace:
-            self.workspace.close()
 
     def _data_folder(self) -> Path:
         """A folder for the data files that the server's user can reach."""

@@ -22,16 +22,10 @@ import httpx
 
 from kafka_maintenance.local.cache import cache_folder, locked
 from kafka_maintenance.local.errors import LocalStackError
-from kafka_maintenance.local.process import (
-    LOOPBACK,
-    Child,
-    Workspace,
-    check_port,
-    free_port,
-    listens,
-    start_child,
-    wait_until,
-)
+from kafka_maintenance.local.ports import LOOPBACK, check_port, listens
+from kafka_maintenance.local.process import start_child, wait_until
+from kafka_maintenance.local.service import Server
+from kafka_maintenance.local.workspace import Workspace
 
 GATEWAY_MODULE = "github.com/versity/versitygw/cmd/versitygw"
 GATEWAY_VERSION = "v1.8.0"
@@ -40,7 +34,7 @@ REGION = "us-east-1"
 Kind = Literal["versitygw", "moto"]
 
 
-class ObjectStoreServer:
+class ObjectStoreServer(Server):
     """An S3 server; a context manager that starts it and waits until it answers.
 
     `kind` says which one runs. Buckets are addressed by path; the region is us-east-1.
@@ -66,14 +60,10 @@ class ObjectStoreServer:
             secret_key: its password; None for a random one.
             name: name of its folder, its log and its record.
         """
-        self._own_workspace = workspace is None
-        self.workspace = workspace or Workspace.create_temporary()
+        super().__init__(workspace, name=name, port=port)
         self._kind = kind
-        self.port = port or free_port()
         self.access_key = access_key
         self.secret_key = secret_key or secrets.token_urlsafe(18)
-        self.name = name
-        self._child: Child | None = None
 
     @property
     def kind(self) -> Kind:
@@ -86,16 +76,6 @@ class ObjectStoreServer:
     def endpoint_url(self) -> str:
         """The address for a client: `http://127.0.0.1:<port>`."""
         return f"http://{LOOPBACK}:{self.port}"
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Start it and wait until it answers.
@@ -113,14 +93,6 @@ class ObjectStoreServer:
             children=[child],
         )
         return self
-
-    def stop(self) -> None:
-        """Stop it; a temporary workspace is deleted. Stopping twice does nothing."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-        if self._own_workspace:
-            self.workspace.close()
 
     def create_bucket(self, bucket: str) -> str:
         """Create a bucket if it does not exist.

@@ -19,8 +19,9 @@ from kafka_maintenance.local.errors import StackRunningError
 from kafka_maintenance.local.java import find_java
 from kafka_maintenance.local.kafka import KafkaCluster
 from kafka_maintenance.local.postgres import PostgresServer
-from kafka_maintenance.local.process import Workspace, read_records, running, stop_orphans, stop_workspace
 from kafka_maintenance.local.s3 import REGION, ObjectStoreServer
+from kafka_maintenance.local.service import Service
+from kafka_maintenance.local.workspace import Workspace, read_records, running, stop_orphans, stop_workspace
 from kafka_maintenance.local.zookeeper import ZooKeeperServer
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -64,7 +65,7 @@ class StackSettings:
     airflow_port: int | None = None
 
 
-class LocalStack:
+class LocalStack(Service):
     """Everything that the pipeline needs, on loopback; a context manager."""
 
     def __init__(
@@ -106,16 +107,6 @@ class LocalStack:
         if self._airflow is None:
             raise StackRunningError("using Airflow of the local stack: it is not started; start the stack with airflow")
         return self._airflow
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Start all parts, Kafka beside Airflow, and wait until all are healthy.

@@ -12,16 +12,10 @@ from typing import Self
 
 from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.java import find_java
-from kafka_maintenance.local.process import (
-    LOOPBACK,
-    Child,
-    Workspace,
-    check_port,
-    free_port,
-    free_ports,
-    start_child,
-    wait_until,
-)
+from kafka_maintenance.local.ports import LOOPBACK, check_port, free_ports
+from kafka_maintenance.local.process import start_child, wait_until
+from kafka_maintenance.local.service import Server, Service
+from kafka_maintenance.local.workspace import Workspace
 
 START_TIMEOUT_S = 60.0
 CLASS_PATH_PATTERNS = (
@@ -46,7 +40,7 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1} %m%n
 """
 
 
-class ZooKeeperServer:
+class ZooKeeperServer(Server):
     """One ZooKeeper server; a context manager that starts it and waits until it serves.
 
     With `users` it demands nothing of anonymous sessions, and lets clients log in by SASL DIGEST-MD5 as one of them, so
@@ -75,10 +69,7 @@ class ZooKeeperServer:
             heap_mb: maximal Java heap in MiB.
             config: further lines of zoo.cfg.
         """
-        self._own_workspace = workspace is None
-        self.workspace = workspace or Workspace.create_temporary()
-        self.name = name
-        self.port = port or free_port()
+        super().__init__(workspace, name=name, port=port)
         self.users = dict(users or {})
         self._settings = {
             "tickTime": str(tick_time_ms),
@@ -92,33 +83,11 @@ class ZooKeeperServer:
             **(config or {}),
         }
         self._heap_mb = heap_mb
-        self._child: Child | None = None
 
     @property
     def hosts(self) -> str:
         """What a client connects to: `127.0.0.1:<port>`."""
         return f"{LOOPBACK}:{self.port}"
-
-    @property
-    def child(self) -> Child:
-        """The running process.
-
-        Raises:
-            LocalStackError: the server was not started.
-        """
-        if self._child is None:
-            raise LocalStackError(f"using {self.name} at {self.hosts}: it is not started; call start() first")
-        return self._child
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Start the server and wait until it serves; also again after `kill` or `stop`, on the same port and data.
@@ -164,14 +133,6 @@ class ZooKeeperServer:
         )
         return self
 
-    def stop(self) -> None:
-        """Stop the server; a temporary workspace is deleted. Stopping twice does nothing."""
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
-        if self._own_workspace:
-            self.workspace.close()
-
     def kill(self) -> None:
         """SIGKILL; the data stay for `start`."""
         self.child.kill()
@@ -207,7 +168,7 @@ class ZooKeeperServer:
         return [f"-Djava.security.auth.login.config={jaas}"]
 
 
-class ZooKeeperEnsemble:
+class ZooKeeperEnsemble(Service):
     """Three servers (or another odd number) that elect a leader; a context manager like `ZooKeeperServer`."""
 
     def __init__(
@@ -238,16 +199,6 @@ class ZooKeeperEnsemble:
     def hosts(self) -> str:
         """All servers, for a client."""
         return ",".join(server.hosts for server in self.servers)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> Self:
         """Start all servers and wait until each follows or leads."""
