@@ -29,6 +29,7 @@ demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=y
 	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.local.demo
 
 test: setup ## every test, the slow ones included
+	@.ci/browser
 	$(BIN)/python -m pytest
 
 test-fast: setup ## the tests that start no process

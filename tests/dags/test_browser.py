@@ -16,7 +16,7 @@ def page(live):
     """A browser in which the approver has signed in."""
     from playwright.sync_api import sync_playwright
 
-    program = shutil.which("chromium")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
         pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium")
     server = live.stack.airflow
