@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from kafka_maintenance.local import jar_sets, maven
 from kafka_maintenance.local import kafka_jars as jars
 from kafka_maintenance.local.errors import JarChecksumError, JarsUnavailableError
 from kafka_maintenance.local.s3 import gateway_program
@@ -63,7 +64,7 @@ def test_an_unknown_version_lists_the_known_ones():
 
 
 def test_without_network_the_message_says_what_to_do_and_nothing_is_left(tmp_path):
-    environment = {**os.environ, jars.REPOSITORY_VARIABLE: "http://127.0.0.1:9/maven/"}
+    environment = {**os.environ, maven.REPOSITORY_VARIABLE: "http://127.0.0.1:9/maven/"}
     with pytest.raises(JarsUnavailableError, match=r"from http://127.0.0.1:9/maven/.*connect this machine") as caught:
         jars.kafka_jars("1.1", cache=tmp_path, env=environment)
     assert "Connection refused" in str(caught.value)
@@ -95,13 +96,13 @@ def test_the_lock_file_holds_digests():
     ],
 )
 def test_mirror_of_the_users_maven_settings(of, url):
-    found = jars.mirror_of_central(SETTINGS.format(of=of))
+    found = maven.mirror_of_central(SETTINGS.format(of=of))
     assert (found and found.url) == url
 
 
 def test_a_mirrors_login_goes_into_ivys_settings(tmp_path):
-    repository = jars.mirror_of_central(SETTINGS.format(of="central"))
-    text = jars.ivy_settings(repository, tmp_path)
+    repository = maven.mirror_of_central(SETTINGS.format(of="central"))
+    text = jar_sets.ivy_settings(repository, tmp_path)
     assert 'root="https://ours.example/maven"' in text
     assert '<credentials host="ours.example" realm="" username="me" passwd="geheim"/>' in text
 
@@ -146,24 +147,24 @@ def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
 @pytest.mark.parametrize(
     ("environment", "url"),
     [
-        pytest.param({}, jars.MAVEN_CENTRAL, id="no settings at all"),
-        pytest.param({jars.REPOSITORY_VARIABLE: "https://mine.example/"}, "https://mine.example/", id="the variable"),
+        pytest.param({}, maven.MAVEN_CENTRAL, id="no settings at all"),
+        pytest.param({maven.REPOSITORY_VARIABLE: "https://mine.example/"}, "https://mine.example/", id="the variable"),
     ],
 )
 def test_where_jars_come_from(tmp_path, environment, url):
-    assert jars.maven_repository({"HOME": str(tmp_path), **environment}).url == url
+    assert maven.maven_repository({"HOME": str(tmp_path), **environment}).url == url
 
 
 def test_the_variable_wins_over_the_settings(tmp_path):
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(SETTINGS.format(of="central"))
     home = {"HOME": str(tmp_path)}
-    assert jars.maven_repository(home).username == "me"
-    assert jars.maven_repository({**home, jars.REPOSITORY_VARIABLE: "https://mine.example/"}).username is None
+    assert maven.maven_repository(home).username == "me"
+    assert maven.maven_repository({**home, maven.REPOSITORY_VARIABLE: "https://mine.example/"}).username is None
 
 
 def test_a_proxy_of_the_environment_reaches_java():
-    assert jars.proxy_options({"https_proxy": "http://proxy.example:8080"}) == [
+    assert maven.proxy_options({"https_proxy": "http://proxy.example:8080"}) == [
         "-Dhttps.proxyHost=proxy.example",
         "-Dhttps.proxyPort=8080",
     ]
@@ -178,7 +179,7 @@ def test_a_proxy_of_the_environment_reaches_java():
     ],
 )
 def test_what_ivy_is_asked_for(version, told):
-    assert told in jars.ivy_module(jars.VERSIONS[version])
+    assert told in jars.jar_set(version).module
 
 
 def test_no_go_and_no_cache_means_no_versitygw(tmp_path):
