@@ -2,7 +2,9 @@
 
 Nothing outside is touched. ZooKeeper is imagined: reads are answered from what was written before, writes succeed, and
 once a wave's requests are out every new replica catches up. What is checked on the way: each wave ends at its lists, no
-partition loses in-sync replicas below its majority, and no znode outgrows ZooKeeper's limit.
+znode outgrows ZooKeeper's limit, and every partition keeps its in-sync majority: while it copies the in-sync replicas are
+more than half of all that are assigned, and afterwards a majority of its new list. One that starts below may not get
+worse: it copies one replica at a time, as nothing smaller exists, and has never fewer in sync than before.
 Source: issue §2; controller behaviour §10.
 """
 
@@ -12,8 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
-
-import numpy as np
 
 from controller_core.commands import (
     AlterPartition,
@@ -43,15 +43,18 @@ from controller_core.effects import (
 from controller_core.machine import step
 from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.requests import CreateReassignPartitions, Target, request_data
+from controller_core.znodes.partitions import TopicZnode, encode_topic
 from spark_jobs.planner.errors import PlanRejectedError
-from spark_jobs.planner.model import ClusterState, Ints, shorten
+from spark_jobs.planner.model import ClusterState, shorten
 from spark_jobs.planner.waves import Schedule
+from spark_jobs.planner.znode_sizes import TopicZnodes
 
 ZNODE_BYTES_MAX = 1_000_000
 _WHOLE_REQUESTS_MAX = 300
 """Up to so many partitions of a wave the rewrites of the request node are imagined in full: they are quadratic."""
 _STEPS_MAX = 10_000_000
 _EPOCH = 1
+_TOPIC_ID = "A" * 22
 _ENDPOINT = Endpoint("imagined", 9092, "PLAINTEXT", "PLAINTEXT")
 _AnyPrediction = TypeVar("_AnyPrediction", "Prediction", "PlanPrediction")
 Targets = Sequence[tuple[TopicPartition, tuple[BrokerId, ...]]]
@@ -64,9 +67,9 @@ class WavePrediction:
     partitions: int
     effects: Mapping[str, int]  # class of the effect → how many
     request_bytes: int  # of /admin/reassign_partitions
-    topic_entries_max: int  # partitions in the largest topic znode that is written
+    topic_bytes: int  # of the largest topic znode that is written
     unfinished: tuple[str, ...]  # partitions that are not at their list in the end, e.g. for want of a live leader
-    endangered: tuple[str, ...]  # partitions that had fewer in-sync replicas than before and than their majority
+    endangered: tuple[str, ...]  # partitions that lose their in-sync majority, or in-sync replicas when they lack it
     refusals: tuple[str, ...] = ()  # what the controller would refuse or fail at
 
 
@@ -127,6 +130,8 @@ def _problems(waves: Sequence[WavePrediction]) -> Iterator[str]:
     for number, wave in enumerate(waves, start=1):
         if wave.request_bytes > ZNODE_BYTES_MAX:
             yield f"wave {number} asks with {wave.request_bytes} bytes, at most {ZNODE_BYTES_MAX} fit"
+        if wave.topic_bytes > ZNODE_BYTES_MAX:
+            yield f"wave {number} writes a topic znode of {wave.topic_bytes} bytes, at most {ZNODE_BYTES_MAX} fit"
         if wave.endangered:
             yield f"wave {number} leaves {shorten(wave.endangered)} with too few in-sync replicas"
         if wave.refusals:
@@ -164,6 +169,25 @@ class PlanPrediction:
         """What speaks against the plan; empty as a rule."""
         return tuple(_problems(self.waves))
 
+    @property
+    def text(self) -> str:
+        """What was found, in one or two sentences for the approver."""
+        if not self.waves:
+            return "There is nothing for the controller to do."
+        counts: Counter[str] = Counter()
+        for wave in self.waves:
+            counts.update(wave.effects)
+        said = (
+            f"Run through the controller's rules, wave by wave: {sum(counts.values())} effects, among them "
+            f"{counts['WritePartitionStates']} writes of partition states; the largest request has "
+            f"{max(wave.request_bytes for wave in self.waves)} bytes, the largest topic znode "
+            f"{max(wave.topic_bytes for wave in self.waves)}; "
+            + ("; ".join(self.problems) or "every partition keeps its in-sync majority")
+            + "."
+        )
+        waiting = [partition for wave in self.waves for partition in wave.unfinished]
+        return f"{said} These are not done until a broker returns: {shorten(waiting)}." if waiting else said
+
 
 def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> PlanPrediction:
     """Runs a large plan through the controller, each distinct walk of a partition once.
@@ -176,6 +200,7 @@ def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> P
     ids = state.broker_ids.tolist()
     live = frozenset(b for b, ok in zip(ids, state.live.tolist(), strict=True) if ok)
     stands: dict[int, Stand] = {}
+    znodes = TopicZnodes(state)
     waves = []
     for wave, targets in zip(schedule.waves, targets_of(state, schedule), strict=True):
         counts: Counter[str] = Counter()
@@ -212,7 +237,7 @@ def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> P
                 partitions=len(targets),
                 effects=dict(sorted(counts.items())),
                 request_bytes=len(request_data(request)),
-                topic_entries_max=_largest_topic(state, wave.rows),
+                topic_bytes=znodes.largest(wave.rows, wave.lists),
                 unfinished=tuple(unfinished),
                 endangered=tuple(endangered),
                 refusals=tuple(refusals),
@@ -280,11 +305,6 @@ def _walk(start: Stand, goal: tuple[int, ...], live: frozenset[int], dialect: Di
     )
 
 
-def _largest_topic(state: ClusterState, rows: Ints) -> int:
-    sizes = np.bincount(state.topic)
-    return int(sizes[np.unique(state.topic[rows])].max(initial=0))
-
-
 @dataclass(slots=True)
 class _World:
     """The imagined ZooKeeper and the brokers around one controller."""
@@ -294,16 +314,17 @@ class _World:
     states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
     requests: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    topic_entries_max: int = 0
+    topic_bytes: int = 0
     before: dict[TopicPartition, int] = field(default_factory=dict)
     majority: dict[TopicPartition, int] = field(default_factory=dict)
     endangered: set[TopicPartition] = field(default_factory=set)
     refusals: list[str] = field(default_factory=list)
 
     def wave(self, targets: Targets) -> WavePrediction:
-        self.counts, self.topic_entries_max, self.endangered, self.refusals = Counter(), 0, set(), []
+        self.counts, self.topic_bytes, self.refusals = Counter(), 0, []
         self.before = {p: len(state.isr) for p, _ in targets if (state := self._state(p)) is not None}
         self.majority = {p: len(replicas) // 2 + 1 for p, replicas in targets}
+        self.endangered = {p for p, replicas in targets if self._copies_too_many(p, replicas)}
         request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
         whole = len(targets) <= _WHOLE_REQUESTS_MAX
         self.requests = dict(targets)
@@ -319,7 +340,7 @@ class _World:
             partitions=len(targets),
             effects=dict(sorted(self.counts.items())),
             request_bytes=len(request_data(request)),
-            topic_entries_max=self.topic_entries_max,
+            topic_bytes=self.topic_bytes,
             unfinished=tuple(unfinished),
             endangered=tuple(str(p) for p in sorted(self.endangered)),
             refusals=tuple(self.refusals),
@@ -344,6 +365,12 @@ class _World:
                 yield PartitionStateChanged(partition)
         for leader, changes in sorted(by_leader.items()):
             yield AlterPartition(leader, self.context.brokers[leader].epoch, tuple(changes))
+
+    def _copies_too_many(self, partition: TopicPartition, target: Sequence[BrokerId]) -> bool:
+        """Several replicas at once, so that those in sync are no majority of all that are assigned meanwhile."""
+        now = self.context.full_assignment(partition).replicas
+        fresh = set(target) - set(now)
+        return len(fresh) > 1 and 2 * self.before.get(partition, 0) <= len(now) + len(fresh)
 
     def _state(self, partition: TopicPartition) -> LeaderAndIsr | None:
         return self.states.get(partition) or self.context.leadership(partition)
@@ -378,7 +405,8 @@ class _World:
                 self.requests = {}
                 return Done(effect)
             case WriteTopicAssignment(assignments=assignments):
-                self.topic_entries_max = max(self.topic_entries_max, len(assignments))
+                content = encode_topic(TopicZnode(dict(assignments), _TOPIC_ID))
+                self.topic_bytes = max(self.topic_bytes, len(content))
                 return Done(effect)
             case ReadTopicConfigs(topics=topics):
                 return TopicConfigsRead(effect, {topic: {} for topic in topics})

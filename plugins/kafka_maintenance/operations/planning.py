@@ -132,7 +132,7 @@ def plan_reassignment(
         wanted = goals or Goals(curve_tolerances=())
         wanted = wanted if move_count_max is None else replace(wanted, moves_max=move_count_max)
         may_change_replication_factor = wanted.replication_factor is not None
-        proposal = propose(seen.observed, wanted, limits)
+        proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect)
         if proposal is None:
             return None
         waves, certificate, left_out, remarks, why = proposal

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from controller_core.dialect import Dialect
 from controller_core.model import NO_LEADER, BrokerId, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import LeftOut
 from controller_core.requests import Target
 from kafka_maintenance.operations.errors import RefusedError
-from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
+from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.predict import predict_plan, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import Limits, Schedule, schedule
 
@@ -30,14 +32,17 @@ class Proposal(NamedTuple):
     why: Mapping[TopicPartition, str]
 
 
-def propose(observed: Observation, goals: Goals, limits: Limits | None = None) -> Proposal | None:
+def propose(
+    observed: Observation, goals: Goals, limits: Limits | None = None, *, dialect: Dialect
+) -> Proposal | None:
     """The moves that reach `goals`, in waves under `limits`, both with their proof; None when nothing has to move.
 
     Partitions that cannot be moved now (no leader to copy from, a reassignment running, a topic queued for deletion) are
-    left out with the reason; all others count.
+    left out with the reason; all others count. The waves have been run through the rules of a controller of `dialect`.
 
     Raises:
-        RefusedError: no plan meets the goals, or the metadata cannot be planned on.
+        RefusedError: no plan meets the goals, the metadata cannot be planned on, or the controller's rules say that a
+            wave would cost a partition its in-sync majority or not fit into a znode.
     """
     left_out = {
         partition: reason
@@ -51,7 +56,8 @@ def propose(observed: Observation, goals: Goals, limits: Limits | None = None) -
     try:
         plan = plan_reassignment(state, goals)
         waves = schedule(plan, limits)
-    except (ImpossibleGoalError, InvalidStateError) as error:
+        predicted = require_safe(predict_plan(state, waves, dialect))
+    except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
     if not len(plan.changed):
         return None
@@ -59,7 +65,7 @@ def propose(observed: Observation, goals: Goals, limits: Limits | None = None) -
         waves=tuple(tuple(map(_target, document["partitions"])) for document in waves.to_json(state)),
         certificate=plan.certificate_json(),
         left_out=tuple(LeftOut(str(partition), reason) for partition, reason in left_out.items()),
-        remarks=tuple(_remarks(plan, waves)),
+        remarks=(*_remarks(plan, waves), predicted.text),
         why={
             _target(row).partition: reason
             for row, reason in zip(plan.reassignment_json()["partitions"], plan.reasons(), strict=True)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import numpy as np
 import pytest
 
 from controller_core.adapters.memory import MemoryServer, MemoryZooKeeper
@@ -10,10 +11,11 @@ from controller_core.dialect import dialect_for
 from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.requests import CreateReassignPartitions, Target, request_data
 from spark_jobs.planner.errors import PlanRejectedError
+from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.planner.predict import PlanPrediction as Planned
 from spark_jobs.planner.predict import WavePrediction, context_of, predict, predict_plan, require_safe, targets_of
-from spark_jobs.planner.waves import Limits, schedule
+from spark_jobs.planner.waves import Limits, Schedule, Wave, schedule
 from tests.spark.planner.clusters import KINDS, cluster, of_kind
 
 VERSIONS = ("1.1", "2.3", "2.6", "3.9")
@@ -50,6 +52,8 @@ def test_each_walk_once_ends_where_all_walks_end(kind, version):
     after = ends(full.context)
     assert {partition: after[partition] for partition in named(state, quick.stands)} == named(state, quick.stands)
     assert full.problems == quick.problems == ()
+    for whole, estimated in zip(full.waves, quick.waves, strict=True):
+        assert whole.topic_bytes <= estimated.topic_bytes <= 2 * whole.topic_bytes
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -96,9 +100,63 @@ def test_a_partition_that_nobody_leads_does_not_finish_and_says_so():
     assert [name for wave in prediction.waves for name in wave.unfinished] == ["t-1"]
 
 
+def at_once(state, *lists):
+    """A schedule of one wave that gives the first partitions these lists (of positions), whatever that costs them."""
+    found = np.array([[*replicas, -1, -1, -1][:4] for replicas in lists])
+    wave = Wave(rows=np.arange(len(lists)), lists=found, added=0, bytes_in_max=None, bytes_out_max=None)
+    return Schedule(waves=(wave,), lower_bound=1, bound_reason="", limits=Limits(), waiting=())
+
+
+def shrunk(*isr):
+    """Partition `t-0` on brokers 0, 1 and 2 of six, of which `isr` are in sync."""
+    return ClusterState.from_columns(
+        broker_ids=range(6),
+        racks=[None] * 6,
+        topics=["t"],
+        partitions=[0],
+        replica_offsets=[0, 3],
+        replica_ids=[0, 1, 2],
+        isr_offsets=[0, len(isr)],
+        isr_ids=isr,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("isr", "target", "endangered"),
+    [
+        pytest.param((0, 1, 2), (3, 4, 2), (), id="two copies beside three in sync"),
+        pytest.param((0, 1, 2), (3, 4, 5), ("t-0",), id="three copies beside three in sync: no majority"),
+        pytest.param((0, 1), (3, 4, 2), ("t-0",), id="two copies beside two in sync of three"),
+        pytest.param((0,), (0, 1, 3), (), id="below its majority, one copy: it gets no worse"),
+        pytest.param((0,), (3, 1, 2), (), id="below its majority, the only one in sync is replaced by one that is"),
+        pytest.param((0, 1, 2), (1,), (), id="fewer replicas, the one that stays is in sync"),
+        pytest.param((0,), (1, 2), (), id="fewer replicas, those that stay catch up first"),
+    ],
+)
+def test_a_partition_keeps_its_in_sync_majority_or_gets_no_worse(isr, target, endangered, version):
+    prediction = predict_plan(shrunk(*isr), at_once(shrunk(*isr), target), dialect_for(version))
+    assert prediction.waves[0].endangered == endangered
+
+
+def test_znodes_that_zookeeper_would_refuse_are_rejected():
+    wide = ClusterState.from_columns(
+        broker_ids=[1_000_000, 1_000_001, 1_000_002],
+        racks=[None] * 3,
+        topics=["t" * 200] * 30_000,
+        partitions=range(30_000),
+        replica_offsets=range(0, 60_001, 2),
+        replica_ids=[1_000_000, 1_000_001] * 30_000,
+    )
+    wave = at_once(wide, *[(2, 1)] * 30_000)
+    said = " ".join(predict_plan(wide, wave, dialect_for("3.9")).problems)
+    assert "wave 1 asks with" in said
+    assert "wave 1 writes a topic znode of" in said
+
+
 def test_a_wave_that_endangers_a_partition_is_rejected():
     wave = WavePrediction(
-        partitions=1, effects={}, request_bytes=10, topic_entries_max=1, unfinished=(), endangered=("t-0",)
+        partitions=1, effects={}, request_bytes=10, topic_bytes=10, unfinished=(), endangered=("t-0",)
     )
     with pytest.raises(PlanRejectedError, match=r"wave 1 leaves \[t-0\] with too few in-sync replicas"):
         require_safe(Planned(waves=(wave,), stands={}))
