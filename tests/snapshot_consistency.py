@@ -2,37 +2,28 @@
 
     python -m tests.snapshot_consistency --cuts 7 --rates 100,500,1000,3000 --servers standalone,ensemble
 
-A process writes at a given rate (70 % random states, 15 % fifty hot ones, 10 % two far ones in one transaction, 5 % topics
-made and removed) and logs every transaction with its zxid. The quiet tree plus the log up to the cut's zxid is compared
-with the cut: paths, data, czxid, mzxid, pzxid, version, cversion, number of children. A run in which the writer failed, or
-had ended before the cut settled, counts as no evidence.
+A process (`tests.snapshot_writer`) writes at a given rate and logs every transaction with its zxid. The quiet tree plus the
+log up to the cut's zxid is compared with the cut: paths, data, czxid, mzxid, pzxid, version, cversion, number of children.
+A run whose writer failed is an error; one whose writer had ended before the cut settled counts as no evidence.
 """
 
 import argparse
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from controller_core.adapters.snapshot_reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.snapshot_writer import NewZnode, WriteOptions, write_tree
-
-STATE = '{{"controller_epoch":1,"leader":{leader},"version":1,"leader_epoch":{epoch},"isr":[1,2,3]}}'
-HOT_COUNT = 50
-IN_FLIGHT_MAX = 2000
-TICK_S = 0.01
+from tests.snapshot_writer import STATE, client_of
 
 
 @dataclass
@@ -93,123 +84,6 @@ def fill(hosts: str, topic_count: int, partition_count: int) -> None:
         write_tree(client, topics_tree(topic_count, partition_count), WriteOptions(count_max=100))
 
 
-@contextmanager
-def client_of(hosts: str) -> Iterator[KazooClient]:
-    client = KazooClient(hosts, timeout=20)
-    client.start(timeout=30)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
-# ------------------------------------------------------------------------------------------------- the writer
-
-
-class Writer:
-    """Makes transactions at a rate and remembers each with its zxid."""
-
-    def __init__(self, client: KazooClient, states: Sequence[str], rate: int, seed: int) -> None:
-        self._client = client
-        self._states = states
-        self._hot = states[: len(states) : max(1, len(states) // HOT_COUNT)][:HOT_COUNT]
-        self._rate = rate
-        self._seed = seed  # the topics of an earlier writer stay
-        self._random = random.Random(seed)
-        self._own: deque[str] = deque()
-        self._made = 0
-        self._in_flight: deque[tuple[list[list[str]], Any]] = deque()
-        self.log: list[tuple[int, list[list[str]]]] = []
-
-    def run(self, stop: list[bool]) -> float:
-        """Writes until `stop` is filled; the rate that was reached."""
-        began = time.monotonic()
-        count = 0
-        while not stop:
-            due = int((time.monotonic() - began) * self._rate) + 1
-            while count < due and len(self._in_flight) < IN_FLIGHT_MAX:
-                self._submit()
-                count += 1
-            while self._in_flight and (self._in_flight[0][1].ready() or len(self._in_flight) >= IN_FLIGHT_MAX):
-                self._settle()
-            time.sleep(TICK_S)
-        elapsed = time.monotonic() - began
-        while self._in_flight:
-            self._settle()
-        return count / elapsed
-
-    def _submit(self) -> None:
-        dice = self._random.random()
-        if dice < 0.70:
-            operations = [self._set(self._random.choice(self._states))]
-        elif dice < 0.85:
-            operations = [self._set(self._random.choice(self._hot))]
-        elif dice < 0.95:
-            operations = [self._set(path) for path in self._random.sample(self._states, 2)]
-        elif dice < 0.98 or not self._own:
-            topic = f"/brokers/topics/made-{self._seed}-{self._made:06}"
-            self._made += 1
-            self._own.append(topic)
-            operations = [
-                ["create", topic, "{}"],
-                ["create", f"{topic}/partitions", ""],
-                ["set", topic, '{"version":1,"partitions":{}}'],
-            ]
-        else:
-            topic = self._own.popleft()
-            operations = [
-                ["delete", f"{topic}/partitions", ""],
-                ["delete", topic, ""],
-                self._set(self._random.choice(self._states)),
-            ]
-        self._in_flight.append((operations, self._send(operations)))
-
-    def _set(self, path: str) -> list[str]:
-        return ["set", path, STATE.format(leader=self._random.randint(1, 3), epoch=self._random.randint(0, 10**6))]
-
-    def _send(self, operations: list[list[str]]) -> Any:
-        if len(operations) == 1:
-            return self._client.set_async(operations[0][1], operations[0][2].encode())
-        transaction = self._client.transaction()
-        for kind, path, data in operations:
-            if kind == "set":
-                transaction.set_data(path, data.encode())
-            elif kind == "create":
-                transaction.create(path, data.encode())
-            else:
-                transaction.delete(path)
-        return transaction.commit_async()
-
-    def _settle(self) -> None:
-        operations, pending = self._in_flight.popleft()
-        result = pending.get(timeout=60)
-        answers = result if len(operations) > 1 else [result]
-        failed = [answer for answer in answers if isinstance(answer, Exception)]
-        if failed:
-            raise RuntimeError(f"the writer failed at {operations}: {failed}")
-        (zxid,) = {answer.mzxid for answer in answers if hasattr(answer, "mzxid")}
-        self.log.append((zxid, operations))
-
-
-def writer_main(hosts: str, rate: int, log_file: str, seed: int) -> None:
-    """The process: writes until SIGTERM, then stores its log; any failure ends it with another status than 0."""
-    stop: list[bool] = []
-    signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
-    with client_of(hosts) as client:
-        states = [
-            f"/brokers/topics/{topic}/partitions/{partition}/state"
-            for topic in sorted(client.get_children("/brokers/topics"))
-            if topic.startswith("topic-")
-            for partition in client.get_children(f"/brokers/topics/{topic}/partitions")
-        ]
-        random.Random(seed).shuffle(states)
-        writer = Writer(client, states, rate, seed)
-        Path(f"{log_file}.ready").touch()
-        reached = writer.run(stop)
-    Path(log_file).write_text(json.dumps({"rate": reached, "log": writer.log}))
-
-
 # ------------------------------------------------------------------------------------------------- the judge
 
 
@@ -251,23 +125,14 @@ def wrong_znodes(tree: dict[str, Expected], cut: Cut) -> list[str]:
 
 
 def judged(
-    hosts: str, reader_hosts: str, *, server: str, rate: int, cuts: int, folder: Path, seed: int, rule: str = "events"
+    hosts: str, reader_hosts: str, *, server: str, rate: int, cuts: int, folder: Path, seed: int
 ) -> list[Verdict]:
     """Takes `cuts` cuts, each after a plain scan, while a writer runs, and judges them all."""
-    options = ReadOptions(acls="never", rule=rule)
+    options = ReadOptions(acls="never")
     log_file = folder / f"log-{server}-{rate}-{seed}.json"
     with client_of(reader_hosts) as reader:
         quiet = read_cut(reader, ReadOptions(acls="never"))
-        command = [
-            sys.executable,
-            "-m",
-            "tests.snapshot_consistency",
-            "--writer",
-            hosts,
-            str(rate),
-            str(log_file),
-            str(seed),
-        ]
+        command = [sys.executable, "-m", "tests.snapshot_writer", hosts, str(rate), str(log_file), str(seed)]
         writer = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         try:
             while not Path(f"{log_file}.ready").exists():
@@ -352,16 +217,12 @@ def _span(values: Any) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """See the module."""
-    if arguments[:1] == ["--writer"]:
-        writer_main(arguments[1], int(arguments[2]), arguments[3], int(arguments[4]))
-        return 0
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuts", type=int, default=7, help="per server and rate")
     parser.add_argument("--rates", default="100,500,1000,3000")
     parser.add_argument("--servers", default="standalone,ensemble")
     parser.add_argument("--topics", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=50)
-    parser.add_argument("--rule", choices=("events", "strict"), default="events")
     found = parser.parse_args(arguments)
     verdicts: list[Verdict] = []
     for server in found.servers.split(","):
@@ -378,7 +239,6 @@ def main(arguments: Sequence[str]) -> int:
                     cuts=found.cuts,
                     folder=folder,
                     seed=seed,
-                    rule=found.rule,
                 )
                 print(report(verdicts), flush=True)
     return int(any(each.wrong for each in verdicts if each.consistent))

@@ -37,7 +37,6 @@ class ReadOptions:
 
     One connection, at most `window` requests in flight, each of at most `batch_count` znodes and (from the second of a
     kind on) about `reply_bytes` of reply, with `pause_s` between them.
-    `rule`: "events" accepts a cut when no event came from outside the znodes just read; "strict" when none came at all.
     `method`: "auto" takes the cut where the server can (3.6+), else the two passes.
     `acls`: "auto" reads all ACLs when one of a few looked at is not open to everybody.
     """
@@ -46,7 +45,6 @@ class ReadOptions:
     reply_bytes: int = 4 << 20
     window: int = 3
     pause_s: float = 0.0
-    rule: Literal["events", "strict"] = "events"
     method: Literal["auto", "cut", "two_pass", "plain"] = "auto"
     acls: Literal["auto", "always", "never"] = "auto"
     rounds_max: int = 1000
@@ -66,7 +64,7 @@ class Cut:
         zxid: the tree is the state after this transaction, if `consistent`.
         consistent: proven; `reason` says why it is not.
         unresolved: how many paths stayed uncertain.
-        rounds: settling reads; `attempts`: starts, more than one after a lost connection.
+        rounds: how often changed znodes were read again; `attempts`: starts, more than one after a lost connection.
         method: "cut", "two_pass" or "plain" (a scan without a proof, for measurements).
         acls: path → JSON `[[perms, scheme, id], …]`; empty when the cluster is not secured.
         server_version: as the server says, or "unknown".

@@ -1,18 +1,19 @@
 """Reads a whole tree as it was after one transaction, while the cluster goes on writing.
 
-The tree is scanned in large multi-reads while a recursive watch names every change; then the changed znodes alone are read
-again, in one multi-read, until no change outside that set came before its reply. ZooKeeper delivers the event of a
-transaction before any reply that shows it, and answers one multi-read from one state, so the tree is then exactly the
-state after the reply's zxid. Servers older than 3.6 have neither: two passes are compared instead.
+The tree is scanned in large multi-reads while a recursive watch names every change. The end of the scan is the moment of
+the cut: what changed before it is read again, and shows that moment unless it changed once more before it was read.
+Where one did, the moment moves on to the end of that reading, and only what changed in between is read again. ZooKeeper
+delivers the event of a transaction before any reply that shows it; nothing else is assumed, and no quiet gap is needed.
+Servers older than 3.6 have neither: two passes are compared instead.
 Source: snapshot-design §2; docs/snapshots.md holds the proof and the measurements.
 """
 
 import struct
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import UnimplementedError
@@ -39,7 +40,7 @@ from controller_core.adapters.zookeeper_requests import (
     Children,
     Data,
     Failed,
-    bounded,
+    MultiReadReply,
 )
 from controller_core.errors import ZooKeeperUnreachableError
 
@@ -47,8 +48,8 @@ __all__ = ["Cut", "Progress", "ReadOptions", "Znode", "read_cut"]
 
 _NUM_CHILDREN: Final = struct.Struct("!56xi8x")
 _MULTI_READ_SINCE: Final = (3, 6)
-_HOTTEST_COUNT: Final = 128
-_HOTTEST_FROM_ROUND: Final = 3
+_ZXIDS: Final = struct.Struct("!qq44xq")
+"""czxid, mzxid and pzxid of a stat."""
 
 
 def read_cut(
@@ -109,6 +110,13 @@ def _with_attempts(wire: Wire, options: ReadOptions, told: Teller, method: str) 
 # ------------------------------------------------------------------------------------------------- the consistent cut
 
 
+class Moment(NamedTuple):
+    """A point in the stream of a session: after transaction `zxid`, when `events` events had come."""
+
+    zxid: int
+    events: int
+
+
 def _one_cut(wire: Wire, options: ReadOptions, told: Teller, *, settle: bool) -> Cut:
     wire.begin()
     began = time.monotonic()
@@ -117,23 +125,22 @@ def _one_cut(wire: Wire, options: ReadOptions, told: Teller, *, settle: bool) ->
         wire.call(AddWatch(wire.full("/")))
     wire.sync()
     first_zxid = wire.zxid()
-    znodes, denied = _scan(wire, options, told)
+    znodes, denied, moment = _scan(wire, options, told)
     scanned = time.monotonic()
-    scan_zxids = (first_zxid, wire.zxid())
+    scan_zxids = (first_zxid, moment.zxid)
+    unresolved = rounds = 0
     if settle:
-        zxid, unresolved, rounds = _settle(wire, options, told, znodes, denied)
-    else:
-        zxid, unresolved, rounds = scan_zxids[1], 0, 0
+        moment, unresolved, rounds = _settle(wire, options, told, moment, znodes, denied)
     wire.require_unbroken()
     reason = None
     if not settle:
         reason = "plain scan, as asked: no proof was tried"
     elif unresolved:
-        reason = f"{unresolved} paths still changed after {rounds} settling reads; snapshot at a quieter time"
+        reason = f"{unresolved} paths still changed after {rounds} settling rounds; snapshot at a quieter time"
     return Cut(
         znodes=znodes,
-        unreadable=stats_of_denied(wire, denied, zxid),
-        zxid=zxid,
+        unreadable=stats_of_denied(wire, denied, moment.zxid),
+        zxid=moment.zxid,
         consistent=reason is None,
         reason=reason,
         unresolved=unresolved,
@@ -148,10 +155,14 @@ def _one_cut(wire: Wire, options: ReadOptions, told: Teller, *, settle: bool) ->
     )
 
 
-def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Znode], set[str]]:
-    """Every znode once, level by level, several requests in flight. What it returns is torn on a busy cluster."""
+def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Znode], set[str], Moment]:
+    """Every znode once, level by level, several requests in flight; and the moment of the last reply.
+
+    What it returns is torn on a busy cluster.
+    """
     znodes: dict[str, Znode] = {}
     denied: set[str] = set()
+    moment = Moment(0, 0)
     todo: deque[tuple[int, str]] = deque([(GET_DATA, "/")])
     in_flight: deque[tuple[list[tuple[int, str]], Any]] = deque()
     batch = min(64, options.batch_count)  # grows with the replies: nobody knows yet how large the znodes are
@@ -164,6 +175,7 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
                 time.sleep(options.pause_s)  # the pause itself is what was asked for
         reads, pending = in_flight.popleft()
         reply = wire.result(pending)
+        moment = Moment(reply.zxid, reply.noted)
         batch = _next_batch(batch, len(reply.buffer), options)
         for (kind, path), answer in zip(reads, reply.answers(), strict=True):
             match answer:
@@ -178,7 +190,7 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
                 case Failed(code):
                     note_failure(code, kind, path, denied, wire)
         told.tell(len(znodes))
-    return znodes, denied
+    return znodes, denied, moment
 
 
 def _taken(todo: deque[tuple[int, str]], count_max: int, chroot_bytes: int) -> list[tuple[int, str]]:
@@ -201,39 +213,57 @@ def _next_batch(batch: int, reply_bytes: int, options: ReadOptions) -> int:
 
 
 def _settle(
-    wire: Wire, options: ReadOptions, told: Teller, znodes: dict[str, Znode], denied: set[str]
-) -> tuple[int, int, int]:
-    """Brings `znodes` to one moment. (zxid of that moment, paths still uncertain, rounds)."""
+    wire: Wire, options: ReadOptions, told: Teller, moment: Moment, znodes: dict[str, Znode], denied: set[str]
+) -> tuple[Moment, int, int]:
+    """Brings `znodes` to one moment, at first `moment`. (That moment, paths still uncertain, rounds.)
+
+    Before each round every znode without an event since it was read shows `moment`; `dirty` are the others. A round
+    reads them; what had no event between the moment and its reply shows the moment, too. If all do, that is the cut.
+    Otherwise the last reply becomes the moment, and what had events since the one before is dirty.
+    """
     told.begin("settle")
-    seen = wire.event_count()
-    dirty = wire.touched(0, seen)
-    heat: Counter[str] = Counter(dirty)
-    for round_number in range(1, options.rounds_max + 1):
-        if round_number >= _HOTTEST_FROM_ROUND:
-            dirty = dirty | {path for path, _ in heat.most_common(_HOTTEST_COUNT)}
-        # With nothing to read, one read of the root still brings the zxid and the events before it.
-        groups = list(bounded(sorted(dirty) or ["/"], count_max=1 << 30, bytes_max=_group_bytes(wire, dirty)))
-        zxid, noted = 0, seen
-        for group in groups:
-            reply = wire.result(wire.submit_reads([(GET_DATA, path) for path in group]))
-            zxid, noted = reply.zxid, reply.noted
-            _apply(group, reply.answers(), znodes, denied, wire)
-        news = wire.touched(seen, noted)
-        seen = noted
-        heat.update(news)
-        at_one_moment = len(groups) == 1 and options.rule == "events"
-        outside = news - dirty if at_one_moment else news
+    told.tell(len(znodes))
+    dirty = wire.touched(0, moment.events)
+    uncertain: set[str] = set()
+    for round_number in range(options.rounds_max):
+        if not dirty:
+            return moment, 0, round_number
+        uncertain = set()
+        reached = moment
+        for paths, reply in _read_again(wire, options, dirty):
+            reached = Moment(reply.zxid, reply.noted)
+            answers = reply.answers()
+            _apply(paths, answers, znodes, denied, wire)
+            news = wire.touched(moment.events, reply.noted)
+            uncertain |= news.intersection(paths)
+            uncertain.update(
+                path for path, answer in zip(paths, answers, strict=True) if _newest_zxid(answer) > moment.zxid
+            )
         told.tell(len(znodes))
-        if not outside:
-            return zxid, 0, round_number
-        dirty = outside
-    return zxid, len(outside), options.rounds_max
+        if not uncertain:
+            return moment, 0, round_number + 1
+        dirty = uncertain | wire.touched(moment.events, reached.events)
+        moment = reached
+    return moment, len(dirty), options.rounds_max
 
 
-def _group_bytes(wire: Wire, dirty: Iterable[str]) -> int:
-    """Room for paths in one request; `bounded` does not know of the chroot."""
-    longest = max((len(path.encode()) for path in dirty), default=1) + READ_OVERHEAD_BYTES
-    return REQUEST_BYTES_MAX * longest // (longest + wire.chroot_bytes)
+def _read_again(
+    wire: Wire, options: ReadOptions, paths: Iterable[str]
+) -> Iterator[tuple[Sequence[str], MultiReadReply]]:
+    """Each group of paths with its reply, several requests in flight."""
+    todo: deque[tuple[int, str]] = deque((GET_DATA, path) for path in sorted(paths))
+    in_flight: deque[tuple[list[tuple[int, str]], Any]] = deque()
+    while todo or in_flight:
+        while todo and len(in_flight) < options.window:
+            reads = _taken(todo, options.batch_count, wire.chroot_bytes)
+            in_flight.append((reads, wire.submit_reads(reads)))
+        reads, pending = in_flight.popleft()
+        yield [path for _, path in reads], wire.result(pending)
+
+
+def _newest_zxid(answer: Answer) -> int:
+    """The transaction that a znode shows; 0 where there is none."""
+    return max(_ZXIDS.unpack(answer.stat)) if isinstance(answer, Data) else 0
 
 
 def _apply(

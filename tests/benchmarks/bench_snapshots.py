@@ -31,7 +31,8 @@ from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
 from controller_core.adapters.zookeeper_requests import GET_DATA, MultiRead, bounded
 from kafka_maintenance.local import ZooKeeperServer
 from kafka_maintenance.local.zookeeper import class_path
-from tests.snapshot_consistency import client_of, topics_tree
+from tests.snapshot_consistency import topics_tree
+from tests.snapshot_writer import client_of
 
 JAVA = Path(__file__).with_name("StateReader.java")
 READ_BATCH = 1000
@@ -157,7 +158,7 @@ def _cut_lines(hosts: str, rounds: int) -> list[Line]:
     """The cut against the plain scan while a process writes 500 times a second."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        command = [sys.executable, "-m", "tests.snapshot_consistency", "--writer", hosts, "500", str(log), "0"]
+        command = [sys.executable, "-m", "tests.snapshot_writer", hosts, "500", str(log), "0"]
         writer = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         try:
             while not Path(f"{log}.ready").exists():
@@ -215,7 +216,7 @@ def _latencies(hosts: str, work) -> tuple[float, float]:
     """Measured by a process of its own, so that our own threads do not count."""
     code = (
         "import sys, time\n"
-        "from tests.snapshot_consistency import client_of\n"
+        "from tests.snapshot_writer import client_of\n"
         "found = []\n"
         "with client_of(sys.argv[1]) as client:\n"
         "    print('ready', flush=True)\n"
