@@ -193,7 +193,8 @@ class Demo:
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
 
     def _repair(self) -> None:
-        self._gated([self._trigger("delete_topics", topics=[RETIRED_TOPIC]), self._trigger("reassign_partitions")])
+        self._gated([self._trigger("delete_topics", topics=[RETIRED_TOPIC])])
+        self._gated([self._trigger("reassign_partitions")])  # a plan that moves a deleted topic would be refused
         self._gated([self._trigger("elect_preferred_leaders")])  # moves change who is preferred
         lost = self.cluster.lost_messages()
         if lost:
