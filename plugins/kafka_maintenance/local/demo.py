@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from types import FrameType
@@ -22,7 +22,7 @@ from kafka.errors import KafkaError
 from controller_core.adapters.object_store import ObjectStore, open_store
 from controller_core.errors import ControllerCoreError
 from kafka_maintenance.local import sample_history
-from kafka_maintenance.local.airflow_api import RUN_ENDED, AirflowApi, Gate
+from kafka_maintenance.local.airflow_api import RUN_ENDED, AirflowApi
 from kafka_maintenance.local.demo_cluster import (
     BROKER_CONFIG,
     INTER_BROKER_PROTOCOL_VERSION,
@@ -186,16 +186,16 @@ class Demo:
 
     def _drain(self) -> None:
         """A forced re-election relieves the hanging controller; then the machines' people do their part."""
-        self._gated([self._trigger("drain_isr_notifications", act=True)])
+        self._gated(self._trigger("drain_isr_notifications", act=True))
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
         self.cluster.wake_the_former_controller()
         self.cluster.bring_the_dead_broker_back()
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
 
     def _repair(self) -> None:
-        self._gated([self._trigger("delete_topics", topics=[RETIRED_TOPIC])])
-        self._gated([self._trigger("reassign_partitions")])  # a plan that moves a deleted topic would be refused
-        self._gated([self._trigger("elect_preferred_leaders")])  # moves change who is preferred
+        self._gated(self._trigger("delete_topics", topics=[RETIRED_TOPIC]))
+        self._gated(self._trigger("reassign_partitions"))  # a plan that moves a deleted topic would be refused
+        self._gated(self._trigger("elect_preferred_leaders"))  # moves change who is preferred
         lost = self.cluster.lost_messages()
         if lost:
             self.progress.fault(f"acknowledged messages were lost: {dict(sorted(lost.items()))}")
@@ -259,26 +259,23 @@ class Demo:
         self.operator.pause(dag_id, paused=False)
         return GatedRun(dag_id, self.operator.trigger(dag_id, {"cluster": self.stack.settings.cluster, **conf}))
 
-    def _gated(self, runs: Sequence[GatedRun]) -> None:
-        """Wait until all runs are at their gates; have each approved and carried out, one after another."""
-        gates: dict[GatedRun, Gate] = {}
-        for run in runs:
-            try:
-                gates[run] = gate = self.operator.wait_gate(run.dag_id, run.run_id, timeout_s=GATE_TIMEOUT_S)
-            except LocalStackError as error:
-                self.progress.fault(str(error))
-                continue
-            self.progress.say(f"{gate.subject}\n          waits at {self.stack.airflow.url}{gate.page}")
-        for run, gate in gates.items():
-            if self.approve:
-                comment = "make demo APPROVE=yes"
-                self.approver.wait_run_answering(
-                    run.dag_id, run.run_id, "Approve", timeout_s=RUN_TIMEOUT_S, comment=comment
-                )
-            else:
-                self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")
-                self.operator.wait_run(run.dag_id, run.run_id, timeout_s=PERSON_TIMEOUT_S)
-            self._count_gated(run)
+    def _gated(self, run: GatedRun) -> None:
+        """Wait until the run is at its gate; have it approved and carried out."""
+        try:
+            gate = self.operator.wait_gate(run.dag_id, run.run_id, timeout_s=GATE_TIMEOUT_S)
+        except LocalStackError as error:
+            self.progress.fault(str(error))
+            return
+        self.progress.say(f"{gate.subject}\n          waits at {self.stack.airflow.url}{gate.page}")
+        if self.approve:
+            comment = "make demo APPROVE=yes"
+            self.approver.wait_run_answering(
+                run.dag_id, run.run_id, "Approve", timeout_s=RUN_TIMEOUT_S, comment=comment
+            )
+        else:
+            self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")
+            self.operator.wait_run(run.dag_id, run.run_id, timeout_s=PERSON_TIMEOUT_S)
+        self._count_gated(run)
 
     def _count_gated(self, run: GatedRun) -> None:
         states = self.operator.task_states(run.dag_id, run.run_id)
