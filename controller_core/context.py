@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from controller_core.commands import Event
     from controller_core.effects import Effect
 
+_NO_DIRS: frozenset[TopicPartition] = frozenset()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
@@ -174,7 +176,17 @@ class ControllerContext:
     ) -> bool:
         """Whether the broker is live and its log directory of the partition is healthy."""
         up = broker in self.brokers and (include_shutting_down or broker not in self.shutting_down)
-        return up and (not self.offline_dirs or partition not in self.offline_dirs.get(broker, frozenset()))
+        return up and (not self.offline_dirs or partition not in self.offline_dirs.get(broker, _NO_DIRS))
+
+    def online_replicas(self, replicas: tuple[BrokerId, ...], partition: TopicPartition) -> tuple[BrokerId, ...]:
+        """Those of the replicas that are online (`is_replica_online`), in their order; all of them are the same tuple."""
+        brokers, leaving, dirs = self.brokers, self.shutting_down, self.offline_dirs
+        online = [broker for broker in replicas if broker in brokers]
+        if leaving:
+            online = [broker for broker in online if broker not in leaving]
+        if dirs:
+            online = [broker for broker in online if partition not in dirs.get(broker, _NO_DIRS)]
+        return replicas if len(online) == len(replicas) else tuple(online)
 
     def online_and_offline_replicas(self) -> tuple[list[PartitionAndReplica], list[PartitionAndReplica]]:
         """All assigned replicas, parted by whether they are online; each part by partition, in assignment order."""
@@ -184,7 +196,7 @@ class ControllerContext:
         dirs = self.offline_dirs
         for partition, entry in sorted(self.partitions.items()):
             for broker in entry.assignment.replicas if entry.assignment else ():
-                healthy = broker in up and (not dirs or partition not in dirs.get(broker, frozenset()))
+                healthy = broker in up and (not dirs or partition not in dirs.get(broker, _NO_DIRS))
                 (online if healthy else offline).append(PartitionAndReplica(partition, broker))
         return online, offline
 

@@ -4,9 +4,9 @@ What it is built from may come from a snapshot's tables, from ZooKeeper or from 
 a row that contradicts itself or another row is left out of the context and told of.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec
 
 from immutables import Map
 
@@ -20,6 +20,7 @@ from controller_core.model import Broker, BrokerId, LeaderAndIsr, ReplicaAssignm
 from controller_core.states import PartitionState, ReplicaState
 
 _SHOWN = 5
+_Metadata = ParamSpec("_Metadata")
 
 
 class BadRow(NamedTuple):
@@ -34,61 +35,6 @@ class Built(NamedTuple):
 
     context: ControllerContext
     bad_rows: tuple[BadRow, ...]
-
-
-def build_context(
-    *,
-    dialect: Dialect,
-    brokers: Iterable[Broker],
-    assignments: Mapping[TopicPartition, ReplicaAssignment] | Iterable[tuple[TopicPartition, ReplicaAssignment]],
-    states: Mapping[TopicPartition, LeaderAndIsr] | Iterable[tuple[TopicPartition, LeaderAndIsr]] = (),
-    topic_ids: Mapping[str, str] | None = None,
-    topics: Iterable[str] = (),
-    topics_to_be_deleted: Iterable[str] = (),
-    shutting_down: Iterable[BrokerId] = (),
-    offline_dirs: Mapping[BrokerId, Iterable[TopicPartition]] | None = None,
-    reassignment_targets: Mapping[TopicPartition, tuple[BrokerId, ...]] | None = None,
-    preferred_elections: Iterable[TopicPartition] = (),
-    config: ControllerConfig | None = None,
-    epoch: int = 0,
-    epoch_zk_version: int = 0,
-    machines_started: bool = True,
-) -> ControllerContext:
-    """The context that a controller has after it read this metadata; strict.
-
-    Args:
-        dialect: the version of the brokers.
-        brokers: the registered ones; an id twice is refused.
-        assignments: replicas of every partition.
-        states: content of the state znodes; a partition without is New.
-        topic_ids: topic → id.
-        topics: further topics that have no partition.
-        topics_to_be_deleted: children of `/admin/delete_topics`.
-        shutting_down: brokers in controlled shutdown.
-        offline_dirs: broker → partitions on its failed log directories.
-        reassignment_targets: content of `/admin/reassign_partitions`.
-        preferred_elections: content of `/admin/preferred_replica_election`.
-        config: of the controller; by default that of the lowest broker with the version's defaults.
-        epoch: controller epoch.
-        epoch_zk_version: version of the `/controller_epoch` znode.
-        machines_started: whether both state machines have their initial states (as after a failover).
-
-    Raises:
-        InvalidMetadataError: rows contradict each other; names the first few. `build_leniently` leaves them out.
-    """
-    built = build_leniently(
-        dialect=dialect, brokers=brokers, assignments=assignments, states=states, topic_ids=topic_ids, topics=topics,
-        topics_to_be_deleted=topics_to_be_deleted, shutting_down=shutting_down, offline_dirs=offline_dirs,
-        reassignment_targets=reassignment_targets, preferred_elections=preferred_elections, config=config, epoch=epoch,
-        epoch_zk_version=epoch_zk_version, machines_started=machines_started,
-    )  # fmt: skip
-    if built.bad_rows:
-        shown = "; ".join(f"{row.subject}: {row.reason}" for row in built.bad_rows[:_SHOWN])
-        raise InvalidMetadataError(
-            f"no context built: {len(built.bad_rows)} row(s) contradict themselves or others, first {shown}; "
-            "repair the metadata, or build leniently to leave these rows out"
-        )
-    return built.context
 
 
 def build_leniently(
@@ -109,7 +55,25 @@ def build_leniently(
     epoch_zk_version: int = 0,
     machines_started: bool = True,
 ) -> Built:
-    """As `build_context`, but rows that contradict are left out and returned."""
+    """The context that a controller has after it read this metadata; rows that contradict are left out and returned.
+
+    Args:
+        dialect: the version of the brokers.
+        brokers: the registered ones; an id twice is a bad row.
+        assignments: replicas of every partition.
+        states: content of the state znodes; a partition without is New.
+        topic_ids: topic → id.
+        topics: further topics that have no partition.
+        topics_to_be_deleted: children of `/admin/delete_topics`.
+        shutting_down: brokers in controlled shutdown.
+        offline_dirs: broker → partitions on its failed log directories.
+        reassignment_targets: content of `/admin/reassign_partitions`.
+        preferred_elections: content of `/admin/preferred_replica_election`.
+        config: of the controller; by default that of the lowest broker with the version's defaults.
+        epoch: controller epoch.
+        epoch_zk_version: version of the `/controller_epoch` znode.
+        machines_started: whether both state machines have their initial states (as after a failover).
+    """
     with collector_paused():
         bad: list[BadRow] = []
         registered = _registered(brokers, bad)
@@ -118,11 +82,7 @@ def build_leniently(
         elections = frozenset(preferred_elections)
         empty = ControllerContext(
             dialect=dialect,
-            config=config or ControllerConfig(
-                controller_id=min(registered, default=BrokerId(0)),
-                unclean_leader_election=dialect.unclean_leader_election_default,
-                delete_topic=dialect.delete_topic_default,
-            ),
+            config=config or _default_config(dialect, registered),
             epoch=epoch,
             epoch_zk_version=epoch_zk_version,
             brokers=Map(registered),
@@ -130,7 +90,7 @@ def build_leniently(
             offline_dirs=Map({broker: frozenset(gone) for broker, gone in (offline_dirs or {}).items()}),
             reassignment_targets=Map(reassignment_targets or {}),
             partitions_in_preferred_election=elections if dialect.preferred_election_blocks_deletion else frozenset(),
-        )  # fmt: skip
+        )
         ids = topic_ids or {}
         names = {partition.topic for partition in assigned} | set(topics) | set(ids)
         context = empty.with_topics({name: ids.get(name) for name in names})
@@ -141,6 +101,32 @@ def build_leniently(
             context, active_controller_id=context.config.controller_id, partitions_being_reassigned=Map(moving)
         )
         return Built(context, tuple(bad))
+
+
+def _strict(build: Callable[_Metadata, Built]) -> Callable[_Metadata, ControllerContext]:
+    def build_strictly(*args: _Metadata.args, **metadata: _Metadata.kwargs) -> ControllerContext:
+        built = build(*args, **metadata)
+        if built.bad_rows:
+            shown = "; ".join(f"{row.subject}: {row.reason}" for row in built.bad_rows[:_SHOWN])
+            raise InvalidMetadataError(
+                f"no context built: {len(built.bad_rows)} row(s) contradict themselves or others, first {shown}; "
+                "repair the metadata, or build leniently to leave these rows out"
+            )
+        return built.context
+
+    return build_strictly
+
+
+build_context = _strict(build_leniently)
+"""As `build_leniently`, but a row that contradicts raises InvalidMetadataError, which names the first few."""
+
+
+def _default_config(dialect: Dialect, registered: Mapping[BrokerId, Broker]) -> ControllerConfig:
+    return ControllerConfig(
+        controller_id=min(registered, default=BrokerId(0)),
+        unclean_leader_election=dialect.unclean_leader_election_default,
+        delete_topic=dialect.delete_topic_default,
+    )
 
 
 def _registered(brokers: Iterable[Broker], bad: list[BadRow]) -> dict[BrokerId, Broker]:

@@ -102,7 +102,7 @@ def controlled_shutdown_leader(
 
 def has_live_isr_member(context: ControllerContext, partition: TopicPartition, leadership: LeaderAndIsr) -> bool:
     """Whether an unclean election is out of the question: someone in sync is online."""
-    return any(context.is_replica_online(broker, partition) for broker in leadership.isr)
+    return bool(context.online_replicas(leadership.isr, partition))
 
 
 def elect(
@@ -132,7 +132,7 @@ def elect(
             return _elect_offline(context, partition, leadership, unclean_permitted=unclean_permitted)
         case Strategy.REASSIGN:
             wanted = context.full_assignment(partition).target if target is None else target
-            leader = reassign_leader(wanted, leadership.isr, _online(context, partition, wanted))
+            leader = reassign_leader(wanted, leadership.isr, context.online_replicas(wanted, partition))
             return _keep_isr(context, leadership, leader, wanted, NO_ELECTABLE_LEADER)
         case Strategy.PREFERRED:
             return _elect_preferred(context, partition, leadership)
@@ -146,9 +146,8 @@ def _elect_offline(
     context: ControllerContext, partition: TopicPartition, leadership: LeaderAndIsr, *, unclean_permitted: bool
 ) -> Elected | NotElected:
     assignment = context.assignment(partition)
-    live = _online(context, partition, assignment)
-    isr = leadership.isr
-    leader, unclean = offline_leader(assignment, isr, live, unclean=unclean_permitted)
+    live = context.online_replicas(assignment, partition)
+    leader, unclean = offline_leader(assignment, leadership.isr, live, unclean=unclean_permitted)
     if leader is None:
         return NotElected(NO_ELECTABLE_LEADER)
     if unclean:
@@ -156,8 +155,7 @@ def _elect_offline(
         recovery = LeaderRecoveryState.RECOVERING if recovering else leadership.recovery
         after = leadership.new_leader_and_isr(leader, (leader,), recovery, context.epoch)
         return Elected(after, live, unclean=True)
-    if any(broker not in live for broker in isr):
-        isr = tuple(broker for broker in isr if context.is_replica_online(broker, partition))
+    isr = live if leadership.isr == assignment else context.online_replicas(leadership.isr, partition)
     return Elected(leadership.new_leader_and_isr(leader, isr, leadership.recovery, context.epoch), live)
 
 
@@ -168,7 +166,7 @@ def _elect_preferred(
     may_be_unneeded = context.dialect.preferred_election_may_be_unneeded
     if may_be_unneeded and assignment and leadership.leader == assignment[0]:
         return NotElected(NOT_NEEDED)
-    leader = preferred_leader(assignment, leadership.isr, _online(context, partition, assignment[:1]))
+    leader = preferred_leader(assignment, leadership.isr, context.online_replicas(assignment[:1], partition))
     return _keep_isr(context, leadership, leader, assignment, PREFERRED_NOT_ELECTABLE)
 
 
@@ -197,12 +195,3 @@ def _keep_isr(
         return NotElected(otherwise)
     after = leadership.new_leader_and_isr(leader, leadership.isr, leadership.recovery, context.epoch)
     return Elected(after, recipients)
-
-
-def _online(
-    context: ControllerContext, partition: TopicPartition, replicas: tuple[BrokerId, ...]
-) -> tuple[BrokerId, ...]:
-    if not context.offline_dirs and not context.shutting_down:
-        brokers = context.brokers
-        return tuple(broker for broker in replicas if broker in brokers)
-    return tuple(broker for broker in replicas if context.is_replica_online(broker, partition))

@@ -23,7 +23,7 @@ from controller_core.effects import (
     WritePartitionStates,
 )
 from controller_core.elections import Elected, ElectionStrategy, NotElected, Strategy
-from controller_core.entries import PartitionEntry
+from controller_core.entries import NOTHING, PartitionEntry
 from controller_core.model import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
 from controller_core.pending import NO_RESULTS, AddLeaderAndIsr, CallResults, Task
 from controller_core.refusals import Refusal, RefusalKind
@@ -152,7 +152,7 @@ class InitializeLeaderAndIsrForPartitions(Task):
         context = turn.context
         states: list[tuple[TopicPartition, LeaderAndIsr]] = []
         for partition in self.partitions:
-            live = tuple(b for b in context.assignment(partition) if context.is_replica_online(b, partition))
+            live = context.online_replicas(context.assignment(partition), partition)
             if live:
                 first = LeaderAndIsr(live[0], 0, live, LeaderRecoveryState.RECOVERED, 0, context.epoch)
                 states.append((partition, first))
@@ -338,10 +338,11 @@ def describe_problem(problem: ReadProblem) -> str:
 
 def _check_valid(turn: Turn, partitions: tuple[TopicPartition, ...], target: PartitionState) -> list[TopicPartition]:
     previous = VALID_PREVIOUS_PARTITION_STATES[target]
+    entries = turn.context.partitions
     valid = []
     unseen = {}
     for partition in dict.fromkeys(partitions):
-        entry = turn.context.entry(partition)
+        entry = entries.get(partition, NOTHING)
         if entry.state is None:
             unseen[partition] = entry._replace(state=_NON_EXISTENT)
         state = entry.state or _NON_EXISTENT

@@ -1,7 +1,7 @@
 """A plan as the text that an approver reads: what will change, before and after, what is asked of Kafka, what may go wrong."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from controller_core.conditions import AssignedTo, InSync, LedBy, TopicIs
 from controller_core.plan import Plan, PlanKind, PlanStep, plan_digest
@@ -132,6 +132,8 @@ def _changes(kind: PlanKind, step: PlanStep) -> list[Sequence[str]]:
             ]
         case PlanKind.DRAIN_ISR_NOTIFICATIONS:
             return [[render_request(effect)] for effect in step.effects]
+        case _:
+            assert_never(kind)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], rows_max: int) -> Iterator[str]:

@@ -97,7 +97,7 @@ def initial_replica_entries(
             entry = entries.get(partition) or context.partitions[partition]
             assignment, leadership, partition_state, states = entry
             after = with_replica_state(states, broker, state)
-            if after is not states:
+            if after != states:
                 entries[partition] = PartitionEntry(assignment, leadership, partition_state, after)
     return entries, online, offline
 
@@ -314,6 +314,7 @@ class WriteShrunkIsrs(Task):
         broker, epoch = self.broker, turn.context.epoch
         states: list[tuple[TopicPartition, LeaderAndIsr]] = []
         untouched: dict[TopicPartition, LeaderAndIsr] = {}
+        shrunk: dict[tuple[BrokerId, ...], tuple[BrokerId, ...]] = {}  # equal ISRs are one tuple: memory of successors
         for partition, state in self.found.items():
             isr = state.isr
             if broker not in isr:
@@ -323,7 +324,7 @@ class WriteShrunkIsrs(Task):
                 continue
             leader = NO_LEADER if state.leader == broker else state.leader
             if len(isr) > 1 or partition in self.emptied:
-                isr = tuple(member for member in isr if member != broker)
+                isr = shrunk.get(isr) or shrunk.setdefault(isr, tuple(member for member in isr if member != broker))
             states.append((partition, state.new_leader_and_isr(leader, isr, state.recovery, epoch)))
         if states:
             written = tuple(states)

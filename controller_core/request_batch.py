@@ -21,7 +21,9 @@ from controller_core.effects import (
     TopicIds,
     UpdateMetadataPartition,
 )
+from controller_core.entries import NOTHING
 from controller_core.model import (
+    NO_ASSIGNMENT,
     Broker,
     BrokerId,
     Endpoint,
@@ -179,15 +181,15 @@ class _Folded:
     def requests(self, controller_epoch: int, batch: RequestBatch) -> Sent:
         """All requests; `batch` is what they were folded from."""
         sent: list[Request] = []
-        left = batch.adds()
         try:
             self._send_leader_and_isr(sent, controller_epoch)
-            left = tuple(
-                AddUpdateMetadata(tuple(self._registered), (), ()) if isinstance(add, AddLeaderAndIsr) else add
-                for add in left
-            )
+        except _ListenerMissingError as error:
+            return Sent(tuple(sent), RequestBatch((batch.adds(),)), str(error))
+        try:
             self._send_update_metadata(sent, controller_epoch)
         except _ListenerMissingError as error:
+            everybody = AddUpdateMetadata(tuple(self._registered), (), ())
+            left = tuple(everybody if isinstance(add, AddLeaderAndIsr) else add for add in batch.adds())
             return Sent(tuple(sent), RequestBatch((left,)), str(error))
         self._send_stop_replica(sent, controller_epoch)
         return Sent(tuple(sent))
@@ -260,9 +262,10 @@ class _Folded:
                     if (leadership := context.leadership(partition)) is not None:
                         self._metadata[partition] = leadership
         offline = _OfflineReplicas(context)
+        entries = context.partitions
         rows = []
         for partition, leadership in self._metadata.items():
-            replicas = context.assignment(partition)
+            replicas = (entries.get(partition, NOTHING).assignment or NO_ASSIGNMENT).replicas
             told = leadership.during_delete() if partition[0] in doomed else leadership
             rows.append(UpdateMetadataPartition(partition, told, replicas, offline.of(partition, replicas)))
         return tuple(rows)
@@ -307,7 +310,8 @@ class _OfflineReplicas:
         return found
 
     def _find(self, partition: TopicPartition, replicas: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-        return tuple(broker for broker in replicas if not self._context.is_replica_online(broker, partition))
+        online = self._context.online_replicas(replicas, partition)
+        return () if online == replicas else tuple(broker for broker in replicas if broker not in online)
 
 
 def _stop_groups(dialect: Dialect, rows: list[StopReplicaPartition]) -> list[tuple[StopReplicaPartition, ...]]:

@@ -17,6 +17,7 @@ from controller_core.model import (
     Endpoint,
     LeaderAndIsr,
     LeaderRecoveryState,
+    PartitionAndReplica,
     ReplicaAssignment,
     TopicPartition,
 )
@@ -28,6 +29,14 @@ RECOVERED = LeaderRecoveryState.RECOVERED
 def partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
+
+
+T0 = partition("t-0")
+
+
+def replica(text: str) -> PartitionAndReplica:
+    name, _, number = text.rpartition("-")
+    return PartitionAndReplica(partition(name), BrokerId(int(number)))
 
 
 def broker(broker_id: int, epoch: int = 1) -> Broker:
