@@ -152,7 +152,7 @@ def test_an_unreadable_config_is_told_though_office_is_lost_in_the_write():
 
 
 def test_machines_that_start_again_keep_what_is_so_already():
-    context = cluster({"t-0": (1, 2), "u-0": (2, 4)})
+    context = cluster({"t-0": (1, 2), "u-0": (2, 3)})
     found = perform(context, StartReplicaMachine(), StartPartitionMachine())
     assert found.context.partitions == context.partitions
     assert {row.partition for each in found.of(e.SendLeaderAndIsr) for row in each.partition_states} == {
