@@ -13,10 +13,15 @@ DAG_IDS = (
     "nightly_analysis",
     "reassign_partitions",
     "restore_drill",
+    "retain_snapshots",
     "snapshot_metadata",
 )
-TAGS = {"kafka", "reads-store", "reads-cluster", "changes-cluster", "scheduled", "manual"}
-WRITING_MODULE = "kafka_maintenance.tasks.apply"
+WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-store"}
+TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}
+WRITING_TASKS = {
+    ("kafka_maintenance.tasks.apply", "apply_plan"): "changes-cluster",
+    ("kafka_maintenance.tasks.retention", "remove_snapshots"): "changes-store",
+}
 
 
 def _callable_of(task):
@@ -25,7 +30,7 @@ def _callable_of(task):
 
 
 def _writing_tasks(dag):
-    return [task for task in dag.tasks if _callable_of(task) == (WRITING_MODULE, "apply_plan")]
+    return [task for task in dag.tasks if _callable_of(task) in WRITING_TASKS]
 
 
 def test_the_bag_loads_without_errors_and_holds_exactly_our_dags(bag):
@@ -49,7 +54,7 @@ class TestEveryDag:
         tags = set(bag.dags[dag_id].tags)
         assert tags <= TAGS
         assert "kafka" in tags
-        assert len(tags & {"reads-store", "reads-cluster", "changes-cluster"}) == 1
+        assert len(tags & WHAT_IT_TOUCHES) == 1
         assert len(tags & {"scheduled", "manual"}) == 1
 
     def test_is_scheduled_exactly_when_its_tag_says_so(self, bag, dag_id):
@@ -70,7 +75,7 @@ class TestEveryDag:
 
         dag = bag.dags[dag_id]
         writing = _writing_tasks(dag)
-        assert bool(writing) == ("changes-cluster" in dag.tags)
+        assert {WRITING_TASKS[_callable_of(task)] for task in writing} == dag.tags & set(WRITING_TASKS.values())
         for task in writing:
             gates = [dag.get_task(up) for up in task.upstream_task_ids]
             gates = [gate for gate in gates if isinstance(gate, PlanApprovalOperator)]
@@ -105,6 +110,7 @@ def test_mapped_tasks_are_labelled_by_cluster(bag):
         "drain_isr_notifications.report_notifications": "{{ cluster_name }}",
         "nightly_analysis.plan_repairs": "{{ cluster_name }}",
         "restore_drill.drill": "{{ cluster_name }}",
+        "retain_snapshots.report_retention": "{{ cluster_name }}",
         "snapshot_metadata.take_snapshot": "{{ cluster_name }}",
     }
 

@@ -1,10 +1,17 @@
 """A small Kafka tree in a real ZooKeeper, and what the tests of snapshots do with it."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from controller_core.adapters.zookeeper import KazooZooKeeper, connect
 from controller_core.ports import Acl
+from kafka_maintenance.operations.snapshot_manifest import (
+    StoredObject,
+    manifest_bytes,
+    new_manifest,
+    run_key,
+    snapshot_prefix,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLUSTER_ID = "vPeOCWypqUOSepEvx0cbog"
@@ -88,3 +95,39 @@ def session(hosts: str, **kwargs):
 
 
 OPEN = (Acl(31, "world", "anyone"),)
+
+
+def stored_night(store, now, days_ago, *, cluster="alpha", consistent=True, hour=1):
+    """A snapshot of that night, with one object."""
+    taken_at = (now - timedelta(days=days_ago)).replace(hour=hour)
+    snapshot_id = f"{10_000 - days_ago:016x}-{cluster}-{days_ago}-{hour}"
+    prefix = snapshot_prefix(cluster, taken_at, snapshot_id)
+    store.put(f"{prefix}/raw.parquet", b"raw")
+    manifest = new_manifest(
+        uri=store.uri_of(f"{prefix}/manifest.json"),
+        prefix=prefix,
+        cluster=cluster,
+        kafka_cluster_id="id",
+        date=taken_at.date().isoformat(),
+        snapshot_id=snapshot_id,
+        run_id=snapshot_id,
+        taken_at=taken_at,
+        zxid=10_000 - days_ago,
+        consistent=consistent,
+        reason=None if consistent else "busy",
+        unresolved=0,
+        rounds=1,
+        method="cut",
+        zookeeper_version="3.9.5",
+        chroot="",
+        secured=False,
+        objects=(StoredObject(f"{prefix}/raw.parquet", 3, "00", 1),),
+        counts={},
+        redacted=(),
+        key_id=None,
+        unreadable=(),
+        code_version="0",
+    )
+    store.put(run_key(cluster, manifest.run_id), manifest_bytes(manifest))
+    store.put(manifest.key, manifest_bytes(manifest))
+    return manifest

@@ -1,18 +1,13 @@
 """Retention: what is kept and why, pins, dry run, deletion."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from controller_core.adapters.object_store import MemoryStore
-from kafka_maintenance.operations.errors import PlanChangedError
-from kafka_maintenance.operations.snapshot_manifest import (
-    StoredObject,
-    manifest_bytes,
-    new_manifest,
-    run_key,
-    snapshot_prefix,
-)
+from controller_core.errors import InvalidPlanError
+from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
+from kafka_maintenance.operations.snapshot_manifest import run_key
 from kafka_maintenance.operations.snapshot_retention import (
     RetentionPolicy,
     apply_retention,
@@ -21,7 +16,14 @@ from kafka_maintenance.operations.snapshot_retention import (
     retention_text,
     unpin,
 )
+from kafka_maintenance.operations.snapshot_retention_plan import (
+    apply_stored_retention,
+    load_retention,
+    still_there,
+    store_retention,
+)
 from kafka_maintenance.operations.snapshots import list_snapshots
+from tests.plugins import snapshot_world as world
 
 NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
 
@@ -31,40 +33,8 @@ def store(request):
     return MemoryStore(request.node.name)
 
 
-def add(store, days_ago, *, cluster="alpha", consistent=True, hour=1):
-    """A snapshot of that night, with one object."""
-    taken_at = (NOW - timedelta(days=days_ago)).replace(hour=hour)
-    snapshot_id = f"{10_000 - days_ago:016x}-{cluster}-{days_ago}-{hour}"
-    prefix = snapshot_prefix(cluster, taken_at, snapshot_id)
-    store.put(f"{prefix}/raw.parquet", b"raw")
-    manifest = new_manifest(
-        uri=store.uri_of(f"{prefix}/manifest.json"),
-        prefix=prefix,
-        cluster=cluster,
-        kafka_cluster_id="id",
-        date=taken_at.date().isoformat(),
-        snapshot_id=snapshot_id,
-        run_id=snapshot_id,
-        taken_at=taken_at,
-        zxid=10_000 - days_ago,
-        consistent=consistent,
-        reason=None if consistent else "busy",
-        unresolved=0,
-        rounds=1,
-        method="cut",
-        zookeeper_version="3.9.5",
-        chroot="",
-        secured=False,
-        objects=(StoredObject(f"{prefix}/raw.parquet", 3, "00", 1),),
-        counts={},
-        redacted=(),
-        key_id=None,
-        unreadable=(),
-        code_version="0",
-    )
-    store.put(run_key(cluster, manifest.run_id), manifest_bytes(manifest))
-    store.put(manifest.key, manifest_bytes(manifest))
-    return manifest
+def add(store, days_ago, **kwargs):
+    return world.stored_night(store, NOW, days_ago, **kwargs)
 
 
 def days_kept(plan):
@@ -184,3 +154,119 @@ def test_what_killed_runs_left_is_swept_when_it_is_old(store):
 def test_counts_that_make_no_sense(counts):
     with pytest.raises(ValueError, match="retention refused"):
         RetentionPolicy(**counts)
+
+
+# ------------------------------------------------------------------------------------------------- stored plans
+
+ONE_OF_EACH = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
+
+
+def stored(store, cluster="alpha"):
+    made = store_retention(store, plan_retention(store, ONE_OF_EACH, now=NOW, cluster=cluster), cluster)
+    assert made is not None
+    return made
+
+
+def applied(store, made, **changed):
+    arguments = {"plan_uri": made.uri, "cluster": "alpha", "approved_digest": made.digest, "approver": "olivia"}
+    return apply_stored_retention(store=store, now=NOW, run_id="run", **(arguments | changed))
+
+
+@pytest.fixture
+def five_nights(store):
+    return [add(store, days_ago) for days_ago in range(8, 3, -1)]
+
+
+def test_a_stored_plan_says_what_goes_and_why_the_rest_stays(store, five_nights):
+    made = stored(store)
+    assert (made.kind, made.cluster, made.count) == ("retain_snapshots", "alpha", 4)
+    assert made.summary == "remove 4 of 5 snapshots"
+    assert "last 1 of 1" in made.markdown
+    assert five_nights[0].snapshot_id in made.markdown
+    assert load_retention(store, made.uri, cluster="alpha") == made
+    assert stored(store) == made
+
+
+def test_nothing_to_remove_is_no_plan(store):
+    add(store, 3)
+    assert store_retention(store, plan_retention(store, ONE_OF_EACH, now=NOW, cluster="alpha"), "alpha") is None
+
+
+def test_an_approved_plan_is_carried_out_once_and_nothing_else_goes(store, five_nights):
+    made = stored(store)
+    newer = add(store, 0)
+    receipt = applied(store, made)
+    assert receipt.removed == tuple(night.snapshot_id for night in five_nights[:4])
+    assert [found.snapshot_id for found in list_snapshots(store)] == [five_nights[4].snapshot_id, newer.snapshot_id]
+    assert still_there(store, made.plan, "alpha") == ((), ())
+    assert "olivia" in store.get(f"v1/receipts/cluster=alpha/{made.digest}/0002-done.json").decode()
+    assert applied(store, made).already_applied
+
+
+def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_nights):
+    made = stored(store)
+    deleted = []
+
+    def stop_at_the_fifth(key):
+        deleted.append(key)
+        if len(deleted) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        applied(store, made, progress=stop_at_the_fifth)
+    rerun = add(store, 0)  # a later run may bear the name of one whose note is gone
+    store.put(run_key("alpha", five_nights[1].run_id), b"another snapshot's note")
+    assert not applied(store, made).already_applied
+    assert [found.snapshot_id for found in list_snapshots(store)] == [five_nights[4].snapshot_id, rerun.snapshot_id]
+    assert store.get(run_key("alpha", five_nights[1].run_id)) == b"another snapshot's note"
+    assert not [key for night in five_nights[:4] for key in store.list(f"{night.prefix}/")]
+
+
+def test_a_snapshot_pinned_after_the_approval_refuses_the_plan(store, five_nights):
+    made = stored(store)
+    pin(store, five_nights[0], reason="audit", now=NOW)
+    with pytest.raises(PlanChangedError, match=r"pinned: audit.*nothing was removed"):
+        applied(store, made)
+    assert len(list_snapshots(store)) == 5
+
+
+def altered(store, made, old, new):
+    key = made.uri[made.uri.index("v1/") :]
+    text = store.get(key).decode()
+    assert old in text
+    store.put(key, text.replace(old, new).encode())
+
+
+@pytest.mark.parametrize(
+    ("alter", "changed", "error", "message"),
+    [
+        pytest.param(
+            None, {"approved_digest": "0" * 64}, PlanChangedError, "approved digest 0000", id="another digest"
+        ),
+        pytest.param(
+            ("v1/cluster=alpha/date", "v1/cluster=beta/date"), {}, InvalidPlanError, "was altered", id="altered"
+        ),
+        pytest.param(('"format_version": 1', '"format_version": 9'), {}, InvalidPlanError, "found 9", id="newer"),
+        pytest.param(('"policy"', '"politics"'), {}, InvalidPlanError, "damaged", id="damaged"),
+        pytest.param(
+            None, {"cluster": "beta"}, InvalidPlanError, "expected one of cluster 'beta'", id="another cluster"
+        ),
+        pytest.param(
+            None, {"plan_uri": "memory://other/v1/x.json"}, BadInputError, "another store", id="another store"
+        ),
+    ],
+)
+def test_what_is_not_the_approved_plan_removes_nothing(store, five_nights, alter, changed, error, message):
+    made = stored(store)
+    if alter:
+        altered(store, made, *alter)
+    with pytest.raises(error, match=message):
+        applied(store, made, **changed)
+    assert len(list_snapshots(store)) == 5
+
+
+def test_a_plan_that_is_gone(store, five_nights):
+    made = stored(store)
+    store.delete(made.uri[made.uri.index("v1/") :])
+    with pytest.raises(BadInputError, match="no such object"):
+        applied(store, made)

@@ -40,6 +40,8 @@ DAGS = frozenset(
         "reassign_partitions",
         "delete_topics",
         "drain_isr_notifications",
+        "restore_drill",
+        "retain_snapshots",
     }
 )
 Say = Callable[[str], None]

@@ -85,7 +85,9 @@ def plan_retention(
             else:
                 dropped.append(_dropped(store, manifest))
     abandoned = tuple(_abandoned(store, manifests, now, cluster))
-    return RetentionPlan(policy, tuple(kept), tuple(dropped), abandoned, _digest(policy, kept, dropped, abandoned))
+    return RetentionPlan(
+        policy, tuple(kept), tuple(dropped), abandoned, retention_digest(policy, kept, dropped, abandoned)
+    )
 
 
 def apply_retention(
@@ -226,7 +228,10 @@ def _abandoned(store: ObjectStore, manifests: Iterable[Manifest], now: datetime,
                 yield key
 
 
-def _digest(policy: RetentionPolicy, kept: Sequence[Kept], dropped: Sequence[Dropped], abandoned: Sequence[str]) -> str:
+def retention_digest(
+    policy: RetentionPolicy, kept: Sequence[Kept], dropped: Sequence[Dropped], abandoned: Sequence[str]
+) -> str:
+    """SHA-256 of a decision: the policy, what is kept, and every key that is deleted. Reasons are for people only."""
     document = [
         asdict(policy),
         [each.snapshot_id for each in kept],

@@ -28,6 +28,11 @@ class Settings:
     analysis_cron: str = "0 3 * * *"
     drain_cron: str = "15 * * * *"
     drill_cron: str = "0 5 * * 0"
+    retention_cron: str = "0 6 * * 0"
+    keep_last: int = 7
+    keep_daily: int = 14
+    keep_weekly: int = 8
+    keep_monthly: int = 12
     approval_timeout_s: int = 12 * 3600
     snapshot_wait_s: int = 2 * 3600
     verify_timeout_s: int = 600
@@ -46,7 +51,7 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     """The settings that `environment` gives; what it does not name keeps its default.
 
     Raises:
-        SettingsError: a number is not a whole positive one, or a cron has not five fields.
+        SettingsError: a number is not a whole one, or not positive where it must be, or a cron has not five fields.
     """
     found: dict[str, str | int | Path] = {}
     for name, default in _defaults().items():
@@ -55,6 +60,8 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
         if not text:
             continue
         match default:
+            case int() if name.startswith("keep_"):
+                found[name] = _count(variable, text)
             case int():
                 found[name] = _positive(variable, text)
             case Path():
@@ -74,6 +81,12 @@ def _defaults() -> dict[str, str | int | Path]:
 def _positive(variable: str, text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise SettingsError(f"{variable} not read: expected a whole number of seconds above 0, found {text!r}")
+    return int(text)
+
+
+def _count(variable: str, text: str) -> int:
+    if not text.isdecimal():
+        raise SettingsError(f"{variable} not read: expected how many snapshots to keep, 0 or more, found {text!r}")
     return int(text)
 
 

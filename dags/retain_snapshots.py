@@ -1,0 +1,64 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Keep the snapshots that the policy keeps, remove the others
+
+Reports, on a schedule and for every cluster, which snapshots the policy keeps, each with its reasons, and which it would
+remove. A run with `cluster` and `act` stores the removal as a plan, waits for a person, removes exactly that, and lists
+again. **Removed snapshots do not come back.** Pinned ones, the newest consistent one and those of the last two days
+always stay. No cluster is contacted.
+Schedule: `KAFKA_MAINTENANCE_RETENTION_CRON`, UTC.
+"""
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import CronTriggerTimetable, Param, dag
+
+from kafka_maintenance.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.retention import (
+    KEEP,
+    clusters_to_judge,
+    plan_retention,
+    removal_runs,
+    remove_snapshots,
+    report_retention,
+    verify_removal,
+)
+from kafka_maintenance.tasks.settings import SETTINGS
+
+
+@dag(
+    schedule=CronTriggerTimetable(SETTINGS.retention_cron, timezone="UTC"),
+    catchup=False,
+    max_active_runs=8,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "changes-store", "scheduled"],
+    render_template_as_native_obj=True,
+    params={
+        "cluster": Param(
+            None, type=["string", "null"], description="Name of one cluster in the store; empty: report on all"
+        ),
+        "act": Param(False, type="boolean", description="Plan to remove the cluster's snapshots, behind the gate"),
+        "plan": Param(None, type=["string", "null"], description="URI of a stored plan; empty: plan now"),
+        "keep_last": Param(SETTINGS.keep_last, type="integer", minimum=1, description="The newest ones"),
+        "keep_daily": Param(SETTINGS.keep_daily, type="integer", minimum=0, description="One of each of so many days"),
+        "keep_weekly": Param(SETTINGS.keep_weekly, type="integer", minimum=0, description="… weeks"),
+        "keep_monthly": Param(SETTINGS.keep_monthly, type="integer", minimum=0, description="… months"),
+    },
+)
+def retain_snapshots() -> None:
+    """Report on every cluster; plan → gate → remove → verify for one."""
+    reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_judge("{{ params.cluster }}"))
+    TriggerDagRunOperator.partial(
+        task_id="open_gated_runs",
+        trigger_dag_id="retain_snapshots",
+        doc_md="Opens a gated run per cluster with snapshots to remove, where the Variable allows it.",
+    ).expand_kwargs(removal_runs(reports, "{{ params.act }}", KEEP))
+    plan = plan_retention("{{ params.cluster }}", "{{ params.plan }}", "{{ params.act }}", KEEP)
+    reports >> plan
+    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
+    receipt = remove_snapshots(plan, gate.output)
+    verify_removal(receipt)
+
+
+retain_snapshots()

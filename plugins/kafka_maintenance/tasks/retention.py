@@ -1,0 +1,125 @@
+"""Retention as tasks: reported for every cluster, carried out for one after approval."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from kafka_maintenance import hooks
+from kafka_maintenance.approval import approved
+from kafka_maintenance.pools import APPLY_POOL
+from kafka_maintenance.tasks.common import context_of_run, label, run_name
+
+if TYPE_CHECKING:
+    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
+    from kafka_maintenance.operations.snapshot_retention_plan import StoredRetention
+
+KEEP: Final = {name: f"{{{{ params.keep_{name} }}}}" for name in ("last", "daily", "weekly", "monthly")}
+"""The run's policy, as templates."""
+
+
+@task
+def clusters_to_judge(cluster: str | None) -> list[str]:
+    """All clusters that the Variable lists, archived ones too, or the one that was named."""
+    return [cluster] if cluster else list(hooks.cluster_names())
+
+
+@task(
+    map_index_template="{{ cluster_name }}",
+    doc_md="What the policy keeps of one cluster's snapshots and why, and what it would remove. Removes nothing.",
+)
+def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
+    """The counts; the text, with each snapshot's reasons, is in the log."""
+    from kafka_maintenance.operations.snapshot_retention import plan_retention as decided
+    from kafka_maintenance.operations.snapshot_retention import retention_text
+
+    label(cluster)
+    plan = decided(hooks.store(), _policy(keep), now=datetime.now(UTC), cluster=cluster)
+    print(retention_text(plan))  # noqa: T201 - the task's log is where the report is read
+    counts = {"kept": len(plan.kept), "removable": len(plan.dropped), "abandoned": len(plan.abandoned)}
+    return {"cluster": cluster, "digest": plan.digest, **counts}
+
+
+@task
+def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[str, int]) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
+    """The removal for one cluster, stored; skipped unless the run was told to act, or when nothing is to be removed."""
+    from kafka_maintenance.operations.snapshot_retention import plan_retention as decided
+    from kafka_maintenance.operations.snapshot_retention_plan import load_retention, store_retention
+
+    if not act or not cluster:
+        raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")
+    store = hooks.store()
+    if plan:
+        return _summed_up(load_retention(store, plan, cluster=cluster))
+    made = store_retention(store, decided(store, _policy(keep), now=datetime.now(UTC), cluster=cluster), cluster)
+    if made is None:
+        raise AirflowSkipException(f"cluster {cluster!r}: the policy keeps every snapshot, no plan was made")
+    return _summed_up(made)
+
+
+@task(pool=APPLY_POOL)
+def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
+    """Removes what the approved plan names, if it is still that plan and nothing has been pinned since.
+
+    Checks the answer and the digest itself. The receipt names the approver; a second try removes what is left.
+    """
+    from kafka_maintenance.operations.snapshot_retention_plan import apply_stored_retention
+
+    approval = approved(plan, answer)
+    receipt = apply_stored_retention(
+        store=hooks.store(),
+        plan_uri=plan["uri"],
+        cluster=plan["cluster"],
+        approved_digest=approval.digest,
+        approver=approval.approver,
+        now=datetime.now(UTC),
+        run_id=run_name(context_of_run()),
+        progress=print,
+    )
+    return {
+        "cluster": plan["cluster"],
+        "plan": plan["uri"],
+        "receipt": receipt.uri,
+        "removed": len(receipt.removed),
+        "approver": receipt.approver,
+    }
+
+
+@task
+def verify_removal(receipt: dict[str, Any]) -> dict[str, Any]:
+    """Lists the cluster's snapshots again: none of the removed ones may be there, and each of the kept ones must."""
+    from kafka_maintenance.operations.snapshot_retention_plan import load_retention, still_there
+
+    store = hooks.store()
+    plan = load_retention(store, receipt["plan"], cluster=receipt["cluster"]).plan
+    left, missing = still_there(store, plan, receipt["cluster"])
+    if left or missing:
+        raise AirflowFailException(
+            f"cluster {receipt['cluster']!r}: retention of {store.uri} not as planned: still listed {list(left)}, "
+            f"kept but gone {list(missing)}; somebody else changes the store: look at `snapshots list`"
+        )
+    return {"verified": True, "kept": len(plan.kept), "removed": len(plan.dropped)}
+
+
+@task
+def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int]) -> list[dict[str, Any]]:  # noqa: FBT001 - a DAG param
+    """The gated runs to open, one per cluster with something to remove; none unless the Variable says so."""
+    if act or not hooks.open_gated_runs():
+        return []
+    policy = {f"keep_{name}": count for name, count in keep.items()}
+    return [
+        {"conf": {"cluster": report["cluster"], "act": True, **policy}}
+        for report in reports
+        if report["removable"] or report["abandoned"]
+    ]
+
+
+def _policy(keep: dict[str, int]) -> "RetentionPolicy":
+    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
+
+    return RetentionPolicy(**{name: int(count) for name, count in keep.items()})
+
+
+def _summed_up(plan: "StoredRetention") -> dict[str, Any]:
+    return {name: getattr(plan, name) for name in ("kind", "cluster", "uri", "digest", "summary", "markdown")}

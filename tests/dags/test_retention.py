@@ -1,0 +1,135 @@
+"""The retention DAG: a report for everybody, a removal only after a person's yes to exactly that plan."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.dags.test_gates import _answer, answering
+from tests.plugins.snapshot_world import stored_night
+
+POLICY = {"keep_last": 1, "keep_daily": 1, "keep_weekly": 0, "keep_monthly": 0}
+GATED = ("plan_retention", "approve", "remove_snapshots", "verify_removal")
+
+
+@pytest.fixture
+def nights(monkeypatch, tmp_path):
+    """Five nights of `alpha` and one of `beta` in a folder."""
+    from controller_core.adapters.object_store import FolderStore
+
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+    store = FolderStore(tmp_path)
+    stored_night(store, datetime.now(UTC), 6, cluster="beta")
+    return [stored_night(store, datetime.now(UTC), days_ago) for days_ago in range(8, 3, -1)]
+
+
+def _run(bag, **conf):
+    run = bag.dags["retain_snapshots"].test(run_conf=POLICY | conf, logical_date=None)
+    return {
+        f"{ti.task_id}[{ti.map_index}]" if ti.map_index >= 0 else ti.task_id: str(ti.state)
+        for ti in run.get_task_instances()
+    }
+
+
+def _left(tmp_path):
+    from kafka_maintenance.operations.snapshots import list_snapshots
+
+    return {manifest.snapshot_id for manifest in list_snapshots(str(tmp_path), "alpha")}
+
+
+def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clients, nights, tmp_path):
+    states = _run(bag)
+    assert {name: states[name] for name in ("report_retention[0]", "report_retention[1]")} == {
+        "report_retention[0]": "success",
+        "report_retention[1]": "success",
+    }
+    assert {states[name] for name in GATED} == {"skipped"}
+    assert len(_left(tmp_path)) == 5
+
+
+def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, nights, tmp_path):
+    def look_and_approve(gate):
+        _answer(clients["olivia"], "Approve")(gate)
+        return gate
+
+    with answering(clients, "retain_snapshots", look_and_approve) as seen:
+        states = _run(bag, cluster="alpha", act=True)
+    gate = seen.result()
+    assert gate["subject"] == "retain_snapshots on alpha: remove 4 of 5 snapshots"
+    assert all(night.snapshot_id in gate["body"] for night in nights)
+    assert {states[name] for name in GATED} == {"success"}
+    assert _left(tmp_path) == {nights[-1].snapshot_id}
+    (receipt,) = (tmp_path / "v1" / "receipts" / "cluster=alpha").rglob("*-done.json")
+    assert '"approver": "olivia"' in receipt.read_text()
+
+
+def test_a_rejected_removal_removes_nothing(bag, clients, nights, tmp_path):
+    with answering(clients, "retain_snapshots", _answer(clients["olivia"], "Reject")):
+        states = _run(bag, cluster="alpha", act=True)
+    assert [states[name] for name in GATED] == ["success", "success", "skipped", "skipped"]
+    assert len(_left(tmp_path)) == 5
+
+
+def test_a_plan_altered_after_the_approval_removes_nothing(bag, clients, nights, tmp_path):
+    def alter_and_approve(gate):
+        (path,) = (tmp_path / "v1" / "retention" / "cluster=alpha").glob("*.json")
+        path.chmod(0o644)
+        path.write_text(path.read_text().replace(nights[0].snapshot_id, nights[-1].snapshot_id))
+        return _answer(clients["olivia"], "Approve")(gate)
+
+    with answering(clients, "retain_snapshots", alter_and_approve):
+        states = _run(bag, cluster="alpha", act=True)
+    assert [states[name] for name in GATED[2:]] == ["failed", "upstream_failed"]
+    assert len(_left(tmp_path)) == 5
+
+
+def test_a_run_with_nothing_to_remove_asks_nobody(bag, clients, nights, tmp_path):
+    states = _run(bag, cluster="beta", act=True)
+    assert {states[name] for name in GATED} == {"skipped"}
+
+
+REPORTS = [
+    {"cluster": "alpha", "kept": 1, "removable": 4, "abandoned": 0},
+    {"cluster": "beta", "kept": 1, "removable": 0, "abandoned": 0},
+]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "act", "opened"),
+    [
+        pytest.param("false", False, [], id="not allowed"),
+        pytest.param("true", True, [], id="a gated run opens no other"),
+        pytest.param("true", False, ["alpha"], id="where there is something to remove"),
+    ],
+)
+def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowed, act, opened):
+    from kafka_maintenance.tasks.retention import removal_runs
+
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", allowed)
+    runs = removal_runs.function(REPORTS, act, {"last": 3, "daily": 0, "weekly": 0, "monthly": 2})
+    assert [run["conf"]["cluster"] for run in runs] == opened
+    assert all(run["conf"]["keep_monthly"] == 2 for run in runs)
+
+
+def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_path):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy, plan_retention
+    from kafka_maintenance.operations.snapshot_retention_plan import store_retention
+    from kafka_maintenance.tasks.retention import verify_removal
+
+    policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
+    made = store_retention(
+        str(tmp_path), plan_retention(str(tmp_path), policy, now=datetime.now(UTC), cluster="alpha"), "alpha"
+    )
+    with pytest.raises(AirflowFailException, match="still listed"):
+        verify_removal.function({"cluster": "alpha", "plan": made.uri})
+
+
+def test_the_defaults_of_the_dag_are_those_of_the_command():
+    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
+    from kafka_maintenance.tasks.settings import Settings
+
+    defaults, settings = RetentionPolicy(), Settings()
+    for name in ("last", "daily", "weekly", "monthly"):
+        assert getattr(settings, f"keep_{name}") == getattr(defaults, name)
