@@ -83,6 +83,10 @@ class ZooKeeperUnreachableError(ZooKeeperError):
     """No server answered in time."""
 
 
+class TlsSettingsError(ZooKeeperError):
+    """A file for TLS is missing, unreadable, or not what it should be."""
+
+
 class ControllerMovedError(ZooKeeperError):
     """`/controller_epoch` is not at the version that this writer knows: another controller rules."""
 

@@ -21,6 +21,7 @@ from kazoo.protocol.serialization import Delete as DeleteRequest
 from kazoo.security import ACL, Id
 
 from controller_core.adapters.zookeeper_requests import GET_DATA, NO_AUTH, NO_NODE, Answer, Data, MultiRead, bounded
+from controller_core.adapters.zookeeper_tls import ZooKeeperTls, client_options, tls_refusal
 from controller_core.errors import (
     BadVersionError,
     ConnectionLostError,
@@ -49,6 +50,8 @@ from controller_core.ports import (
     require_path,
 )
 
+__all__ = ["KazooZooKeeper", "ZooKeeperAuth", "ZooKeeperTls", "connect"]
+
 _EPHEMERAL_FLAG, _SEQUENTIAL_FLAG = 1, 2
 _READ_COUNT_MAX = 1000
 _IN_FLIGHT_MAX = 100
@@ -70,15 +73,6 @@ class ZooKeeperAuth:
         return f"ZooKeeperAuth(scheme={self.scheme!r}, username={self.username!r}, password=…)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperTls:
-    """Paths of PEM files; `ca` None: the system's certificates; `certificate` and `key` for mutual TLS."""
-
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-
-
 @contextmanager
 def connect(
     hosts: str,
@@ -95,20 +89,21 @@ def connect(
     Args:
         hosts: `host:port,host:port/chroot`.
         auth: digest or SASL DIGEST-MD5 credentials; None: anonymous.
-        tls: None: plain text.
+        tls: None: plain text; else the port is the servers' secureClientPort.
         acl: what znodes are created with; None: that of `auth`, or open to everybody.
         timeout_s: how long to wait for a server.
         session_timeout_s: how long the session outlives a broken connection; the server may shorten it.
         create_chroot: make a missing chroot, as a broker does.
 
     Raises:
-        ZooKeeperUnreachableError: nobody answered in time.
-        NoAuthError: the credentials were refused.
+        ZooKeeperUnreachableError: nobody answered in time, or nobody with a certificate that we trust.
+        NoAuthError: the credentials, or our certificate, were refused.
+        TlsSettingsError: a file of `tls` cannot be used.
         NoNodeError: the chroot does not exist.
     """
     client = _client(hosts, auth, tls, session_timeout_s)
     try:
-        _start(client, hosts, timeout_s)
+        _start(client, hosts, timeout_s, tls)
         session = KazooZooKeeper(client, default_acl=acl or (auth.acl if auth else ANYONE_ALL))
         _require_chroot(session, hosts, create=create_chroot)
         yield session
@@ -361,23 +356,27 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
     elif auth is not None:
         options["auth_data"] = [("digest", f"{auth.username}:{auth.password}")]
     if tls is not None:
-        options |= {"use_ssl": True, "ca": tls.ca, "certfile": tls.certificate, "keyfile": tls.key}
+        options |= client_options(tls, hosts)
     try:
         return KazooClient(hosts, timeout=session_timeout_s, **options)
     except ValueError as error:
         raise ZooKeeperUnreachableError(f"hosts {hosts!r}: expected host:port,host:port/chroot ({error})") from error
 
 
-def _start(client: KazooClient, hosts: str, timeout_s: float) -> None:
+def _start(client: KazooClient, hosts: str, timeout_s: float, tls: ZooKeeperTls | None) -> None:
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # a missing chroot is our own error
             client.start(timeout=timeout_s)
     except KazooTimeoutError as error:
         if client.client_state == "AUTH_FAILED":
             raise NoAuthError(f"{hosts}: the credentials were refused; check user and password") from error
+        refusal = None if tls is None else tls_refusal(hosts, tls)
+        if refusal is not None:
+            raise refusal from error
+        hint = "" if tls else " (a secureClientPort answers only to TLS)"
         raise ZooKeeperUnreachableError(
             f"{hosts}: no ZooKeeper server answered within {timeout_s:g} s; check the addresses, the network and whether "
-            "the servers run"
+            f"the servers run{hint}"
         ) from error
     except kazoo_errors.KazooException as error:
         raise _translated(error, "connect to", hosts) from error

@@ -23,6 +23,7 @@ from controller_core.errors import (
     ObjectMissingError,
     PlanAlteredError,
     SnapshotKeyError,
+    TlsSettingsError,
     UnknownFormatError,
     UnknownVersionError,
 )
@@ -48,6 +49,7 @@ _BAD_INPUT: Final = (
     NotKafkaTreeError,
     ObjectMissingError,
     SnapshotKeyError,
+    TlsSettingsError,
     UnknownFormatError,
     UnknownVersionError,
 )
@@ -98,9 +100,13 @@ def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool =
     )
     parser.add_argument("--zookeeper-user", metavar="NAME", help=f"as whom; the password is in ${PASSWORD_VARIABLE}")
     parser.add_argument("--zookeeper-scheme", choices=("digest", "sasl"), default="sasl", help="(default: %(default)s)")
-    parser.add_argument("--zookeeper-ca", metavar="FILE", help="TLS with the certificate authorities of this PEM file")
-    parser.add_argument("--zookeeper-certificate", metavar="FILE", help="our certificate, for mutual TLS")
-    parser.add_argument("--zookeeper-key", metavar="FILE", help="its key")
+    parser.add_argument("--zookeeper-tls", action="store_true", help="TLS; any of the following asks for it, too")
+    parser.add_argument("--zookeeper-ca", metavar="FILE", help="authorities as PEM (default: those of the system)")
+    parser.add_argument("--zookeeper-certificate", metavar="FILE", help="our certificate as PEM, for mutual TLS")
+    parser.add_argument("--zookeeper-key", metavar="FILE", help="its key (default: in the certificate's file)")
+    parser.add_argument(
+        "--zookeeper-any-hostname", action="store_true", help="the server's certificate may name another host"
+    )
 
 
 def store_of(arguments: argparse.Namespace) -> ObjectStore:
@@ -127,11 +133,13 @@ def auth_of(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
 
 def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
     """The TLS files that `add_zookeeper_arguments` names; None: plain text."""
-    if not (arguments.zookeeper_ca or arguments.zookeeper_certificate):
-        return None
-    return ZooKeeperTls(
-        ca=arguments.zookeeper_ca, certificate=arguments.zookeeper_certificate, key=arguments.zookeeper_key
+    found = ZooKeeperTls(
+        ca=arguments.zookeeper_ca,
+        certificate=arguments.zookeeper_certificate,
+        key=arguments.zookeeper_key,
+        check_hostname=not arguments.zookeeper_any_hostname,
     )
+    return found if arguments.zookeeper_tls or found != ZooKeeperTls() else None
 
 
 def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:

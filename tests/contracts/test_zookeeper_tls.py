@@ -1,0 +1,237 @@
+"""Snapshots over TLS with client certificates, and what an operator reads when the certificates are wrong."""
+
+import subprocess
+import threading
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from controller_core.adapters.object_store import MemoryStore
+from controller_core.adapters.snapshot_reader import ReadOptions, read_cut
+from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
+from controller_core.adapters.zookeeper import ZooKeeperTls, connect
+from controller_core.errors import NoAuthError, TlsSettingsError, ZooKeeperUnreachableError
+from kafka_maintenance.local import ZooKeeperServer
+from kafka_maintenance.local.ports import free_port
+from kafka_maintenance.operations.snapshot import take_snapshot
+from tests import snapshot_consistency
+from tests.plugins import snapshot_world
+
+PEM = serialization.Encoding.PEM
+PKCS8 = serialization.PrivateFormat.PKCS8
+PLAIN = serialization.NoEncryption()
+TOPICS, PARTITIONS = 100, 20
+
+
+class Authority:
+    """Issues certificates into files of a folder: `<name>.pem`, `<name>.key`, and both in `<name>-both.pem`."""
+
+    def __init__(self, folder, name):
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.file = folder / f"{name}.pem"
+        made = self._signed(self._name, self._key).add_extension(x509.BasicConstraints(True, None), critical=True)
+        self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(PEM))
+
+    def issue(self, name, *, host="127.0.0.1"):
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        hosts = x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
+        certificate = self._signed(subject, key).add_extension(hosts, critical=False).sign(self._key, hashes.SHA256())
+        texts = {"pem": certificate.public_bytes(PEM), "key": key.private_bytes(PEM, PKCS8, PLAIN)}
+        for kind, text in texts.items():
+            (self.folder / f"{name}.{kind}").write_bytes(text)
+        (self.folder / f"{name}-both.pem").write_bytes(texts["key"] + texts["pem"])
+
+    def _signed(self, subject, key):
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+        )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Certificates: `server`, `client` (both of `ours`), `stranger` (of `theirs`), `elsewhere` (ours, another host)."""
+    folder = tmp_path_factory.mktemp("tls")
+    ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
+    ours.issue("server")
+    ours.issue("client")
+    ours.issue("elsewhere", host="192.0.2.1")
+    theirs.issue("stranger")
+    return folder
+
+
+def started(files, certificate):
+    """A server that demands client certificates of `ours` at its secure port; its plain port is for the tests."""
+    port = free_port()
+    config = {
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "secureClientPort": str(port),
+        "secureClientPortAddress": "127.0.0.1",
+        "ssl.keyStore.location": str(files / f"{certificate}-both.pem"),
+        "ssl.trustStore.location": str(files / "ours.pem"),
+        "ssl.clientAuth": "need",
+    }
+    server = ZooKeeperServer(config=config)
+    server.secure_hosts = f"127.0.0.1:{port}"
+    return server
+
+
+@pytest.fixture(scope="module")
+def server(files):
+    with started(files, "server") as running:
+        with connect(f"{running.hosts}/kafka", create_chroot=True) as session:
+            snapshot_world.fill(session, brokers=(), controller=None)
+            write_tree(
+                session.client,
+                (z for z in snapshot_consistency.topics_tree(TOPICS, PARTITIONS) if "topic-" in z.path),
+                WriteOptions(),
+            )
+        yield running
+
+
+def tls(files, ca="ours", certificate="client", **fields):
+    return ZooKeeperTls(
+        ca=str(files / f"{ca}.pem"),
+        certificate=str(files / f"{certificate}.pem") if certificate else None,
+        key=str(files / f"{certificate}.key") if certificate else None,
+        **fields,
+    )
+
+
+pytestmark = pytest.mark.services
+
+
+def test_a_snapshot_over_mutual_tls_is_the_tree(server, files):
+    hosts = f"{server.secure_hosts}/kafka"
+    with connect(hosts, tls=tls(files)) as secured, connect(f"{server.hosts}/kafka") as plain:
+        assert read_cut(secured.client).znodes == read_cut(plain.client).znodes
+    result = take_snapshot(
+        zookeeper=hosts, tls=tls(files), cluster="a", store=MemoryStore("tls"), run_id="r", now=snapshot_world.NOON
+    )
+    assert result.consistent
+    assert result.counts["partitions"] == TOPICS * PARTITIONS + 3
+
+
+def test_a_cut_over_tls_settles_while_somebody_writes(server, files):
+    """Events and replies share TLS records; none may wait for the next one to come."""
+    stop = threading.Event()
+
+    def write():
+        with connect(f"{server.hosts}/kafka") as writer:
+            while not stop.is_set():
+                for topic in range(TOPICS):
+                    writer.client.set_async(f"/brokers/topics/topic-{topic:05}/partitions/0/state", b"{}")
+                writer.sync("/")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        with connect(f"{server.secure_hosts}/kafka", tls=tls(files)) as session:
+            cuts = [read_cut(session.client, ReadOptions(batch_count=100)) for _ in range(5)]
+    finally:
+        stop.set()
+        thread.join()
+    assert [(cut.consistent, cut.attempts) for cut in cuts] == [(True, 1)] * 5
+
+
+def test_certificate_and_key_may_be_one_file(server, files):
+    both = ZooKeeperTls(ca=str(files / "ours.pem"), certificate=str(files / "client-both.pem"))
+    with connect(server.secure_hosts, tls=both) as session:
+        assert session.exists("/kafka") is not None
+
+
+@pytest.mark.parametrize(
+    ("choice", "error", "message"),
+    [
+        pytest.param({"certificate": None}, NoAuthError, "refused us.*without a certificate", id="none shown"),
+        pytest.param({"certificate": "stranger"}, NoAuthError, r"refused us.*stranger\.pem", id="of another authority"),
+        pytest.param({"ca": "theirs"}, ZooKeeperUnreachableError, r"not trusted.*theirs\.pem", id="server not trusted"),
+    ],
+)
+def test_certificates_that_do_not_fit(server, files, choice, error, message):
+    with pytest.raises(error, match=message), connect(server.secure_hosts, tls=tls(files, **choice), timeout_s=2):
+        pass
+
+
+def test_a_certificate_of_another_host(files):
+    with started(files, "elsewhere") as server:
+        with (
+            pytest.raises(ZooKeeperUnreachableError, match=r"not trusted.*IP address mismatch.*host name"),
+            connect(server.secure_hosts, tls=tls(files), timeout_s=2),
+        ):
+            pass
+        with connect(server.secure_hosts, tls=tls(files, check_hostname=False)) as session:
+            assert session.exists("/") is not None
+
+
+def test_the_wrong_port_is_told(server, files):
+    with (
+        pytest.raises((ZooKeeperUnreachableError, NoAuthError), match="secureClientPort"),
+        connect(server.hosts, tls=tls(files), timeout_s=2),
+    ):
+        pass
+    with (
+        pytest.raises(ZooKeeperUnreachableError, match="secureClientPort answers only to TLS"),
+        connect(server.secure_hosts, timeout_s=2),
+    ):
+        pass
+
+
+def test_nobody_there_is_not_a_matter_of_tls(files):
+    with pytest.raises(ZooKeeperUnreachableError, match="no ZooKeeper server answered"):  # noqa: SIM117 -- one error
+        with connect("127.0.0.1:1", tls=tls(files), timeout_s=1):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param({"ca": "absent.pem"}, r"CA file .*absent\.pem.*No such file", id="no CA file"),
+        pytest.param({"ca": "client.key"}, r"CA file .*client\.key.*certificates in PEM", id="a key as CA"),
+        pytest.param({"certificate": "absent.pem"}, "certificate and key.*No such file", id="no certificate"),
+        pytest.param({"certificate": "client.pem"}, "certificate and key.*unencrypted key", id="no key in it"),
+        pytest.param({"certificate": "client.pem", "key": "stranger.key"}, "(?i)mismatch", id="another key"),
+        pytest.param({"certificate": "client.pem", "key": "locked.key"}, "unencrypted key", id="an encrypted key"),
+        pytest.param({"key": "client.key"}, "a key .* without a certificate", id="a key alone"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named_before_anybody_is_asked(files, fields, message):
+    key = serialization.load_pem_private_key((files / "client.key").read_bytes(), None)
+    locked = key.private_bytes(PEM, PKCS8, serialization.BestAvailableEncryption(b"secret"))
+    (files / "locked.key").write_bytes(locked)
+    settings = ZooKeeperTls(**{name: str(files / file) for name, file in fields.items()})
+    with pytest.raises(TlsSettingsError, match=message), connect("192.0.2.1:2281", tls=settings):
+        pass
+
+
+def test_the_command_takes_the_files(server, files, tmp_path):
+    import os
+    import sys
+
+    options = ("ca", "ours.pem"), ("certificate", "client.pem"), ("key", "client.key")
+    command = [
+        *(sys.executable, "-m", "kafka_maintenance", "snapshot", "--cluster", "blue", "--store", str(tmp_path)),
+        *("--zookeeper", f"{server.secure_hosts}/kafka"),
+        *(text for name, file in options for text in (f"--zookeeper-{name}", str(files / file))),
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (found.returncode, "consistent" in found.stdout) == (0, True), found.stderr
+    command[-1] = str(files / "absent.key")
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert refused.returncode == 2
+    assert "certificate and key" in refused.stderr
