@@ -2,6 +2,9 @@
 
 # ruff: noqa: SLF001 -- kazoo lacks public ways to submit these requests and to see events in wire order; kazoo is pinned
 
+import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +23,7 @@ from kazoo.exceptions import (
 from kazoo.exceptions import NoAuthError as KazooNoAuthError
 from kazoo.exceptions import SessionExpiredError as KazooSessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import WATCH_XID
 from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState
 
@@ -41,6 +45,10 @@ CONNECTION_ERRORS: Final = (
     KazooTimeoutError,
 )
 _CHANGED: Final = 3
+_WAITING_BYTES: Final = 1 << 18
+_LENGTH_BYTES: Final = 4
+_EVENT: Final = struct.Struct("!ii12xi4xi")
+"""Frame of an event: length, xid, (zxid, error), kind, (state), bytes of the path that follows."""
 
 
 class Wire:
@@ -154,6 +162,31 @@ class Wire:
         watch, _ = Watch.deserialize(buffer, offset)
         self._events.append((watch.type, watch.path))
         self._kazoo_reads_event(buffer, offset)
+        if not (self.client._data_watchers or self.client._child_watchers):
+            self._record_waiting()
+
+    def _record_waiting(self) -> None:
+        """Takes the events that have come by now, up to the first reply, all together.
+
+        kazoo makes two selectors for each; at some thousands a second it would never catch up on a busy machine.
+        """
+        connection = self.client._connection._socket
+        if isinstance(connection, ssl.SSLSocket):  # what is decrypted cannot be looked at without taking it
+            return
+        try:
+            waiting: bytes = connection.recv(_WAITING_BYTES, socket.MSG_PEEK)
+        except OSError:  # nothing there, or broken, which kazoo's next read will tell
+            return
+        end = 0
+        while len(waiting) >= end + _EVENT.size:
+            length, xid, kind, path_bytes = _EVENT.unpack_from(waiting, end)
+            if xid != WATCH_XID or len(waiting) < end + _LENGTH_BYTES + length:
+                break
+            start = end + _EVENT.size
+            self._events.append((kind, waiting[start : start + path_bytes].decode()))
+            end += _LENGTH_BYTES + length
+        while end:
+            end -= len(connection.recv(end))
 
     def _note_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
