@@ -14,8 +14,9 @@ import numpy as np
 
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.flow import Flow, Network
+from spark_jobs.planner.flow import Flow
 from spark_jobs.planner.model import Bools, Ints
+from spark_jobs.planner.network import Network
 
 _SWAP_ROUNDS = 60
 
@@ -67,6 +68,7 @@ def _kept(problem: Problem, flow: Flow, *, keep_largest: bool) -> Bools:
         key = flow.entry_partition[loose] * problem.broker_count + flow.entry_broker[loose]
         at = np.minimum(np.searchsorted(given, key), len(given) - 1)
         kept[loose] = given[at] == key
+    kept |= flow.entry_stays
     return _untangle(problem, flow, kept)
 
 

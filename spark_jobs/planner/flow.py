@@ -9,111 +9,21 @@ Source: planner design §2, "Hub network"; ortools `SimpleMinCostFlow`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from ortools.graph.python import min_cost_flow
 
 from spark_jobs.planner.bounds import UNLIMITED, Problem
-from spark_jobs.planner.certificate import Certificate, unpriced
+from spark_jobs.planner.certificate import Certificate
 from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.model import Ints
+from spark_jobs.planner.model import Bools, Ints
+from spark_jobs.planner.network import Network, distances
 from spark_jobs.planner.verify import held_per_rack
 
-Column = npt.ArrayLike
 POOLED, APART, EXPANDED = 0, 1, 2
-
-
-@dataclass(slots=True)
-class Network:
-    """Arcs and supplies, collected in blocks; `solve` and `potentials` see them as flat arrays."""
-
-    nodes: int = 0
-    blocks: list[tuple[Ints, Ints, Ints, Ints]] = field(default_factory=list)
-    arcs: int = 0
-    supplies: list[tuple[Ints, Ints]] = field(default_factory=list)
-
-    def add_nodes(self, count: int) -> int:
-        """Reserves `count` nodes; returns the first."""
-        first = self.nodes
-        self.nodes += count
-        return first
-
-    def add_arcs(self, tail: Column, head: Column, capacity: Column, cost: Column) -> slice:
-        """Adds arcs (arguments are broadcast against each other); returns where their flows will be."""
-        block = np.broadcast_arrays(*(np.asarray(a, np.int64) for a in (tail, head, capacity, cost)))
-        flat = tuple(np.ascontiguousarray(a).ravel() for a in block)
-        self.blocks.append((flat[0], flat[1], flat[2], flat[3]))
-        span = slice(self.arcs, self.arcs + len(flat[0]))
-        self.arcs = span.stop
-        return span
-
-    def supply(self, nodes: Column, amount: Column) -> None:
-        """Adds to the supply of nodes (negative: demand); a node may be named several times."""
-        at, much = np.broadcast_arrays(np.asarray(nodes, np.int64), np.asarray(amount, np.int64))
-        self.supplies.append((at.ravel(), much.ravel()))
-
-    def total_supply(self) -> Ints:
-        """[nodes] net supply."""
-        out = np.zeros(self.nodes, np.int64)
-        for nodes, amount in self.supplies:
-            out += np.bincount(nodes, weights=amount, minlength=self.nodes).astype(np.int64)
-        return out
-
-    def flat(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """(tail, head, capacity, cost) of all arcs."""
-        columns = [np.concatenate([block[i] for block in self.blocks]) for i in range(4)]
-        return columns[0], columns[1], columns[2], columns[3]
-
-    def solve(self, what: str) -> Ints:
-        """Flow of each arc at minimum cost; raises SolverFailedError when there is none."""
-        flows = self.attempt()
-        if flows is None:
-            raise SolverFailedError(
-                f"{what} solved over {self.nodes} nodes and {self.arcs} arcs: an optimal flow expected, none found; "
-                "widen the tolerance, and report the state if it persists"
-            )
-        return flows
-
-    def attempt(self) -> Ints | None:
-        """Flow of each arc at minimum cost, or None when the supplies cannot be shipped."""
-        tail, head, capacity, cost = self.flat()
-        solver = min_cost_flow.SimpleMinCostFlow()
-        solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
-        solver.set_nodes_supplies(np.arange(self.nodes), self.total_supply())
-        status = solver.solve()
-        if status in {solver.INFEASIBLE, solver.UNBALANCED}:
-            return None
-        if status != solver.OPTIMAL:
-            raise SolverFailedError(
-                f"flow over {self.nodes} nodes and {self.arcs} arcs: status OPTIMAL expected, {status.name} found; report it"
-            )
-        return np.asarray(solver.flows(np.arange(self.arcs)), np.int64)
-
-    def potentials(self, flows: Ints) -> Ints:
-        """Shortest distances in the residual graph of an optimal flow (Bellman-Ford over all arcs at once)."""
-        tail, head, capacity, cost = self.flat()
-        forward, backward = flows < capacity, flows > 0
-        source = np.concatenate([tail[forward], head[backward]])
-        target = np.concatenate([head[forward], tail[backward]])
-        price = np.concatenate([cost[forward], -cost[backward]])
-        del tail, head, capacity, cost, forward, backward
-        if not len(target):
-            return np.zeros(self.nodes, np.int64)
-        order = np.argsort(target, kind="stable")
-        source, price, target = source[order], price[order], target[order]
-        first = np.nonzero(np.concatenate([[True], target[1:] != target[:-1]]))[0]
-        reached = target[first]
-        distance = np.zeros(self.nodes, np.int64)
-        for _ in range(self.nodes + 1):
-            best = np.minimum(np.minimum.reduceat(distance[source] + price, first), distance[reached])
-            if np.array_equal(best, distance[reached]):
-                return distance
-            distance[reached] = best
-        raise SolverFailedError(
-            f"prices of {self.nodes} nodes computed: an optimal flow expected, a cycle of negative cost found; report it"
-        )
+MOVES_ALONE = 1
+"""The weight of a move, in kept leaders, when leaders do not count."""
+_ROUNDS_MAX = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,13 +37,14 @@ class Flow:
     entry_broker: Ints  # [N]
     entry_column: Ints  # [N] place in the replica list
     entry_group: Ints  # [N] key of the pool the entry is kept from
+    entry_stays: Bools  # [N] entries without a pool that are kept
     pool_kept: Ints  # kept replicas per pool
     pool_kept_leaders: Ints  # of them rewarded preferred leaders
     direct: tuple[Ints, Ints]  # (partition, broker) of replicas that expanded partitions get or keep
     received: Ints  # [T, B] replicas that each cell receives
     rack_units: Ints  # [A, R] replicas of each free group per rack
     group_of: Ints  # [P] free group of a partition, -1 for none
-    certificate: Certificate
+    certificate: Certificate | None  # None where none was asked for, or when leaders weighed so much that moves did not
 
 
 def rewarded_leaders(problem: Problem) -> Ints:
@@ -142,27 +53,32 @@ def rewarded_leaders(problem: Problem) -> Ints:
     return (problem.eligible & (led <= problem.leader_high)).astype(np.int64)
 
 
-def place(problem: Problem, detail: Ints, reward: Ints, *, lexicographic: bool, priced: bool = True) -> Flow:
+def place(
+    problem: Problem, detail: Ints, reward: Ints, *, weight: int, priced: bool = True, lean: bool = False
+) -> Flow:
     """Solves the placement flow.
 
     Args:
         problem: partitions and bounds.
         detail: [P] POOLED, APART (a node of its own) or EXPANDED (an arc to every broker) for each partition.
         reward: [P] 1 where keeping the preferred leader counts.
-        lexicographic: moves first, rewarded leaders kept second; otherwise moves alone.
+        weight: how many kept leaders a move is worth: MOVES_ALONE ignores leaders, more than there are partitions puts
+            moves strictly first.
         priced: compute the certificate (a second pass needs none).
+        lean: half the nodes for partitions with two replicas in a rack, for networks with many of them; of their
+            leaders somewhat fewer may be kept than could be.
 
     Raises:
         SolverFailedError: no flow meets the bounds.
     """
-    scale = problem.partition_count + 1 if lexicographic else 1
-    return _Placement(problem, detail, reward if lexicographic else np.zeros_like(reward), scale).run(priced=priced)
+    reward = np.zeros_like(reward) if weight == MOVES_ALONE else reward
+    return _Placement(problem, detail, reward, weight, lean=lean).run(priced=priced)
 
 
 class _Placement:
     """One placement flow while it is built; fields are set once, in the order of the methods that `run` calls."""
 
-    def __init__(self, problem: Problem, detail: Ints, reward: Ints, scale: int) -> None:
+    def __init__(self, problem: Problem, detail: Ints, reward: Ints, scale: int, *, lean: bool) -> None:
         self.problem = problem
         self.scale = scale
         self.reward = reward
@@ -189,6 +105,10 @@ class _Placement:
         self.rack = problem.rack[self.broker]
         self.cell = self.topic[self.partition] * self.brokers + self.broker
         self.lead = (self.column == 0) * reward[self.partition]
+        self.lean = lean
+        self.paired = np.zeros(len(self.partition), bool)
+        self.stays = np.zeros(len(self.partition), bool)
+        self.overdrawn = np.zeros(self.cells, np.int64)  # units that were kept and left again on the way of others
         self.readers: list[Callable[[Ints], None]] = []
         self.received = np.zeros(self.cells, np.int64)
         self.entry_group = np.full(len(self.partition), -1, np.int64)
@@ -209,7 +129,7 @@ class _Placement:
         for read in self.readers:
             read(flows)
         self.readers.clear()  # they hold this object, and with it hundreds of megabytes
-        certificate = self._certificate(flows) if priced else unpriced(self.brokers)
+        certificate = self._certificate(flows) if priced else None
         kept = np.zeros(self.pool_count, np.int64)
         leaders = np.zeros(self.pool_count, np.int64)
         for pool, units, of_leaders in self.kept_units:
@@ -221,6 +141,7 @@ class _Placement:
             entry_broker=self.broker,
             entry_column=self.column,
             entry_group=self.entry_group,
+            entry_stays=self.stays,
             pool_kept=kept,
             pool_kept_leaders=leaders,
             direct=(direct[0], direct[1]),
@@ -244,9 +165,9 @@ class _Placement:
                 whole = np.unique(self.topic[self.expanded])
                 eligible = np.nonzero(self.problem.eligible)[0]
                 touched = np.union1d(touched, (whole[:, None] * self.brokers + eligible).ravel())
-            self.cell_node[touched] = self.net.add_nodes(len(touched)) + np.arange(len(touched))
             low, high = self.problem.cell_bounds()
             self.cell_low, self.cell_high = low.ravel(), high.ravel()
+            self.cell_node[touched] = self.net.add_nodes(len(touched)) + np.arange(len(touched))
             self.net.supply(self.cell_node[touched], -self.cell_low[touched])
             self.cell_arcs = (
                 touched,
@@ -291,9 +212,15 @@ class _Placement:
         partition, rack = np.nonzero(self.surplus)
         if not len(partition):
             return
+        if self.lean and self.problem.topic_spread:
+            two = (self.held[partition, rack] == 2) & (self.most[partition, rack] == 1)  # noqa: PLR2004 - a pair
+            self._pairs(partition[two], rack[two])
+            partition, rack = partition[~two], rack[~two]
         key = np.full((self.problem.partition_count, self.racks), -1, np.int64)
         key[partition, rack] = np.arange(len(partition))
-        entries = np.nonzero(self.surplus[self.partition, self.rack])[0]
+        entries = np.nonzero(self.surplus[self.partition, self.rack] & ~self.paired)[0]
+        if not len(partition):
+            return
         member = key[self.partition[entries], self.rack[entries]]
         group = self._merged(partition, rack, member, entries)
         count = int(group.max()) + 1
@@ -306,6 +233,43 @@ class _Placement:
         self.net.add_arcs(node + np.arange(count), row, supply, 0)
         _, pools = np.unique(group[member] * self.cells + self.cell[entries], return_inverse=True)
         self._keep_arcs(node + group[member], entries, pools)
+
+    def _pairs(self, partition: Ints, rack: Ints) -> None:
+        """Partitions with two replicas where one may be: the unit starts in one cell, may go over to the other, or leave.
+
+        The start is where keeping the preferred leader counts, if it is one of the two. What may leave a cell is
+        bounded by what starts there, so nobody needs a node of its own.
+        """
+        if not len(partition):
+            return
+        row_of = np.full((self.problem.partition_count, self.racks), -1, np.int64)
+        row_of[partition, rack] = np.arange(len(partition))
+        entries = np.nonzero(row_of[self.partition, self.rack] >= 0)[0]
+        self.paired[entries] = True
+        pair = row_of[self.partition[entries], self.rack[entries]]
+        ends = entries[np.lexsort((-self.lead[entries], pair))].reshape(-1, 2)  # the start first
+        cells, led = self.cell[ends], self.lead[ends[:, 0]]
+        nodes = self.cell_node[cells]
+        self.net.supply(nodes[:, 0], 1)
+        over = self.net.add_arcs(nodes[:, 0], nodes[:, 1], 1, led)
+        started, counts = np.unique(cells[:, 0] * 2 + led, return_counts=True)
+        start, cost = started // 2, started % 2
+        row = self.row_node + start // self.brokers * self.racks + self.problem.rack[start % self.brokers]
+        away = self.net.add_arcs(self.cell_node[start], row, counts, cost)
+
+        def read(flows: Ints) -> None:
+            at = ends[np.arange(len(ends)), (flows[over] > 0).astype(np.int64)]
+            leaving = np.bincount(start, weights=flows[away], minlength=self.cells).astype(np.int64)
+            size = np.zeros(len(at), np.int64) if self.problem.size is None else self.problem.size[self.partition[at]]
+            # Kept leaders leave last, large partitions before them.
+            order = np.lexsort((size, self.lead[at], self.cell[at]))
+            at = at[order]
+            rank = np.arange(len(at)) - np.searchsorted(self.cell[at], self.cell[at])
+            self.stays[at[rank >= leaving[self.cell[at]]]] = True
+            there = np.bincount(self.cell[at], minlength=self.cells)
+            self.overdrawn = np.maximum(leaving - there, 0)
+
+        self.readers.append(read)
 
     def _merged(self, partition: Ints, rack: Ints, member: Ints, entries: Ints) -> Ints:
         """Group of each (partition, rack): those with the same brokers there and the same quota."""
@@ -428,10 +392,10 @@ class _Placement:
             total = np.where(self.cell_node < 0, low, 0)
             for some, span in segments:
                 total[some] += flows[span]
-            kept = np.minimum(total, held)
-            kept_leaders = np.minimum(total, leaders)
+            kept = np.minimum(total, held) - self.overdrawn
+            kept_leaders = np.minimum(kept, leaders)
             self.kept_units.append((pool[used], kept[used], kept_leaders[used]))
-            self.received += total - kept
+            self.received += total - kept - self.overdrawn
             self.row_total = total
 
         self.readers.append(read)
@@ -447,9 +411,24 @@ class _Placement:
         self.net.add_arcs(nodes, self.sink, high - low, 0)
         self.net.supply(self.sink, -int(self.net.total_supply().sum()))
 
-    def _certificate(self, flows: Ints) -> Certificate:
-        """Prices from potentials; see `certificate` for what they mean."""
-        distance = self.net.potentials(flows)
+    def _certificate(self, flows: Ints) -> Certificate | None:
+        """Prices from distances; see `certificate` for what they mean. None when fewer moves are possible."""
+        strict = self.scale > self.problem.partition_count
+        unit, kept_leader = (self.scale, -1) if strict else (1, 0)
+        tail, head, capacity, cost = self.net.flat()
+        if not strict:
+            cost = (cost >= self.scale).astype(np.int64)
+        may_fail = self.scale not in {MOVES_ALONE, unit}
+        distance = distances(
+            self.net.nodes, (tail, head, capacity, cost), flows, rounds_max=_ROUNDS_MAX if may_fail else None
+        )
+        if distance is None:
+            if may_fail:
+                return None
+            raise SolverFailedError(
+                f"prices of {self.net.nodes} nodes computed: an optimal flow expected, a cycle of negative cost found; "
+                "report it"
+            )
         ground = distance[self.sink]
         u = np.where(self.problem.eligible, ground - distance[self.broker_node : self.broker_node + self.brokers], 0)
         w = np.zeros(self.cells, np.int64)
@@ -458,25 +437,24 @@ class _Placement:
             noded = self.cell_arcs[0]
             w[noded] = distance[self.broker_node + noded % self.brokers] - distance[self.cell_node[noded]]
             full = np.nonzero(self.full)[0]
-            received_at = ground - distance[self.row_node + self.row_of_cell[full]] - self.scale
+            received_at = ground - distance[self.row_node + self.row_of_cell[full]] - unit
             w[full] = np.maximum(w[full], received_at - u[full % self.brokers])
             paid = ground - distance[self.row_node + self.row_of_cell[plain]]
             total, held, leaders = self.row_total[plain], self.row_held[plain], self.row_leaders[plain]
-            following = np.where(total < leaders, -1, np.where(total < held, 0, self.scale))
-            last = np.where(total <= leaders, -1, np.where(total <= held, 0, self.scale))
+            following = np.where(total < leaders, kept_leader, np.where(total < held, 0, unit))
+            last = np.where(total <= leaders, kept_leader, np.where(total <= held, 0, unit))
             lowest = paid - u[plain % self.brokers] - following
             highest = np.where(total > 0, paid - u[plain % self.brokers] - last, np.maximum(lowest, 0))
             w[plain] = np.clip(0, lowest, highest)
         priced = np.nonzero(w)[0]
-        lexicographic = self.scale > 1
         return Certificate(
             broker_price=u,
             cell_topic=priced // self.brokers,
             cell_broker=priced % self.brokers,
             cell_price=w[priced],
             leader_price=np.zeros(self.brokers, np.int64),
-            scale=self.scale,
-            kept_leader_reward=rewarded_leaders(self.problem) if lexicographic else None,
+            scale=unit,
+            kept_leader_reward=rewarded_leaders(self.problem) if strict else None,
         )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.flow import Network
 from spark_jobs.planner.model import Bools, Ints
+from spark_jobs.planner.network import Network
 
 _ANY = 1 << 40
 

@@ -19,7 +19,7 @@ from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.deal import deal
 from spark_jobs.planner.errors import ImpossibleGoalError
 from spark_jobs.planner.even_bytes import even_bytes
-from spark_jobs.planner.flow import EXPANDED, POOLED, place, rewarded_leaders
+from spark_jobs.planner.flow import EXPANDED, MOVES_ALONE, POOLED, Flow, place, rewarded_leaders
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
 from spark_jobs.planner.leaders import choose_leaders, ordered_lists
 from spark_jobs.planner.model import ClusterState, Ints, shorten
@@ -29,7 +29,8 @@ from spark_jobs.planner.verify import Verdict, added, moves_bound, require, veri
 
 _WIDEST = 1 << 20
 _FULL_NETWORK_ARCS_MAX = 500_000
-_HEAVY_PARTITIONS = 60_000
+_HEAVY_PARTITIONS = 20_000
+_HEAVY_WEIGHT = 32
 _REFINEMENTS = 30
 _REFINED_PARTITIONS_MAX = 10_000
 
@@ -129,7 +130,7 @@ def fewest_moves(problem: Problem) -> tuple[int, bool]:
     """The optimum of the placement flow without replica sets: (moves, whether sets with so few exist for certain)."""
     detail = starting_detail(problem)
     none = np.zeros(problem.partition_count, np.int64)
-    flow = place(problem, detail, none, lexicographic=False, priced=False)
+    flow = place(problem, detail, none, weight=MOVES_ALONE, priced=False)
     fresh = 0
     partition, broker = flow.direct
     if len(partition):
@@ -265,18 +266,18 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
     partition, the others staying as they are. If that costs moves, a small cluster is solved again in more detail.
     """
     detail = starting_detail(problem)
-    # Leaders inside a network with hundreds of thousands of nodes would triple its time: there they come afterwards.
     heavy = int(individual(problem).sum()) > _HEAVY_PARTITIONS
     preferred = rewarded_leaders(problem)[problem.replicas[:, 0]]
     best: tuple[int, Ints, Certificate] = (UNLIMITED, np.zeros((0, 0), np.int64), unpriced(problem.broker_count))
     for _ in range(_REFINEMENTS):
-        flow = place(problem, detail, preferred, lexicographic=not heavy)
+        flow, certificate = _heavy(problem, detail, preferred) if heavy else _light(problem, detail, preferred)
         dealt = deal(problem, flow)
-        sets, certificate = patched(problem, detail, dealt, preferred), flow.certificate
+        weight = _HEAVY_WEIGHT if heavy else _strict(problem)
+        sets = patched(problem, detail, dealt, preferred, weight=weight, lean=heavy)
         if not heavy:
             reward = _second_reward(problem, sets)
-            dealt_again = deal(problem, place(problem, detail, reward, lexicographic=True, priced=False))
-            again = patched(problem, detail, dealt_again, reward)
+            dealt_again = deal(problem, place(problem, detail, reward, weight=_strict(problem), priced=False))
+            again = patched(problem, detail, dealt_again, reward, weight=_strict(problem))
             if added(problem, again).sum() <= added(problem, sets).sum():
                 sets = again
         gap = int(added(problem, sets).sum())
@@ -290,6 +291,26 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
             break
         detail = refined(problem, detail, dealt.failed)
     return best[1], best[2]
+
+
+def _light(problem: Problem, detail: Ints, reward: Ints) -> tuple[Flow, Certificate]:
+    """Moves strictly first, leaders second."""
+    flow = place(problem, detail, reward, weight=_strict(problem))
+    return flow, flow.certificate or unpriced(problem.broker_count)
+
+
+def _heavy(problem: Problem, detail: Ints, reward: Ints) -> tuple[Flow, Certificate]:
+    """A network with hundreds of thousands of nodes: strictly first would double its time, so a move is worth some
+    leaders; should that cost a move, which the prices would tell, moves count alone.
+    """
+    flow = place(problem, detail, reward, weight=_HEAVY_WEIGHT, lean=True)
+    if flow.certificate is None:
+        flow = place(problem, detail, reward, weight=MOVES_ALONE, lean=True)
+    return flow, flow.certificate or unpriced(problem.broker_count)
+
+
+def _strict(problem: Problem) -> int:
+    return problem.partition_count + 1
 
 
 def _second_reward(problem: Problem, sets: Ints) -> Ints:

@@ -39,7 +39,7 @@ def refined(problem: Problem, detail: Ints, failed: Ints) -> Ints:
     return np.where(wider, np.where(apart, APART, EXPANDED), detail)
 
 
-def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints) -> Ints:
+def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints, *, weight: int, lean: bool = False) -> Ints:
     """[P, F] complete replica sets: the partitions that could not be served are solved again among themselves.
 
     Args:
@@ -47,6 +47,8 @@ def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints) -> Ints:
         detail: level of detail the flow had.
         dealt: sets, with those of the failed partitions unusable.
         reward: [P] 1 where keeping the preferred leader counts.
+        weight: how many kept leaders a move is worth.
+        lean: first without partners; a third of the time, for a few moves in a hundred thousand.
 
     Raises:
         SolverFailedError: even with many partners the failed partitions cannot be served.
@@ -55,14 +57,15 @@ def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints) -> Ints:
     for attempt in range(_PATCHES):
         if not len(failed):
             return sets
-        again = np.nonzero(_with_partners(problem, failed, attempt))[0]
+        alone = lean and not attempt
+        again = np.unique(failed) if alone else np.nonzero(_with_partners(problem, failed, attempt))[0]
         rest = np.ones(problem.partition_count, bool)
         rest[again] = False
         part = _part(problem, again, sets, rest)
         own = detail[again]
         own = np.where(_chooses_racks(part) & (own <= APART), APART, EXPANDED)
         try:
-            flow = place(part, own, reward[again], lexicographic=True, priced=False)
+            flow = place(part, own, reward[again], weight=weight, priced=False)
         except SolverFailedError:
             continue
         served = deal(part, flow)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from spark_jobs.planner import planning
 from spark_jobs.planner.bounds import problem_of, rack_quota
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.planning import plan_reassignment
@@ -28,6 +29,28 @@ def test_moves_equal_brute_force(state, wanted):
 def test_moves_equal_the_integer_programme_and_are_proven(state, wanted):
     plan = plan_reassignment(state, wanted)
     assert (plan.moves, plan.gap) == (integer_programme(problem_of(state, wanted)), 0)
+
+
+@settings(SLOW, max_examples=120)
+@given(state=clusters(), wanted=goals())
+def test_the_way_of_large_networks_proves_what_it_reaches(state, wanted):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "_HEAVY_PARTITIONS", -1)
+        plan = plan_reassignment(state, wanted)
+    optimum = integer_programme(problem_of(state, wanted))
+    assert plan.moves_bound <= optimum <= plan.moves
+    one_per_rack = (plan.problem.rack_min == 1).all() and (plan.problem.rack_max == 1).all()
+    assert plan.gap == 0 or not one_per_rack
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("racks", [1, 3, 4])
+def test_the_way_of_large_networks_costs_no_move_in_the_matrix(kind, racks, monkeypatch):
+    state = of_kind(kind, racks=racks)
+    wanted = Goals(tolerance=Tolerance(topic=0))
+    usual = plan_reassignment(state, wanted)
+    monkeypatch.setattr(planning, "_HEAVY_PARTITIONS", -1)
+    assert (plan_reassignment(state, wanted).moves, usual.gap) == (usual.moves, 0)
 
 
 @settings(SLOW, max_examples=80)
