@@ -1,7 +1,7 @@
 """Airflow connections and variables → clusters and the store; the one place that knows their names and fields.
 
 A cluster is a connection of type `generic`: `host` holds one or more `host:port`, separated by commas; `extra` may
-hold `chroot`, `auth`, `kafka_version`, `inter_broker_protocol_version`, `archived` and `analysis`; login and password are those
+hold `chroot`, `auth`, `tls`, `kafka_version`, `inter_broker_protocol_version`, `archived` and `analysis`; login and password are those
 of ZooKeeper. Which connections are clusters is said by the Variable `kafka_maintenance_clusters`.
 """
 
@@ -17,7 +17,7 @@ from controller_core.errors import ControllerCoreError
 
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
     from controller_core.adapters.object_store import ObjectStore
-    from controller_core.adapters.zookeeper import KazooZooKeeper, ZooKeeperAuth
+    from controller_core.adapters.zookeeper import KazooZooKeeper, ZooKeeperAuth, ZooKeeperTls
 
 CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
 STORE_VARIABLE = "kafka_maintenance_store"
@@ -57,6 +57,7 @@ class Cluster:
     name: str
     zookeeper: str
     auth: "ZooKeeperAuth | None" = None
+    tls: "ZooKeeperTls | None" = None
     kafka_version: str | None = None
     inter_broker_protocol_version: str | None = None
     archived: bool = False
@@ -116,7 +117,7 @@ class KafkaClusterHook(BaseHook):
         from controller_core.adapters.zookeeper import connect  # noqa: PLC0415 - see the imports
 
         found = self.settings()
-        return connect(found.zookeeper, auth=found.auth, timeout_s=ZOOKEEPER_TIMEOUT_S)
+        return connect(found.zookeeper, auth=found.auth, tls=found.tls, timeout_s=ZOOKEEPER_TIMEOUT_S)
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the tree is there and Kafka's; the message says what was found."""
@@ -185,6 +186,7 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
         name=name,
         zookeeper=_hosts(connection.host, connection.port) + (f"/{chroot}" if chroot else ""),
         auth=_auth(name, connection, extra),
+        tls=_tls(name, extra.get("tls")),
         kafka_version=_text(extra.get("kafka_version")),
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(extra.get("archived")),
@@ -272,6 +274,21 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
             f"cluster {name!r} not used: its connection says auth {scheme!r} but holds no login and password; fill them in"
         )
     return ZooKeeperAuth(scheme=_SCHEMES[scheme], username=connection.login, password=connection.password)
+
+
+def _tls(name: str, found: Any) -> "ZooKeeperTls | None":
+    from controller_core.adapters.zookeeper import ZooKeeperTls  # noqa: PLC0415 - see the imports
+
+    if not isinstance(found, Mapping):
+        return ZooKeeperTls() if _truth(found) else None
+    files = {field: _text(found.get(field)) for field in ("ca", "certificate", "key")}
+    unknown = sorted(found.keys() - files.keys() - {"check_hostname"})
+    if unknown:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection says tls with {unknown}, expected ca, certificate, key (PEM files on "
+            "the worker) and check_hostname; correct its extra"
+        )
+    return ZooKeeperTls(**files, check_hostname=_truth(found.get("check_hostname", True)))
 
 
 def _mapping(name: str, extra: Any) -> Mapping[str, Any]:

@@ -54,9 +54,33 @@ def test_all_that_a_connection_may_say():
 
 
 @pytest.mark.parametrize(
+    ("tls", "fields"),
+    [
+        pytest.param(None, None, id="plain text"),
+        pytest.param("no", None, id="said so"),
+        pytest.param(True, (None, None, None, True), id="the system's authorities, no certificate of ours"),
+        pytest.param({"ca": "/ca.pem"}, ("/ca.pem", None, None, True), id="an authority of our own"),
+        pytest.param(
+            {"ca": "/ca.pem", "certificate": "/our.pem", "key": "/our.key", "check_hostname": False},
+            ("/ca.pem", "/our.pem", "/our.key", False),
+            id="mutual TLS, any host name",
+        ),
+    ],
+)
+def test_tls_of_a_connection(tls, fields):
+    from kafka_maintenance.hooks import cluster_from
+
+    found = cluster_from("alpha", Fields(extra_dejson={"tls": tls})).tls
+    assert (found and (found.ca, found.certificate, found.key, found.check_hostname)) == fields
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
         pytest.param(Fields(host=""), "its connection has no host", id="no host"),
+        pytest.param(
+            Fields(extra_dejson={"tls": {"cert": "x"}}), r"tls with \['cert'\], expected ca", id="unknown in tls"
+        ),
         pytest.param(Fields(extra_dejson={"auth": "digest"}), "holds no login and password", id="auth without login"),
         pytest.param(
             Fields(login="a", password="b", extra_dejson={"auth": "kerberos"}),

@@ -30,6 +30,7 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
         approver=approval.approver,
         zookeeper=cluster.zookeeper,
         auth=cluster.auth,
+        tls=cluster.tls,
         now=datetime.now(UTC),
         run_id=run_name(context_of_run()),
     )
@@ -43,6 +44,8 @@ def verify(receipt: dict[str, Any]) -> PokeReturnValue:
     from kafka_maintenance.operations import apply
 
     cluster = hooks.cluster(receipt["cluster"])
-    found = apply.verify(store=hooks.store(), plan_uri=receipt["plan"], zookeeper=cluster.zookeeper, auth=cluster.auth)
+    found = apply.verify(
+        store=hooks.store(), plan_uri=receipt["plan"], zookeeper=cluster.zookeeper, auth=cluster.auth, tls=cluster.tls
+    )
     print(found.text)  # noqa: T201 - the task's log
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

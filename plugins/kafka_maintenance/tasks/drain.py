@@ -27,7 +27,9 @@ def report_notifications(cluster: str) -> dict[str, Any]:
 
     label(cluster)
     settings = hooks.cluster(cluster)
-    found = drain.report(zookeeper=settings.zookeeper, auth=settings.auth, age_min_s=SETTINGS.drain_age_min_s)
+    found = drain.report(
+        zookeeper=settings.zookeeper, auth=settings.auth, tls=settings.tls, age_min_s=SETTINGS.drain_age_min_s
+    )
     print(found.text)  # noqa: T201 - the task's log is where the report is read
     return {"cluster": cluster, "count": found.count, "lingering": found.lingering, "text": found.text}
 
@@ -47,6 +49,7 @@ def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, An
         cluster,
         zookeeper=settings.zookeeper,
         auth=settings.auth,
+        tls=settings.tls,
         age_min_s=SETTINGS.drain_age_min_s,
         kafka_version=settings.kafka_version,
     )

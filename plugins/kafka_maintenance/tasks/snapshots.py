@@ -45,6 +45,7 @@ def snapshot_of_run(cluster: str, context: dict[str, Any]) -> dict[str, Any]:
     result = take(
         zookeeper=settings.zookeeper,
         auth=settings.auth,
+        tls=settings.tls,
         cluster=cluster,
         store=hooks.store(),
         run_id=run_name(context),
