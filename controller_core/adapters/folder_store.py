@@ -137,7 +137,8 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise ObjectStoreError(
-            f"object {str(path)!r} not written: another key is its folder, or it is theirs ({error.strerror})"
+            f"object {str(path)!r} not written: expected folders on the way to it and no folder of its name, found otherwise "
+            f"({error.strerror}); name another folder as the store, or remove what stands there"
         ) from error
     except OSError as error:
         if error.errno in _WRITE_REFUSALS:
