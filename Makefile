@@ -9,9 +9,11 @@ unexport PYTHONDONTWRITEBYTECODE
 SEEDS ?= 2000
 APPROVE ?= ask
 KAFKA_VERSION ?= 3.9
+FAST := "not services and not spark and not kafka and not e2e and not browser"
+CORE_TESTS := tests/core tests/scenarios tests/differential tests/simulation
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench bench-planning simulate lock clean
+.PHONY: help setup demo test test-fast coverage check format bench bench-planning simulate lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -28,12 +30,15 @@ $(VENV)/.installed: requirements.txt requirements-dev.txt
 demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
 	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.local.demo
 
-test: setup ## every test, the slow ones included
+test: coverage ## every test, the slow ones included, and every branch of the core
 	@.ci/browser
 	$(BIN)/python -m pytest
 
 test-fast: setup ## the tests that start no process
-	$(BIN)/python -m pytest -m "not services and not spark and not kafka and not e2e and not browser"
+	$(BIN)/python -m pytest -m $(FAST)
+
+coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
+	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered
 
 check: setup ## format, lint, types (strict), import contracts
 	$(BIN)/ruff format --check .

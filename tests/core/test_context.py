@@ -197,6 +197,22 @@ def test_whatever_is_given_a_context_comes_out(assignments, states):
         assert entry.leadership is None or set(entry.leadership.isr) <= set(entry.assignment.replicas)
 
 
+def test_what_was_asked_for_is_known():
+    context = build_context(
+        dialect=dialect_for("2.3"),
+        brokers=[broker(1), broker(2)],
+        assignments={partition("t-0"): ReplicaAssignment((BrokerId(1),))},
+        topics=["empty"],
+        topics_to_be_deleted=["t", "empty"],
+        shutting_down=[BrokerId(2), BrokerId(9)],
+        reassignment_targets={partition("t-0"): (BrokerId(2),)},
+    )
+    assert context.topics_to_be_deleted == {"t", "empty"}
+    assert context.shutting_down == {2}
+    assert context.partitions_under_reassignment() == [partition("t-0")]
+    assert context.config.controller_id == 1
+
+
 def test_partitions_in_states_of_any_kind():
     context = cluster({"t-0": (1, 2), "u-0": (1,)})
     everything = context.partitions_in_states(list(PartitionState))
