@@ -1,9 +1,11 @@
 """Every scenario file does what it says."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from controller_core import commands as c
 from tests.scenarios.world import World, blocks
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
@@ -22,3 +24,13 @@ def test_scenario(path, request):
         rewritten.append(block.text())
     if rewrite:
         path.write_text("\n".join(rewritten), encoding="utf-8")
+
+
+def test_every_event_has_a_scenario():
+    told = set()
+    for path in FILES:
+        world = World()
+        for block in blocks(path):
+            world.perform(block)
+        told |= world.told
+    assert set(get_args(c.Event)) - told == {c.Perform}, "Perform is a tool's, not an event of Kafka's"

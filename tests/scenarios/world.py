@@ -14,6 +14,7 @@ from pathlib import Path
 
 from controller_core import commands as c
 from controller_core import effects as e
+from controller_core.config import UNCLEAN_LEADER_ELECTION
 from controller_core.context import ControllerContext
 from controller_core.machine import step
 from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
@@ -50,8 +51,10 @@ class World:
         self.context: ControllerContext = cluster({})
         self.zookeeper = ZooKeeper(self.context)
         self.by_hand = False
+        self.told: set[type] = set()
 
     def perform(self, block: Block) -> str:
+        """What comes out of a block; `told` collects what kinds of command were given."""
         first, *more = block.command
         words = first.split()
         if first.startswith("given a cluster"):
@@ -59,12 +62,21 @@ class World:
         if first.startswith("given ZooKeeper answers by hand"):
             self.by_hand = True
             return "ok"
+        if first.startswith("given ZooKeeper answers by itself"):
+            self.by_hand = False
+            return "ok"
+        if first.startswith("when ZooKeeper answers and the controller dies"):
+            assert self.context.awaiting is not None
+            self.zookeeper.answer(self.context.awaiting)
+            return "nothing"
         if first == "then the controller knows":
             return render_context(self.context)
         if first.startswith("when ZooKeeper"):
             assert self.context.awaiting is not None
             return self._run(self._answer(words, self.context.awaiting))
-        return self._run(self._command(first, words, more))
+        command = self._command(first, words, more)
+        self.told.add(type(command))
+        return self._run(command)
 
     def _given(self, first: str, more: list[str]) -> str:
         version = re.search(r"of Kafka (\S+)", first)
@@ -160,11 +172,42 @@ class World:
                 return c.ElectLeaders((_partition(name),), unclean=True)
             case ["the", "rebalance", "is", "due"]:
                 return c.RebalanceDue()
+            case ["broker", number, "listens", "at", host]:
+                moved = tuple(at._replace(host=host) for at in known[BrokerId(int(number))].endpoints)
+                zookeeper.brokers = tuple(
+                    b._replace(endpoints=moved) if b.id == int(number) else b for b in known.values()
+                )
+                return c.BrokerDataChanged(BrokerId(int(number)))
+            case ["broker", number, "announces", "a", "failed", "log", "directory"]:
+                zookeeper.log_dir_events = {"log_dir_event_0000000001": int(number)}
+                return c.LogDirEventsChanged()
+            case ["broker", number, "refuses", "metadata", "with", error]:
+                return c.UpdateMetadataAnswered(BrokerId(int(number)), error)
+            case ["unclean", "election", "is", "switched", "on", "for", topic]:
+                zookeeper.configs[topic] = {UNCLEAN_LEADER_ELECTION: "true"}
+                return c.UncleanElectionEnabled(topic)
+            case _:
+                return self._office(first, words)
+
+    def _office(self, first: str, words: list[str]) -> c.Command:
+        """Commands about who is controller."""
+        zookeeper = self.zookeeper
+        match words[1:]:
             case ["the", "controller", "starts"]:
                 return self._start()
             case ["another", "controller", "rules"]:
                 zookeeper.controller = 2
                 return c.ControllerChanged()
+            case ["the", "controller", "node", "vanishes"]:
+                zookeeper.controller = None
+                return c.ControllerVanished()
+            case ["the", "session", "expires"]:
+                zookeeper.controller = None
+                return c.SessionExpired()
+            case ["a", "new", "session", "stands"]:
+                return c.SessionEstablished()
+            case ["the", "office", "is", "given", "up"]:
+                return c.MoveController()
         raise AssertionError(f"not understood: {first!r}")
 
     def _start(self) -> c.Command:
