@@ -103,6 +103,22 @@ def test_regular_loads_where_first_fit_needs_more_reach_the_bound_by_edge_colour
     assert cut.gap == 0
 
 
+def test_several_copies_of_a_partition_are_coloured_apart():
+    rng = np.random.default_rng(5)
+    state = cluster([[int(b)] for b in rng.integers(0, 6, 150)], brokers=9, wanted=[3] * 150)
+    cut = schedule(plan_reassignment(state, Goals(topic_spread=False)), Limits(in_max=3, out_max=3))
+    assert cut.gap == 0
+
+
+def test_partitions_that_nobody_leads_are_coloured_with_the_others():
+    rng = np.random.default_rng(3)
+    lists = [[int(b)] for b in rng.integers(0, 8, 400)]
+    state = cluster(
+        lists, brokers=16, drain=range(8), leaders=[-1 if p % 50 == 0 else b for p, (b,) in enumerate(lists)]
+    )
+    assert schedule(plan_reassignment(state, Goals(topic_spread=False)), Limits(in_max=1, out_max=1)).gap == 0
+
+
 def test_a_request_stays_below_its_limit_of_bytes():
     state = of_kind("skewed")
     plan = plan_reassignment(state)
