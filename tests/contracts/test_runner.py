@@ -2,11 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests import conformance
 from tests.conformance import outcome_of
+from tests.differential.recorded import vectors
 
 DELETION_ON = {"delete.topic.enable": "true"}
 
@@ -21,6 +23,9 @@ def differences(expected, found, where=""):
         return [
             text for key, value in expected.items() for text in differences(value, found.get(key), f"{where}/{key}")
         ]
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [text for at, (want, have) in pairs for text in differences(want, have, f"{where}[{at}]")]
     return [] if expected == found else [f"{where}: expected {expected}, found {found}"]
 
 
@@ -39,6 +44,16 @@ def check_steps(given, op, steps, dialect=">=2.4"):
     assert [
         text for (_, expected), found in zip(steps, after, strict=True) for text in differences(expected, found)
     ] == []
+
+
+EXAMPLES = {example["name"]: example for example in vectors(Path(__file__).parent / "examples.jsonl.xz")}
+"""What the runner said to every operation of its contract, cut to what the contract asks, once a judge had passed it."""
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_of_the_contract(name):
+    told = json.loads(json.dumps(outcome_of(EXAMPLES[name])))
+    assert differences(EXAMPLES[name]["expected"], told.get("outcome", told)) == []
 
 
 SCENARIOS = [
