@@ -1,7 +1,8 @@
 """A proposed reassignment for one snapshot: the planner's proven plan, or why there is none, in words.
 
-Runs on executors through `core_bridge.per_snapshot`. The plan is a candidate: it becomes a plan document, with its
-preconditions and its gate, when somebody asks for it.
+Runs on executors through `core_bridge.per_snapshot`. What is shown has been run through the controller's rules, wave by
+wave; `solver_seconds` are the CPU seconds of planning and of that. The plan is a candidate: it becomes a plan document,
+with its preconditions and its gate, when somebody asks for it.
 """
 
 import json
@@ -14,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.core_bridge import Analysis, SnapshotRows
-from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
+from spark_jobs.planner import explain
+from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.predict import predict_plan, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
+from spark_jobs.planner.waves import schedule
 
 PLANNED, BALANCED, POSTPONED, IMPOSSIBLE = "planned", "balanced", "postponed", "impossible"
 _SHOWN = 8
@@ -96,8 +100,11 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
     goals = replace(goals, exclude_topics=(*goals.exclude_topics, *sorted(doomed)))
     started = time.process_time()
     try:
-        plan = plan_reassignment(cluster_state(rows), goals)
-    except (ImpossibleGoalError, InvalidStateError) as error:
+        state = cluster_state(rows)
+        plan = plan_reassignment(state, goals)
+        waves = schedule(plan)
+        predicted = require_safe(predict_plan(state, waves, rows.dialect))
+    except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
         return _without_plan(IMPOSSIBLE, str(error))
     seconds = time.process_time() - started
     return {
@@ -107,7 +114,13 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         "leader_changes": plan.leader_changes,
         "leader_changes_lower_bound": plan.verdict.leader_changes_bound,
         "solver_seconds": seconds,
-        "explanation": explanation(plan),
+        "explanation": "\n".join(
+            [
+                explanation(plan),
+                f"{len(waves.waves)} waves, at least {waves.lower_bound} ({waves.bound_reason}).",
+                predicted.text,
+            ]
+        ),
         "plan": _text(plan.reassignment_json()),
         "rollback": _text(plan.rollback_json()),
         "certificate": _text(plan.certificate_json()),
@@ -130,6 +143,9 @@ def explanation(plan: ReassignmentPlan) -> str:
                 * bool(dead)
             )
         )
+    reasons = explain.counted(state, problem, plan.lists, plan.changed)
+    if reasons:
+        lines.append("Why: " + "; ".join(f"{reason}: {count} partitions" for reason, count in reasons.items()) + ".")
     gains = after - before
     receivers = [row for row in np.argsort(-gains, kind="stable") if gains[row] > 0]
     givers = [row for row in np.argsort(gains, kind="stable") if gains[row] < 0 and problem.eligible[row]]
