@@ -29,12 +29,29 @@ from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
             None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
         ),
         "move_count_max": Param(100, type="integer", minimum=1, description="Replica moves in one run"),
+        "goals": Param(
+            {},
+            type="object",
+            description='What the planner is to achieve, e.g. {"drain": [3], "bytes_tolerance": 0.1}; see docs/planning.md',
+        ),
+        "bootstrap_servers": Param(
+            None,
+            type=["string", "null"],
+            description="host:port of brokers that are asked for the sizes of their replicas; empty: sizes are not known",
+        ),
     },
 )
 def reassign_partitions() -> None:
     """Snapshot → plan → gate → apply → verify."""
     manifest = snapshot_to_plan("{{ params.cluster }}", "{{ params.plan }}")
-    plan = plan_reassignment("{{ params.cluster }}", manifest, "{{ params.plan }}", "{{ params.move_count_max }}")
+    plan = plan_reassignment(
+        "{{ params.cluster }}",
+        manifest,
+        "{{ params.plan }}",
+        "{{ params.move_count_max }}",
+        "{{ params.goals }}",
+        "{{ params.bootstrap_servers }}",
+    )
     gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
     receipt = apply_plan(plan, gate.output)
     verify(receipt)

@@ -17,7 +17,7 @@ import numpy as np
 from spark_jobs.core_bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
-from spark_jobs.planner.goals import Aim, Goals, Tolerance
+from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.planner.predict import predict_plan, require_safe
@@ -35,35 +35,14 @@ def propose(parameters: Mapping[str, object]) -> Analysis:
         parameters: fields of `Goals` by name, as JSON values; empty is the default.
 
     Raises:
-        TypeError: a parameter that `Goals` does not have.
+        ImpossibleGoalError: a parameter that `Goals` does not have.
     """
-    goals = goals_of(parameters)
+    goals = Goals.from_json(parameters)
 
     def analysis(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
         yield _proposal(rows, goals)
 
     return analysis
-
-
-def goals_of(parameters: Mapping[str, Any]) -> Goals:
-    """`Goals` from the JSON values of its fields.
-
-    Raises:
-        TypeError: a field that `Goals` does not have.
-    """
-    found = dict(parameters)
-    if "aim" in found:
-        found["aim"] = Aim(found["aim"])
-    if "tolerance" in found:
-        found["tolerance"] = Tolerance(**found["tolerance"])
-    if "drain" in found:
-        found["drain"] = frozenset(found["drain"])
-    if "replace" in found:
-        found["replace"] = {int(old): int(new) for old, new in found["replace"].items()}
-    for name in ("include_topics", "exclude_topics", "curve_tolerances"):
-        if name in found:
-            found[name] = tuple(found[name])
-    return Goals(**found)
 
 
 def cluster_state(rows: SnapshotRows) -> ClusterState:

@@ -109,6 +109,17 @@ def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool =
     )
 
 
+def add_age_argument(command: argparse.ArgumentParser) -> None:
+    """`--age-min-s`."""
+    command.add_argument(
+        "--age-min-s",
+        metavar="S",
+        type=float,
+        default=60.0,
+        help="from which age on one lingers (default: %(default)s)",
+    )
+
+
 def store_of(arguments: argparse.Namespace) -> ObjectStore:
     """The store that `add_store_arguments` names."""
     return open_store(arguments.store)
@@ -145,6 +156,20 @@ def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
 def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the operations need to open a session with the cluster that `add_zookeeper_arguments` names, by keyword."""
     return {"zookeeper": arguments.zookeeper, "auth": auth_of(arguments), "tls": tls_of(arguments)}
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 on, as an argument."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on, as an argument."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
+    return int(text)
 
 
 def wants_json(arguments: argparse.Namespace) -> bool:

@@ -5,10 +5,12 @@ Source: issue §2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
+
+from spark_jobs.planner.errors import ImpossibleGoalError
 
 
 class Aim(StrEnum):
@@ -58,6 +60,30 @@ class Goals:
     bytes_tolerance: float | None = None  # wanted (max / mean - 1) of bytes per broker, reached by count-keeping swaps
     curve_tolerances: tuple[int, ...] = (0, 1, 2, 5)
 
+    @staticmethod
+    def from_json(parameters: Mapping[str, Any]) -> Goals:
+        """The goals whose fields `parameters` names, as `to_json` writes them; the others keep their defaults.
+
+        Raises:
+            ImpossibleGoalError: a field that there is not, or a value of another kind.
+        """
+        known = {each.name for each in fields(Goals)}
+        strangers = sorted(set(parameters) - known)
+        if strangers:
+            raise ImpossibleGoalError(
+                f"goals read: fields among {sorted(known)} expected, {strangers} found; correct them"
+            )
+        found = {**parameters}
+        try:
+            for name, build in _BUILDERS.items():
+                if name in found:
+                    found[name] = build(found[name])
+            return Goals(**found)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ImpossibleGoalError(
+                f"goals read: values as in docs/planning.md expected, found: {error}; correct them"
+            ) from error
+
     def to_json(self) -> dict[str, Any]:
         """All parameters as JSON values, in the order of the fields."""
         return {
@@ -78,3 +104,15 @@ class Goals:
             "bytes_tolerance": self.bytes_tolerance,
             "curve_tolerances": list(self.curve_tolerances),
         }
+
+
+_BUILDERS: Mapping[str, Callable[[Any], Any]] = {
+    "aim": Aim,
+    "tolerance": lambda width: Tolerance.uniform(width) if isinstance(width, int) else Tolerance(**width),
+    "drain": frozenset,
+    "replace": lambda heirs: {int(old): int(new) for old, new in heirs.items()},
+    "include_topics": tuple,
+    "exclude_topics": tuple,
+    "curve_tolerances": tuple,
+}
+"""How a field is made of its JSON value, where that is not the value itself."""

@@ -30,6 +30,7 @@ from controller_core.rebalance import NOT_IN_ISR, leader_imbalance
 from controller_core.requests import Target
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.observing import observe, observe_tables, session
+from kafka_maintenance.operations.partition_sizes import Sizes
 from kafka_maintenance.operations.reassigning import propose
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import newest_snapshot, read_manifest, read_table
@@ -104,6 +105,7 @@ def plan_reassignment(
     goals: Goals | None = None,
     move_count_max: int | None = None,
     limits: Limits | None = None,
+    sizes: Sizes | None = None,
     may_change_replication_factor: bool = False,
     kafka_version: str | None = None,
     now: datetime | None = None,
@@ -112,15 +114,16 @@ def plan_reassignment(
 
     `waves` are the targets; without them the planner chooses the fewest moves that reach `goals` (by default: replicas
     and leaders balanced over brokers and racks), at most `move_count_max` copies, in waves under `limits`; its
-    certificate is stored beside the plan. `may_change_replication_factor` says whether a given target may be longer or shorter than the present
-    list. The other arguments are those of `plan_elections`.
+    certificate is stored beside the plan. Limits and goals in bytes need the `sizes` of the partitions
+    (`partition_sizes`). `may_change_replication_factor` says whether a given target may be longer or shorter than the
+    present list. The other arguments are those of `plan_elections`.
 
     Returns:
         The stored plan, or None when everything is where it should be.
 
     Raises:
         RefusedError: a target must not be asked for, or the cluster may not be asked; with the reasons.
-        BadInputError: no snapshot, or no Kafka tree.
+        BadInputError: no snapshot, no Kafka tree, or `sizes` lack a partition.
     """
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
@@ -132,7 +135,7 @@ def plan_reassignment(
         wanted = goals or Goals(curve_tolerances=())
         wanted = wanted if move_count_max is None else replace(wanted, moves_max=move_count_max)
         may_change_replication_factor = wanted.replication_factor is not None
-        proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect)
+        proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)
         if proposal is None:
             return None
         waves, certificate, left_out, remarks, why = proposal

@@ -12,7 +12,8 @@ from controller_core.model import NO_LEADER, BrokerId, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import LeftOut
 from controller_core.requests import Target
-from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
+from kafka_maintenance.operations.partition_sizes import Sizes
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
@@ -33,16 +34,18 @@ class Proposal(NamedTuple):
 
 
 def propose(
-    observed: Observation, goals: Goals, limits: Limits | None = None, *, dialect: Dialect
+    observed: Observation, goals: Goals, limits: Limits | None = None, *, dialect: Dialect, sizes: Sizes | None = None
 ) -> Proposal | None:
     """The moves that reach `goals`, in waves under `limits`, both with their proof; None when nothing has to move.
 
     Partitions that cannot be moved now (no leader to copy from, a reassignment running, a topic queued for deletion) are
-    left out with the reason; all others count. The waves have been run through the rules of a controller of `dialect`.
+    left out with the reason; all others count. `sizes` are the bytes of a replica of each partition, where known. The
+    waves have been run through the rules of a controller of `dialect`.
 
     Raises:
         RefusedError: no plan meets the goals, the metadata cannot be planned on, or the controller's rules say that a
             wave would cost a partition its in-sync majority or not fit into a znode.
+        BadInputError: `sizes` lack a partition.
     """
     left_out = {
         partition: reason
@@ -52,7 +55,7 @@ def propose(
     movable = [partition for partition in sorted(observed.assignments) if partition not in left_out]
     if not movable or not observed.brokers:
         return None
-    state = _state(movable, observed)
+    state = _state(movable, observed, sizes)
     try:
         plan = plan_reassignment(state, goals)
         waves = schedule(plan, limits)
@@ -80,6 +83,12 @@ def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
     for what in ("replicas", "leaders"):
         before, after = balance["before"][what], balance["after"][what]
         yield f"{what.capitalize()} per broker: {before[0]} to {before[1]} before, {after[0]} to {after[1]} after."
+    if plan.bytes_moved is not None:
+        before, after = balance["before"], balance["after"]
+        yield (
+            f"{plan.bytes_moved} bytes are copied; the fullest broker holds {before['bytes_max_over_mean']} times the "
+            f"mean before, {after['bytes_max_over_mean']} times after."
+        )
     least = "proven fewest" if waves.gap == 0 else f"at most {waves.gap} more than the fewest"
     yield f"{len(waves.waves)} waves: {least} ({waves.bound_reason})."
     yield from plan.remarks
@@ -100,7 +109,13 @@ def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:
     return None
 
 
-def _state(partitions: list[TopicPartition], observed: Observation) -> ClusterState:
+def _state(partitions: list[TopicPartition], observed: Observation, sizes: Sizes | None) -> ClusterState:
+    missing = [] if sizes is None else [partition for partition in partitions if partition not in sizes]
+    if missing:
+        raise BadInputError(
+            f"no reassignment planned: the size of each of {len(partitions)} partitions expected, none found of "
+            f"{listed(missing)}; read the sizes again, or plan without them"
+        )
     replicas = [observed.assignments[partition].replicas for partition in partitions]
     isr = [observed.states[partition].isr for partition in partitions]
     brokers = sorted(observed.brokers)
@@ -113,6 +128,7 @@ def _state(partitions: list[TopicPartition], observed: Observation) -> ClusterSt
         replica_offsets=[0, *accumulate(map(len, replicas))],
         replica_ids=[broker for each in replicas for broker in each],
         leaders=[observed.states[partition].leader for partition in partitions],
+        sizes=None if sizes is None else [sizes[partition] for partition in partitions],
         isr_offsets=[0, *accumulate(map(len, isr))],
         isr_ids=[broker for each in isr for broker in each],
         ignore_racks=None in racks,

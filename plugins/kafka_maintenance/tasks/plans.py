@@ -1,5 +1,6 @@
 """Plans as tasks: of a stored plan or of a fresh snapshot, summed up for the person who is asked."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import task
@@ -29,31 +30,29 @@ def plan_elections(cluster: str, manifest: str | None, plan: str | None, electio
 
     if plan:
         return stored("elect_preferred_leaders", cluster, plan)
-    made = planning.plan_elections(
-        hooks.store(),
-        cluster,
-        manifest=manifest,
-        election_count_max=election_count_max,
-        kafka_version=hooks.cluster(cluster).kafka_version,
-    )
-    return summed_up(made, cluster)
+    return _made(planning.plan_elections, cluster, manifest, election_count_max=election_count_max)
 
 
 @task
-def plan_reassignment(cluster: str, manifest: str | None, plan: str | None, move_count_max: int) -> dict[str, Any]:
-    """The moves that spread replicas over brokers and racks, with its certificate; or a stored plan."""
+def plan_reassignment(
+    cluster: str,
+    manifest: str | None,
+    plan: str | None,
+    move_count_max: int,
+    goals: dict[str, Any] | None = None,
+    bootstrap_servers: str | None = None,
+) -> dict[str, Any]:
+    """The moves that reach the goals, with their certificate; or a stored plan. Sizes as the brokers say, if asked."""
     from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.partition_sizes import sizes_from_log_dirs
+    from spark_jobs.planner.goals import Goals
 
     if plan:
         return stored("reassign_partitions", cluster, plan)
-    made = planning.plan_reassignment(
-        hooks.store(),
-        cluster,
-        manifest=manifest,
-        move_count_max=move_count_max,
-        kafka_version=hooks.cluster(cluster).kafka_version,
-    )
-    return summed_up(made, cluster)
+    wanted = Goals.from_json({"curve_tolerances": (), **(goals or {})})
+    sizes = sizes_from_log_dirs(bootstrap_servers) if bootstrap_servers else None
+    what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
+    return _made(planning.plan_reassignment, cluster, manifest, **what)
 
 
 @task
@@ -63,14 +62,13 @@ def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics:
 
     if plan:
         return stored("delete_topics", cluster, plan)
-    made = planning.plan_deletions(
-        hooks.store(),
-        cluster,
-        manifest=manifest,
-        topics=topics,
-        kafka_version=hooks.cluster(cluster).kafka_version,
-    )
-    return summed_up(made, cluster)
+    return _made(planning.plan_deletions, cluster, manifest, topics=topics)
+
+
+def _made(make: Callable[..., "StoredPlan | None"], cluster: str, manifest: str | None, **what: Any) -> dict[str, Any]:
+    """A new plan from a snapshot, summed up."""
+    version = hooks.cluster(cluster).kafka_version
+    return summed_up(make(hooks.store(), cluster, manifest=manifest, kafka_version=version, **what), cluster)
 
 
 def stored(kind: str, cluster: str, uri: str) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Each goal does what it says, and an impossible one says why."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -128,6 +130,30 @@ def test_the_rollback_is_the_state_of_now():
     back = {(row["topic"], row["partition"]): row["replicas"] for row in plan.rollback_json()["partitions"]}
     for row in plan.problem.rows[plan.changed].tolist():
         assert back[state.topics[state.topic[row]], int(state.number[row])] == state.ids(state.replicas[row])
+
+
+@pytest.mark.parametrize(
+    "goals",
+    [
+        pytest.param(Goals(), id="default"),
+        pytest.param(Goals(aim=Aim.REPAIR, drain=frozenset({3}), bytes_tolerance=0.1, moves_max=5), id="several"),
+        pytest.param(Goals(replace={0: 7}, tolerance=Tolerance.uniform(2), include_topics=("a*",)), id="nested"),
+    ],
+)
+def test_goals_come_back_from_their_json(goals):
+    assert Goals.from_json(json.loads(json.dumps(goals.to_json()))) == goals
+
+
+def test_one_number_is_a_tolerance_for_all_bounds():
+    assert Goals.from_json({"tolerance": 2}).tolerance == Tolerance.uniform(2)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"colour": "red"}, {"aim": "beauty"}, {"tolerance": {"colour": 1}}, {"drain": 3}, {"replace": [1]}]
+)
+def test_other_goals_are_refused(parameters):
+    with pytest.raises(ImpossibleGoalError, match=r"goals read: .* expected"):
+        Goals.from_json(parameters)
 
 
 @pytest.mark.parametrize(
