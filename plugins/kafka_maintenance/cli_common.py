@@ -120,6 +120,14 @@ def add_age_argument(command: argparse.ArgumentParser) -> None:
     )
 
 
+def heir(text: str) -> tuple[int, int]:
+    """`OLD=NEW`, two broker ids, as an argument."""
+    old, _, new = text.partition("=")
+    if not (old.isdecimal() and new.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected OLD=NEW, two broker ids, found {text!r}")
+    return int(old), int(new)
+
+
 def store_of(arguments: argparse.Namespace) -> ObjectStore:
     """The store that `add_store_arguments` names."""
     return open_store(arguments.store)

@@ -18,6 +18,7 @@ from kafka_maintenance.cli_common import (
     add_store_arguments,
     add_zookeeper_arguments,
     cluster_of,
+    heir,
     natural,
     positive,
     show,
@@ -57,6 +58,14 @@ def add_parsers(commands: Any) -> None:
     goals.add_argument("--move-count-max", metavar="N", type=positive, help="at most so many replicas copied")
     goals.add_argument(
         "--drain-broker", metavar="ID", type=int, action="append", default=[], help="empty it (repeatable)"
+    )
+    goals.add_argument(
+        "--replace-broker",
+        metavar="OLD=NEW",
+        type=heir,
+        action="append",
+        default=[],
+        help="NEW gets all that OLD holds, nobody else moves (repeatable)",
     )
     goals.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
     goals.add_argument("--include", metavar="PATTERN", action="append", help="only these topics (repeatable)")
@@ -123,6 +132,7 @@ def _goals(arguments: argparse.Namespace) -> Any:
         aim=Aim(arguments.aim),
         tolerance=Tolerance() if width is None else Tolerance.uniform(width),
         drain=frozenset(arguments.drain_broker),
+        replace=dict(arguments.replace_broker),
         replication_factor=arguments.replication_factor,
         include_topics=tuple(arguments.include or ["*"]),
         exclude_topics=tuple(arguments.exclude),

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli_common import ExitStatus, add_json_argument, wants_json
+from kafka_maintenance.cli_common import ExitStatus, add_json_argument, heir, natural, wants_json
 
 
 def add_parsers(commands: Any) -> None:
@@ -25,7 +25,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument(
         "--tolerance",
         metavar="N",
-        type=_natural,
+        type=natural,
         default=0,
         help="widens replica, leader and topic bounds alike (default: %(default)s)",
     )
@@ -33,13 +33,14 @@ def add_parsers(commands: Any) -> None:
         "--aim", choices=("balance", "repair", "leaders"), default="balance", help="(default: %(default)s)"
     )
     command.add_argument("--drain", metavar="ID", type=int, nargs="+", default=[], help="brokers to empty")
+    command.add_argument(
+        "--replace", metavar="OLD=NEW", type=heir, nargs="+", default=[], help="NEW gets all that OLD holds"
+    )
     command.add_argument("--replication-factor", metavar="N", type=int, help="for all chosen topics")
     command.add_argument("--include", metavar="PATTERN", nargs="+", default=["*"], help="topics to plan (default: all)")
     command.add_argument("--exclude", metavar="PATTERN", nargs="+", default=[], help="topics to leave alone")
-    command.add_argument(
-        "--moves-max", metavar="N", type=_natural, help="replicas copied at most; widens the tolerance"
-    )
-    command.add_argument("--bytes-max", metavar="N", type=_natural, help="bytes copied at most; widens the tolerance")
+    command.add_argument("--moves-max", metavar="N", type=natural, help="replicas copied at most; widens the tolerance")
+    command.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
     command.add_argument(
         "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker, e.g. 0.1"
     )
@@ -52,13 +53,6 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--bandwidth", metavar="BYTES", type=int, help="per second and broker, for the estimates")
     add_json_argument(command)
     command.set_defaults(run=_run)
-
-
-def _natural(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"0 or more expected, {text} found")
-    return number
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -78,6 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
             topic_spread=arguments.topic_spread,
             tolerance=Tolerance.uniform(arguments.tolerance),
             drain=frozenset(arguments.drain),
+            replace=dict(arguments.replace),
             replication_factor=arguments.replication_factor,
             include_topics=tuple(arguments.include),
             exclude_topics=tuple(arguments.exclude),

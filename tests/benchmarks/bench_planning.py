@@ -1,6 +1,6 @@
-"""The planner's matrix: `python -m tests.benchmarks.bench_planning [--sizes S,M,L,XL] [--racks 1,3,4] [--no-kafka]`.
+"""The planner's matrix: `python -m tests.benchmarks.bench_planning [--sizes S,M,L,XL] [--racks 1,3,4] [--modes totals,topics]`.
 
-Each case is a process of its own: CPU seconds (not wall) from decoded tables to the stored plan, peak memory of that
+All of it takes about half an hour on two cores; sizes, racks, kinds and modes choose a part. Each case is a process of its own: CPU seconds (not wall) from decoded tables to the stored plan, peak memory of that
 process, and beside it, at S and M, what a user would pick instead. Nothing here is asserted; read the ratios.
 """
 
@@ -22,13 +22,14 @@ from spark_jobs.planner.predict import predict_plan
 from spark_jobs.planner.verify import verify
 from spark_jobs.planner.waves import Limits, schedule
 from tests.benchmarks.planning_clusters import KINDS, columns
-from tests.benchmarks.planning_peers import greedy, kafka_generate, moves, round_robin
+from tests.benchmarks.planning_peers import greedy, moves, over_zookeeper, round_robin
 
 PEERS = ("S", "M")
 TITLES = (
     "case", "moves", "bound", "gap", "leaders", "plan s", "verify/plan", "GB", "waves/bound", "predict s", "greedy", "round robin",
-    "--generate",
+    "--generate", "topicmappr", "topicmappr, all anew",
 )  # fmt: skip
+MODES = {"totals": False, "topics": True}
 
 
 def measured(size, kind, racks, topic_spread, kafka):
@@ -72,8 +73,7 @@ def measured(size, kind, racks, topic_spread, kafka):
         figures["greedy"] = f"{found}{f' ({missed} bounds missed)' if missed else ''}"
         figures["round robin"] = moves(state, round_robin(state))
     if kafka:
-        found, why = kafka_generate(state)
-        figures["--generate"] = why if found is None else found
+        figures |= over_zookeeper(state, problem_of(state, goals))
     return figures
 
 
@@ -83,7 +83,10 @@ def main():
     parser.add_argument("--sizes", default="S,M,L,XL")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--racks", default="1,3,4")
-    parser.add_argument("--no-kafka", action="store_true", help="leave Kafka's own --generate out")
+    parser.add_argument("--modes", default=",".join(MODES), help="totals, topics (with topic spread) or both")
+    parser.add_argument(
+        "--no-kafka", action="store_true", help="leave out what needs a ZooKeeper: --generate, topicmappr"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -94,15 +97,8 @@ def main():
     for size in arguments.sizes.split(","):
         for racks in map(int, arguments.racks.split(",")):
             for kind in arguments.kinds.split(","):
-                for topic_spread in (False, True):
-                    # --generate keeps the replication factor of the first partition: it cannot change it.
-                    kafka = (
-                        not arguments.no_kafka
-                        and size == "M"
-                        and racks == 3
-                        and not topic_spread
-                        and "replicas" not in kind
-                    )
+                for topic_spread in (MODES[mode] for mode in arguments.modes.split(",")):
+                    kafka = not arguments.no_kafka and size == "M" and racks == 3 and not topic_spread
                     case = json.dumps([size, kind, racks, topic_spread, kafka])
                     command = [sys.executable, "-m", "tests.benchmarks.bench_planning", "--one", case]
                     done = subprocess.run(command, capture_output=True, text=True, check=False)

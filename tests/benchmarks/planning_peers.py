@@ -1,7 +1,8 @@
-"""What a user would plan with instead: Kafka's `--generate`, round robin from scratch, and a greedy that knows our bounds."""
+"""What a user would plan with instead: Kafka's `--generate`, topicmappr, round robin from scratch, and a greedy that knows our bounds."""
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -42,7 +43,7 @@ def round_robin(state):
 
 def greedy(problem):
     """Repairs racks and factors, then topics, then brokers, each time from the fullest to the emptiest of a rack."""
-    count, brokers = problem.partition_count, problem.broker_count
+    count = problem.partition_count
     low, high = problem.cell_bounds() if problem.topic_spread else (None, None)
     lists = [[b for b in row if b >= 0 and problem.eligible[b]] for row in problem.replicas.tolist()]
     load = Counter(b for row in lists for b in row)
@@ -90,18 +91,16 @@ def greedy(problem):
                         or (cells[topic[p], new] < high[topic[p], new] and cells[topic[p], b] > low[topic[p], b])
                     ):
                         put(p, b, new)
-    missed = sum(not problem.low[b] <= load[b] <= problem.high[b] for b in range(brokers) if problem.eligible[b])
-    if low is not None:
-        held = np.zeros_like(low)
-        for (t, b), n in cells.items():
-            held[t, b] = n
-        missed += int(((held < low) | (held > high)).sum())
     old = [set(row) for row in problem.replicas.tolist()]
-    return sum(len(set(new) - before) for new, before in zip(lists, old, strict=True)), missed
+    return sum(len(set(new) - before) for new, before in zip(lists, old, strict=True)), missed_bounds(problem, lists)
 
 
-def kafka_generate(state, version="2.8"):
-    """Moves of `kafka.admin.ReassignPartitionsCommand --generate` over this cluster in a real ZooKeeper; (moves, None) or (None, why)."""
+def over_zookeeper(state, problem, version="2.8"):
+    """What the tools that read a tree propose for this cluster in a real ZooKeeper: title → figure, or why there is none.
+
+    Kafka's is `kafka.admin.ReassignPartitionsCommand --generate`; topicmappr (DataDog's kafka-kit; 3.x reads all of it
+    from ZooKeeper) is asked when it is on the PATH: to place what has no place, and to place everything anew.
+    """
     from controller_core.adapters.zookeeper import connect
     from kafka_maintenance.local.errors import LocalStackError
     from kafka_maintenance.local.java import find_java
@@ -111,29 +110,73 @@ def kafka_generate(state, version="2.8"):
     try:
         jars, java = kafka_jars(version), find_java()
     except (LocalStackError, OSError) as error:
-        return None, str(error).splitlines()[0][:80]
+        return {"--generate": str(error).splitlines()[0][:80]}
     with ZooKeeperServer() as server, tempfile.TemporaryDirectory() as folder:
         address = f"127.0.0.1:{server.port}"
         with connect(address, auth=None, timeout_s=30) as zookeeper:
             _fill(zookeeper, state)
-        names = Path(folder) / "topics.json"
-        names.write_text(json.dumps({"version": 1, "topics": [{"topic": topic} for topic in state.topics]}))
-        ids = ",".join(str(b) for b in state.broker_ids[state.live & ~state.draining].tolist())
-        done = subprocess.run(
-            [str(java.program), "-cp", f"{jars}/*", "kafka.admin.ReassignPartitionsCommand", "--zookeeper", address,
-             "--generate", "--topics-to-move-json-file", str(names), "--broker-list", ids],
-            capture_output=True, text=True, check=False, env={**os.environ, "JAVA_TOOL_OPTIONS": "-Xmx512m"}, timeout=300,
-        )  # fmt: skip
+        found = {"--generate": "keeps the replication factor"}
+        if (state.replication_factor == (state.replicas >= 0).sum(1)).all():
+            found["--generate"] = _generated(state, jars, java.program, address, Path(folder) / "topics.json")
+        mapper = shutil.which("topicmappr")
+        for title, more in (("topicmappr", ()), ("topicmappr, all anew", ("--force-rebuild",))):
+            found[title] = "not on the PATH"
+            if mapper is not None:
+                found[title] = _mapped(state, problem, [mapper, *more], address, Path(folder) / "map.json")
+    return found
+
+
+def _staying(state):
+    return ",".join(str(b) for b in state.broker_ids[state.live & ~state.draining].tolist())
+
+
+def _generated(state, jars, java, address, names):
+    names.write_text(json.dumps({"version": 1, "topics": [{"topic": topic} for topic in state.topics]}))
+    done = subprocess.run(
+        [str(java), "-cp", f"{jars}/*", "kafka.admin.ReassignPartitionsCommand", "--zookeeper", address,
+         "--generate", "--topics-to-move-json-file", str(names), "--broker-list", _staying(state)],
+        capture_output=True, text=True, check=False, env={**os.environ, "JAVA_TOOL_OPTIONS": "-Xmx512m"}, timeout=300,
+    )  # fmt: skip
     documents = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if len(documents) != 2:
-        return None, (done.stderr or done.stdout).strip().splitlines()[-1][:80]
-    new = {(row["topic"], row["partition"]): row["replicas"] for row in json.loads(documents[1])["partitions"]}
+        return (done.stderr or done.stdout).strip().splitlines()[-1][:80]
+    return moves(state, _lists(state, json.loads(documents[1])))
+
+
+def _mapped(state, problem, program, address, out):
+    out.unlink(missing_ok=True)
+    done = subprocess.run(
+        [program[0], "rebuild", "--zk-addr", address, "--topics", ".*", "--brokers", _staying(state), "--ignore-warns",
+         "--replication", str(state.replication_factor.max()), "--out-file", str(out.with_suffix("")), *program[1:]],
+        capture_output=True, text=True, check=False, timeout=300, cwd=out.parent,
+    )  # fmt: skip
+    if not out.exists():
+        return (done.stderr or done.stdout).strip().splitlines()[-1][:80]
+    lists = _lists(state, json.loads(out.read_text()))
+    found = missed_bounds(problem, lists)
+    return f"{moves(state, lists)}{f' ({found} bounds missed)' if found else ''}"
+
+
+def _lists(state, document):
+    """Replica lists of all partitions after Kafka's reassignment JSON; those that it does not name stay."""
+    new = {(row["topic"], row["partition"]): row["replicas"] for row in document["partitions"]}
     position = {int(b): i for i, b in enumerate(state.broker_ids)}
-    lists = [
-        [position[b] for b in new[state.topics[t], n]]
-        for t, n in zip(state.topic.tolist(), state.number.tolist(), strict=True)
-    ]
-    return moves(state, lists), None
+    rows = zip(state.topic.tolist(), state.number.tolist(), state.replicas.tolist(), strict=True)
+    named = ((new.get((state.topics[topic], number)), old) for topic, number, old in rows)
+    return [[b for b in old if b >= 0] if ids is None else [position[b] for b in ids] for ids, old in named]
+
+
+def missed_bounds(problem, lists):
+    """Brokers, and (topic, broker) pairs with topic spread, outside the bounds that our plan keeps."""
+    load = np.bincount([b for row in lists for b in row], minlength=problem.broker_count)
+    missed = int(((load < problem.low) | (load > problem.high))[problem.eligible].sum())
+    if not problem.topic_spread:
+        return missed
+    low, high = problem.cell_bounds()
+    held = np.zeros_like(low)
+    for topic, row in zip(problem.topic.tolist(), lists, strict=True):
+        held[topic, row] += 1
+    return missed + int(((held < low) | (held > high)).sum())
 
 
 def _fill(zookeeper, state):
