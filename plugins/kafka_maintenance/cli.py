@@ -107,12 +107,23 @@ def _add_snapshot(commands: Any) -> None:
     add_store_arguments(command)
     command.add_argument("--run-id", metavar="ID", help="names the run: a second call with it makes no second snapshot")
     command.add_argument("--key-file", metavar="FILE", type=Path, help="keep secrets, sealed with this key")
+    command.add_argument(
+        "--batch-count",
+        metavar="N",
+        type=positive,
+        default=1000,
+        help="znodes per request at most (default: %(default)s)",
+    )
+    command.add_argument(
+        "--pause-ms", metavar="N", type=positive, default=0, help="pause after each request (default: none)"
+    )
     add_json_argument(command)
     command.set_defaults(run=_snapshot)
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshot import take_snapshot  # noqa: PLC0415 - the other commands start faster
+    from controller_core.adapters.snapshot_cut import ReadOptions  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshot import take_snapshot  # noqa: PLC0415 - as above
 
     now = datetime.now(UTC)
     result = take_snapshot(
@@ -123,6 +134,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         store=store_of(arguments),
         run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
         now=now,
+        options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
         key_file=arguments.key_file,
         progress=cli_snapshots.progress_teller(),
     )

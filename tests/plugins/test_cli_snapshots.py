@@ -77,6 +77,12 @@ def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run)
     assert len(kafka.children("/config/changes")) == 1
 
 
+def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
+    gentle = ("--batch-count", "5", "--pause-ms", "1")
+    assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle)
+    assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")
+
+
 def test_list_show_verify(snapshot, run):
     assert "1 snapshots in" in run("snapshots", "list")
     assert "no such" not in run("snapshots", "list", "--cluster", "alpha", "--date", "2026-03-01")
