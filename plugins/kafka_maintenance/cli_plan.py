@@ -158,6 +158,10 @@ def _add_size_arguments(goals: Any) -> None:
         "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
     )
     goals.add_argument("--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave")
+    goals.add_argument(
+        "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
+    )
+    goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
 
 
 def _sizes(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -169,10 +173,13 @@ def _sizes(arguments: argparse.Namespace) -> dict[str, Any]:
         raise BadInputError(
             f"nothing planned: --sizes {LOG_DIRS} and --bootstrap-servers belong together; give both or none"
         )
-    limits = {"limits": Limits(broker_bytes_max=arguments.wave_bytes)}
+    in_bytes = (arguments.wave_bytes, arguments.bandwidth, arguments.window_s)
+    limits = {"limits": Limits(broker_bytes_max=in_bytes[0], bandwidth=in_bytes[1], window_s=in_bytes[2])}
     if arguments.sizes is None:
-        if arguments.wave_bytes is not None:
-            raise BadInputError("nothing planned: --wave-bytes needs the sizes of the partitions; give --sizes")
+        if any(in_bytes):
+            raise BadInputError(
+                "nothing planned: --wave-bytes, --bandwidth and --window-s need the sizes of the partitions; give --sizes"
+            )
         return limits
     if arguments.sizes == LOG_DIRS:
         client = _client_settings(arguments.client_settings)

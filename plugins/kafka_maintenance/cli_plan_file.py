@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli_common import ExitStatus, add_json_argument, heir, natural, wants_json
+from kafka_maintenance.cli_common import ExitStatus, add_json_argument, heir, natural, positive, wants_json
 
 
 def add_parsers(commands: Any) -> None:
@@ -51,6 +51,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--wave-bytes", metavar="N", type=int, help="bytes a broker receives, or sends, in a wave")
     command.add_argument("--wave-partitions", metavar="N", type=int, default=5_000, help="partitions in a wave")
     command.add_argument("--bandwidth", metavar="BYTES", type=int, help="per second and broker, for the estimates")
+    command.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
     add_json_argument(command)
     command.set_defaults(run=_run)
 
@@ -87,6 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
             broker_bytes_max=arguments.wave_bytes,
             partitions_max=arguments.wave_partitions,
             bandwidth=arguments.bandwidth,
+            window_s=arguments.window_s,
         ),
     )
     figures = done.plan.summary()

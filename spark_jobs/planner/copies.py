@@ -28,7 +28,8 @@ class Limits:
     broker_bytes_max: int | None = None  # bytes a broker receives, and bytes it sends
     partitions_max: int | None = 5_000
     request_bytes_max: int = REQUEST_BYTES_MAX  # of the JSON in /admin/reassign_partitions
-    bandwidth: int | None = None  # bytes per second and broker that a copy may use, for the estimates
+    bandwidth: int | None = None  # bytes per second and broker that copies may use, for the estimates
+    window_s: int | None = None  # how long a wave may take, for the throttle that it needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

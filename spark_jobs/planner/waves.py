@@ -70,9 +70,18 @@ class Schedule:
             return None
         return wave.bytes_busiest / self.limits.bandwidth
 
-    def throttle(self, wave: Wave, window_s: float) -> int | None:
-        """Bytes per second each broker needs to finish the wave within a window; None when sizes are unknown."""
-        return None if wave.bytes_busiest is None else -(-wave.bytes_busiest // max(1, int(window_s)))
+    def throttle(self, wave: Wave) -> int | None:
+        """Bytes per second and broker that finish the wave in the window; None without one, or without sizes."""
+        if self.limits.window_s is None or wave.bytes_busiest is None:
+            return None
+        return -(-wave.bytes_busiest // self.limits.window_s)
+
+    @property
+    def seconds_estimated(self) -> float | None:
+        """Of all waves, one after the other; None without bandwidth or sizes."""
+        seconds = [self.seconds(wave) for wave in self.waves]
+        known = [s for s in seconds if s is not None]
+        return round(sum(known), 1) if len(known) == len(seconds) else None
 
     def to_json(self, state: ClusterState) -> list[dict[str, Any]]:
         """Kafka's reassignment JSON of each wave."""
@@ -80,8 +89,6 @@ class Schedule:
 
     def summary(self) -> dict[str, Any]:
         """Small figures: counts, bound, durations."""
-        seconds = [self.seconds(wave) for wave in self.waves]
-        known = [s for s in seconds if s is not None]
         return {
             "waves": len(self.waves),
             "lower_bound": self.lower_bound,
@@ -90,7 +97,8 @@ class Schedule:
             "partitions": [len(wave.rows) for wave in self.waves],
             "replicas_added": [wave.added for wave in self.waves],
             "bytes_busiest_broker": [wave.bytes_busiest for wave in self.waves],
-            "seconds_estimated": round(sum(known), 1) if len(known) == len(seconds) else None,
+            "throttle_needed": [self.throttle(wave) for wave in self.waves],
+            "seconds_estimated": self.seconds_estimated,
             "waiting": list(self.waiting),
         }
 
@@ -128,7 +136,15 @@ def schedule(plan: ReassignmentPlan, limits: Limits | None = None) -> Schedule:
 
 
 def _check(caps: Limits) -> None:
-    for name in ("in_max", "out_max", "broker_bytes_max", "partitions_max", "request_bytes_max", "bandwidth"):
+    for name in (
+        "in_max",
+        "out_max",
+        "broker_bytes_max",
+        "partitions_max",
+        "request_bytes_max",
+        "bandwidth",
+        "window_s",
+    ):
         value = getattr(caps, name)
         if value is not None and value < 1:
             raise ImpossibleGoalError(f"waves cut with {name} {value}: 1 or more expected; raise it or leave it out")

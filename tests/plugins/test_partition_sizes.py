@@ -17,6 +17,7 @@ from kafka_maintenance.operations.partition_sizes import (
     sizes_from_log_dirs,
 )
 from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.waves import Limits
 from tests.plugins.kafka_world import three_brokers
 
 SMALL, LARGE = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -60,6 +61,16 @@ def test_a_plan_knows_its_bytes():
     plan = planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known)
     assert plan is not None
     assert "400 bytes are copied; the fullest broker holds" in plan.markdown
+
+
+def test_a_plan_estimates_its_duration_and_throttle():
+    known = {TopicPartition("a", number): 100 for number in range(6)}
+    plan = planning.plan_reassignment(
+        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, limits=Limits(bandwidth=10, window_s=60)
+    )
+    assert plan is not None
+    assert "They take about 40 s at 10 bytes per second and broker." in plan.markdown
+    assert "To finish each in 60 s a broker copies up to 7 bytes per second" in plan.markdown
 
 
 def test_a_goal_in_bytes_is_planned_for():

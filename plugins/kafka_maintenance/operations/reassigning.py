@@ -91,6 +91,14 @@ def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
         )
     least = "proven fewest" if waves.gap == 0 else f"at most {waves.gap} more than the fewest"
     yield f"{len(waves.waves)} waves: {least} ({waves.bound_reason})."
+    if waves.seconds_estimated is not None:
+        yield f"They take about {waves.seconds_estimated:.0f} s at {waves.limits.bandwidth} bytes per second and broker."
+    throttles = [found for wave in waves.waves if (found := waves.throttle(wave)) is not None]
+    if throttles:
+        yield (
+            f"To finish each in {waves.limits.window_s} s a broker copies up to {max(throttles)} bytes per second: "
+            "throttle no lower."
+        )
     yield from plan.remarks
 
 

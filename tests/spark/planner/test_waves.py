@@ -131,10 +131,11 @@ def test_a_request_stays_below_its_limit_of_bytes():
 def test_bytes_per_broker_and_wave_are_capped_and_estimated():
     state = of_kind("drain")
     plan = plan_reassignment(state, Goals(topic_spread=False))
-    cut = schedule(plan, Limits(in_max=None, out_max=None, broker_bytes_max=4_000, bandwidth=100))
+    cut = schedule(plan, Limits(in_max=None, out_max=None, broker_bytes_max=4_000, bandwidth=100, window_s=10))
     assert max(wave.bytes_busiest for wave in cut.waves) <= 4_000
     assert cut.seconds(cut.waves[0]) == cut.waves[0].bytes_busiest / 100
-    assert cut.throttle(cut.waves[0], 10.0) == -(-cut.waves[0].bytes_busiest // 10)
+    assert cut.throttle(cut.waves[0]) == -(-cut.waves[0].bytes_busiest // 10)
+    assert cut.seconds_estimated == pytest.approx(sum(wave.bytes_busiest for wave in cut.waves) / 100, abs=0.1)
 
 
 def test_partitions_without_a_live_replica_wait_in_the_last_wave():
