@@ -93,7 +93,7 @@ def test_a_partition_without_a_size_stops_the_plan():
     [
         pytest.param(("--sizes", "log-dirs"), "belong together", id="nobody to ask"),
         pytest.param(("--bootstrap-servers", "b:1"), "belong together", id="nothing to ask for"),
-        pytest.param(("--wave-bytes", "5"), "needs the sizes", id="a limit in bytes without sizes"),
+        pytest.param(("--wave-bytes", "5"), "need the sizes", id="a limit in bytes without sizes"),
         pytest.param(("--sizes", "/nowhere.json"), "name a readable file", id="no such file"),
     ],
 )
