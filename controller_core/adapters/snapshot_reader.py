@@ -11,8 +11,9 @@ Source: snapshot-design §2; docs/snapshots.md holds the proof and the measureme
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from kazoo.client import KazooClient
@@ -35,6 +36,7 @@ from controller_core.adapters.zookeeper_requests import (
     GET_DATA,
     READ_OVERHEAD_BYTES,
     REQUEST_BYTES_MAX,
+    STAT_BYTES,
     AddWatch,
     Answer,
     Children,
@@ -230,7 +232,7 @@ def _settle(
             return moment, 0, round_number
         uncertain = set()
         reached = moment
-        for paths, reply in _read_again(wire, options, dirty):
+        for paths, reply in _read_again(wire, options, dirty, znodes):
             reached = Moment(reply.zxid, reply.noted)
             answers = reply.answers()
             _apply(paths, answers, znodes, denied, wire)
@@ -248,17 +250,41 @@ def _settle(
 
 
 def _read_again(
-    wire: Wire, options: ReadOptions, paths: Iterable[str]
+    wire: Wire, options: ReadOptions, paths: Iterable[str], znodes: Mapping[str, Znode]
 ) -> Iterator[tuple[Sequence[str], MultiReadReply]]:
     """Each group of paths with its reply, several requests in flight."""
-    todo: deque[tuple[int, str]] = deque((GET_DATA, path) for path in sorted(paths))
-    in_flight: deque[tuple[list[tuple[int, str]], Any]] = deque()
-    while todo or in_flight:
-        while todo and len(in_flight) < options.window:
-            reads = _taken(todo, options.batch_count, wire.chroot_bytes)
-            in_flight.append((reads, wire.submit_reads(reads)))
-        reads, pending = in_flight.popleft()
-        yield [path for _, path in reads], wire.result(pending)
+    todo = _groups(wire, options, paths, znodes)
+    in_flight: deque[tuple[Sequence[str], Any]] = deque()
+    while True:
+        for group in islice(todo, options.window - len(in_flight)):
+            in_flight.append((group, wire.submit_reads((GET_DATA, path) for path in group)))
+            if options.pause_s:
+                time.sleep(options.pause_s)  # as in the scan
+        if not in_flight:
+            return
+        group, pending = in_flight.popleft()
+        yield group, wire.result(pending)
+
+
+def _groups(
+    wire: Wire, options: ReadOptions, paths: Iterable[str], znodes: Mapping[str, Znode]
+) -> Iterator[Sequence[str]]:
+    """The paths in groups within the bounds of a request and, as far as their sizes are known, of a reply."""
+    group: list[str] = []
+    request_bytes = reply_bytes = 0
+    for path in sorted(paths):
+        known = znodes.get(path)
+        asks = len(path.encode()) + wire.chroot_bytes + READ_OVERHEAD_BYTES
+        brings = STAT_BYTES + len(known.data or b"" if known else b"")
+        full = request_bytes + asks > REQUEST_BYTES_MAX // 2 or reply_bytes + brings > options.reply_bytes
+        if group and (full or len(group) >= options.batch_count):
+            yield group
+            group, request_bytes, reply_bytes = [], 0, 0
+        group.append(path)
+        request_bytes += asks
+        reply_bytes += brings
+    if group:
+        yield group
 
 
 def _newest_zxid(answer: Answer) -> int:

@@ -1,6 +1,5 @@
 """The reader of whole trees against real ZooKeepers: cuts, chroots, followers, broken connections, old servers."""
 
-import threading
 
 import pytest
 from kazoo.client import KazooClient
@@ -110,28 +109,27 @@ def test_a_change_during_the_scan_is_seen(filled, client):
         writer.delete("/consumers", recursive=True)
 
 
-def test_a_tree_that_never_rests_is_reported_as_such(filled, client):
-    stop = threading.Event()
+def test_a_tree_that_never_rests_is_reported_as_such(filled, client, monkeypatch):
+    """One znode changes before every reading of it."""
+    hot = "/brokers/topics/topic-00000/partitions/0/state"
+    phases = ["scan"]
+    real = MultiRead.serialize
+    with client_of(filled) as writer:
 
-    def write():
-        with client_of(filled) as writer:
-            number = 0
-            while not stop.is_set():
-                number += 1
-                for topic in range(TOPICS):
-                    writer.set_async(f"/brokers/topics/topic-{topic:05}/partitions/{number % PARTITIONS}/state", b"{}")
-                writer.sync("/")
+        def serialize(self):
+            if phases[-1] == "settle":
+                writer.set(hot, b"{}")
+            return real(self)
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        cut = read_cut(client, ReadOptions(rounds_max=1, batch_count=20, window=1))
-    finally:
-        stop.set()
-        thread.join()
-    assert not cut.consistent
-    assert cut.unresolved > 0
-    assert "still changed after 1 settling rounds" in cut.reason
+        def change(progress):
+            phases.append(progress.phase)
+            if progress.read > ZNODES // 2:
+                writer.set(hot, b"{}")
+
+        monkeypatch.setattr(MultiRead, "serialize", serialize)
+        cut = read_cut(client, ReadOptions(rounds_max=3, batch_count=50), change)
+    assert (cut.consistent, cut.unresolved, cut.rounds) == (False, 1, 3)
+    assert cut.reason == "1 paths still changed after 3 settling rounds; snapshot at a quieter time"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +193,35 @@ def test_large_replies_make_smaller_batches(client, monkeypatch):
     cut = read_cut(client, ReadOptions(reply_bytes=10_000))
     assert len(cut.znodes) == ZNODES
     assert sorted(sizes)[-3:] != [1000] * 3
+
+
+@pytest.mark.parametrize(
+    ("bound", "most"), [({"batch_count": 16}, 16), pytest.param({"reply_bytes": 1500}, 20, id="75 bytes each")]
+)
+def test_settling_keeps_the_bounds_of_the_scan(filled, client, monkeypatch, bound, most):
+    states = [f"/brokers/topics/topic-{topic:05}/partitions/0/state" for topic in range(TOPICS)]
+    phases, sizes = ["scan"], []
+    real = MultiRead.serialize
+
+    def serialize(self):
+        if phases[-1] == "settle":
+            sizes.append(len(self._reads))
+        return real(self)
+
+    monkeypatch.setattr(MultiRead, "serialize", serialize)
+    with client_of(filled) as writer:
+        changed = []
+
+        def change_all_on_the_way(progress):
+            phases.append(progress.phase)
+            if progress.read > ZNODES // 2 and not changed:
+                changed.extend(writer.set(path, b"changed") for path in states)
+
+        cut = read_cut(client, ReadOptions(window=1, **bound), change_all_on_the_way)
+    assert cut.consistent
+    assert all(cut.znodes[path].data == b"changed" for path in states)
+    assert sum(sizes) == TOPICS
+    assert max(sizes) <= most
 
 
 def test_a_server_with_a_small_jute_maxbuffer(tmp_path):
