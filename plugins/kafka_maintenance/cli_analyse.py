@@ -33,6 +33,9 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--folder", type=Path, help="keep staged snapshots, log and results here (default: none kept)")
     command.add_argument("--spark-master", default="local[2]", help="as spark-submit takes it (default: %(default)s)")
     command.add_argument("--driver-memory", default="2g", help="of the Spark driver (default: %(default)s)")
+    command.add_argument("--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[],
+                         help="a setting of Spark (repeatable); for a cluster see docs/scaling.md")  # fmt: skip
+    command.add_argument("--spark-jars", metavar="PATH,…", default="", help="for S3A, with commas")
     command.add_argument("--fail-if-incomplete", action="store_true", help="exit 3 when a cluster was not analysed")
     add_json_argument(command)
     command.set_defaults(run=_analyse)
@@ -50,7 +53,12 @@ def _analyse(arguments: argparse.Namespace) -> int:
             run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
             night=night,
             now=now,
-            spark_settings=SparkSettings(master=arguments.spark_master, driver_memory=arguments.driver_memory),
+            spark_settings=SparkSettings(
+                master=arguments.spark_master,
+                driver_memory=arguments.driver_memory,
+                jars=tuple(filter(None, arguments.spark_jars.split(","))),
+                conf=dict(arguments.spark_conf),
+            ),
             settings=_document(arguments.settings),
             goals=_document(arguments.goals),
             history_nights=arguments.history_nights,
@@ -64,6 +72,13 @@ def _analyse(arguments: argparse.Namespace) -> int:
          "night": done.night, "digest": done.digest, "summary": dict(done.summary)},
     )  # fmt: skip
     return ExitStatus.DONE
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, found {text!r}")
+    return key, value
 
 
 def _newest_night(store: Any) -> date:

@@ -18,10 +18,12 @@ from controller_core.errors import ControllerCoreError
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
     from controller_core.adapters.object_store import ObjectStore
     from controller_core.adapters.zookeeper import KazooZooKeeper, ZooKeeperAuth, ZooKeeperTls
+    from kafka_maintenance.spark import SparkSettings
 
 CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
 STORE_VARIABLE = "kafka_maintenance_store"
 STORE_CONNECTION = "kafka_maintenance_store"
+SPARK_CONNECTION = "kafka_maintenance_spark"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 ZOOKEEPER_PORT = 2181
 _SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
@@ -35,6 +37,7 @@ class SettingsMissingError(ControllerCoreError):
 class ConnectionFields(Protocol):
     """What is read of an Airflow connection, in a task as in the API server."""
 
+    conn_type: str | None
     host: str | None
     port: int | None
     login: str | None
@@ -229,6 +232,39 @@ def store_settings_from(uri: str | None, connection: ConnectionFields | None) ->
     )
 
 
+def spark_settings() -> "SparkSettings":
+    """The Spark master of the connection, with what its workers need.
+
+    Raises:
+        SettingsMissingError: there is no such connection, or it is unusable.
+    """
+    return spark_settings_from(_connection(SPARK_CONNECTION, "spark", "Spark's master, e.g. local[2]"))
+
+
+def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
+    """Master, jars and configuration as `SparkSubmitOperator` will see them; extra holds `jars` (a list) and `conf`.
+
+    Raises:
+        SettingsMissingError: no host, or an extra of another shape; names the field.
+    """
+    from kafka_maintenance.spark import SparkSettings  # noqa: PLC0415 - start-up time of the DAG parser
+
+    host, extra = connection.host or "", _mapping(SPARK_CONNECTION, connection.extra_dejson)
+    jars, conf = extra.get("jars", []), _mapping(SPARK_CONNECTION, extra.get("conf", {}))
+    if not host or not isinstance(jars, list):
+        raise SettingsMissingError(
+            f"connection {SPARK_CONNECTION!r} not used: expected a host such as local[2] or spark://host:7077 and, in its "
+            f"extra, a list 'jars', found host {host!r} and jars {jars!r}; correct them"
+        )
+    whole = connection.conn_type == "spark" and ("://" in host or not connection.port)  # as SparkSubmitHook reads it
+    master = host if whole else f"{connection.conn_type}://{host}"
+    return SparkSettings(
+        master=f"{master}:{connection.port}" if connection.port else master,
+        jars=tuple(map(str, jars)),
+        conf={str(key): str(value) for key, value in conf.items()},
+    )
+
+
 def open_gated_runs() -> bool:
     """Whether scheduled runs may open gated runs by themselves; False unless the Variable says so."""
     return _truth(Variable.get(OPEN_GATED_RUNS_VARIABLE, default="false"))
@@ -241,15 +277,14 @@ def _is_archived(name: str) -> bool:
         return False
 
 
-def _connection(name: str) -> ConnectionFields:
+def _connection(name: str, kind: str = "generic", hint: str = "ZooKeeper's host:port") -> ConnectionFields:
     from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
 
     try:
         found: ConnectionFields = BaseHook.get_connection(name)
     except AirflowNotFoundException as error:
         raise SettingsMissingError(
-            f"cluster {name!r} not used: there is no connection of that id; "
-            f"add one of type generic whose host is ZooKeeper's host:port"
+            f"connection {name!r} not used: there is no connection of that id; add one of type {kind} whose host is {hint}"
         ) from error
     return found
 

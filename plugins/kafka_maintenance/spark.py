@@ -71,6 +71,11 @@ class SparkSettings:
     jars: tuple[str, ...] = ()
     conf: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def local(self) -> bool:
+        """Whether driver and executors are one process on this machine."""
+        return self.master.startswith("local")
+
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:
@@ -206,7 +211,7 @@ def spark_submit_path() -> str:
 
 
 def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_count: int | None) -> dict[str, str]:
-    local = settings.master.startswith("local")
+    local = settings.local
     small = local and row_count is not None and row_count <= SMALL_ROWS_MAX
     java = _SMALL_JAVA if small else ""
     loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if local else {}
@@ -230,7 +235,7 @@ def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_co
 
 def _environment(settings: SparkSettings) -> dict[str, str]:
     here = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return {**here, "SPARK_LOCAL_IP": "127.0.0.1"} if settings.master.startswith("local") else here
+    return {**here, "SPARK_LOCAL_IP": "127.0.0.1"} if settings.local else here
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -54,12 +55,12 @@ def night(spark, tmp_path_factory):
 
 
 def table_of(night, name):
-    return pq.read_table(night[1].output / name, partitioning=None).to_pylist()
+    return pq.read_table(Path(night[1].output) / name, partitioning=None).to_pylist()
 
 
 def test_every_output_has_its_columns(night):
     for name, schema in schemas.OUTPUTS.items():
-        assert pq.read_schema(next((night[1].output / name).glob("*.parquet"))).names == schema.names
+        assert pq.read_schema(next((Path(night[1].output) / name).glob("*.parquet"))).names == schema.names
 
 
 def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
@@ -89,14 +90,14 @@ def test_the_summary_says_what_a_task_needs(night):
 
 
 def test_the_plan_is_there_for_kafkas_own_tool(night):
-    plan = json.loads((night[1].output / "plans" / "alpha.plan.json").read_text())
-    back = json.loads((night[1].output / "plans" / "alpha.rollback.json").read_text())
+    plan = json.loads((Path(night[1].output) / "plans" / "alpha.plan.json").read_text())
+    back = json.loads((Path(night[1].output) / "plans" / "alpha.rollback.json").read_text())
     assert {entry["topic"] for entry in plan["partitions"]} == {"orders"}  # the queued topic stays where it is
     assert len(plan["partitions"]) == len(back["partitions"])
 
 
 def test_the_report_reads_from_top_to_bottom(night):
-    text = (night[1].output / "report.md").read_text()
+    text = (Path(night[1].output) / "report.md").read_text()
     for words in (
         "# Kafka maintenance report, 2026-11-20",
         "2 clusters analysed, 2 problems, 2 rows refused.",
@@ -109,7 +110,7 @@ def test_the_report_reads_from_top_to_bottom(night):
         "2026-11-18",
     ):
         assert words in text
-    page = (night[1].output / "report.html").read_text()
+    page = (Path(night[1].output) / "report.html").read_text()
     assert page.count("data:image/png;base64,") >= 3
     assert "<script" not in page
 
@@ -145,7 +146,7 @@ def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
     nightly_analysis.run(spark, nightly_analysis.parse([*arguments, "--only", *names]), say=list)
     for name in names:
         again = pq.read_table(tmp_path / "again" / name, partitioning=None)
-        first = pq.read_table(staged.output / name, partitioning=None)
+        first = pq.read_table(Path(staged.output) / name, partitioning=None)
         timed = "solver_seconds"
         assert again.drop_columns([timed] if timed in again.column_names else []).equals(
             first.drop_columns([timed] if timed in first.column_names else [])

@@ -7,6 +7,7 @@ run is kept; of one night the newest counts.
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,8 +30,12 @@ from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots,
 JOB: Final = "nightly_analysis"
 FORMAT_VERSION: Final = 1
 PREFIX: Final = f"{ROOT}/analysis/"
+UNPUBLISHED: Final = "unpublished/"
+"""Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
 HISTORY_NIGHTS: Final = 30
 _BAD_INPUT_STATUS: Final = 2
+_SUMMARY: Final = "summary.json"
+_S3, _S3A = "s3://", "s3a://"
 _LEFT_BY_SPARK: Final = (".", "_")
 
 __all__ = [
@@ -44,6 +49,7 @@ __all__ = [
     "publish",
     "run_token",
     "stage",
+    "works_in_place",
 ]
 
 
@@ -57,10 +63,13 @@ class AnalysisIncompleteError(OperationError):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Snapshots on local disk, how many partition rows they hold, and the job's arguments; it fills `output`."""
+    """Snapshots where Spark reads them, how many partition rows they hold, and the job's arguments; it fills `output`.
+
+    `output` is a local folder, or an address `s3a://…` inside the store when the job works in place.
+    """
 
     folder: Path
-    output: Path
+    output: str
     arguments: tuple[str, ...]
     row_count: int
 
@@ -109,8 +118,11 @@ def stage(
     history_nights: int = HISTORY_NIGHTS,
     settings: Mapping[str, Any] | None = None,
     goals: Mapping[str, Any] | None = None,
+    in_place: bool = False,
 ) -> Staged:
     """Fetches the chosen snapshots and those of the nights before; every byte is checked.
+
+    With `in_place` nothing is fetched: a Spark cluster reads them from the S3 store, `works_in_place` says when.
 
     Args:
         store: where the snapshots are.
@@ -121,6 +133,7 @@ def stage(
         history_nights: nights of comparison and trend, the analysed one included.
         settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
         goals: the planner's parameters.
+        in_place: leave the snapshots in the store, and let the job write beside them.
 
     Returns:
         Where everything is. A snapshot that is damaged does not stop the others: the report names it.
@@ -134,9 +147,9 @@ def stage(
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
     day = str(night) if night is not None else max(manifest.date for manifest in chosen)
-    problems, row_count = [], 0
-    for manifest in (*_earlier(store, chosen, date.fromisoformat(day), history_nights), *chosen):
-        row_count += manifest.counts.get("partitions", 0)
+    problems: list[dict[str, str]] = []
+    wanted = (*_earlier(store, chosen, date.fromisoformat(day), history_nights), *chosen)
+    for manifest in () if in_place else wanted:
         try:
             fetch_tables(store, manifest, folder / "input")
         except ControllerCoreError as error:
@@ -148,18 +161,31 @@ def stage(
                     "reason": str(error),
                 }
             )
-    output = folder / "output"
+    inputs, output = [str(folder / "input")], str(folder / "output")
+    if in_place:
+        inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
+        output = _s3a(store.uri_of(f"{UNPUBLISHED}run={run_token(run_id)}"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
     files = {
         "--settings": _json_file(folder / "settings.json", settings or {}),
         "--goals": _json_file(folder / "goals.json", goals or {}),
         "--problems": _json_file(folder / "problems.json", problems),
     }
     arguments = (
-        *("--input", str(folder / "input"), "--output", str(output), "--run", run_id, "--date", day),
+        *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),
         *("--history-nights", str(history_nights)),
         *(part for name, path in files.items() for part in (name, str(path))),
     )
-    return Staged(folder, output, arguments, row_count)
+    return Staged(folder, output, arguments, sum(manifest.counts.get("partitions", 0) for manifest in wanted))
+
+
+def works_in_place(store: ObjectStore | str, settings: spark.SparkSettings) -> bool:
+    """Whether the job reads and writes the store itself: its workers are elsewhere, and the store is S3.
+
+    A store that is a folder is staged for a cluster, too; the scratch folder must then be one that its workers share.
+    """
+    return not settings.local and opened(store).uri.startswith(_S3)
 
 
 def publish(
@@ -174,7 +200,7 @@ def publish(
     """Puts the job's results into the store, the manifest last; a second call of one run changes nothing.
 
     Args:
-        output: the job's output folder.
+        output: the job's output, as `Staged` names it; what lies in the store is removed when all is published.
         store: where to.
         night: the analysed date.
         run_id: the run; its token is part of the key.
@@ -186,33 +212,18 @@ def publish(
         AnalysisIncompleteError: a cluster could not be analysed, and that was to fail.
         StoreUnwritableError, StoreUnreachableError: as of the store; nothing is visible then.
     """
-    output, store = Path(output), opened(store)
-    prefix = f"{PREFIX}date={night}/run={run_token(run_id)}"
-    key = f"{prefix}/{MANIFEST}"
-    summary = _summary(output)
-    objects = []
-    for name, path in sorted(_results(output).items()):
-        content = path.read_bytes()
-        store.put(f"{prefix}/{name}", content)
-        objects.append({"key": f"{prefix}/{name}", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
-    document = {
-        "format_version": FORMAT_VERSION,
-        "kind": "analysis",
-        "date": str(night),
-        "run_id": run_id,
-        "created_at": (now or datetime.now(UTC)).isoformat(),
-        "code_version": __version__,
-        "snapshots": [
-            {"cluster": cluster, "snapshot_id": found["snapshot_id"], "digest": found["snapshot_digest"]}
-            for cluster, found in sorted(summary["clusters"].items())
-        ],
-        "objects": objects,
-        "summary": summary,
-    }
-    with suppress(ObjectExistsError):  # this run was published before; what it said stays
-        store.put_new(key, _canonical({**document, "digest": _digest(document)}))
-    analysis = _read(store, key)
-    missed = [f"{row['cluster']}: {row['reason']}" for row in summary["not_analysed"] if row["stage"] != "history"]
+    store = opened(store)
+    if str(output).startswith(_S3A):
+        with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
+            left = _fetched(store, str(output), Path(scratch))
+            analysis = _published(Path(scratch), store, night, run_id, now)
+        for key in sorted(left, key=lambda name: name.endswith(_SUMMARY)):  # without it nobody could try again
+            store.delete(key)
+    else:
+        analysis = _published(Path(output), store, night, run_id, now)
+    missed = [
+        f"{row['cluster']}: {row['reason']}" for row in analysis.summary["not_analysed"] if row["stage"] != "history"
+    ]
     if missed and fail_if_incomplete:
         raise AnalysisIncompleteError(
             f"night {night} not analysed for every cluster, the others are in {analysis.report_html}: {listed(missed)}"
@@ -239,7 +250,9 @@ def analyse(
         AnalysisIncompleteError: as of `publish`.
         BadInputError, ObjectStoreError: as of `stage` and `publish`.
     """
-    staged = stage(store, manifests, folder, run_id=run_id, night=night, **options)
+    spark_settings = spark_settings or spark.SparkSettings()
+    in_place = works_in_place(store, spark_settings)
+    staged = stage(store, manifests, folder, run_id=run_id, night=night, in_place=in_place, **options)
     submit = spark.submit_arguments(
         JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings, row_count=staged.row_count
     )
@@ -290,6 +303,49 @@ def _earlier(store: ObjectStore, chosen: Sequence[Manifest], night: date, nights
     return list(newest.values())
 
 
+def _published(output: Path, store: ObjectStore, night: date | str, run_id: str, now: datetime | None) -> Analysis:
+    prefix = f"{PREFIX}date={night}/run={run_token(run_id)}"
+    key = f"{prefix}/{MANIFEST}"
+    summary = _summary(output)
+    objects = []
+    for name, path in sorted(_results(output).items()):
+        content = path.read_bytes()
+        store.put(f"{prefix}/{name}", content)
+        objects.append({"key": f"{prefix}/{name}", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+    document = {
+        "format_version": FORMAT_VERSION,
+        "kind": "analysis",
+        "date": str(night),
+        "run_id": run_id,
+        "created_at": (now or datetime.now(UTC)).isoformat(),
+        "code_version": __version__,
+        "snapshots": [
+            {"cluster": cluster, "snapshot_id": found["snapshot_id"], "digest": found["snapshot_digest"]}
+            for cluster, found in sorted(summary["clusters"].items())
+        ],
+        "objects": objects,
+        "summary": summary,
+    }
+    with suppress(ObjectExistsError):  # this run was published before; what it said stays
+        store.put_new(key, _canonical({**document, "digest": _digest(document)}))
+    return _read(store, key)
+
+
+def _fetched(store: ObjectStore, output: str, folder: Path) -> list[str]:
+    """Brings what a job wrote into the store to `folder`; returns the keys."""
+    prefix = "s3://" + output.removeprefix(_S3A)
+    keys = [key for key in store.list(key_of(store, prefix) + "/") if not key.endswith("/")]
+    for key in keys:
+        target = folder / store.uri_of(key).removeprefix(f"{prefix}/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        store.get_to_file(key, target)
+    return keys
+
+
+def _s3a(uri: str) -> str:
+    return _S3A + uri.removeprefix(_S3)
+
+
 def _results(output: Path) -> dict[str, Path]:
     """Files of the job by the name they get in the store: a table of one part becomes `<table>.parquet`."""
     found = {}
@@ -309,7 +365,7 @@ def _results(output: Path) -> dict[str, Path]:
 
 def _summary(output: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((output / "summary.json").read_text(encoding="utf-8")))
+        return dict(json.loads((output / _SUMMARY).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise BadInputError(
             f"{output} not published: expected the summary.json of a finished analysis, found {error}; run the job again"

@@ -85,7 +85,8 @@ def missing_note(cluster: str, night: date, nights: list[date]) -> str:
 def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     """Fetches the chosen snapshots into the scratch folder, where Spark reads them, and names the job that does.
 
-    Every checksum is verified. Returns run, night, folders and `SparkSubmitOperator`'s arguments, by their names.
+    Every checksum is verified. Where the Spark connection names a cluster and the store is S3, its workers read the
+    snapshots from there and nothing is fetched. Returns run, night, folders and `SparkSubmitOperator`'s arguments, by their names.
     """
     from kafka_maintenance import spark
     from kafka_maintenance.operations import analyse
@@ -95,22 +96,28 @@ def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     run = run_name(context) if tries == 1 else f"{run_name(context)}.{tries}"  # a night analysed again is kept beside
     folder = SETTINGS.scratch / analyse.run_token(run)
     shutil.rmtree(folder, ignore_errors=True)
+    store, spark_settings = hooks.store(), hooks.spark_settings()
     staged = analyse.stage(
-        hooks.store(),
+        store,
         [chosen["manifest"] for chosen in choice["snapshots"]],
         folder,
         run_id=run,
         night=choice["night"],
         settings={"clusters": {chosen["cluster"]: _settings_of(chosen["cluster"]) for chosen in choice["snapshots"]}},
+        in_place=analyse.works_in_place(store, spark_settings),
     )
     submit = spark.submit_arguments(
-        analyse.JOB, staged.arguments, work_folder=SETTINGS.scratch / "spark", row_count=staged.row_count
+        analyse.JOB,
+        staged.arguments,
+        work_folder=SETTINGS.scratch / "spark",
+        settings=spark_settings,
+        row_count=staged.row_count,
     )
     return {
         "run": run,
         "night": choice["night"],
         "folder": str(staged.folder),
-        "output": str(staged.output),
+        "output": staged.output,
         **submit.operator_kwargs(),
     }
 
