@@ -148,6 +148,19 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
     )
 
 
+def problem_within(state: ClusterState, goals: Goals, width: int) -> Problem:
+    """The bounds of a plan whose tolerance was widened: for a cap, or to make forced moves only. Errors as above."""
+    if goals.aim is Aim.LEADERS:
+        return leaders_problem(state, goals)
+    problem = problem_of(state, goals, widened(goals.tolerance, width))
+    return keeping_what_is(problem) if goals.aim is Aim.REPAIR else problem
+
+
+def widened(tolerance: Tolerance, width: int) -> Tolerance:
+    """The tolerance of replicas and topics, wider by `width`."""
+    return replace(tolerance, replicas=tolerance.replicas + width, topic=tolerance.topic + width)
+
+
 def keeping_what_is(problem: Problem) -> Problem:
     """The same, but nobody has to give up or to fill up: a bound that is missed now is met by staying as it is.
 

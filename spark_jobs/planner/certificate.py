@@ -8,12 +8,14 @@ Source: planner design §3; weak duality of linear programs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.errors import InvalidStateError
 from spark_jobs.planner.model import ClusterState, Ints
 
 
@@ -47,6 +49,39 @@ class Certificate:
             "v": {str(b): price for b, price in zip(ids, self.leader_price.tolist(), strict=True) if price},
             "w": [[problem.topic_names[t], ids[b], price] for t, b, price in cells],
         }
+
+
+def certificate_from_json(document: Mapping[str, Any], state: ClusterState, problem: Problem) -> Certificate:
+    """The certificate that `to_json` wrote; every key may be missing.
+
+    Raises:
+        InvalidStateError: it names a broker or a topic that the state does not have, or is no certificate.
+    """
+    topics = {name: number for number, name in enumerate(problem.topic_names)}
+    try:
+        cells = [
+            (topics[topic], state.position(int(broker)), int(price)) for topic, broker, price in document.get("w", [])
+        ]
+        per_broker = {key: np.zeros(state.broker_count, np.int64) for key in ("u", "v", "lw")}
+        for key, prices in per_broker.items():
+            for broker, price in document.get(key, {}).items():
+                prices[state.position(int(broker))] = int(price)
+        scale = int(document.get("scale", 1))
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidStateError(
+            f"certificate read: prices of the {state.broker_count} brokers and {len(topics)} topics expected, found: "
+            f"{error!r}; take the one that was stored with the plan"
+        ) from error
+    table = np.array(cells, np.int64).reshape(-1, 3)
+    return Certificate(
+        broker_price=per_broker["u"],
+        cell_topic=table[:, 0],
+        cell_broker=table[:, 1],
+        cell_price=table[:, 2],
+        leader_price=per_broker["v"],
+        scale=scale,
+        kept_leader_reward=per_broker["lw"] if "lw" in document else None,
+    )
 
 
 def unpriced(brokers: int) -> Certificate:

@@ -197,6 +197,39 @@ class ClusterState:
             collapsed=collapsed,
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """The document that `from_json` reads; brokers that are not registered are not live."""
+        flat = self.rack_names == (NO_RACK,)
+        ids = self.broker_ids.tolist()
+        racks = [None if flat else self.rack_names[rack] for rack in self.rack.tolist()]
+        columns = zip(ids, racks, self.live.tolist(), self.draining.tolist(), strict=True)
+        sizes = [None] * self.partition_count if self.size is None else self.size.tolist()
+        rows = zip(
+            self.topic.tolist(),
+            self.number.tolist(),
+            self.replicas.tolist(),
+            self.in_sync.tolist(),
+            self.leader.tolist(),
+            self.replication_factor.tolist(),
+            sizes,
+            strict=True,
+        )
+        return {
+            "brokers": [{"id": b, "rack": rack, "live": live, "drain": drain} for b, rack, live, drain in columns],
+            "partitions": [
+                {
+                    "topic": self.topics[topic],
+                    "partition": number,
+                    "replicas": [ids[b] for b in replicas if b >= 0],
+                    "isr": [ids[b] for b, synced in zip(replicas, in_sync, strict=True) if synced],
+                    "leader": -1 if leader < 0 else ids[leader],
+                    "rf": rf,
+                    **({} if size is None else {"size": size}),
+                }
+                for topic, number, replicas, in_sync, leader, rf, size in rows
+            ],
+        }
+
     @staticmethod
     def from_json(document: Mapping[str, Any], *, ignore_racks: bool = False) -> ClusterState:
         """Reads the cluster-state document of `kafka-maintenance plan-file`.

@@ -11,9 +11,10 @@ from spark_jobs.planner.bounds import (
     UNLIMITED,
     Problem,
     chosen_rows,
-    keeping_what_is,
     leaders_problem,
     problem_of,
+    problem_within,
+    widened,
 )
 from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.deal import deal
@@ -68,10 +69,11 @@ def plan_reassignment(state: ClusterState, goals: Goals | None = None) -> Reassi
         problem = leaders_problem(state, wanted)
         solution = _led(problem, problem.replicas.astype(np.int64), unpriced(problem.broker_count))
         curve: tuple[CurvePoint, ...] = ()
+        width = 0
     else:
         width, reason = _width(state, wanted)
-        tolerance = _wider(wanted.tolerance, width)
-        problem = _problem_within(state, wanted, width)
+        tolerance = widened(wanted.tolerance, width)
+        problem = problem_within(state, wanted, width)
         if width:
             remarks.append(f"{reason}: replica and topic bounds widened by {width}")
         solution = solve(problem)
@@ -93,6 +95,7 @@ def plan_reassignment(state: ClusterState, goals: Goals | None = None) -> Reassi
         solution.verdict,
         curve=curve,
         remarks=tuple(remarks),
+        widened=(width, solution.leaders_widened),
     )
 
 
@@ -144,7 +147,7 @@ def fewest_moves(problem: Problem) -> tuple[int, bool]:
 def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
     """By how much the tolerance has to be widened for the caps, or to make forced moves only, and why."""
     if goals.aim is Aim.REPAIR:
-        forced = fewest_moves(_problem_within(state, goals, _WIDEST))[0]
+        forced = fewest_moves(problem_within(state, goals, _WIDEST))[0]
         return _narrowest(state, goals, lambda moves: moves <= forced), "only forced moves are made"
     if goals.moves_max is None and goals.bytes_max is None:
         return 0, ""
@@ -155,7 +158,7 @@ def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
         )
     most = UNLIMITED if goals.moves_max is None else goals.moves_max
     if goals.bytes_max is None:
-        least = fewest_moves(_problem_within(state, goals, _WIDEST))[0]
+        least = fewest_moves(problem_within(state, goals, _WIDEST))[0]
         if least > most:
             raise ImpossibleGoalError(
                 f"plan capped at {most} moves: drains, racks and replication factors alone need {least}; raise the cap"
@@ -164,7 +167,7 @@ def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
         return width, f"at most {most} moves" if width else ""
 
     def fits(width: int) -> bool:
-        solution = solve(_problem_within(state, goals, width))
+        solution = solve(problem_within(state, goals, width))
         return solution.verdict.moves <= most and _bytes(solution) <= (goals.bytes_max or 0)
 
     if not fits(_WIDEST):
@@ -177,7 +180,7 @@ def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
 
 
 def _narrowest(state: ClusterState, goals: Goals, enough: Callable[[int], bool]) -> int:
-    return _smallest(lambda width: enough(fewest_moves(_problem_within(state, goals, width))[0]))
+    return _smallest(lambda width: enough(fewest_moves(problem_within(state, goals, width))[0]))
 
 
 def _smallest(fits: Callable[[int], bool]) -> int:
@@ -192,15 +195,6 @@ def _smallest(fits: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-def _problem_within(state: ClusterState, goals: Goals, width: int) -> Problem:
-    problem = problem_of(state, goals, _wider(goals.tolerance, width))
-    return keeping_what_is(problem) if goals.aim is Aim.REPAIR else problem
-
-
-def _wider(tolerance: Tolerance, width: int) -> Tolerance:
-    return replace(tolerance, replicas=tolerance.replicas + width, topic=tolerance.topic + width)
 
 
 def _bytes(solution: Solution) -> int:

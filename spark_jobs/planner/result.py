@@ -36,6 +36,7 @@ class ReassignmentPlan:
     changed: Ints  # [N] chosen partitions whose list changes
     curve: tuple[CurvePoint, ...]
     remarks: tuple[str, ...]  # what a person should know: widened bounds, offline partitions, …
+    widened: tuple[int, int] = (0, 0)  # bounds of replicas and topics, and of leaders, beyond the tolerance
 
     @staticmethod
     def of(
@@ -48,6 +49,7 @@ class ReassignmentPlan:
         *,
         curve: tuple[CurvePoint, ...] = (),
         remarks: tuple[str, ...] = (),
+        widened: tuple[int, int] = (0, 0),
     ) -> ReassignmentPlan:
         """The plan, with the partitions that change found."""
         width = max(lists.shape[1], problem.replicas.shape[1])
@@ -62,6 +64,7 @@ class ReassignmentPlan:
             changed=changed,
             curve=curve,
             remarks=remarks,
+            widened=widened,
         )
 
     @property

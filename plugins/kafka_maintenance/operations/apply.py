@@ -52,8 +52,9 @@ from kafka_maintenance.operations.errors import (
     listed,
 )
 from kafka_maintenance.operations.observing import SESSION_TIMEOUT_S, observe, session
+from kafka_maintenance.operations.plan_proof import verify_again
 from kafka_maintenance.operations.receipts import EventKind, ReceiptLog, receipt_prefix
-from kafka_maintenance.operations.stored_plans import opened, read_plan
+from kafka_maintenance.operations.stored_plans import opened, read_plan, read_proof
 
 STEP_TIMEOUTS_S: Final[Mapping[PlanKind, float]] = {
     PlanKind.ELECT_PREFERRED_LEADERS: 120.0,
@@ -136,6 +137,7 @@ def apply_plan(
 
     Raises:
         PlanChangedError: another plan than the approved one, or nobody approved; nothing was written.
+        RefusedError: the planner's verifier does not confirm the plan; nothing was written.
         PlanStaleError: the cluster is not as the plan assumes; nothing more was written.
         ClusterBusyError: another run or another tool's request is at work; nothing more was written.
         NotFinishedError: requested, but the outcome was not seen in time; call again to go on waiting.
@@ -143,6 +145,9 @@ def apply_plan(
     """
     store = opened(store)
     plan = _approved(store, plan_uri, approved_digest, approver)
+    proof = read_proof(store, plan_uri)
+    if proof is not None:
+        verify_again(plan, proof)
     run = run_id or token_hex(4)
     log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
     if log.has(EventKind.DONE):

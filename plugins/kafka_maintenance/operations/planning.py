@@ -114,7 +114,7 @@ def plan_reassignment(
 
     `waves` are the targets; without them the planner chooses the fewest moves that reach `goals` (by default: replicas
     and leaders balanced over brokers and racks), at most `move_count_max` copies, in waves under `limits`; its
-    certificate is stored beside the plan. Limits and goals in bytes need the `sizes` of the partitions
+    certificate is stored beside the plan, with all that is needed to verify it again. Limits and goals in bytes need the `sizes` of the partitions
     (`partition_sizes`). `may_change_replication_factor` says whether a given target may be longer or shorter than the
     present list. The other arguments are those of `plan_elections`.
 
@@ -127,7 +127,7 @@ def plan_reassignment(
     """
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
-    certificate: Mapping[str, Any] | None = None
+    proof: Mapping[str, Any] | None = None
     remarks: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     why: Mapping[TopicPartition, str] = {}
@@ -138,7 +138,7 @@ def plan_reassignment(
         proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)
         if proposal is None:
             return None
-        waves, certificate, left_out, remarks, why = proposal
+        waves, proof, left_out, remarks, why = proposal
     made = reassignment(
         seen.observed,
         seen.origin,
@@ -148,7 +148,7 @@ def plan_reassignment(
         remarks=remarks,
         why=why,
     )
-    return _stored(store, made, seen, certificate=certificate)
+    return _stored(store, made, seen, proof=proof)
 
 
 def plan_deletions(
@@ -338,7 +338,7 @@ def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest
 
 
 def _stored(
-    store: ObjectStore, made: Plan | Refused, seen: _Seen, *, certificate: Mapping[str, Any] | None = None
+    store: ObjectStore, made: Plan | Refused, seen: _Seen, *, proof: Mapping[str, Any] | None = None
 ) -> StoredPlan | None:
     if isinstance(made, Refused):
         raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
@@ -350,7 +350,7 @@ def _stored(
     made = replace(made, left_out=(*made.left_out, *unreadable))
     if seen.doubt is not None:
         made = replace(made, risks=(seen.doubt, *made.risks))
-    return store_plan(store, made, seen.folder, certificate=certificate)
+    return store_plan(store, made, seen.folder, proof=proof)
 
 
 def _matches(topic: str, patterns: Iterable[str]) -> bool:

@@ -14,6 +14,7 @@ from controller_core.plan import LeftOut
 from controller_core.requests import Target
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.partition_sizes import Sizes
+from kafka_maintenance.operations.plan_proof import Proof, proof_of
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
@@ -27,7 +28,7 @@ class Proposal(NamedTuple):
     """What the planner proposes: waves of targets, the proof, what it could not touch, its figures, and why each moves."""
 
     waves: tuple[tuple[Target, ...], ...]
-    certificate: Mapping[str, Any]
+    proof: Proof
     left_out: tuple[LeftOut, ...]
     remarks: tuple[str, ...]
     why: Mapping[TopicPartition, str]
@@ -66,7 +67,7 @@ def propose(
         return None
     return Proposal(
         waves=tuple(tuple(map(_target, document["partitions"])) for document in waves.to_json(state)),
-        certificate=plan.certificate_json(),
+        proof=proof_of(plan),
         left_out=tuple(LeftOut(str(partition), reason) for partition, reason in left_out.items()),
         remarks=(*_remarks(plan, waves), predicted.text),
         why={

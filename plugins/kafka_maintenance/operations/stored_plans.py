@@ -1,5 +1,6 @@
 """Plans in the store: where they lie, how they are written once, and how they are read again and checked."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,12 +67,11 @@ def key_of(store: ObjectStore, uri: str) -> str:
     return key
 
 
-def store_plan(
-    store: ObjectStore, plan: Plan, folder: str, *, certificate: Mapping[str, Any] | None = None
-) -> StoredPlan:
+def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[str, Any] | None = None) -> StoredPlan:
     """Writes the plan under `folder`, a key prefix that ends in `/`; equal plans share a key.
 
-    Beside it lie its text, its rollback where there is one, and the planner's `certificate` where it was planned.
+    Beside it lie its text, its rollback where there is one, and the parts of the planner's `proof` where it was planned:
+    the certificate, and what it is about.
     """
     document, digest = plan_and_digest(plan)
     stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
@@ -79,12 +79,23 @@ def store_plan(
     markdown = plan_markdown(plan, digest=digest)
     if rollback is not None:
         _put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
-    if certificate is not None:
-        _put_same(store, f"{stem}.certificate.json", canonical(certificate))
+    if proof is not None:
+        _put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
+        about = {name: part for name, part in proof.items() if name != "certificate"}
+        _put_same(store, f"{stem}.proof.json", canonical(about))
     _put_same(store, f"{stem}.md", markdown.encode())
     _put_same(store, f"{stem}.json", document)
     rollback_key = None if rollback is None else f"{stem}.rollback.json"
     return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
+
+
+def read_proof(store: ObjectStore, uri: str) -> Mapping[str, Any] | None:
+    """The proof that lies beside a plan; None where the planner did not make it."""
+    stem = key_of(store, uri).removesuffix(".json")
+    if not store.list(f"{stem}.proof.json"):
+        return None
+    about: dict[str, Any] = json.loads(store.get(f"{stem}.proof.json"))
+    return {**about, "certificate": json.loads(store.get(f"{stem}.certificate.json"))}
 
 
 def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
