@@ -32,6 +32,8 @@ _WIDEST = 1 << 20
 _FULL_NETWORK_ARCS_MAX = 500_000
 _HEAVY_PARTITIONS = 20_000
 _HEAVY_WEIGHT = 32
+_PATCHED_ALONE_PARTITIONS = 100_000
+_CURVE_PARTITIONS_MAX = 60_000
 _REFINEMENTS = 30
 _REFINED_PARTITIONS_MAX = 10_000
 
@@ -133,7 +135,7 @@ def fewest_moves(problem: Problem) -> tuple[int, bool]:
     """The optimum of the placement flow without replica sets: (moves, whether sets with so few exist for certain)."""
     detail = starting_detail(problem)
     none = np.zeros(problem.partition_count, np.int64)
-    flow = place(problem, detail, none, weight=MOVES_ALONE, priced=False)
+    flow = place(problem, detail, none, weight=MOVES_ALONE, priced=False, lean=True)
     fresh = 0
     partition, broker = flow.direct
     if len(partition):
@@ -227,7 +229,7 @@ def _curve(
             used.topic if problem.topic_spread else 0,
         ):
             points.append(CurvePoint(width, solution.verdict.moves, solution.verdict.gap == 0))
-        elif int(individual(problem).sum()) <= _HEAVY_PARTITIONS:
+        elif int(individual(problem).sum()) <= _CURVE_PARTITIONS_MAX:
             points.append(CurvePoint(width, *fewest_moves(problem_of(state, goals, tolerance))))
     return tuple(points)
 
@@ -267,7 +269,8 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
         flow, certificate = _heavy(problem, detail, preferred) if heavy else _light(problem, detail, preferred)
         dealt = deal(problem, flow)
         weight = _HEAVY_WEIGHT if heavy else _strict(problem)
-        sets = patched(problem, detail, dealt, preferred, weight=weight, lean=heavy)
+        alone = heavy and problem.partition_count > _PATCHED_ALONE_PARTITIONS
+        sets = patched(problem, detail, dealt, preferred, weight=weight, alone=alone)
         if not heavy:
             reward = _second_reward(problem, sets)
             dealt_again = deal(problem, place(problem, detail, reward, weight=_strict(problem), priced=False))

@@ -39,7 +39,7 @@ def refined(problem: Problem, detail: Ints, failed: Ints) -> Ints:
     return np.where(wider, np.where(apart, APART, EXPANDED), detail)
 
 
-def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints, *, weight: int, lean: bool = False) -> Ints:
+def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints, *, weight: int, alone: bool = False) -> Ints:
     """[P, F] complete replica sets: the partitions that could not be served are solved again among themselves.
 
     Args:
@@ -48,7 +48,7 @@ def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints, *, weigh
         dealt: sets, with those of the failed partitions unusable.
         reward: [P] 1 where keeping the preferred leader counts.
         weight: how many kept leaders a move is worth.
-        lean: first without partners; a third of the time, for a few moves in a hundred thousand.
+        alone: first without partners; a third of the time, for a few moves in a hundred thousand.
 
     Raises:
         SolverFailedError: even with many partners the failed partitions cannot be served.
@@ -57,8 +57,8 @@ def patched(problem: Problem, detail: Ints, dealt: Dealt, reward: Ints, *, weigh
     for attempt in range(_PATCHES):
         if not len(failed):
             return sets
-        alone = lean and not attempt
-        again = np.unique(failed) if alone else np.nonzero(_with_partners(problem, failed, attempt))[0]
+        lonely = alone and not attempt
+        again = np.unique(failed) if lonely else np.nonzero(_with_partners(problem, failed, attempt))[0]
         rest = np.ones(problem.partition_count, bool)
         rest[again] = False
         part = _part(problem, again, sets, rest)
