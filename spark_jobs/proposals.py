@@ -97,6 +97,7 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
             [
                 explanation(plan),
                 f"{len(waves.waves)} waves, at least {waves.lower_bound} ({waves.bound_reason}).",
+                *([plan.curve_text] if plan.curve else []),
                 predicted.text,
             ]
         ),

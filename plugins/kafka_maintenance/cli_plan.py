@@ -139,7 +139,6 @@ def _goals(arguments: argparse.Namespace) -> Any:
         moves_max=arguments.move_count_max,
         bytes_max=arguments.bytes_max,
         bytes_tolerance=arguments.bytes_tolerance,
-        curve_tolerances=(),
     )
 
 

@@ -114,6 +114,14 @@ class ReassignmentPlan:
             out["bytes_max_over_mean"] = round(float(volume.max() / max(1.0, volume.mean())), 4)
         return out
 
+    @property
+    def curve_text(self) -> str:
+        """The trade-off curve as a sentence; empty when there is none."""
+        if not self.curve:
+            return ""
+        points = [f"{p.tolerance}: {p.moves}{'' if p.proven else ' or more'}" for p in self.curve]
+        return f"Fewest moves by tolerance (replicas off the mean): {', '.join(points)}."
+
     def reasons(self) -> list[str]:
         """Why each changed partition changes, in the order of `changed`."""
         return explain.reasons(self.state, self.problem, self.lists, self.changed)

@@ -165,6 +165,7 @@ def test_the_plan_has_been_run_through_the_controllers_rules_before_it_is_shown(
     shown = plan_of(planning.plan_reassignment, world).markdown
     assert "Run through the controller's rules, wave by wave:" in shown
     assert "every partition keeps its in-sync majority" in shown
+    assert "Fewest moves by tolerance (replicas off the mean): 0: 4, 1: 3, 2: 2, 5: 0." in shown
 
 
 def test_partitions_that_lack_their_majority_already_may_move():

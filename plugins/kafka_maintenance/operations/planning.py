@@ -132,7 +132,7 @@ def plan_reassignment(
     left_out: tuple[LeftOut, ...] = ()
     why: Mapping[TopicPartition, str] = {}
     if waves is None:
-        wanted = goals or Goals(curve_tolerances=())
+        wanted = goals or Goals()
         wanted = wanted if move_count_max is None else replace(wanted, moves_max=move_count_max)
         may_change_replication_factor = wanted.replication_factor is not None
         proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)

@@ -100,6 +100,8 @@ def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
             f"To finish each in {waves.limits.window_s} s a broker copies up to {max(throttles)} bytes per second: "
             "throttle no lower."
         )
+    if plan.curve:
+        yield plan.curve_text
     yield from plan.remarks
 
 

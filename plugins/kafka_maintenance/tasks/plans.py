@@ -49,7 +49,7 @@ def plan_reassignment(
 
     if plan:
         return stored("reassign_partitions", cluster, plan)
-    wanted = Goals.from_json({"curve_tolerances": (), **(goals or {})})
+    wanted = Goals.from_json(goals or {})
     sizes = sizes_from_log_dirs(bootstrap_servers) if bootstrap_servers else None
     what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
     return _made(planning.plan_reassignment, cluster, manifest, **what)

@@ -58,6 +58,7 @@ def test_a_proposal_says_why_and_what_the_controller_will_do():
     said = proposal(of_kind("skewed"))["explanation"]
     assert "Why: a broker holds too many replicas:" in said
     assert "waves, at least" in said
+    assert "Fewest moves by tolerance" in said
     assert "Run through the controller's rules, wave by wave:" in said
 
 
