@@ -13,8 +13,9 @@ from controller_core.dialect import dialect_for
 from controller_core.entries import PartitionEntry
 from controller_core.errors import InvalidMetadataError
 from controller_core.model import Broker, BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from controller_core.partition_machine import TriggerOnlinePartitionStateChange
 from controller_core.states import PartitionState, ReplicaState
-from tests.core.clusters import broker, cluster, led, partition
+from tests.core.clusters import broker, cluster, led, partition, perform
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # CI machines are shared
 ids = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True).map(tuple)
@@ -195,6 +196,13 @@ def test_whatever_is_given_a_context_comes_out(assignments, states):
     for p, entry in built.context.partitions.items():
         assert entry.assignment.replicas, p
         assert entry.leadership is None or set(entry.leadership.isr) <= set(entry.assignment.replicas)
+
+
+def test_a_leader_that_does_not_exist_is_a_dead_one():
+    context = cluster({"t-0": (1, 2)}, states={"t-0": led(9, (2,))})
+    assert context.partition_state(partition("t-0")) is PartitionState.OFFLINE
+    found = perform(context, TriggerOnlinePartitionStateChange())
+    assert found.leadership("t-0").leader == 2
 
 
 def test_what_was_asked_for_is_known():

@@ -53,6 +53,18 @@ def read(path, text):
             znodes.TopicZnode({0: ReplicaAssignment((1,))}, None, 2, (("later", '{"x":[1.50,null,true]}'),)),
             id="unknown fields are kept to the digit",
         ),
+        pytest.param(
+            STATE,
+            '{"controller_epoch":1,"leader":9,"version":99,"leader_epoch":0,"isr":[1],"later":7}',
+            LeaderAndIsr(9, 0, (1,), partition_epoch=7, controller_epoch=1, extra=(("later", "7"),)),
+            id="a state of a future version",
+        ),
+        pytest.param(
+            TOPIC,
+            '{"version":99,"partitions":{"0":[1]},"later":{"a":1}}',
+            znodes.TopicZnode({0: ReplicaAssignment((1,))}, None, 99, (("later", '{"a":1}'),)),
+            id="a topic of a future version",
+        ),
         pytest.param("/controller", "3", znodes.ControllerZnode(broker_id=3, version=0, kraft_controller_epoch=None), id="the controller of 0.8.0"),
         pytest.param(
             "/controller",
