@@ -4,7 +4,7 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
@@ -17,7 +17,6 @@ from controller_core.partition_machine import TriggerOnlinePartitionStateChange
 from controller_core.states import PartitionState, ReplicaState
 from tests.core.clusters import broker, cluster, led, partition, perform
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # CI machines are shared
 ids = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True).map(tuple)
 names = st.sampled_from(["a-0", "a-1", "b-0", "c-0"])
 topics = st.sampled_from(["a", "b", "c"])
@@ -50,7 +49,6 @@ def changed(context, change):
             return context.remove_topic(change[1])
 
 
-@unhurried
 @given(st.lists(changes, max_size=25))
 def test_indexes_equal_a_recount(history):
     context = cluster({"a-0": (1, 2), "b-0": (2, 3)})
@@ -76,7 +74,6 @@ def test_indexes_equal_a_recount(history):
     }
 
 
-@unhurried
 @given(st.lists(changes, max_size=25))
 def test_counters_equal_a_recount_where_no_deletion_froze_them(history):
     context = cluster({"a-0": (1, 2), "b-0": (2, 3)})
@@ -181,7 +178,6 @@ def test_a_contradiction_is_named_and_left_out(rows, reason):
         build_context(dialect=dialect_for("3.9"), **told)
 
 
-@unhurried
 @given(
     st.lists(st.tuples(names, st.lists(st.integers(-1, 4), max_size=3).map(tuple)), max_size=4),
     st.lists(st.tuples(names, st.integers(-3, 5), st.lists(st.integers(-1, 5), max_size=3).map(tuple)), max_size=4),

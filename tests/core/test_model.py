@@ -1,7 +1,7 @@
 """Assignment arithmetic and elections, as tables and against slow obvious versions."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_core import elections
@@ -10,7 +10,6 @@ from controller_core.hash_order import hash_map_order
 from controller_core.model import LEADER_DURING_DELETE, LeaderRecoveryState, ReplicaAssignment
 from tests.core.clusters import cluster, led, partition
 
-unhurried = settings(deadline=None)  # CI machines are shared
 brokers = st.lists(st.integers(1, 6), max_size=5, unique=True).map(tuple)
 
 
@@ -26,7 +25,6 @@ def test_reassign_to(before, target, after):
     assert ReplicaAssignment(before).reassign_to(target) == ReplicaAssignment(*after)
 
 
-@unhurried
 @given(brokers.filter(bool), brokers.filter(bool), brokers.filter(bool))
 def test_a_second_reassignment_starts_from_the_origin(origin, first, second):
     once = ReplicaAssignment(origin).reassign_to(first)
@@ -37,14 +35,12 @@ def test_a_second_reassignment_starts_from_the_origin(origin, first, second):
     assert once.is_being_reassigned == (set(origin) != set(first))
 
 
-@unhurried
 @given(brokers, st.integers(1, 6))
 def test_remove_replica_takes_it_out_of_all_lists(replicas, gone):
     after = ReplicaAssignment(replicas, replicas[:1], replicas[1:]).remove_replica(gone)
     assert all(gone not in each for each in after)
 
 
-@unhurried
 @given(brokers, brokers, brokers, st.booleans())
 def test_offline_leader_against_the_obvious(assignment, isr, live, unclean):
     clean = [b for b in assignment if b in isr and b in live]
@@ -53,7 +49,6 @@ def test_offline_leader_against_the_obvious(assignment, isr, live, unclean):
     assert elections.offline_leader(assignment, isr, live, unclean=unclean) == expected
 
 
-@unhurried
 @given(brokers, brokers, brokers, brokers)
 def test_other_leaders_against_the_obvious(assignment, isr, live, leaving):
     good = [b for b in assignment if b in isr and b in live]
