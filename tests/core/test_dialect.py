@@ -71,6 +71,22 @@ def test_request_versions_follow_the_protocol(ibp, api, version):
     assert getattr(dialect_for("3.9", ibp), f"{field}_version") == int(version)
 
 
+@pytest.mark.parametrize(
+    ("ibp", "flags"),
+    [
+        pytest.param("2.7-IV1", set(), id="before all of them"),
+        pytest.param("2.7-IV2", {"isr_through_controller"}, id="AlterPartition"),
+        pytest.param("2.8-IV0", {"isr_through_controller", "topic_ids"}, id="topic ids"),
+        pytest.param("3.1", {"isr_through_controller", "topic_ids"}, id="no recovery state yet"),
+        pytest.param("3.2-IV0", {"isr_through_controller", "topic_ids", "leader_recovery_state"}, id="recovery state"),
+    ],
+)
+def test_what_the_protocol_holds_back_in_a_new_version(ibp, flags):
+    dialect = dialect_for("3.9", ibp)
+    known = ("isr_through_controller", "topic_ids", "leader_recovery_state")
+    assert {flag for flag in known if getattr(dialect, flag)} == flags
+
+
 def test_there_is_a_dialect_for_every_minor_version():
     assert [dialect_for(version).version for version in MINOR_VERSIONS] == list(MINOR_VERSIONS)
     assert len({tuple(getattr(dialect_for(v), f.name) for f in fields(dialect_for(v))) for v in MINOR_VERSIONS}) == len(
