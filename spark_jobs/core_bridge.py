@@ -26,8 +26,8 @@ from controller_core.model import (
     ReplicaAssignment,
     TopicPartition,
 )
-from controller_core.rebalance import leader_imbalance
-from spark_jobs.schemas import DELETION_ELIGIBILITY, IMBALANCED_PARTITIONS, NOT_ANALYSED, SNAPSHOT_KEY
+from controller_core.rebalance import leader_imbalance, triggered_brokers
+from spark_jobs.schemas import DELETION_ELIGIBILITY, IMBALANCE, IMBALANCED_PARTITIONS, NOT_ANALYSED, SNAPSHOT_KEY
 from spark_jobs.storage import arrow_schema
 
 _KEY = list(SNAPSHOT_KEY)
@@ -159,6 +159,22 @@ def imbalance_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
             }
 
 
+def brokers_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    """Rows of IMBALANCE as the core finds them; what an election would leave is Spark SQL's alone, null here."""
+    context = context_of(rows).context
+    imbalance = leader_imbalance(context)
+    triggered = set(triggered_brokers(context, imbalance))
+    for broker, found in imbalance.items():
+        yield {
+            "broker_id": broker,
+            "preferred_count": found.preferred,
+            "imbalanced_count": len(found.imbalanced),
+            "ratio": found.ratio,
+            "triggers": broker in triggered,
+            "candidate_count": len(found.electable),
+        }
+
+
 def deletion_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
     """Rows of DELETION_ELIGIBILITY as the core finds them; `requested_at`, `remedy` and the count are null."""
     context = context_of(rows).context
@@ -179,6 +195,11 @@ def deletion_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
 def core_imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     """`imbalance_by_core` of every snapshot: schemas.IMBALANCED_PARTITIONS and `error`."""
     return per_snapshot(partitions, facts, imbalance_by_core, IMBALANCED_PARTITIONS)
+
+
+def core_broker_imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """`brokers_by_core` of every snapshot: schemas.IMBALANCE and `error`."""
+    return per_snapshot(partitions, facts, brokers_by_core, IMBALANCE)
 
 
 def core_eligibility(partitions: DataFrame, facts: DataFrame) -> DataFrame:

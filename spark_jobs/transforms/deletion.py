@@ -14,6 +14,9 @@ from spark_jobs.transforms.facts import KEY, being_reassigned
 _DISABLED = "delete.topic.enable is false: the controller drops every deletion request"
 _REASONS = f"array<{INELIGIBILITY_REASON.simpleString()}>"
 _KIND = IneligibilityKind
+_MOVE, _ELECT = "reassign_partitions", "preferred_replica_election"
+_GAPS_MAX = 10_000
+"""Broker ids that lie wider apart are too sparse to list the missing ones."""
 _REMEDIES = (
     (_KIND.DELETION_DISABLED, "set delete.topic.enable=true on every broker and ask again"),
     (_KIND.UNKNOWN_TOPIC, "nothing to do: the controller drops a request for a topic that does not exist"),
@@ -64,11 +67,11 @@ def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataF
     In:  schemas.PARTITIONS; one row per queued (cluster, snapshot_id, topic); schemas.REQUESTS and FACTS.
     Out: (cluster, snapshot_id, topic, partition, reasons), only the partitions that have one.
     """
-    moving = _requested(requests, "reassign_partitions", "asked_to_move")
-    electing = _requested(requests, "preferred_replica_election", "asked_to_elect")
     key = [*KEY, "topic", "partition"]
-    is_moving = being_reassigned() | F.col("asked_to_move").isNotNull()
-    is_electing = F.col("deletion_blocked_by_election") & F.col("asked_to_elect").isNotNull()
+    asked_to = F.collect_set("kind")
+    named = requests.where(F.col("kind").isin(_MOVE, _ELECT)).groupBy(*key).agg(asked_to.alias("asked_to"))
+    is_moving = being_reassigned() | _is_asked_to(_MOVE)
+    is_electing = F.col("deletion_blocked_by_election") & _is_asked_to(_ELECT)
     name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
     dead = F.col("dead")
     dead_text = F.concat(
@@ -83,27 +86,52 @@ def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataF
     reasons = F.array_compact(
         F.array(
             F.when(F.size(dead) > 0, _reason(_KIND.DEAD_REPLICA, dead_text, F.col("partition"), dead)),
-            F.when(is_moving, _reason(_KIND.REASSIGNMENT, moving_text, F.col("partition"))),
-            F.when(is_electing, _reason(_KIND.PREFERRED_ELECTION, electing_text, F.col("partition"))),
+            F.when(F.col("is_moving"), _reason(_KIND.REASSIGNMENT, moving_text, F.col("partition"))),
+            F.when(F.col("is_electing"), _reason(_KIND.PREFERRED_ELECTION, electing_text, F.col("partition"))),
         )
     )
-    rules = facts.select(*KEY, "live", "deletion_blocked_by_election")
+    suspects = (
+        partitions.select(*key, "replicas", "adding", "removing")
+        .join(F.broadcast(_live_brokers(facts)), KEY, how="inner")  # many partitions to one snapshot
+        .join(F.broadcast(named), key, how="left")  # one row per partition on each side
+        .where(~_surely_live() | is_moving | is_electing)
+        .select(
+            *key,
+            F.array_except("replicas", "live").alias("dead"),
+            is_moving.alias("is_moving"),
+            is_electing.alias("is_electing"),
+        )
+    )
     return (
-        partitions.join(F.broadcast(asked.select(*KEY, "topic")), [*KEY, "topic"], how="left_semi")
-        .join(F.broadcast(rules), KEY, how="inner")  # many partitions to one snapshot
-        .join(F.broadcast(moving), key, how="left")
-        .join(F.broadcast(electing), key, how="left")
-        .withColumn("dead", F.array_except("replicas", "live"))
+        suspects.repartition(*KEY, "topic")  # for the grouping to come; and the scan's own code stays small and fast
+        .join(F.broadcast(asked.select(*KEY, "topic")), [*KEY, "topic"], how="left_semi")
         .withColumn("reasons", reasons)
         .where(F.size("reasons") > 0)
         .select(*key, "reasons")
     )
 
 
-def _requested(requests: DataFrame, kind: str, flag: str) -> DataFrame:
-    """One row per partition that a pending request of `kind` names."""
-    named = requests.where(F.col("kind") == kind).select(*KEY, "topic", "partition").distinct()
-    return named.withColumn(flag, F.lit(True))
+def _live_brokers(facts: DataFrame) -> DataFrame:
+    """`live` of each snapshot with its ends and the ids between them that are missing; null for sparse ids."""
+    lowest, highest = F.array_min("live"), F.array_max("live")
+    between = F.when(highest - lowest < _GAPS_MAX, F.array_except(F.sequence(lowest, highest), F.col("live")))
+    return facts.select(
+        *(*KEY, "live", "deletion_blocked_by_election"),
+        lowest.alias("lowest"),
+        highest.alias("highest"),
+        between.alias("missing"),
+    )
+
+
+def _surely_live() -> Column:
+    """True only where every replica's broker is live: a test without a set, since most rows pass it."""
+    in_range = (F.array_min("replicas") >= F.col("lowest")) & (F.array_max("replicas") <= F.col("highest"))
+    none_missing = (F.size("missing") == 0) | ~F.arrays_overlap("replicas", "missing")
+    return F.coalesce(in_range & F.col("missing").isNotNull() & none_missing, F.lit(False))
+
+
+def _is_asked_to(kind: str) -> Column:
+    return F.coalesce(F.array_contains("asked_to", kind), F.lit(False))
 
 
 def _unknown_text() -> Column:
@@ -123,6 +151,6 @@ def _reason(
 
 
 def _remedy() -> Column:
-    kinds = F.transform("reasons", lambda reason: reason["kind"])
+    kinds = F.col("reasons")["kind"]
     helps = [F.when(F.array_contains(kinds, kind.value), F.lit(text)) for kind, text in _REMEDIES]
     return F.nullif(F.concat_ws("; ", *helps), F.lit(""))

@@ -67,12 +67,18 @@ def test_spark_sql_equals_the_core(spark):
     assert by_sql.count() > FLEET
     assert keyed(by_sql.where(refused), *columns, "reason") == keyed(by_core.where(refused), *columns, "reason")
 
+    per_broker = ("broker_id", "preferred_count", "imbalanced_count", "ratio", "triggers", "candidate_count")
+    ratios_by_core = core_bridge.core_broker_imbalance(tables["partitions"], told).cache()
+    assert ratios_by_core.where("error is not null").collect() == []
+    assert ratios_by_core.where("ratio > 0").count() > FLEET / 3
+    assert keyed(imbalance.imbalance(tables["partitions"], found), *per_broker) == keyed(ratios_by_core, *per_broker)
+
     queue_by_core = core_bridge.core_eligibility(tables["partitions"], told).cache()
     assert queue_by_core.where("error is not null").collect() == []
     assert queue_by_core.where("not eligible").count() > FLEET / 4
     queue_by_sql = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
     assert keyed(queue_by_sql, "topic", "eligible", "reasons") == keyed(queue_by_core, "topic", "eligible", "reasons")
-    for cached in (found, by_core, by_sql, queue_by_core):
+    for cached in (found, by_core, by_sql, ratios_by_core, queue_by_core):
         cached.unpersist()
 
 
