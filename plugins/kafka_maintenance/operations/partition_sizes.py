@@ -82,7 +82,7 @@ def sizes_from_log_dirs(
             "and may this machine reach them?"
         ) from error
     try:
-        answers = [_asked(admin, int(broker["node_id"]), asked) for broker in admin.describe_cluster()["brokers"]]
+        answers = [_asked(admin, int(broker["broker_id"]), asked) for broker in admin.describe_cluster()["brokers"]]
     except KafkaError as error:
         raise SizesUnknownError(f"{asked}: the list of brokers expected, found: {_said(error)}; try again") from error
     finally:
