@@ -1,6 +1,5 @@
 """The reader of whole trees against real ZooKeepers: cuts, chroots, followers, broken connections, old servers."""
 
-
 import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.connection import _CONNECTION_DROP, _SESSION_EXPIRED
