@@ -56,7 +56,7 @@ def sizes_from_log_dirs(
     Args:
         bootstrap_servers: `host:port`, several separated by commas; the brokers are found through them.
         client: further arguments of `kafka.KafkaAdminClient`, such as `security_protocol`; None: plain text.
-        timeout_s: how long one broker may take.
+        timeout_s: how long one broker may take; the first that answers may take three times as long.
 
     Raises:
         SizesUnknownError: no broker, or not every one, answers; one is too old for it, or does not allow it.
@@ -68,7 +68,7 @@ def sizes_from_log_dirs(
     milliseconds = int(timeout_s * 1000)
     asked = f"sizes asked of the brokers at {bootstrap_servers}"
     settings: dict[str, Any] = {
-        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": milliseconds, **(client or {})
+        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(client or {})
     }  # fmt: skip
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), **settings)
@@ -78,7 +78,7 @@ def sizes_from_log_dirs(
         ) from error
     except (KafkaError, OSError) as error:
         raise SizesUnknownError(
-            f"{asked}: an answer within {timeout_s:g} s expected, found: {_said(error)}; are they the brokers' listeners, "
+            f"{asked}: an answer within {3 * timeout_s:g} s expected, found: {_said(error)}; are they the brokers' listeners, "
             "and may this machine reach them?"
         ) from error
     try:
