@@ -10,7 +10,7 @@ from pathlib import Path
 from controller_core.adapters import folder_store, snapshot_writer
 from controller_core.adapters.object_store import FolderStore
 from controller_core.adapters.snapshot_writer import WriteOptions
-from kafka_maintenance.operations import restore, snapshot_retention
+from kafka_maintenance.operations import restore, snapshot_retention, snapshot_retention_plan
 from kafka_maintenance.operations.restore import Target, apply_restore
 from kafka_maintenance.operations.snapshot import take_snapshot
 from tests.plugins import snapshot_world as world
@@ -107,3 +107,22 @@ def retain(step: int, folder: str, digest: str) -> None:
     fuse.around(FolderStore, "delete")
     policy = snapshot_retention.RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
     snapshot_retention.apply_retention(FolderStore(Path(folder)), policy, digest, now=world.NOON + timedelta(days=40))
+
+
+def retain_approved(step: int, folder: str, plan_uri: str, digest: str) -> None:
+    fuse = Fuse(step)
+    fuse.around(FolderStore, "delete")
+    fuse.around(FolderStore, "put_new")
+    apply_approved(folder, plan_uri, digest)
+
+
+def apply_approved(folder: str, plan_uri: str, digest: str) -> None:
+    snapshot_retention_plan.apply_stored_retention(
+        store=FolderStore(Path(folder)),
+        plan_uri=plan_uri,
+        cluster="alpha",
+        approved_digest=digest,
+        approver="ada",
+        now=world.NOON + timedelta(days=40),
+        run_id="run",
+    )

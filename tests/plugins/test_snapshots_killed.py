@@ -18,6 +18,7 @@ from kafka_maintenance.operations.restore import Target, plan_restore
 from kafka_maintenance.operations.restore_content import RestoreScope
 from kafka_maintenance.operations.snapshot import take_snapshot
 from kafka_maintenance.operations.snapshot_retention import RetentionPolicy, apply_retention, plan_retention
+from kafka_maintenance.operations.snapshot_retention_plan import store_retention
 from tests.plugins import killed
 from tests.plugins import snapshot_world as world
 
@@ -154,28 +155,63 @@ def test_restoring_a_part(stored, kafka, chroot):
     assert steps_until_done(attempt, check) >= 2 * len(wanted)
 
 
-def test_removing(kafka, chroot, tmp_path):
+@pytest.fixture
+def three_nights(kafka, chroot, tmp_path):
     original = FolderStore(tmp_path / "original")
     for night in range(3):
         now = world.NOON + timedelta(days=night)
         take_snapshot(zookeeper=chroot, cluster="alpha", store=original, run_id=f"r{night}", now=now)
-    later = world.NOON + timedelta(days=40)
-    policy = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+    return original
 
+
+LATER = world.NOON + timedelta(days=40)
+LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+
+
+def require_whole(store):
+    for manifest in snapshots.list_snapshots(store):
+        assert snapshots.verify_snapshot(store, manifest) == []
+
+
+def require_the_last_alone(store):
+    (only,) = snapshots.list_snapshots(store)
+    assert only.run_id == "r2"
+    assert sum(key.endswith(".parquet") for key in store.list("v1/")) == len(only.objects)
+    assert list(store.list("v1/runs/")) == [key for key in store.list("v1/runs/") if "r2" in key]
+    shutil.rmtree(Path(store.uri))
+
+
+def test_removing(three_nights, tmp_path):
     def attempt(step):
-        shutil.copytree(original.uri, tmp_path / str(step))
-        digest = plan_retention(FolderStore(tmp_path / str(step)), policy, now=later).digest
+        shutil.copytree(three_nights.uri, tmp_path / str(step))
+        digest = plan_retention(FolderStore(tmp_path / str(step)), LAST_ONE, now=LATER).digest
         return killed.in_child(killed.retain, step, str(tmp_path / str(step)), digest)
 
     def check(step, status):
         store = FolderStore(tmp_path / str(step))
-        for manifest in snapshots.list_snapshots(store):
-            assert snapshots.verify_snapshot(store, manifest) == []
-        apply_retention(store, policy, plan_retention(store, policy, now=later).digest, now=later)
-        (only,) = snapshots.list_snapshots(store)
-        assert only.run_id == "r2"
-        assert sum(key.endswith(".parquet") for key in store.list("v1/")) == len(only.objects)
-        assert list(store.list("v1/runs/")) == [key for key in store.list("v1/runs/") if "r2" in key]
-        shutil.rmtree(Path(store.uri))
+        require_whole(store)
+        apply_retention(store, LAST_ONE, plan_retention(store, LAST_ONE, now=LATER).digest, now=LATER)
+        require_the_last_alone(store)
 
     assert steps_until_done(attempt, check) > 20
+
+
+def test_removing_by_an_approved_plan(three_nights, tmp_path):
+    """A second run of the same approval finishes: nobody is asked again."""
+    plans = {}
+
+    def attempt(step):
+        shutil.copytree(three_nights.uri, tmp_path / str(step))
+        store = FolderStore(tmp_path / str(step))
+        plan = plans[step] = store_retention(
+            store, plan_retention(store, LAST_ONE, now=LATER, cluster="alpha"), "alpha"
+        )
+        return killed.in_child(killed.retain_approved, step, store.uri, plan.uri, plan.digest)
+
+    def check(step, status):
+        store = FolderStore(tmp_path / str(step))
+        require_whole(store)
+        killed.apply_approved(store.uri, plans[step].uri, plans[step].digest)
+        require_the_last_alone(store)
+
+    assert steps_until_done(attempt, check) > 22
