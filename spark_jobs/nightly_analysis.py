@@ -16,10 +16,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from controller_core.errors import ControllerCoreError
 from spark_jobs import core_bridge, drill, report, schemas, storage
@@ -38,6 +41,8 @@ from spark_jobs.transforms import bad_rows, deletion, facts, health, history, im
 
 DONE, BAD_INPUT, INCOMPLETE = 0, 2, 4
 HISTORY = "history"
+_NAMED_MAX = 20
+"""Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +236,9 @@ class _Night:
     def _only(self, snapshots: Sequence[Snapshot], frame: DataFrame) -> DataFrame:
         """Rows of `frame` that belong to `snapshots`."""
         keys = [(snapshot.cluster, snapshot.snapshot_id) for snapshot in snapshots]
+        if len(keys) <= _NAMED_MAX:
+            tests = [(F.col("cluster") == name) & (F.col("snapshot_id") == snapshot_id) for name, snapshot_id in keys]
+            return frame.where(reduce(or_, tests, F.lit(False)))
         wanted = self._spark.createDataFrame(keys, "cluster string, snapshot_id string")
         return frame.join(wanted.hint("broadcast"), facts.KEY, how="left_semi")
 

@@ -91,7 +91,9 @@ def dated(rows: DataFrame) -> DataFrame:
 def parse(argv: Sequence[str]) -> Args:
     """The command line; raises ValueError for SQL that cannot be read."""
     parser = argparse.ArgumentParser(prog="query", description=__doc__, fromfile_prefix_chars="@")
-    parser.add_argument("--input", action="append", required=True, help="a snapshot's folder, or one that holds some")
+    parser.add_argument(
+        "--input", nargs="+", action="extend", required=True, help="snapshot folders, or folders that hold some"
+    )
     parser.add_argument("--sql-file", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--rows-max", type=int, default=10_000)

@@ -3,18 +3,15 @@
 Everything here is made from rows that were written already; nothing is computed but counts and orders.
 """
 
-import base64
-import html as escape_html
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from io import BytesIO
 from typing import Any
 
-from matplotlib.figure import Figure
-
+from spark_jobs import report_plots
+from spark_jobs.report_page import Section, Table, html_page, markdown_page
 from spark_jobs.storage import Snapshot
 
 Rows = list[dict[str, Any]]
@@ -116,61 +113,30 @@ def _cluster_numbers(rows: Mapping[str, Rows]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of a report; cells are text, numbers or None."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading with paragraphs, tables and plots."""
-
-    title: str
-    texts: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    plots: tuple[tuple[str, Figure], ...] = ()
-
-
 def markdown(page: Page) -> str:
     """The report as Markdown; plots are left to the HTML page."""
-    lines = [f"# Kafka maintenance report, {page.date}", "", f"Run `{page.run}`.", ""]
-    for section in sections(page, with_plots=False):
-        lines += [f"## {section.title}", ""]
-        for text in section.texts:
-            lines += [text, ""]
-        for table in section.tables:
-            lines += [f"**{table.title}**", "", _markdown_row(table.head), _markdown_row("---" for _ in table.head)]
-            lines += [_markdown_row(map(_shown, row)) for row in table.rows]
-            lines += ["", *([table.note, ""] if table.note else [])]
-    return "\n".join(lines)
+    return markdown_page(_title(page), f"Run `{page.run}`.", sections(page, with_plots=False))
 
 
 def html(page: Page) -> str:
     """The report as one self-contained HTML page with its plots inside."""
-    body = [f"<h1>Kafka maintenance report, {page.date}</h1><p>Run <code>{_safe(page.run)}</code></p>"]
-    for section in sections(page, with_plots=True):
-        body.append(f"<h2>{_safe(section.title)}</h2>")
-        body += [f"<p>{_safe(text)}</p>" for text in section.texts]
-        body += [_html_table(table) for table in section.tables]
-        body += [f'<img alt="{_safe(name)}" src="data:image/png;base64,{_png(plot)}">' for name, plot in section.plots]
-    return _HTML.format(title=f"Kafka maintenance report {page.date}", body="\n".join(body))
+    return html_page(_title(page), f"Run {page.run}", sections(page, with_plots=True))
+
+
+def _title(page: Page) -> str:
+    return f"Kafka maintenance report, {page.date}"
 
 
 def sections(page: Page, *, with_plots: bool) -> list[Section]:
-    """The report's parts in reading order: all clusters, then each of the worst, then what was left out."""
+    """The report's parts in reading order: all clusters, what was left out, then each of the worst clusters."""
     shown = page.order[:_CLUSTERS_SHOWN]
-    parts = [_overview(page)]
-    parts += [_cluster_section(cluster, page.by_cluster[cluster], with_plots=with_plots) for cluster in shown]
-    return [*parts, _left_out(page, len(page.order) - len(shown))]
+    clusters = [_cluster_section(cluster, page.by_cluster[cluster], with_plots=with_plots) for cluster in shown]
+    return [_overview(page), *_left_out(page, len(page.order) - len(shown)), *clusters]
 
 
 def _overview(page: Page) -> Section:
-    head = ("cluster", "partitions", "critical", "warnings", "brokers above ratio", "electable", "deletions", "plan")
+    head = ("cluster", "partitions", "critical", "warnings", "brokers above the limit of imbalance",
+            "elections that would succeed", "deletions", "proposed reassignment")  # fmt: skip
     rows = []
     for cluster in page.order[: _CLUSTERS_SHOWN * 5]:
         own = page.by_cluster[cluster]
@@ -189,8 +155,8 @@ def _overview(page: Page) -> Section:
                 _plan_in_words(numbers["plan"]),
             )
         )
-    text = f"{len(page.order)} clusters analysed, {len(page.rows['not_analysed'])} problems, "
-    text += f"{len(page.rows['refused_rows'])} rows refused."
+    text = f"{_counted(len(page.order), 'cluster')} analysed, {_counted(len(page.rows['not_analysed']), 'problem')}, "
+    text += f"{_counted(len(page.rows['refused_rows']), 'row')} refused."
     return Section("All clusters", (text,), (Table("Clusters, the worst first", head, tuple(rows)),))
 
 
@@ -208,28 +174,39 @@ def _plan_in_words(plan: Mapping[str, Any]) -> str:
 
 
 def _cluster_section(cluster: str, rows: Mapping[str, Rows], *, with_plots: bool) -> Section:
-    tables = [
+    plots = report_plots.plots(cluster, rows) if with_plots else {}
+    parts = [
+        _findings(rows["findings"]),
         _comparison(rows),
+        _plan(rows["proposals"]),
+        plots.get("load"),
+        plots.get("imbalance"),
         _imbalance(rows["imbalance"]),
         _not_electable(rows["imbalanced_partitions"]),
         _deletions(rows["deletion_eligibility"]),
         _predictions(rows["deletion_prediction"]),
-        _findings(rows["findings"]),
         _drill(rows["failure_drill"]),
+        plots.get("nights"),
         _nights(rows["growth"], rows["leader_churn"], rows["controller_churn"]),
         _brokers(rows["broker_history"]),
     ]
-    texts = _plan_texts(rows["proposals"])
-    plots = _plots(cluster, rows) if with_plots else ()
-    return Section(f"Cluster {cluster}", texts, tuple(table for table in tables if table.rows), plots)
+    kept = tuple(part for part in parts if part is not None and not (isinstance(part, Table) and part.empty))
+    healthy = () if rows["findings"] else ("Nothing is wrong with this cluster.",)
+    return Section(f"Cluster {cluster}", healthy, kept)
 
 
-def _plan_texts(proposals: Rows) -> tuple[str, ...]:
+def _plan(proposals: Rows) -> Table:
+    """Why the plan moves what it moves, one line each; of no plan only why there is none."""
+    title = "Proposed reassignment: "
     if not proposals:
-        return ()
+        return Table(title, (), ())
     plan = proposals[0]
-    words = f"Reassignment: {_plan_in_words(plan)}."
-    return tuple(text for text in (words, *(plan["explanation"] or "").split("\n")) if text)
+    planned = plan["status"] == "planned"
+    lines = (plan["explanation"] or "").split("\n") if planned else ()
+    files = (
+        f"plans/{plan['cluster']}.plan.json, .rollback.json and .certificate.json; nothing is applied without a yes."
+    )
+    return Table(title + _plan_in_words(plan), (), tuple((line,) for line in lines if line), files if planned else "")
 
 
 def _comparison(rows: Mapping[str, Rows]) -> Table:
@@ -243,11 +220,24 @@ def _comparison(rows: Mapping[str, Rows]) -> Table:
 
 
 def _imbalance(rows: Rows) -> Table:
-    head = ("broker", "live", "preferred for", "led by others", "ratio", "above the limit", "electable", "ratio after")
+    head = ("broker", "live", "preferred for", "led by others", "share", "above the limit", "electable", "share after")
     ordered = sorted(rows, key=lambda row: (-row["ratio"], row["broker_id"]))
-    names = ("broker_id", "live", "preferred_count", "imbalanced_count", "ratio", "triggers", "electable_count")
-    lines = [(*(row[name] for name in names), row["ratio_after_election"]) for row in ordered]
-    return _cut("Leader imbalance per broker (the controller's own ratio)", head, lines)
+    names = ("broker_id", "live", "preferred_count", "imbalanced_count")
+    lines = [
+        (
+            *(row[name] for name in names),
+            _percent(row["ratio"]),
+            row["triggers"],
+            row["electable_count"],
+            _percent(row["ratio_after_election"]),
+        )
+        for row in ordered
+        if row["imbalanced_count"]
+    ]
+    cut = _cut("Leader imbalance per broker, in partitions (the controller's own ratio)", head, lines)
+    at_home = len(rows) - len(lines)
+    note = f"{_counted(at_home, 'broker')} lead all that they are preferred for." if at_home else ""
+    return replace(cut, note=" ".join(filter(None, (cut.note, note))))
 
 
 def _not_electable(rows: Rows) -> Table:
@@ -286,7 +276,8 @@ def _findings(rows: Rows) -> Table:
 
 
 def _drill(rows: Rows) -> Table:
-    head = ("rank", "fails", "brokers", "offline", "below min ISR", "unclean", "leaders move", "most gained by")
+    head = ("rank", "fails", "brokers", "partitions offline", "below min ISR", "elected uncleanly", "leaders that move",
+            "broker that gains most")  # fmt: skip
     lines = [
         (
             row["rank"],
@@ -331,7 +322,8 @@ def _brokers(rows: Rows) -> Table:
     return _cut("Brokers that flap or whose load moves", head, [tuple(row[name] for name in names) for row in ordered])
 
 
-def _left_out(page: Page, unshown: int) -> Section:
+def _left_out(page: Page, unshown: int) -> list[Section]:
+    """What the reader must not believe to be covered; nothing when everything is."""
     problems = [tuple(row[name] for name in ("cluster", "stage", "reason")) for row in page.rows["not_analysed"]]
     reasons = Counter((row["cluster"], row["dataset"], row["reason"]) for row in page.rows["refused_rows"])
     refused = [(*key, count) for key, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))]
@@ -339,8 +331,9 @@ def _left_out(page: Page, unshown: int) -> Section:
         _cut("Not analysed", ("cluster", "stage", "reason"), problems),
         _cut("Refused rows", ("cluster", "dataset", "reason", "rows"), refused),
     )
-    note = (f"{unshown} healthier clusters are in the tables only.",) if unshown else ()
-    return Section("Left out", note or ("All clusters are shown.",), tuple(table for table in tables if table.rows))
+    note = (f"{_counted(unshown, 'healthier cluster')} in the tables only.",) if unshown else ()
+    section = Section("Left out", note, tuple(table for table in tables if not table.empty))
+    return [section] if section.texts or section.parts else []
 
 
 def _cut(title: str, head: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
@@ -350,113 +343,9 @@ def _cut(title: str, head: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> 
     )
 
 
-def _plots(cluster: str, rows: Mapping[str, Rows]) -> tuple[tuple[str, Figure], ...]:
-    plots = []
-    if rows["imbalance"]:
-        plots.append(("leader imbalance", _imbalance_plot(cluster, rows["imbalance"])))
-    if rows["broker_load"]:
-        plots.append(("load per broker", _load_plot(cluster, rows["broker_load"])))
-    if len(rows["growth"]) > 1:
-        plots.append(("the nights so far", _trend_plot(cluster, rows["growth"], rows["leader_churn"])))
-    return tuple(plots)
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f}".removesuffix(".0") + " %"
 
 
-def _imbalance_plot(cluster: str, rows: Rows) -> Figure:
-    ordered = sorted(rows, key=lambda row: row["broker_id"])
-    figure = Figure(figsize=(7, 2.6), layout="constrained")
-    axes = figure.subplots()
-    places = range(len(ordered))
-    axes.bar(places, [row["ratio"] for row in ordered], width=0.8, color="#c0504d", label="now")
-    axes.bar(
-        places, [row["ratio_after_election"] for row in ordered], width=0.5, color="#7f7f7f", label="after election"
-    )
-    axes.set_title(f"{cluster}: share of preferred partitions led by others")
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("broker")
-    _name_brokers(axes, [row["broker_id"] for row in ordered])
-    axes.legend()
-    return figure
-
-
-def _load_plot(cluster: str, rows: Rows) -> Figure:
-    ordered = sorted(rows, key=lambda row: (row["rack"] or "", row["broker_id"]))
-    figure = Figure(figsize=(7, 2.6), layout="constrained")
-    axes = figure.subplots()
-    places = range(len(ordered))
-    axes.bar(places, [row["replica_count"] for row in ordered], width=0.8, color="#4f81bd", label="replicas")
-    axes.bar(places, [row["leader_count"] for row in ordered], width=0.5, color="#1f3864", label="leaders")
-    axes.set_title(f"{cluster}: load per broker, by rack")
-    axes.set_xlabel("broker")
-    _name_brokers(axes, [row["broker_id"] for row in ordered])
-    axes.legend()
-    return figure
-
-
-def _trend_plot(cluster: str, grown: Rows, churn: Rows) -> Figure:
-    figure = Figure(figsize=(7, 2.6), layout="constrained")
-    left = figure.subplots()
-    nights = sorted(grown, key=lambda row: row["date"])
-    left.plot([row["date"] for row in nights], [row["replicas_per_broker"] or 0 for row in nights], color="#4f81bd")
-    left.set_ylabel("replicas per broker")
-    left.tick_params(axis="x", rotation=30)
-    right = left.twinx()
-    changes = sorted(churn, key=lambda row: row["date"])
-    right.plot([row["date"] for row in changes], [row["leader_changes"] for row in changes], color="#c0504d")
-    right.set_ylabel("leader changes")
-    left.set_title(f"{cluster}: the nights so far")
-    return figure
-
-
-def _name_brokers(axes: Any, brokers: Sequence[int]) -> None:
-    every = max(1, len(brokers) // _NAMES_SHOWN)
-    axes.set_xticks(range(0, len(brokers), every), [str(broker) for broker in brokers[::every]])
-
-
-def _png(figure: Figure) -> str:
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
-    return base64.b64encode(buffer.getvalue()).decode()
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-
-def _html_table(table: Table) -> str:
-    head = "".join(f"<th>{_safe(name)}</th>" for name in table.head)
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{_safe(_shown(cell))}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    note = f"<p>{_safe(table.note)}</p>" if table.note else ""
-    return f"<h3>{_safe(table.title)}</h3><table><tr>{head}</tr>\n{rows}</table>{note}"
-
-
-def _shown(cell: Any) -> str:
-    match cell:
-        case None:
-            return "-"
-        case bool():
-            return "yes" if cell else "no"
-        case float():
-            return f"{cell:.3f}".rstrip("0").rstrip(".")
-        case _:
-            return str(cell)
-
-
-def _safe(text: Any) -> str:
-    return escape_html.escape(str(text))
-
-
-_HTML = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>
-body {{ font: 15px/1.45 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; color: #222 }}
-table {{ border-collapse: collapse; margin: .4em 0 1.2em }}
-td, th {{ border: 1px solid #ccc; padding: .2em .6em; text-align: left; vertical-align: top }}
-th {{ background: #f2f2f2 }}
-h2 {{ margin-top: 2em; border-bottom: 2px solid #ddd }}
-img {{ max-width: 100%; display: block; margin: .6em 0 }}
-</style></head><body>
-{body}
-</body></html>
-"""
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.bench_spark [--only rows,history,night,drill,fleet] [--nights 30] [--partitions 200000]
 
-CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of two warm runs counts.
+CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of three warm runs counts.
 Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
 """
 
@@ -67,7 +67,7 @@ def rss_of(processes):
     return sum(process.memory_info().rss for process in processes if process.is_running()) / 2**30
 
 
-def measured(work, runs=2):
+def measured(work, runs=3):
     """(wall s, CPU s, result) of the best of `runs` after one to warm up."""
     best = None
     for _ in range(runs + 1):
@@ -145,13 +145,15 @@ def empty_lists(count):
     return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1), pa.int32()), pa.array([], pa.int32()))
 
 
-def facts_of(spark, count, brokers=BROKERS):
+def facts_of(spark, count, brokers=BROKERS, dead=0):
+    """CORE_FACTS of `count` nights; the broker `dead` is not registered."""
+    live = [broker for broker in range(brokers) if broker != dead]
     rows = []
     for night in range(count):
         row = dict.fromkeys(schemas.CORE_FACTS.names)
         row |= {
             "cluster": "alpha", "snapshot_id": f"{night:016x}-run", "taken_at": START + timedelta(days=night),
-            "live": list(range(1, brokers)), "rack_of": [(broker, f"r{broker % 3}") for broker in range(1, brokers)],
+            "live": live, "rack_of": [(broker, f"r{broker % 3}") for broker in live],
             "rack_count": 3, "queued_topics": [], "any_reassignment": False, "any_election": False,
             "kafka_version": "3.9", "inter_broker_protocol_version": "3.9", "imbalance_ratio_max": 0.1,
             "deletion_enabled": True, "unclean_election_default": False, "election_needs_isr": True,
@@ -180,7 +182,6 @@ def bench_rows(spark, folder, options):
     duck = duckdb.connect()
     duck.execute(f"SET threads TO {CORES}; SET enable_progress_bar = false; SET TimeZone = 'UTC'")
     duck.execute(f"CREATE VIEW partitions AS SELECT * FROM read_parquet({files!r})")
-    live = list(range(1, BROKERS))
 
     ours = measured(
         lambda: imbalance.imbalance(partitions, facts).agg(F.sum("imbalanced_count"), F.sum("electable_count")).first()
@@ -204,20 +205,23 @@ def bench_rows(spark, folder, options):
     )).cache()  # fmt: skip
     topics = partitions.groupBy(*key).agg(F.count(F.lit(1)).cast("int").alias("partition_count")).cache()
     requests.count(), topics.count()
-    ours = measured(
-        lambda: (
-            deletion.deletion_eligibility(partitions, topics, requests, facts)
-            .agg(F.count_if("eligible"), F.sum(F.size("reasons")))
-            .first()
+    for dead in (0, BROKERS // 2):
+        live = [broker for broker in range(BROKERS) if broker != dead]
+        told = facts_of(spark, options.nights, dead=dead)
+        ours = measured(
+            lambda: (
+                deletion.deletion_eligibility(partitions, topics, requests, told)  # noqa: B023 - run at once
+                .agg(F.count_if("eligible"), F.sum(F.size("reasons")))
+                .first()
+            )
         )
-    )
-    theirs = measured_here(lambda: duck.execute(f"""
-        SELECT count(*) FILTER (reasons = 0), sum(reasons) FROM (SELECT snapshot_id, topic,
-          sum(CASE WHEN len(list_filter(replicas, b -> NOT list_contains({live}, b))) > 0 THEN 1 ELSE 0 END
-            + CASE WHEN len(adding) > 0 OR len(removing) > 0 THEN 1 ELSE 0 END) AS reasons
-        FROM partitions GROUP BY ALL)""").fetchone())  # fmt: skip
-    print(f"{'':34} same answer: {tuple(ours[2]) == tuple(theirs[2])} {tuple(ours[2])}")
-    line("deletion eligibility, all topics", rows, ours, theirs)
+        theirs = measured_here(lambda: duck.execute(f"""
+            SELECT count(*) FILTER (reasons = 0), sum(reasons) FROM (SELECT snapshot_id, topic,
+              sum(CASE WHEN len(list_filter(replicas, lambda b: NOT list_contains({live}, b))) > 0 THEN 1 ELSE 0 END
+                + CASE WHEN len(adding) > 0 OR len(removing) > 0 THEN 1 ELSE 0 END) AS reasons
+            FROM partitions GROUP BY ALL)""").fetchone())  # fmt: skip  # noqa: B023 - run at once
+        print(f"{'':34} same answer: {tuple(ours[2]) == tuple(theirs[2])} {tuple(ours[2])}")
+        line(f"eligibility, broker {dead} is dead", rows, ours, theirs)
     requests.unpersist(), topics.unpersist()
 
     ours = measured(

@@ -128,6 +128,24 @@ def test_deletion_eligibility_names_every_reason(spark):
     }
 
 
+@pytest.mark.parametrize(
+    ("live", "dead"),
+    [
+        pytest.param((1, 2, 3), [], id="all are there"),
+        pytest.param((1, 3), [2], id="one between is missing"),
+        pytest.param((2, 3), [1], id="the lowest is missing"),
+        pytest.param((2, 900_000), [1, 3], id="ids far apart"),
+        pytest.param((), [1, 2, 3], id="none is there"),
+    ],
+)
+def test_dead_replicas_are_found_whatever_the_ids(spark, live, dead):
+    world = World(brokers=dict.fromkeys(live), partitions=(("t", 0, (1, 2, 3), 1, (1,)),), queued={"t": 5})
+    tables = frames(spark, world)
+    found = facts_of(spark, tables)
+    (row,) = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found).collect()
+    assert [broker for reason in row["reasons"] for broker in reason["brokers"]] == dead
+
+
 def test_a_cluster_that_forbids_deletion_has_no_queue(spark):
     tables = frames(spark, QUEUE)
     found = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
@@ -199,6 +217,7 @@ def test_old_requests_and_notifications_are_reported_with_their_age(spark):
             ("reassign_partitions", "t", 0, (1,), 3600),
             ("reassign_partitions", "t", 1, (1,), 3600),
             ("preferred_replica_election", "t", 0, None, 30),
+            ("preferred_replica_election", "u", 0, None, 800),
         ),
         notifications=(
             ("isr_change", "isr_change_0000000001", "t", 0, None, 400),
@@ -215,6 +234,7 @@ def test_old_requests_and_notifications_are_reported_with_their_age(spark):
         ("stale_isr_change", 400, ()),
         ("stale_log_dir_event", 90, (4,)),
         ("stuck_delete_topics", 700, ()),
+        ("stuck_preferred_replica_election", 800, ()),
         ("stuck_reassign_partitions", 3600, ()),
     ]
 
