@@ -193,6 +193,7 @@ class TestNightlyAnalysis:
         _take_old(zookeeper, store, OLD_NIGHTS[0])
         dag = bag.dags["nightly_analysis"]
         monkeypatch.setattr(SparkSubmitHook, "submit", killed)
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_SPARK", '{"conn_type": "spark", "host": "local[2]"}')
         monkeypatch.setattr(dag.get_task("analyse"), "retries", 0)
         night = datetime(2026, 11, 2, 4, tzinfo=UTC)
         states = _states(dag.test(logical_date=night, run_after=night))
