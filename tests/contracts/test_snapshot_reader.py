@@ -341,3 +341,6 @@ def test_kazoo_still_has_what_we_lean_on():
     client = KazooClient("127.0.0.1:1")
     assert callable(client._call)
     assert callable(client._connection._read_watch_event)
+    assert client._connection._socket is None
+    assert not client._data_watchers
+    assert not client._child_watchers
