@@ -32,7 +32,7 @@ _WIDEST = 1 << 20
 _FULL_NETWORK_ARCS_MAX = 500_000
 _HEAVY_PARTITIONS = 20_000
 _HEAVY_WEIGHT = 32
-_PATCHED_ALONE_PARTITIONS = 100_000
+_LARGE_PARTITIONS = 100_000
 _CURVE_PARTITIONS_MAX = 60_000
 _REFINEMENTS = 30
 _REFINED_PARTITIONS_MAX = 10_000
@@ -262,15 +262,15 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
     partition, the others staying as they are. If that costs moves, a small cluster is solved again in more detail.
     """
     detail = starting_detail(problem)
-    heavy = int(individual(problem).sum()) > _HEAVY_PARTITIONS
+    large = problem.partition_count > _LARGE_PARTITIONS
+    heavy = int(individual(problem).sum()) > (_HEAVY_PARTITIONS // 4 if large else _HEAVY_PARTITIONS)
     preferred = rewarded_leaders(problem)[problem.replicas[:, 0]]
     best: tuple[int, Ints, Certificate] = (UNLIMITED, np.zeros((0, 0), np.int64), unpriced(problem.broker_count))
     for _ in range(_REFINEMENTS):
         flow, certificate = _heavy(problem, detail, preferred) if heavy else _light(problem, detail, preferred)
         dealt = deal(problem, flow)
         weight = _HEAVY_WEIGHT if heavy else _strict(problem)
-        alone = heavy and problem.partition_count > _PATCHED_ALONE_PARTITIONS
-        sets = patched(problem, detail, dealt, preferred, weight=weight, alone=alone)
+        sets = patched(problem, detail, dealt, preferred, weight=weight, alone=heavy and large)
         if not heavy:
             reward = _second_reward(problem, sets)
             dealt_again = deal(problem, place(problem, detail, reward, weight=_strict(problem), priced=False))

@@ -22,11 +22,13 @@ _SMALL_TOPIC = 300
 
 
 def individual(problem: Problem) -> Bools:
-    """[P] partitions with topic spread that cannot share the nodes of a topic's row: they hold or may choose too much."""
+    """[P] partitions that cannot share the nodes of a row: they hold too much, or choose which racks to keep."""
     held = held_per_rack(problem)
-    surplus = (held > problem.rack_max[problem.factor]).any(1)
-    chooses = np.asarray((problem.rack_min < problem.rack_max).any(1))[problem.factor]
-    return np.asarray((surplus | chooses) & problem.topic_spread, bool)
+    least, most = problem.rack_min[problem.factor], problem.rack_max[problem.factor]
+    surplus = (held > most).any(1)
+    chooses = (least < most).any(1)
+    gives_up = np.maximum(held, least).sum(1) > np.asarray(problem.factors, np.int64)[problem.factor]
+    return np.asarray((surplus | chooses) & problem.topic_spread | chooses & (surplus | gives_up), bool)
 
 
 def refined(problem: Problem, detail: Ints, failed: Ints) -> Ints:
