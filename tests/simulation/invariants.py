@@ -147,8 +147,10 @@ class Watchman:
             for partition in disk.logs
             if partition.topic not in self.world.tools.list_topics()
             and broker in self._last_replicas.get(partition, ())
-            and partition
-            not in self.world.moved  # Kafka resumes a move in the middle of a deletion, and logs come back
+            # Kafka resumes a move in the middle of a deletion, and logs come back; a broker that stopped a replica before
+            # its log directory failed says that it deleted the log, which it cannot reach
+            and partition not in self.world.moved
+            and (broker, partition) not in self.world.out_of_reach
         }
         self._expect(not left, f"logs of deleted topics are left: {sorted(left)}")
 

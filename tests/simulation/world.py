@@ -57,6 +57,7 @@ class World:
     Attributes:
         targets: the target of the last accepted reassignment of each partition, unless the controller refused it.
         moved: partitions whose reassignment was ever accepted.
+        out_of_reach: broker and partition of each log that ever lay in a failed log directory.
         sessions: session id → broker.
     """
 
@@ -67,6 +68,7 @@ class World:
         self.sessions: dict[int, BrokerId] = {}
         self.targets: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.moved: set[TopicPartition] = set()
+        self.out_of_reach: set[tuple[BrokerId, TopicPartition]] = set()
         self._faulty: dict[int, FaultyZooKeeper] = {}
         self.cluster = SimulatedCluster(dialect, broker_config=broker_config, wrap=self._wrap, server=self.server)
         self.tools = self.cluster.tools
@@ -140,6 +142,7 @@ class World:
         healthy = sorted(disk.logs)
         if healthy and not disk.failed:
             self.cluster.fail_log_dir(broker, healthy[number % len(healthy)])
+            self.out_of_reach |= {(broker, partition) for partition in disk.logs if disk.is_offline(partition)}
 
     def _depose(self) -> None:
         if self.tools.get_controller() is not None:
