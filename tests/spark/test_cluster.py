@@ -8,6 +8,7 @@ import os
 import sys
 import venv
 from importlib.metadata import PackageNotFoundError, distribution
+from io import BytesIO
 from pathlib import Path
 
 import httpx
@@ -15,7 +16,6 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from packaging.requirements import Requirement
-from pyarrow import fs
 
 from controller_core.adapters.object_store import open_store
 from kafka_maintenance.local.ports import free_ports
@@ -24,14 +24,13 @@ from kafka_maintenance.local.s3 import ObjectStoreServer
 from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
-from kafka_maintenance.spark import SparkSettings, run_job, submit_arguments
-from spark_jobs import nightly_analysis
+from kafka_maintenance.spark import SparkSettings
+from spark_jobs import nightly_analysis, schemas
 from tests.spark.test_nightly_analysis import ALPHA, BETA, ROWS
 from tests.spark.worlds import NIGHT, World, publish
 
 pytestmark = pytest.mark.services
 
-RESULTS = ("imbalance", "proposals", "failure_drill", "not_analysed")
 ON_EXECUTORS = ("immutables", "numpy", "ortools", "pandas", "pyarrow")
 BESIDE_OUR_PROGRAMS = Path(sys.executable).parent
 CREDENTIALS = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
@@ -113,19 +112,23 @@ def master(workspace, s3):
         child.stop()
 
 
-def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, workspace, s3, master, tmp_path, monkeypatch):
-    store = open_store(
+@pytest.fixture(scope="module")
+def store(s3):
+    """Three clusters, one of them for three nights."""
+    found = open_store(
         "s3://kafka/store",
         endpoint_url=s3.endpoint_url, access_key=s3.access_key, secret_key=s3.secret_key, region="us-east-1",
     )  # fmt: skip
     gamma = World(cluster="gamma", brokers=dict.fromkeys(range(6), "a"), partitions=ROWS)
-    for world in (ALPHA, BETA, gamma):
-        publish(world, store)
-    staged = analyse.stage(store, analyse.choose(store, NIGHT), tmp_path, run_id="r", night=NIGHT)
-    nightly_analysis.run(spark, nightly_analysis.parse([*staged.arguments, "--only", *RESULTS]), say=list)
+    for world in (ALPHA.on(2), ALPHA.on(1), ALPHA, BETA, gamma):
+        publish(world, found)
+    return found
 
+
+@pytest.fixture(scope="module")
+def settings(workspace, master, s3):
     s3a = "spark.hadoop.fs.s3a."
-    settings = SparkSettings(
+    return SparkSettings(
         master=master,
         driver_memory="1g",
         jars=tuple(map(str, s3a_jars())),
@@ -143,36 +146,48 @@ def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, workspace, 
             "spark.pyspark.python": str(executor_python(workspace.folder / "executor-python")),
         },
     )
-    remote = "s3a://kafka/results"
-    arguments = [
-        "--input",
-        "s3a://kafka/store/v1",
-        "--output",
-        remote,
-        "--run",
-        "r",
-        "--date",
-        str(NIGHT),
-        "--only",
-        *RESULTS,
-    ]
+
+
+@pytest.fixture
+def elsewhere(s3, tmp_path, monkeypatch):
+    """A driver that finds no repository, only its credentials."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
     monkeypatch.chdir(tmp_path)
-    run_job(
-        submit_arguments(analyse.JOB, arguments, work_folder=tmp_path / "spark", settings=settings), tmp_path / "log"
-    )
 
-    results = fs.S3FileSystem(
-        access_key=s3.access_key, secret_key=s3.secret_key, endpoint_override=s3.endpoint_url, region="us-east-1"
-    )
-    for name in RESULTS:
-        there = pq.read_table(f"kafka/results/{name}", filesystem=results, partitioning=None)
-        here = pq.read_table(staged.output / name, partitioning=None)
-        kept = [column for column in here.column_names if column != "solver_seconds"]
-        assert there.select(kept).equals(here.select(kept)), name
-    text = results.open_input_stream("kafka/results/report.md").read().decode()
-    assert text == (staged.output / "report.md").read_text()
-    assert "3 clusters analysed" in text
-    assert "proven minimal" in text
+
+def objects(store, analysis):
+    """What an analysis published by name, its manifest apart: that one says when."""
+    prefix = analyse.key_of(store, analysis.uri).removesuffix("manifest.json")
+    return {
+        key.removeprefix(prefix): store.get(key) for key in store.list(prefix) if not key.endswith("/manifest.json")
+    }
+
+
+def untimed(content):
+    """A table without the only column that measures time."""
+    table = pq.read_table(BytesIO(content))
+    return table.drop_columns([name for name in ("solver_seconds",) if name in table.column_names])
+
+
+def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, settings, tmp_path, elsewhere):
+    chosen = analyse.choose(store, NIGHT)
+    staged = analyse.stage(store, chosen, tmp_path / "here", run_id="r", night=NIGHT)
+    nightly_analysis.run(spark, nightly_analysis.parse(staged.arguments), say=list)
+    beside = open_store(str(tmp_path / "beside"))
+    here = objects(beside, analyse.publish(staged.output, beside, night=NIGHT, run_id="r"))
+
+    done = analyse.analyse(store, chosen, tmp_path / "there", run_id="r", night=NIGHT, spark_settings=settings)
+
+    there = objects(store, done)
+    assert set(there) == set(here) >= {f"{name}.parquet" for name in schemas.OUTPUTS} | {"report.md", "report.html"}
+    for name in sorted(here):
+        if name.endswith(".parquet"):
+            assert untimed(there[name]).equals(untimed(here[name])), name
+        else:
+            assert there[name] == here[name], name
+    assert b"3 clusters analysed" in there["report.md"]
+    assert b"proven minimal" in there["report.md"]
+    assert not (tmp_path / "there" / "input").exists()  # the workers read the store themselves
+    assert not [key for key in store.list(analyse.UNPUBLISHED) if not key.endswith("/")]
