@@ -133,3 +133,20 @@ def test_the_defaults_of_the_dag_are_those_of_the_command():
     defaults, settings = RetentionPolicy(), Settings()
     for name in ("last", "daily", "weekly", "monthly"):
         assert getattr(settings, f"keep_{name}") == getattr(defaults, name)
+
+
+def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights, tmp_path):
+    from controller_core.adapters.object_store import FolderStore
+    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy, plan_retention
+    from kafka_maintenance.operations.snapshot_retention_plan import store_retention
+    from kafka_maintenance.web.sources import plan_page
+
+    store = FolderStore(tmp_path)
+    policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
+    stored = store_retention(store, plan_retention(store, policy, now=datetime.now(UTC), cluster="alpha"), "alpha")
+    named = {name: getattr(stored, name) for name in ("kind", "cluster", "uri", "digest")}
+    told = dict(plan_page(store, named, gate=None).sections)
+    assert [line.split(",")[0] for line in told["What will be removed"]] == [night.snapshot_id for night in nights[:4]]
+    assert [line.split(":")[0] for line in told["What stays, and why"]] == [nights[4].snapshot_id]
+    altered = plan_page(store, named | {"digest": "0" * 64}, gate=None)
+    assert "the store holds another plan" in altered.problem

@@ -4,7 +4,7 @@ Runs in the API server, so connections and variables come from Airflow's models,
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import quote
@@ -21,10 +21,22 @@ from controller_core.errors import ControllerCoreError, InvalidPlanError, Object
 from controller_core.plan import PlanStep, plan_digest, plan_from_bytes
 from controller_core.requests import request_to_json
 from kafka_maintenance import hooks
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.snapshot_retention_plan import KIND as RETENTION
+from kafka_maintenance.operations.snapshot_retention_plan import load_retention
 from kafka_maintenance.web.pages import ClusterRow, PlanPage
 
 GATE = "approve"
-PLANNING_TASKS = ("plan_elections", "plan_reassignment", "plan_deletions", "plan_drain", "plan_repairs")
+_Described = tuple[str, list[tuple[str, Sequence[str]]], list[list[tuple[str, str, str]]]]
+"""Digest, sections with their lines, and rows of steps of a plan."""
+PLANNING_TASKS = (
+    "plan_elections",
+    "plan_reassignment",
+    "plan_deletions",
+    "plan_drain",
+    "plan_repairs",
+    "plan_retention",
+)
 CHOOSING_TASK = "choose_snapshots"
 PUBLISHING_TASK = "publish_report"
 
@@ -79,24 +91,36 @@ def plan_page(store: ObjectStore, named: Mapping[str, Any], gate: str | None) ->
         gate=gate,
         receipts=list(_receipts(store, cluster, digest)),
     )
+    described = _retention_described if kind == RETENTION else _maintenance_described
     try:
-        plan = plan_from_bytes(store.get(_key(store, uri)), where=uri)
-    except InvalidPlanError as error:
+        found, sections, steps = described(store, uri, cluster)
+    except (InvalidPlanError, BadInputError) as error:
         return replace(page, problem=f"It will be refused: {error}")
-    found = plan_digest(plan)
     problem = None if found == digest else f"It will be refused: the store holds another plan now, with digest {found}."
-    sections = (
+    return replace(page, sections=[section for section in sections if section[1]], steps=steps, problem=problem)
+
+
+def _maintenance_described(store: ObjectStore, uri: str, _cluster: str) -> _Described:
+    plan = plan_from_bytes(store.get(_key(store, uri)), where=uri)
+    sections = [
         ("What will change", plan.predicted),
         ("What the approver should weigh", plan.risks),
         ("Left out", [f"{left.subject}: {left.reason}" for left in plan.left_out]),
         ("How to go back", [plan.rollback.text]),
-    )
-    return replace(
-        page,
-        sections=[section for section in sections if section[1]],
-        steps=[list(_step(step)) for step in plan.steps],
-        problem=problem,
-    )
+    ]
+    return plan_digest(plan), sections, [list(_step(step)) for step in plan.steps]
+
+
+def _retention_described(store: ObjectStore, uri: str, cluster: str) -> _Described:
+    stored = load_retention(store, uri, cluster=cluster)
+    plan = stored.plan
+    sections = [
+        ("What will be removed", [f"{dropped.snapshot_id}, taken {dropped.taken_at}" for dropped in plan.dropped]),
+        ("What killed runs left behind, removed too", plan.abandoned),
+        ("What stays, and why", [f"{kept.snapshot_id}: {', '.join(kept.reasons)}" for kept in plan.kept]),
+        ("How to go back", ["There is no way back: what is removed is gone."]),
+    ]
+    return stored.digest, sections, []
 
 
 def _step(step: PlanStep) -> Iterator[tuple[str, str, str]]:
