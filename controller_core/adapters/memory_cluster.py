@@ -77,8 +77,10 @@ class SimulatedController:
         dialect: Dialect,
         kafka: KafkaZk,
         new_topic_id: Callable[[], str],
+        sent: "Sent | None" = None,
     ) -> None:
         self.id = broker_id
+        self._sent = sent
         self.context = ControllerContext(dialect=dialect, config=config)
         self.queue: deque[Event | CommandAnswer] = deque()
         self.todo: deque[e.Effect] = deque()
@@ -126,6 +128,8 @@ class SimulatedController:
         match effect:
             case e.SendLeaderAndIsr() | e.SendUpdateMetadata() | e.SendStopReplica():
                 self.channels.setdefault(effect.broker, deque()).append(effect)
+                if self._sent is not None:
+                    self._sent(self, effect)
             case e.OpenChannels(brokers=brokers):
                 self.channels |= {broker.id: deque() for broker in brokers if broker.id not in self.channels}
             case e.CloseChannels(brokers=brokers):
@@ -139,6 +143,10 @@ class SimulatedController:
                 answer = self._zookeeper.perform(effect)
                 if answer is not None and effect == self.context.awaiting and not self.todo:
                     self.queue.appendleft(answer)
+
+
+Sent = Callable[[SimulatedController, e.Request], None]
+"""Told of every request when a controller sends it; the controller's context is still that of the step."""
 
 
 class Node:
@@ -172,8 +180,10 @@ class SimulatedCluster:
         racks: Mapping[BrokerId, str] | None = None,
         wrap: Wrap = RetryingZooKeeper,
         server: MemoryServer | None = None,
+        sent: Sent | None = None,
     ) -> None:
         self.dialect = dialect
+        self._sent = sent
         self.server = server or MemoryServer()
         self.tools = KafkaZk(self.server.session(), formats_of(dialect))
         self.nodes: dict[BrokerId, Node] = {}
@@ -196,7 +206,7 @@ class SimulatedCluster:
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
         broker = SimulatedBroker(broker_id, self._register(kafka, broker_id), self.disks.setdefault(broker_id, Disk()))
         config = config_from(self._broker_config, controller_id=broker_id, dialect=self.dialect)
-        controller = SimulatedController(broker_id, config, self.dialect, kafka, self._new_topic_id)
+        controller = SimulatedController(broker_id, config, self.dialect, kafka, self._new_topic_id, self._sent)
         node = Node(broker, controller, session, kafka)
         self.nodes[broker_id] = node
         controller.queue.append(Startup())
@@ -214,7 +224,7 @@ class SimulatedCluster:
         session = self.server.session()
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
         controller = SimulatedController(
-            broker_id, node.controller.context.config, self.dialect, kafka, self._new_topic_id
+            broker_id, node.controller.context.config, self.dialect, kafka, self._new_topic_id, self._sent
         )
         controller.context = node.controller.context
         controller.expire()

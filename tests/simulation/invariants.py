@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from controller_core.adapters.memory import Applied
+from controller_core.adapters.memory_cluster import SimulatedController
 from controller_core.context import ControllerContext
+from controller_core.effects import Request, SendStopReplica
 from controller_core.model import NO_LEADER, LeaderAndIsr, TopicPartition
 from controller_core.ports import WatchKind
 from controller_core.states import PartitionState
@@ -28,6 +30,7 @@ class Watchman:
         self._writers: dict[int, int] = {}
         self._broken: list[str] = []
         world.listen(self._see)
+        world.listen_to_requests(self._see_request)
 
     def after_step(self) -> None:
         self._tell()
@@ -82,6 +85,20 @@ class Watchman:
                 writer == applied.session_id,
                 f"two sessions wrote {partition} and others under controller epoch {new.controller_epoch}",
             )
+
+    def _see_request(self, controller: SimulatedController, request: Request) -> None:
+        """No replica is deleted that the final assignment keeps."""
+        if not isinstance(request, SendStopReplica):
+            return
+        context = controller.context
+        for state in request.partition_states:
+            partition = state.partition
+            if state.delete_partition and not context.is_topic_queued_for_deletion(partition.topic):
+                final = context.reassignment_targets.get(partition, context.full_assignment(partition).target)
+                self._expect(
+                    request.broker not in final,
+                    f"controller {controller.id} deletes {partition} on broker {request.broker}, which {list(final)} keeps",
+                )
 
     # ---- after a step ----
 

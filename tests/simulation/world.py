@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from controller_core.adapters.memory import Applied, MemoryServer
-from controller_core.adapters.memory_cluster import Node, SimulatedCluster
+from controller_core.adapters.memory_cluster import Node, Sent, SimulatedCluster, SimulatedController
 from controller_core.adapters.retrying import RetryingZooKeeper
 from controller_core.dialect import Dialect
+from controller_core.effects import Request
 from controller_core.errors import ConnectionLostError, NodeExistsError
 from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.ports import ANY_VERSION, ZooKeeper
@@ -70,11 +71,17 @@ class World:
         self.moved: set[TopicPartition] = set()
         self.out_of_reach: set[tuple[BrokerId, TopicPartition]] = set()
         self._faulty: dict[int, FaultyZooKeeper] = {}
-        self.cluster = SimulatedCluster(dialect, broker_config=broker_config, wrap=self._wrap, server=self.server)
+        self._request_listeners: list[Sent] = []
+        self.cluster = SimulatedCluster(
+            dialect, broker_config=broker_config, wrap=self._wrap, server=self.server, sent=self._tell_request
+        )
         self.tools = self.cluster.tools
 
     def listen(self, listener: Callable[[Applied], None]) -> None:
         self.server.listen(listener)
+
+    def listen_to_requests(self, listener: Sent) -> None:
+        self._request_listeners.append(listener)
 
     @property
     def nodes(self) -> dict[BrokerId, Node]:
@@ -200,6 +207,10 @@ class World:
 
     def _rebalance(self) -> None:
         self.cluster.check_rebalance()
+
+    def _tell_request(self, controller: SimulatedController, request: Request) -> None:
+        for listener in self._request_listeners:
+            listener(controller, request)
 
     def _wrap(self, session: ZooKeeper) -> ZooKeeper:
         faulty = FaultyZooKeeper(session)
