@@ -6,7 +6,7 @@ Source: Kafka protocol guide, DescribeLogDirs; KIP-113; kafka-python `KafkaAdmin
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +62,29 @@ def sizes_from_log_dirs(
         SizesUnknownError: no broker, or not every one, answers; one is too old for it, or does not allow it.
         BadInputError: an argument that the client does not have.
     """
-    from kafka import KafkaAdminClient  # noqa: PLC0415 - only who asks brokers loads their client
-    from kafka.errors import KafkaConfigurationError, KafkaError  # noqa: PLC0415 - as above
-
-    milliseconds = int(timeout_s * 1000)
     asked = f"sizes asked of the brokers at {bootstrap_servers}"
+    milliseconds = int(timeout_s * 1000)
     settings: dict[str, Any] = {
         "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(client or {})
     }  # fmt: skip
+    answers, silent = _answers(asked, bootstrap_servers, settings, None)
+    if silent:  # a connection beside one that hangs may be lost with it: only who is silent twice is named
+        more, silent = _answers(asked, bootstrap_servers, settings, sorted(silent))
+        answers += more
+    for broker, said in sorted(silent.items()):
+        raise SizesUnknownError(
+            f"{asked}: the log directories of broker {broker} expected, found: {said}; start it, or give the sizes in a file"
+        )
+    return _largest(log_dir for answer in answers for log_dir in answer)
+
+
+def _answers(
+    asked: str, bootstrap_servers: str, settings: Mapping[str, Any], brokers: Sequence[int] | None
+) -> tuple[list[list[Mapping[str, Any]]], dict[int, str]]:
+    """The log directories of the brokers, or of all that the cluster has; and what became of those without an answer."""
+    from kafka import KafkaAdminClient  # noqa: PLC0415 - only who asks brokers loads their client
+    from kafka.errors import KafkaConfigurationError, KafkaError  # noqa: PLC0415 - as above
+
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), **settings)
     except (KafkaConfigurationError, TypeError, ValueError) as error:
@@ -78,32 +93,33 @@ def sizes_from_log_dirs(
         ) from error
     except (KafkaError, OSError) as error:
         raise SizesUnknownError(
-            f"{asked}: an answer within {3 * timeout_s:g} s expected, found: {_said(error)}; are they the brokers' listeners, "
-            "and may this machine reach them?"
+            f"{asked}: an answer within {settings['bootstrap_timeout_ms'] / 1000:g} s expected, found: {_said(error)}; are"
+            " they the brokers' listeners, and may this machine reach them?"
         ) from error
+    answers: list[list[Mapping[str, Any]]] = []
+    silent: dict[int, str] = {}
     try:
-        answers = [_asked(admin, int(broker["broker_id"]), asked) for broker in admin.describe_cluster()["brokers"]]
-    except KafkaError as error:
-        raise SizesUnknownError(f"{asked}: the list of brokers expected, found: {_said(error)}; try again") from error
+        # What the client learned when it connected: `describe_cluster` would ask any broker, also one that hangs.
+        known = sorted(broker.node_id for broker in admin._manager.cluster.brokers())  # noqa: SLF001 - as said
+        for broker in known if brokers is None else brokers:
+            try:
+                answers.append(_asked(admin, broker, asked))
+            except (KafkaError, OSError) as error:
+                silent[broker] = _said(error)
     finally:
         admin.close()
-    return _largest(log_dir for answer in answers for log_dir in answer)
+    return answers, silent
 
 
 def _asked(admin: Any, broker: int, asked: str) -> list[Mapping[str, Any]]:
     """The healthy log directories of one broker."""
-    from kafka.errors import IncompatibleBrokerVersion, KafkaError, UnsupportedVersionError  # noqa: PLC0415 - as above
+    from kafka.errors import IncompatibleBrokerVersion, UnsupportedVersionError  # noqa: PLC0415 - as above
 
     try:
         (answer,) = admin.describe_log_dirs(brokers=[broker])
     except (IncompatibleBrokerVersion, UnsupportedVersionError) as error:
         raise SizesUnknownError(
             f"{asked}: broker {broker} of Kafka 2.0 or later expected, found an older one ({_said(error)}); give the "
-            "sizes in a file"
-        ) from error
-    except (KafkaError, OSError) as error:
-        raise SizesUnknownError(
-            f"{asked}: the log directories of broker {broker} expected, found: {_said(error)}; start it, or give the "
             "sizes in a file"
         ) from error
     found: list[Mapping[str, Any]] = answer["log_dirs"]
