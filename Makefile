@@ -10,7 +10,7 @@ SEEDS ?= 2000
 APPROVE ?= ask
 KAFKA_VERSION ?= 3.9
 FAST := "not services and not spark and not kafka and not e2e and not browser"
-CORE_TESTS := tests/core tests/scenarios tests/differential tests/simulation
+CORE_TESTS := tests/core tests/scenarios tests/simulation tests/differential/test_recorded.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast coverage check format bench bench-planning simulate lock clean
@@ -32,7 +32,7 @@ demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=y
 
 test: coverage ## every test, the slow ones included, and every branch of the core
 	@.ci/browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(CORE_TESTS:%=--ignore=%) # those have just run
 
 test-fast: setup ## the tests that start no process
 	$(BIN)/python -m pytest -m $(FAST)
