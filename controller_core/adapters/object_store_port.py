@@ -6,6 +6,7 @@ one of several racing writers win.
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -95,17 +96,22 @@ def write_whole(path: Path, data: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-def probe_store(store: ObjectStore, key: str) -> None:
-    """Proves at a scratch key that a second create-only write is refused; the caller removes the key."""
-    store.put_new(key, b"first")
+def probe_store(store: ObjectStore) -> None:
+    """Proves at a scratch key, removed again, that a second create-only write is refused."""
+    key = f"probe/{secrets.token_hex(8)}"
     try:
-        store.put_new(key, b"second")
-    except ObjectExistsError:
-        return
-    raise StoreUnwritableError(
-        f"store {store.uri!r} refused: a second create-only write of {store.uri_of(key)!r} was accepted, so two runs could "
-        "overwrite each other; use a store that honours If-None-Match (Amazon S3, versitygw, a local folder)"
-    )
+        store.put_new(key, b"first")
+        try:
+            store.put_new(key, b"second")
+        except ObjectExistsError:
+            return
+        raise StoreUnwritableError(
+            f"store {store.uri!r} refused: a second create-only write of {store.uri_of(key)!r} was accepted, so two runs could "
+            "overwrite each other; use a store that honours If-None-Match (Amazon S3, versitygw, a local folder)"
+        )
+    finally:
+        with suppress(ObjectStoreError):
+            store.delete(key)
 
 
 def exists_error(uri: str) -> ObjectExistsError:

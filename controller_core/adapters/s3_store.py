@@ -5,9 +5,8 @@ Source: storage-and-services §1 (what real S3 servers do with conditional write
 
 import base64
 import hashlib
-import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,12 +137,7 @@ class S3Store:
             return length
 
     def probe(self) -> None:
-        key = f"probe/{secrets.token_hex(8)}"
-        try:
-            probe_store(self, key)
-        finally:
-            with suppress(ObjectStoreError):
-                self.delete(key)
+        probe_store(self)
 
     def _full(self, key: str) -> str:
         return self._prefix + checked_key(key)

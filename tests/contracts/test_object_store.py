@@ -208,7 +208,7 @@ def test_a_store_without_conditional_writes_is_refused(monkeypatch):
     from controller_core.adapters.object_store_port import probe_store
 
     with pytest.raises(StoreUnwritableError, match="If-None-Match"):
-        probe_store(OverwritingStore("bad"), "probe/x")
+        probe_store(OverwritingStore("bad"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from controller_core.adapters.snapshot_reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.snapshot_secrets import Sealer
 from controller_core.adapters.snapshot_writer import NewZnode
 from controller_core.adapters.zookeeper import KazooZooKeeper
-from controller_core.errors import InvalidPlanError, NoNodeError, ObjectExistsError
+from controller_core.errors import NoNodeError
 from controller_core.ports import ZooKeeper
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.restore_content import (
@@ -46,6 +46,7 @@ from kafka_maintenance.operations.restore_target import Target
 from kafka_maintenance.operations.snapshot import require_kafka_tree
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import opened, read_manifest, read_raw
+from kafka_maintenance.operations.stored_plans import put_same
 
 _SHOWN_MAX: Final = 10
 
@@ -94,13 +95,7 @@ def plan_restore(
     document["digest"] = plan_digest(document)
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
-    try:
-        store.put_new(key, data)
-    except ObjectExistsError:
-        if store.get(key) != data:
-            raise InvalidPlanError(
-                f"plan {store.uri_of(key)!r} not stored: another document has that name; it was altered, remove it"
-            ) from None
+    put_same(store, key, data)
     return stored_restore(store.uri_of(key), document)
 
 

@@ -78,13 +78,13 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
     rollback = rollback_plan(plan, digest=digest)
     markdown = plan_markdown(plan, digest=digest)
     if rollback is not None:
-        _put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
+        put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
     if proof is not None:
-        _put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
+        put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
         about = {name: part for name, part in proof.items() if name != "certificate"}
-        _put_same(store, f"{stem}.proof.json", canonical(about))
-    _put_same(store, f"{stem}.md", markdown.encode())
-    _put_same(store, f"{stem}.json", document)
+        put_same(store, f"{stem}.proof.json", canonical(about))
+    put_same(store, f"{stem}.md", markdown.encode())
+    put_same(store, f"{stem}.json", document)
     rollback_key = None if rollback is None else f"{stem}.rollback.json"
     return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
 
@@ -146,7 +146,7 @@ def _described(
     )
 
 
-def _put_same(store: ObjectStore, key: str, data: bytes) -> None:
+def put_same(store: ObjectStore, key: str, data: bytes) -> None:
     """Create-only; an equal object that is there already is as good, another one is a damaged plan."""
     try:
         store.put_new(key, data)
