@@ -32,7 +32,7 @@ demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=y
 
 test: coverage ## every test, the slow ones included, and every branch of the core
 	@.ci/browser
-	$(BIN)/python -m pytest $(CORE_TESTS:%=--ignore=%) # those have just run
+	$(BIN)/python -m pytest --durations=25 $(CORE_TESTS:%=--ignore=%) # those have just run
 
 test-fast: setup ## the tests that start no process
 	$(BIN)/python -m pytest -m $(FAST)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import StringType, StructField, StructType
 
+from controller_core.collector import collector_paused
 from controller_core.config import ControllerConfig
 from controller_core.context_builder import Built, build_leniently
 from controller_core.dialect import Dialect, dialect_for
@@ -31,6 +32,8 @@ from spark_jobs.schemas import DELETION_ELIGIBILITY, IMBALANCE, IMBALANCED_PARTI
 from spark_jobs.storage import arrow_schema
 
 _KEY = list(SNAPSHOT_KEY)
+_TASKS_A_CORE = 8
+"""Few groups fall into few tasks by chance; more tasks than cores deal them out evenly. One without a group costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,12 @@ def per_snapshot(
         key, rows = _run_safely(left, right, analysis)
         return pa.Table.from_pylist([{**key, **row} for row in rows], schema=columns)
 
-    grouped, told = partitions.groupBy(*_KEY, *also_by), facts.groupBy(*_KEY, *also_by)
-    return grouped.cogroup(told).applyInArrow(run, wanted)
+    key = [*_KEY, *also_by]
+    tasks = _TASKS_A_CORE * partitions.sparkSession.sparkContext.defaultParallelism
+    dealt, told = (
+        frame.repartition(tasks, *key) for frame in (partitions, facts)
+    )  # Spark merges none that it is told of
+    return dealt.groupBy(*key).cogroup(told.groupBy(*key)).applyInArrow(run, wanted)
 
 
 def with_error(schema: StructType) -> StructType:
@@ -227,7 +234,8 @@ def _run_safely(left: pa.Table, right: pa.Table, analysis: Analysis) -> tuple[di
     try:
         (facts,) = right.to_pylist()
         ordered = left.sort_by([("topic", "ascending"), ("partition", "ascending")])
-        return key, list(analysis(SnapshotRows(facts, ordered)))
+        with collector_paused():
+            return key, list(analysis(SnapshotRows(facts, ordered)))
     except Exception as error:  # noqa: BLE001 - one cluster's failure is a row, whatever it is
         return key, [{"error": f"{type(error).__name__}: {error}"}]
 

@@ -23,7 +23,7 @@ from spark_jobs.schemas import FAILURE_DRILL, SNAPSHOT_KEY
 from spark_jobs.transforms.facts import MIN_ISR, UNCLEAN
 
 _KEY = list(SNAPSHOT_KEY)
-SLICE_ROWS = 50_000
+SLICE_ROWS = 25_000
 """Partitions of a cluster that one task drills; a smaller cluster is one slice."""
 PAIRS_MAX = 10
 _COUNTS = ("affected_count", "offline_count", "under_min_isr_count", "unclean_count", "leaders_moved_count")

@@ -13,7 +13,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import reduce
@@ -41,6 +42,7 @@ from spark_jobs.transforms import bad_rows, deletion, facts, health, history, im
 
 DONE, BAD_INPUT, INCOMPLETE = 0, 2, 4
 HISTORY = "history"
+_WRITERS = 2
 _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
 
@@ -109,12 +111,8 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
         )
     night = _Night(spark, chosen, args, [_placed(problem, args.date) for problem in problems])
     say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
-    for name, frame in night.outputs():
-        if args.only and name not in args.only:
-            continue
-        started = time.monotonic()
-        storage.write_result(frame, args.output, name, files=args.files)
-        say(f"{name}: {time.monotonic() - started:.1f} s")
+    for name, seconds in _write(night.outputs(), args):
+        say(f"{name}: {seconds:.1f} s")
     place = storage.folder(spark, args.output)
     rows = {name: place.rows(name, report.ROWS_MAX) for name in schemas.OUTPUTS}
     page = report.Page(run=args.run, date=args.date, rows=rows, snapshots=night.analysed)
@@ -129,6 +127,25 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     say(f"report: {args.output}/report.html; not analysed: {len(rows['not_analysed'])}")
     incomplete = any(row["stage"] != HISTORY for row in rows["not_analysed"])
     return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
+
+
+def _write(outputs: Iterable[tuple[str, DataFrame]], args: Args) -> Iterator[tuple[str, float]]:
+    """Writes the results that are wanted; yields each one's name and seconds, in order.
+
+    Describing a frame costs the driver about as much as running it on a small cluster, so the next one is described while
+    the ones before are run. What several of them persist is still computed once.
+    """
+
+    def write(name: str, frame: DataFrame) -> float:
+        started = time.monotonic()
+        storage.write_result(frame, args.output, name, files=args.files)
+        return time.monotonic() - started
+
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        wanted = ((name, frame) for name, frame in outputs if not args.only or name in args.only)
+        running = [(name, writers.submit(write, name, frame)) for name, frame in wanted]
+        for name, seconds in running:
+            yield name, seconds.result()
 
 
 def _placed(problem: Problem, night: date) -> Problem:

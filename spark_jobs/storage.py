@@ -22,6 +22,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 from spark_jobs import schemas
 
 _MANIFEST = "manifest.json"
+_ANALYSIS = "analysis"
 _S3 = ("s3a://", "s3://")
 _FOOTER_READERS = 8
 
@@ -169,16 +170,19 @@ def _manifests(place: Folder) -> list[Folder]:
     return [Folder(place.filesystem, path, place.uri + path.removeprefix(place.path)) for path in inside]
 
 
-def _open_snapshot(place: Folder) -> Snapshot | Problem:
+def _open_snapshot(place: Folder) -> Snapshot | Problem | None:
+    """None for a published analysis, which lies in the same store."""
     named = dict(part.split("=", 1) for part in place.path.split("/") if "=" in part)
     cluster, snapshot_id, night = named.get("cluster", place.path), named.get("snap", ""), named.get("date", "")
     try:
         manifest = json.loads(place.read(_MANIFEST))
+        if manifest.get("kind") == _ANALYSIS:
+            return None
         cluster, snapshot_id, night = manifest["cluster"], manifest["snapshot_id"], manifest["date"]
         snapshot = Snapshot(place.uri, cluster, night, snapshot_id, manifest["taken_at"], manifest)
         for table, schema in schemas.INPUTS.items():
             _check_footer(place, table, schema, snapshot.row_counts.get(table))
-    except (OSError, ValueError, KeyError, TypeError, DatasetError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DatasetError) as error:
         reason = f"snapshot {place.uri} cannot be read: {type(error).__name__}: {error}; take or download it again"
         return Problem(cluster, snapshot_id, "read", reason, night)
     return snapshot

@@ -5,7 +5,7 @@ Source: snapshot-design §3; zookeeper-layout §0.3.
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -29,15 +29,7 @@ def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller) -> tuple
         if not secured:
             return {}, False
     told.begin("acls", expected=len(cut.znodes))
-    for attempts_left in reversed(range(options.attempts_max)):
-        try:
-            acls = _acls_of(wire, cut.znodes, options, told)
-        except CONNECTION_ERRORS:
-            if not attempts_left:
-                raise
-            wire.wait_until_connected()
-        else:
-            break
+    acls = _acls_of(wire, cut.znodes, options, told)
     return acls, secured or any(acl != _OPEN_ACL for acl in acls.values())
 
 
@@ -47,7 +39,16 @@ def _sample(znodes: dict[str, Znode]) -> list[str]:
     return [*top[:200], *islice(znodes, 0, None, max(1, len(znodes) // 50))]
 
 
-def _acls_of(wire: Wire, paths: Iterable[str], options: ReadOptions, told: Teller | None) -> dict[str, str]:
+def _acls_of(wire: Wire, paths: Collection[str], options: ReadOptions, told: Teller | None) -> dict[str, str]:
+    for _ in range(options.attempts_max - 1):
+        try:
+            return _acls_in_one_go(wire, paths, options, told)
+        except CONNECTION_ERRORS:
+            wire.wait_until_connected()
+    return _acls_in_one_go(wire, paths, options, told)
+
+
+def _acls_in_one_go(wire: Wire, paths: Iterable[str], options: ReadOptions, told: Teller | None) -> dict[str, str]:
     found: dict[str, str] = {}
     texts: dict[tuple[Any, ...], str] = {}
     in_flight: deque[tuple[str, Any]] = deque()

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller_core import znodes
-from controller_core.adapters.garbage import no_garbage_collection
 from controller_core.adapters.snapshot_secrets import is_secret_config
 from controller_core.adapters.tables import TABLES, TIMESTAMP
+from controller_core.collector import collector_paused
 from controller_core.errors import MalformedZnodeError
 from controller_core.model import ReplicaAssignment
 
@@ -65,7 +65,7 @@ def decode_tables(
         identity: repeated in every row.
         public_configs: what raw leaves out of secret configs without being secret; by path.
     """
-    with no_garbage_collection():
+    with collector_paused():
         return _decoded_tables(raw, identity, public_configs or {})
 
 

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import UnimplementedError
 
-from controller_core.adapters.garbage import no_garbage_collection
 from controller_core.adapters.snapshot_acls import read_acls
 from controller_core.adapters.snapshot_cut import Cut, Progress, ReadOptions, Znode
 from controller_core.adapters.snapshot_two_passes import two_passes
@@ -44,6 +43,7 @@ from controller_core.adapters.zookeeper_requests import (
     Failed,
     MultiReadReply,
 )
+from controller_core.collector import collector_paused
 from controller_core.errors import ZooKeeperUnreachableError
 
 __all__ = ["Cut", "Progress", "ReadOptions", "Znode", "read_cut"]
@@ -70,7 +70,7 @@ def read_cut(
     `ZooKeeperUnreachableError` when the connection could not be kept, `ZooKeeperError` for what the server refuses.
     """
     options = options or ReadOptions()
-    with translated_errors(client), no_garbage_collection(), Wire(client, options.reply_timeout_s) as wire:
+    with translated_errors(client), collector_paused(), Wire(client, options.reply_timeout_s) as wire:
         version, node_count = wire.server()
         method = options.method
         if method == "auto":

@@ -40,7 +40,7 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
         .join(F.broadcast(facts.select(*KEY, "deletion_enabled")), KEY, how="inner")
         .join(topics.select(*KEY, "topic", "partition_count"), [*KEY, "topic"], how="left")
     )
-    by_partition = F.array_sort(F.collect_list(F.struct("partition", "reasons")))
+    by_partition = F.array_sort(F.collect_list(F.struct("partition", "place", "reasons")))
     blocked = (
         blocking_partitions(partitions, asked, requests, facts)
         .groupBy(*KEY, "topic")
@@ -65,13 +65,9 @@ def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataF
     """The partitions of queued topics that stand in the way, with their reasons.
 
     In:  schemas.PARTITIONS; one row per queued (cluster, snapshot_id, topic); schemas.REQUESTS and FACTS.
-    Out: (cluster, snapshot_id, topic, partition, reasons), only the partitions that have one.
+    Out: (cluster, snapshot_id, topic, partition, place, reasons), only the partitions that have one: in place 0 what is
+         said of dead replicas, in place 1 what is being done to the partition.
     """
-    key = [*KEY, "topic", "partition"]
-    asked_to = F.collect_set("kind")
-    named = requests.where(F.col("kind").isin(_MOVE, _ELECT)).groupBy(*key).agg(asked_to.alias("asked_to"))
-    is_moving = being_reassigned() | _is_asked_to(_MOVE)
-    is_electing = F.col("deletion_blocked_by_election") & _is_asked_to(_ELECT)
     name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
     dead = F.col("dead")
     dead_text = F.concat(
@@ -90,44 +86,60 @@ def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataF
             F.when(F.col("is_electing"), _reason(_KIND.PREFERRED_ELECTION, electing_text, F.col("partition"))),
         )
     )
-    suspects = (
-        partitions.select(*key, "replicas", "adding", "removing")
-        .join(F.broadcast(_live_brokers(facts)), KEY, how="inner")  # many partitions to one snapshot
-        .join(F.broadcast(named), key, how="left")  # one row per partition on each side
-        .where(~_surely_live() | is_moving | is_electing)
+    return (
+        _with_dead_replicas(partitions, facts)
+        .unionByName(_under_way(partitions, requests, facts))
+        .repartition(*KEY, "topic")  # for the grouping to come; and the scans' own code stays small and fast
+        .join(asked.select(*KEY, "topic"), [*KEY, "topic"], how="left_semi")  # both sides lie alike already
+        .select(*KEY, "topic", "partition", "place", reasons.alias("reasons"))
+    )
+
+
+def _with_dead_replicas(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """Partitions with replicas on brokers that are not live: `explode` tests each replica by two comparisons and no set."""
+    lowest, highest = F.array_min("live"), F.array_max("live")
+    gaps = F.when(highest - lowest < _GAPS_MAX, F.array_except(F.sequence(lowest, highest), F.col("live")))
+    live = facts.select(*KEY, "live", lowest.alias("lowest"), highest.alias("highest"), gaps.alias("gaps"))
+
+    def is_dead(broker: Column) -> Column:
+        inside = F.coalesce(F.array_contains("gaps", broker), ~F.array_contains("live", broker))
+        return (broker < F.col("lowest")) | (broker > F.col("highest")) | inside
+
+    return (
+        partitions.select(*KEY, "topic", "partition", "replicas")
+        .join(F.broadcast(live), KEY, how="inner")  # many partitions to one snapshot
+        .select("*", F.explode("replicas").alias("replica"))
+        .where(is_dead(F.col("replica")))
+        .withColumn("dead", F.filter("replicas", is_dead))
+        .where(F.col("replica") == F.col("dead")[0])  # once per partition
         .select(
-            *key,
-            F.array_except("replicas", "live").alias("dead"),
-            is_moving.alias("is_moving"),
-            is_electing.alias("is_electing"),
+            *(*KEY, "topic", "partition"),
+            F.lit(0).alias("place"),
+            "dead",
+            F.lit(False).alias("is_moving"),
+            F.lit(False).alias("is_electing"),
         )
     )
+
+
+def _under_way(partitions: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
+    """Partitions that are being reassigned, or in an election that this version waits for."""
+    key = [*KEY, "topic", "partition"]
+    named = requests.where(F.col("kind").isin(_MOVE, _ELECT)).groupBy(*key).agg(F.collect_set("kind").alias("asked_to"))
     return (
-        suspects.repartition(*KEY, "topic")  # for the grouping to come; and the scan's own code stays small and fast
-        .join(F.broadcast(asked.select(*KEY, "topic")), [*KEY, "topic"], how="left_semi")
-        .withColumn("reasons", reasons)
-        .where(F.size("reasons") > 0)
-        .select(*key, "reasons")
+        partitions.select(*key, "adding", "removing")
+        .join(F.broadcast(named), key, how="left")  # one row per partition on each side
+        .where(being_reassigned() | F.col("asked_to").isNotNull())
+        .join(F.broadcast(facts.select(*KEY, "deletion_blocked_by_election")), KEY, how="inner")
+        .select(
+            *key,
+            F.lit(1).alias("place"),
+            F.array().cast("array<int>").alias("dead"),
+            (being_reassigned() | _is_asked_to(_MOVE)).alias("is_moving"),
+            (F.col("deletion_blocked_by_election") & _is_asked_to(_ELECT)).alias("is_electing"),
+        )
+        .where(F.col("is_moving") | F.col("is_electing"))
     )
-
-
-def _live_brokers(facts: DataFrame) -> DataFrame:
-    """`live` of each snapshot with its ends and the ids between them that are missing; null for sparse ids."""
-    lowest, highest = F.array_min("live"), F.array_max("live")
-    between = F.when(highest - lowest < _GAPS_MAX, F.array_except(F.sequence(lowest, highest), F.col("live")))
-    return facts.select(
-        *(*KEY, "live", "deletion_blocked_by_election"),
-        lowest.alias("lowest"),
-        highest.alias("highest"),
-        between.alias("missing"),
-    )
-
-
-def _surely_live() -> Column:
-    """True only where every replica's broker is live: a test without a set, since most rows pass it."""
-    in_range = (F.array_min("replicas") >= F.col("lowest")) & (F.array_max("replicas") <= F.col("highest"))
-    none_missing = (F.size("missing") == 0) | ~F.arrays_overlap("replicas", "missing")
-    return F.coalesce(in_range & F.col("missing").isNotNull() & none_missing, F.lit(False))
 
 
 def _is_asked_to(kind: str) -> Column:

@@ -18,27 +18,25 @@ def partition_changes(partitions: DataFrame) -> DataFrame:
 
     In:  schemas.PARTITIONS, one snapshot per cluster and night.
     Out: cluster, date, topic, partition, leader_changed, leader_epoch_steps, isr_changed, assignment_changed, lags. The
-         window is one partition's nights in order; its first night changes nothing.
+         window is one partition's nights in order; its first night changes nothing. Another order of the same ISR is
+         a change: Kafka keeps the order when it shrinks and appends when it expands, so a replica left and came back.
     """
-    nights = Window.partitionBy("cluster", "topic", "partition", "czxid").orderBy("taken_at")
-
-    def differs(name: str) -> Column:
-        before = F.lag(name).over(nights)
-        return before.isNotNull() & F.col(name).isNotNull() & (before != F.col(name))
-
-    steps = F.greatest(F.col("leader_epoch") - F.lag("leader_epoch").over(nights), F.lit(0))
+    key = ("topic", "partition", "cluster", "czxid")  # as the files are sorted: half of the sort's work is done
     slim = partitions.select(
-        *("cluster", "topic", "partition", "czxid", "taken_at", "leader", "leader_epoch"),
-        F.when(F.col("isr").isNotNull(), F.xxhash64(F.sort_array("isr"))).alias("isr_set"),
+        *(*key, "taken_at", "leader", "leader_epoch"),
+        F.when(F.col("isr").isNotNull(), F.xxhash64("isr")).alias("in_sync"),
         F.xxhash64("replicas").alias("assigned"),
         (F.size("isr") < F.size("replicas")).alias("lags"),
     )
-    judged = slim.select(
+    nights = Window.partitionBy(*key).orderBy("taken_at")
+    compared = ("leader", "leader_epoch", "in_sync", "assigned")
+    with_before = slim.select("*", *(F.lag(name).over(nights).alias(f"{name}_before") for name in compared))
+    judged = with_before.select(
         *("cluster", F.to_date("taken_at").alias("date"), "topic", "partition"),
-        differs("leader").alias("leader_changed"),
-        F.coalesce(steps, F.lit(0)).alias("leader_epoch_steps"),
-        differs("isr_set").alias("isr_changed"),
-        differs("assigned").alias("assignment_changed"),
+        _differs("leader").alias("leader_changed"),
+        F.greatest(F.col("leader_epoch") - F.col("leader_epoch_before"), F.lit(0)).alias("leader_epoch_steps"),
+        _differs("in_sync").alias("isr_changed"),
+        _differs("assigned").alias("assignment_changed"),
         F.coalesce("lags", F.lit(False)).alias("lags"),
     )
     is_news = (
@@ -173,6 +171,10 @@ def growth(partitions: DataFrame, brokers: DataFrame, cluster: DataFrame) -> Dat
         .withColumn("date", F.to_date("taken_at"))
         .select(*GROWTH.names)
     )
+
+
+def _differs(name: str) -> Column:
+    return F.coalesce(F.col(name) != F.col(f"{name}_before"), F.lit(False))
 
 
 def _count_of(flag: str) -> Column:

@@ -4,13 +4,14 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.connection import _CONNECTION_DROP, _SESSION_EXPIRED
 
-from controller_core.adapters import snapshot_reader
+from controller_core.adapters import snapshot_acls, snapshot_reader
 from controller_core.adapters.snapshot_reader import ReadOptions, Znode, read_cut
 from controller_core.adapters.snapshot_two_passes import held_at
 from controller_core.adapters.snapshot_wire import Wire
 from controller_core.adapters.zookeeper_requests import STAT, MultiRead
 from controller_core.errors import NoNodeError, ZooKeeperUnreachableError
 from kafka_maintenance.local import ZooKeeperEnsemble, ZooKeeperServer
+from kafka_maintenance.local.process import wait_until
 from tests import snapshot_consistency
 from tests.snapshot_writer import client_of
 
@@ -150,13 +151,26 @@ def test_a_connection_that_breaks_between_scan_and_settling_is_noticed(client, m
     def settle(wire, *rest):
         if next(accidents, False):
             client._call(_CONNECTION_DROP, client.handler.async_result())
-            wire._connected.wait(30)
+            wait_until(lambda: wire._broken, what="the connection is broken", timeout_s=30)
         return real(wire, *rest)
 
     monkeypatch.setattr(snapshot_reader, "_settle", settle)
     cut = read_cut(client)
     assert cut.consistent
     assert cut.attempts == 2
+
+
+def test_a_connection_that_breaks_while_acls_are_looked_at_costs_nothing(client, monkeypatch):
+    real = snapshot_acls._sample
+    accidents = []
+
+    def sample(znodes):
+        accidents.append(client._call(_CONNECTION_DROP, client.handler.async_result()))
+        return real(znodes)
+
+    monkeypatch.setattr(snapshot_acls, "_sample", sample)
+    cut = read_cut(client)
+    assert (cut.consistent, cut.attempts, len(accidents)) == (True, 1, 1)
 
 
 def test_a_server_that_goes_away_for_good():

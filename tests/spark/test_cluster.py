@@ -4,6 +4,7 @@ The workers run in a Python environment of their own, made of the libraries that
 is not on its path, so all our code travels in the zip.
 """
 
+import json
 import os
 import sys
 import venv
@@ -24,8 +25,9 @@ from kafka_maintenance.local.s3 import ObjectStoreServer
 from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
-from kafka_maintenance.spark import SparkSettings
-from spark_jobs import nightly_analysis, schemas
+from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
+from kafka_maintenance.spark import SparkSettings, run_job, submit_arguments
+from spark_jobs import nightly_analysis, query, schemas
 from tests.spark.test_nightly_analysis import ALPHA, BETA, ROWS
 from tests.spark.worlds import NIGHT, World, publish
 
@@ -191,3 +193,21 @@ def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, sett
     assert b"proven minimal" in there["report.md"]
     assert not (tmp_path / "there" / "input").exists()  # the workers read the store themselves
     assert not [key for key in store.list(analyse.UNPUBLISHED) if not key.endswith("/")]
+
+
+def test_a_query_on_a_cluster_gives_what_it_gives_here(spark, store, settings, tmp_path, elsewhere):
+    sql, here, there = (tmp_path / name for name in ("query.sql", "here.json", "there.json"))
+    sql.write_text(
+        "SELECT date, cluster, broker, count(*) AS replicas, avg(size(isr)) AS in_sync "
+        "FROM partitions LATERAL VIEW explode(replicas) AS broker GROUP BY ALL ORDER BY ALL"
+    )
+    folders = {str(fetch_tables(store, manifest, tmp_path / "fetched")) for manifest in list_snapshots(store)}
+    query.run(spark, query.Args(inputs=tuple(folders), sql=sql.read_text(), output=here))
+
+    given = ("--input", store.uri_of("v1").replace("s3://", "s3a://"), "--sql-file", str(sql), "--output", str(there))
+    run_job(submit_arguments("query", given, work_folder=tmp_path / "work", settings=settings), tmp_path / "query.log")
+
+    found = json.loads(there.read_text())
+    assert found == json.loads(here.read_text())
+    assert found["snapshots"] == len(folders) == 5
+    assert {row[1] for row in found["rows"]} == {"alpha", "beta", "gamma"}

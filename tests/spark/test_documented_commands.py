@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_maintenance.local.sample_history import NIGHTS, RECORDED
 from kafka_maintenance.spark import package_zip
-from spark_jobs import query, schemas
+from spark_jobs import failure_drill, history, query, schemas
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"FOLDER…": str(RECORDED), "STORE/v1": str(RECORDED / "v1"), "RUN": "by-hand"}
@@ -67,6 +68,15 @@ def test_the_nightly_analysis(tmp_path):
     out = tmp_path / "OUT"
     assert tables(out) == set(schemas.OUTPUTS)
     assert json.loads((out / "summary.json").read_text())["clusters"]["sample-history"]["partition_count"] > 0
+
+
+@pytest.mark.parametrize("job", [failure_drill, history], ids=lambda job: job.__name__.rpartition(".")[2])
+def test_a_part_of_it(job, tmp_path):
+    run(documented(job.__doc__), tmp_path)
+    out = tmp_path / "FOLDER"
+    assert tables(out) == set(job.RESULTS)
+    assert all(pq.read_table(out / name).num_rows for name in job.RESULTS if name != "not_analysed")
+    assert (out / "report.html").is_file()
 
 
 def test_query(tmp_path):

@@ -12,7 +12,7 @@ FIRST = NIGHT - timedelta(days=3)
 
 
 def nights():
-    """Four nights: t-0 loses its leader and gets it back, t-1 rests, u-0 comes late, broker 3 is missing once."""
+    """Four nights: t-0 loses its leader and gets it back, a replica of t-1 came back, u-0 comes late, broker 3 misses one."""
     rest = ("t", 1, (2, 1), 2, (2, 1))
     late = ("u", 0, (3,), 3, (3,))
     brokers = {1: "a", 2: "b", 3: "a"}
@@ -23,7 +23,9 @@ def nights():
             brokers=brokers, partitions=(("t", 0, (1, 2), 1, (2, 1)), rest, late), controller={"controller_epoch": 9}
         ).on(1),
         World(
-            brokers=brokers, partitions=(("t", 0, (1, 3), 1, (1, 3)), rest, late), controller={"controller_epoch": 9}
+            brokers=brokers,
+            partitions=(("t", 0, (1, 3), 1, (1, 3)), ("t", 1, (2, 1), 2, (1, 2)), late),
+            controller={"controller_epoch": 9},
         ),
     ]
 
@@ -44,11 +46,12 @@ def test_changes_are_counted_by_night_and_by_partition(spark):
     assert rows_of(churn, "date", "partition_count", "leader_changes", "isr_changes", "assignment_changes") == [
         (FIRST, 2, 0, 0, 0),
         (FIRST + timedelta(days=1), 2, 1, 1, 0),
-        (FIRST + timedelta(days=2), 3, 1, 1, 0),  # a new order of the same ISR is no change
-        (NIGHT, 3, 0, 1, 1),
+        (FIRST + timedelta(days=2), 3, 1, 1, 0),
+        (NIGHT, 3, 0, 2, 1),  # what came back stands last: a new order is a change
     ]
     assert rows_of(unstable, "topic", "partition", "leader_changes", "isr_changes", "nights_under_replicated") == [
-        ("t", 0, 2, 3, 1)
+        ("t", 0, 2, 3, 1),
+        ("t", 1, 0, 1, 0),
     ]
     assert rows_of(grown, "date", "topic_count", "replica_count", "broker_count", "replicas_per_broker") == [
         (FIRST, 1, 4, 3, 4 / 3),

@@ -22,6 +22,9 @@ def test_the_tables_are_those_of_the_snapshot():
 
 def test_snapshots_are_found_at_any_depth(spark, tmp_path):
     folders = [write(WORLD.on(night), tmp_path / "in") for night in (1, 0)]
+    analysis = tmp_path / "in" / "analysis" / "manifest.json"  # published into the same store: no snapshot, no problem
+    analysis.parent.mkdir()
+    analysis.write_text('{"kind": "analysis"}')
     for inputs in ([str(tmp_path)], [str(folder) for folder in folders], [f"file://{tmp_path}/in/"]):
         found, problems = storage.find_snapshots(spark, inputs)
         assert [(snapshot.cluster, snapshot.date) for snapshot in found] == [
