@@ -1,7 +1,8 @@
 """The planner's matrix: `python -m tests.benchmarks.bench_planning [--sizes S,M,L,XL] [--racks 1,3,4] [--modes totals,topics]`.
 
-All of it are 168 cases, those at XL of up to half a minute; sizes, racks, kinds and modes choose a part. Each case is a process of its own: CPU seconds (not wall) from decoded tables to the stored plan, peak memory of that
-process, and beside it, at S and M, what a user would pick instead. Nothing here is asserted; read the ratios.
+All of it are 168 cases, those at XL of up to half a minute; sizes, racks, kinds and modes choose a part. Each case is a
+process of its own: CPU seconds (not wall) from decoded tables to the stored plan, peak memory of that process, and beside it,
+at S and M, what a user would pick instead. Nothing here is asserted; read the ratios.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from spark_jobs.planner.predict import predict_plan
 from spark_jobs.planner.verify import verify
 from spark_jobs.planner.waves import Limits, schedule
 from tests.benchmarks.planning_clusters import KINDS, columns
-from tests.benchmarks.planning_peers import greedy, moves, over_zookeeper, round_robin
+from tests.benchmarks.planning_peers import GreedyStuckError, greedy, moves, over_zookeeper, round_robin
 
 PEERS = ("S", "M")
 TITLES = (
@@ -69,8 +70,11 @@ def measured(size, kind, racks, topic_spread, kafka):
         "predict s": f"{predicted:.2f}{' !' if prediction.problems else ''}",
     }
     if size in PEERS:
-        found, missed = greedy(problem_of(state, goals))
-        figures["greedy"] = f"{found}{f' ({missed} bounds missed)' if missed else ''}"
+        try:
+            found, missed = greedy(problem_of(state, goals))
+            figures["greedy"] = f"{found}{f' ({missed} bounds missed)' if missed else ''}"
+        except GreedyStuckError:
+            figures["greedy"] = "stuck"
         figures["round robin"] = moves(state, round_robin(state))
     if kafka:
         figures |= over_zookeeper(state, problem_of(state, goals))

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.bench_spark [--only rows,history,night,drill,fleet] [--nights 30] [--partitions 200000]
 
-CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of three warm runs counts.
+CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of five warm runs counts.
 Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
 """
 
@@ -70,7 +70,7 @@ def rss_of(processes):
     return sum(process.memory_info().rss for process in processes if process.is_running()) / 2**30
 
 
-def measured(work, runs=3):
+def measured(work, runs=5):
     """(wall s, CPU s, result) of the best of `runs` after one to warm up."""
     best = None
     for _ in range(runs + 1):

@@ -41,8 +41,16 @@ def round_robin(state):
     return lists
 
 
+class GreedyStuckError(Exception):
+    """The greedy planner has no broker left to choose."""
+
+
 def greedy(problem):
-    """Repairs racks and factors, then topics, then brokers, each time from the fullest to the emptiest of a rack."""
+    """Repairs racks and factors, then topics, then brokers, each time from the fullest to the emptiest of a rack.
+
+    Raises:
+        GreedyStuckError: a rack with no broker that does not hold the partition yet.
+    """
     count = problem.partition_count
     low, high = problem.cell_bounds() if problem.topic_spread else (None, None)
     lists = [[b for b in row if b >= 0 and problem.eligible[b]] for row in problem.replicas.tolist()]
@@ -62,6 +70,8 @@ def greedy(problem):
 
     def best(p, rack):
         able = [b for b in problem.rack_brokers[rack].tolist() if b not in lists[p]]
+        if not able:
+            raise GreedyStuckError(f"partition {p} finds no other broker in rack {rack}")
         if low is None:
             return min(able, key=lambda b: (load[b] - problem.low[b], b))
         t = topic[p]

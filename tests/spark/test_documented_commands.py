@@ -17,6 +17,13 @@ from spark_jobs import failure_drill, history, query, schemas
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"FOLDER…": str(RECORDED), "STORE/v1": str(RECORDED / "v1"), "RUN": "by-hand"}
+FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
 DATES = ("YYYY-MM-DD", "2026-11-20")
 
 pytestmark = pytest.mark.spark
@@ -46,9 +53,13 @@ def run(words, folder, **files):
                 command.append(str(NIGHTS[-1]))
             case _:
                 command.append(NAMES.get(word, word))
+    conf = folder / "conf" / "spark-defaults.conf"  # an installation's own defaults; these suit few rows
+    conf.parent.mkdir(exist_ok=True)
+    conf.write_text("".join(f"{key} {value}\n" for key, value in FEW_ROWS.items()))
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
+        "SPARK_CONF_DIR": str(conf.parent),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
