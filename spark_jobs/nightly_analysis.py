@@ -66,6 +66,10 @@ class Args:
     only: frozenset[str] = frozenset()  # names of outputs; empty for all
     problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
 
+    def wants(self, name: str) -> bool:
+        """Whether the result of that name is to be made."""
+        return not self.only or name in self.only
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -142,8 +146,7 @@ def _write(outputs: Iterable[tuple[str, DataFrame]], args: Args) -> Iterator[tup
         return time.monotonic() - started
 
     with ThreadPoolExecutor(_WRITERS) as writers:
-        wanted = ((name, frame) for name, frame in outputs if not args.only or name in args.only)
-        running = [(name, writers.submit(write, name, frame)) for name, frame in wanted]
+        running = [(name, writers.submit(write, name, frame)) for name, frame in outputs if args.wants(name)]
         for name, seconds in running:
             yield name, seconds.result()
 
@@ -193,7 +196,7 @@ class _Night:
             analysed = self._keep(core_bridge.per_snapshot(partitions, core, analysis, schemas.OUTPUTS[name]))
             yield name, core_bridge.results(analysed, schemas.OUTPUTS[name])
             failures.append(core_bridge.failures(analysed, name))
-        if self._args.with_drill:
+        if self._args.with_drill and self._args.wants("failure_drill"):
             drilled = self._keep(drill.failure_drill(partitions, core, pairs_max=self._args.drill_pairs_max))
             yield "failure_drill", drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
             failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
@@ -208,8 +211,9 @@ class _Night:
             frame.unpersist()
 
     def _analyses(self) -> Iterable[tuple[str, core_bridge.Analysis]]:
-        yield "deletion_prediction", predict_deletions
-        if self._args.with_plans:
+        if self._args.wants("deletion_prediction"):
+            yield "deletion_prediction", predict_deletions
+        if self._args.with_plans and self._args.wants("proposals"):
             yield "proposals", propose(self._args.goals)
 
     def _findings(self) -> DataFrame:

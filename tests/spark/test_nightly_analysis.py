@@ -153,6 +153,18 @@ def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
         ), name
 
 
+def test_a_part_of_the_results_neither_plans_nor_drills(night, spark, tmp_path, monkeypatch):
+    def unwanted(*_, **__):
+        raise AssertionError("nobody asked for it")
+
+    for place, name in ((nightly_analysis, "propose"), (nightly_analysis.drill, "failure_drill")):
+        monkeypatch.setattr(place, name, unwanted)
+    arguments = list(night[1].arguments)
+    arguments[arguments.index("--output") + 1] = str(tmp_path / "part")
+    nightly_analysis.run(spark, nightly_analysis.parse([*arguments, "--only", "growth", "not_analysed"]), say=list)
+    assert {path.parent.name for path in (tmp_path / "part").glob("*/*.parquet")} == {"growth", "not_analysed"}
+
+
 def test_a_night_without_a_snapshot_names_the_nights_there_are(night):
     with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
         analyse.choose(night[0], "2026-01-01")
