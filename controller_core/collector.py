@@ -2,7 +2,7 @@
 
 The core's records and the znodes of a tree hold no cycles, so nothing is missed. Without the pause the collector walks all
 of a large context again and again, and takes two thirds of the time of a start-up (docs/adr/0002-persistent-maps.md has the
-figures), a third of that of reading or decoding a tree, a third of a failure drill's.
+figures), a third of that of reading or decoding a tree, a sixth to a third of a failure drill's.
 """
 
 import gc

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.bench_spark [--only rows,history,night,drill,fleet] [--nights 30] [--partitions 200000]
 
-CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of five warm runs counts.
+CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB; the best of five runs counts for both.
 Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
 """
 
@@ -81,7 +81,7 @@ def measured(work, runs=5):
     return best
 
 
-def measured_here(work, runs=2):
+def measured_here(work, runs=5):
     best = None
     for _ in range(runs):
         before, started = time.process_time(), time.perf_counter()
