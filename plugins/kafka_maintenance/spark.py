@@ -22,14 +22,15 @@ import spark_jobs
 
 SMALL_ROWS_MAX = 500_000
 """Input rows up to which a job is quicker when nothing is compiled for speed: a third of the CPU, measured on 150 rows."""
-_PACKAGES = (controller_core, spark_jobs)
-_SMALL_CONF = {
+SMALL_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
 }
-_SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""With `SMALL_CONF`, what starts such a lean job."""
+_PACKAGES = (controller_core, spark_jobs)
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _LOG4J2 = """\
 # Warnings and errors of Spark only; the job prints its own progress.
@@ -213,7 +214,7 @@ def spark_submit_path() -> str:
 def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_count: int | None) -> dict[str, str]:
     local = settings.local
     small = local and row_count is not None and row_count <= SMALL_ROWS_MAX
-    java = _SMALL_JAVA if small else ""
+    java = f"{SMALL_JAVA} " if small else ""
     loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if local else {}
     return {
         **loopback,
@@ -228,7 +229,7 @@ def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_co
         "spark.sql.warehouse.dir": str(work_folder / "spark-warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **(_SMALL_CONF if small else {}),
+        **(SMALL_CONF if small else {}),
         **settings.conf,
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,8 @@ from spark_jobs.planner.verify import Verdict, added, moves_bound, require, veri
 _WIDEST = 1 << 20
 _FULL_NETWORK_ARCS_MAX = 500_000
 _HEAVY_PARTITIONS = 20_000
-_HEAVY_WEIGHT = 32
+_SOME_LEADERS = 32
+"""The weight of a move where moves strictly first would take too long: the prices tell whether that cost a move."""
 _LARGE_PARTITIONS = 100_000
 _CURVE_PARTITIONS_MAX = 60_000
 _REFINEMENTS = 30
@@ -267,14 +269,14 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
     preferred = rewarded_leaders(problem)[problem.replicas[:, 0]]
     best: tuple[int, Ints, Certificate] = (UNLIMITED, np.zeros((0, 0), np.int64), unpriced(problem.broker_count))
     for _ in range(_REFINEMENTS):
-        flow, certificate = _heavy(problem, detail, preferred) if heavy else _light(problem, detail, preferred)
-        dealt = deal(problem, flow)
-        weight = _HEAVY_WEIGHT if heavy else _strict(problem)
+        solved = _heavy(problem, detail, preferred) if heavy else _light(problem, detail, preferred, large=large)
+        certificate, weight = solved.certificate, solved.weight
+        dealt = deal(problem, solved.flow)
         sets = patched(problem, detail, dealt, preferred, weight=weight, alone=heavy and large)
-        if not heavy:
-            reward = _second_reward(problem, sets)
-            dealt_again = deal(problem, place(problem, detail, reward, weight=_strict(problem), priced=False))
-            again = patched(problem, detail, dealt_again, reward, weight=_strict(problem))
+        reward = _second_reward(problem, sets)
+        if not heavy and not np.array_equal(reward, preferred):
+            dealt_again = deal(problem, place(problem, detail, reward, weight=weight, priced=False))
+            again = patched(problem, detail, dealt_again, reward, weight=weight)
             if added(problem, again).sum() <= added(problem, sets).sum():
                 sets = again
         gap = int(added(problem, sets).sum())
@@ -290,20 +292,28 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
     return best[1], best[2]
 
 
-def _light(problem: Problem, detail: Ints, reward: Ints) -> tuple[Flow, Certificate]:
+class _Solved(NamedTuple):
+    flow: Flow
+    certificate: Certificate
+    weight: int
+
+
+def _light(problem: Problem, detail: Ints, reward: Ints, *, large: bool) -> _Solved:
     """Moves strictly first, leaders second."""
+    if large:
+        quick = place(problem, detail, reward, weight=_SOME_LEADERS)
+        if quick.certificate is not None:  # the same moves, and as many leaders as these allow
+            return _Solved(quick, quick.certificate, _SOME_LEADERS)
     flow = place(problem, detail, reward, weight=_strict(problem))
-    return flow, flow.certificate or unpriced(problem.broker_count)
+    return _Solved(flow, flow.certificate or unpriced(problem.broker_count), _strict(problem))
 
 
-def _heavy(problem: Problem, detail: Ints, reward: Ints) -> tuple[Flow, Certificate]:
-    """A network with hundreds of thousands of nodes: strictly first would double its time, so a move is worth some
-    leaders; should that cost a move, which the prices would tell, moves count alone.
-    """
-    flow = place(problem, detail, reward, weight=_HEAVY_WEIGHT, lean=True)
+def _heavy(problem: Problem, detail: Ints, reward: Ints) -> _Solved:
+    """A network with hundreds of thousands of nodes: where leaders cost a move, moves count alone."""
+    flow = place(problem, detail, reward, weight=_SOME_LEADERS, lean=True)
     if flow.certificate is None:
         flow = place(problem, detail, reward, weight=MOVES_ALONE, lean=True)
-    return flow, flow.certificate or unpriced(problem.broker_count)
+    return _Solved(flow, flow.certificate or unpriced(problem.broker_count), _SOME_LEADERS)
 
 
 def _strict(problem: Problem) -> int:

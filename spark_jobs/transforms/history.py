@@ -19,7 +19,8 @@ def partition_changes(partitions: DataFrame) -> DataFrame:
     In:  schemas.PARTITIONS, one snapshot per cluster and night.
     Out: cluster, date, topic, partition, leader_changed, leader_epoch_steps, isr_changed, assignment_changed, lags. The
          window is one partition's nights in order; its first night changes nothing. Another order of the same ISR is
-         a change: Kafka keeps the order when it shrinks and appends when it expands, so a replica left and came back.
+         a change: a leader writes its ISR only to shrink it (`--` of a Scala set) or to expand it (`+`; both in Kafka's
+         `Partition`), so a replica left and came back.
     """
     key = ("topic", "partition", "cluster", "czxid")  # as the files are sorted: half of the sort's work is done
     slim = partitions.select(

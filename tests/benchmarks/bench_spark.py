@@ -28,6 +28,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.window import Window
 
 from kafka_maintenance.spark import SparkSettings, submit_arguments
 from spark_jobs import core_bridge, drill, nightly_analysis, schemas, storage
@@ -176,6 +177,25 @@ def line(name, rows, spark_cost, duck_cost=None):
     print(text, flush=True)
 
 
+def plain_queries(partitions):
+    """The three questions at their barest, as the prototype asked them whose speed set the bars: what this machine can do.
+
+    No electability, no queue, no reasons; nothing but leaders is compared from night to night.
+    """
+    night = ("cluster", "taken_at")
+    moved = F.count(F.when(F.col("leader") != F.col("preferred_leader"), 1)).alias("found")
+    by_broker = partitions.groupBy(*night, "preferred_leader").agg(moved)
+    lags = F.count(F.when(F.size("isr") < F.size("replicas"), 1)).alias("found")
+    by_topic = partitions.groupBy(*night, "topic").agg(lags)
+    nights = Window.partitionBy("cluster", "topic", "partition").orderBy("taken_at")
+    changed = (F.col("leader") != F.lag("leader").over(nights)).cast("int").alias("found")
+    return {
+        "  plain: leaders per broker": by_broker,
+        "  plain: lagging per topic": by_topic,
+        "  plain: leader changes": partitions.select(changed),
+    }
+
+
 def bench_rows(spark, folder, options):
     """Imbalance, eligibility of every topic, and history windows, beside DuckDB."""
     files = nights(folder, options.nights, options.partitions)
@@ -246,6 +266,9 @@ def bench_rows(spark, folder, options):
           WINDOW w AS (PARTITION BY cluster, topic, partition, czxid ORDER BY taken_at))""").fetchone())  # fmt: skip
     print(f"{'':34} same answer: {tuple(ours[2]) == tuple(theirs[2])}")
     line("history windows", rows, ours, theirs)
+
+    for name, query in plain_queries(partitions).items():
+        line(name, rows, measured(lambda: query.agg(F.sum("found")).first()))  # noqa: B023 - run at once
 
 
 def bench_history(spark, folder, options):

@@ -26,7 +26,7 @@ from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
-from kafka_maintenance.spark import SparkSettings, run_job, submit_arguments
+from kafka_maintenance.spark import SMALL_JAVA, SparkSettings, run_job, submit_arguments
 from spark_jobs import nightly_analysis, query, schemas
 from tests.spark.test_nightly_analysis import ALPHA, BETA, ROWS
 from tests.spark.worlds import NIGHT, World, publish
@@ -84,7 +84,7 @@ def master(workspace, s3):
         "SPARK_HOME": pyspark.__path__[0],
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
         "AWS_ACCESS_KEY_ID": s3.access_key,
         "AWS_SECRET_ACCESS_KEY": s3.secret_key,
         **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
@@ -143,7 +143,7 @@ def settings(workspace, master, s3):
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "768m",
-            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.executor.extraJavaOptions": SMALL_JAVA,
             "spark.sql.codegen.wholeStage": "false",
             "spark.pyspark.python": str(executor_python(workspace.folder / "executor-python")),
         },

@@ -12,18 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_maintenance.local.sample_history import NIGHTS, RECORDED
-from kafka_maintenance.spark import package_zip
+from kafka_maintenance.spark import SMALL_CONF, SMALL_JAVA, package_zip
 from spark_jobs import failure_drill, history, query, schemas
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"FOLDER…": str(RECORDED), "STORE/v1": str(RECORDED / "v1"), "RUN": "by-hand"}
-FEW_ROWS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
-}
 DATES = ("YYYY-MM-DD", "2026-11-20")
 
 pytestmark = pytest.mark.spark
@@ -55,14 +48,14 @@ def run(words, folder, **files):
                 command.append(NAMES.get(word, word))
     conf = folder / "conf" / "spark-defaults.conf"  # an installation's own defaults; these suit few rows
     conf.parent.mkdir(exist_ok=True)
-    conf.write_text("".join(f"{key} {value}\n" for key, value in FEW_ROWS.items()))
+    conf.write_text("".join(f"{key} {value}\n" for key, value in {**SMALL_CONF, "spark.ui.enabled": "false"}.items()))
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "SPARK_CONF_DIR": str(conf.parent),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_SUBMIT_OPTS": SMALL_JAVA,
         **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
     }
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_jobs.planner import planning
 from spark_jobs.planner.bounds import problem_of, rack_quota
+from spark_jobs.planner.flow import place
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.planning import plan_reassignment
 from tests.spark.planner.clusters import KINDS, clusters, goals, of_kind
@@ -41,6 +43,33 @@ def test_the_way_of_large_networks_proves_what_it_reaches(state, wanted):
     assert plan.moves_bound <= optimum <= plan.moves
     one_per_rack = (plan.problem.rack_min == 1).all() and (plan.problem.rack_max == 1).all()
     assert plan.gap == 0 or not one_per_rack
+
+
+@settings(SLOW, max_examples=120)
+@given(state=clusters(), wanted=goals())
+def test_leaders_weighed_lightly_cost_no_move(state, wanted):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "_LARGE_PARTITIONS", -1)
+        plan = plan_reassignment(state, wanted)
+    assert (plan.moves, plan.gap) == (integer_programme(problem_of(state, wanted)), 0)
+
+
+def test_where_they_cost_one_moves_are_put_first(monkeypatch):
+    state, wanted = of_kind("skewed", racks=3), Goals(tolerance=Tolerance(topic=0))
+    usual = plan_reassignment(state, wanted)
+    asked = []
+
+    def unproven(*given, weight, **rest):
+        asked.append(weight)
+        flow = place(*given, weight=weight, **rest)
+        return replace(flow, certificate=None) if weight == planning._SOME_LEADERS else flow
+
+    monkeypatch.setattr(planning, "place", unproven)
+    monkeypatch.setattr(planning, "_LARGE_PARTITIONS", -1)
+    plan = plan_reassignment(state, wanted)
+    assert plan.reassignment_json() == usual.reassignment_json()
+    assert plan.gap == 0
+    assert asked.count(planning._SOME_LEADERS) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
