@@ -53,9 +53,9 @@ format: setup ## rewrite the code as `check` wants it
 bench: setup ## print every benchmark's figures, beside its peers where they are there
 	$(BIN)/python -m tests.benchmarks
 
-bench-planning: setup ## the planner's matrix and Spark's figures, beside their peers (an hour)
-	$(BIN)/python -m tests.benchmarks.bench_planning
+bench-planning: setup ## Spark's figures and the planner's matrix, beside their peers (an hour)
 	$(BIN)/python -m tests.benchmarks.bench_spark
+	$(BIN)/python -m tests.benchmarks.bench_planning
 
 simulate: setup ## random histories against the invariants (SEEDS=2000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)

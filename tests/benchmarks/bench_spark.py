@@ -67,8 +67,16 @@ def cpu_of(processes):
     return total
 
 
-def rss_of(processes):
-    return sum(process.memory_info().rss for process in processes if process.is_running()) / 2**30
+def peak_of(processes):
+    """GB of resident memory that these processes had at most since they started (Linux)."""
+    total = 0
+    for process in processes:
+        try:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+        except FileNotFoundError:
+            continue
+        total += int(status.partition("VmHWM:")[2].split()[0])
+    return total / 2**20
 
 
 def measured(work, runs=5):
@@ -278,7 +286,9 @@ def bench_history(spark, folder, options):
         partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files[:count])
         cost = measured(lambda: drained(history.partition_changes(partitions)), runs=1)  # noqa: B023 - run at once
         line(f"history, {count} nights x 20k", count * 20_000, cost)
-        print(f"{'':34} {cost[1] / count * 1000:.0f} CPU ms a night, resident {rss_of(family()):.2f} GB", flush=True)
+        print(
+            f"{'':34} {cost[1] / count * 1000:.0f} CPU ms a night, peak so far {peak_of(family()):.2f} GB", flush=True
+        )
 
 
 def bench_night(spark, folder, options):
@@ -293,8 +303,8 @@ def bench_night(spark, folder, options):
     )
     write(world, folder / "in")
     given = ["--input", str(folder / "in"), "--run", "bench", "--date", str(world.night)]
-    for name in ("first in its session", "warm"):
-        args = nightly_analysis.parse([*given, "--output", str(folder / f"out-{name[0]}")])
+    for name in ("first in its session", "warm", "warm again", "and again"):
+        args = nightly_analysis.parse([*given, "--output", str(folder / name)])
         before, started = cpu_of(family()), time.perf_counter()
         nightly_analysis.run(spark, args, say=list)
         wall = time.perf_counter() - started
