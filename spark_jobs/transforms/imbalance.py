@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 
 from controller_core.rebalance import DEAD, ELECTION_RUNNING, NOT_IN_ISR, REASSIGNMENT_RUNNING
 from spark_jobs.schemas import IMBALANCE, IMBALANCED_PARTITIONS
-from spark_jobs.transforms.facts import KEY, led_by_another, queued_topics
+from spark_jobs.transforms.facts import KEY, led_by_another, queued_topics, snapshot_number
 
 
 def imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
@@ -22,30 +22,32 @@ def imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     in_isr = led_by_another() & _preferred_in_isr()
     counted = (
         _considered(partitions, facts)
-        .groupBy(*KEY, F.col("preferred_leader").alias("broker_id"))
+        .groupBy(snapshot_number().alias("snapshot"), F.col("preferred_leader").alias("broker_id"))
         .agg(
             F.count(F.lit(1)).alias("preferred_count"),
             F.count(F.when(led_by_another(), 1)).alias("imbalanced_count"),
             F.count(F.when(in_isr, 1)).alias("in_isr_count"),
         )
     )
+    live = F.array_contains("live", F.col("broker_id"))
     ratio = F.col("imbalanced_count") / F.col("preferred_count")
-    electable = F.when(F.col("live"), F.col("in_isr_count")).otherwise(0)
+    electable = F.when(live, F.col("in_isr_count")).otherwise(0)
     candidates = (
-        F.when(~F.col("live") | _blocked(), 0)
+        F.when(~live | _blocked(), 0)
         .when(F.col("election_needs_isr"), F.col("in_isr_count"))
         .otherwise(F.col("imbalanced_count"))
     )
+    results = {
+        "live": live,
+        "ratio": ratio,
+        "triggers": ratio > F.col("imbalance_ratio_max"),
+        "candidate_count": candidates.cast("long"),
+        "electable_count": electable.cast("long"),
+        "ratio_after_election": (F.col("imbalanced_count") - electable) / F.col("preferred_count"),
+    }
     return (
-        counted.join(F.broadcast(facts.withColumnRenamed("live", "live_brokers")), KEY, how="inner")
-        .withColumn("live", F.array_contains("live_brokers", F.col("broker_id")))
-        .withColumn("ratio", ratio)
-        .withColumn("triggers", F.col("ratio") > F.col("imbalance_ratio_max"))
-        .withColumn("candidate_count", candidates.cast("long"))
-        .withColumn("electable_count", electable.cast("long"))
-        .withColumn(
-            "ratio_after_election", (F.col("imbalanced_count") - F.col("electable_count")) / F.col("preferred_count")
-        )
+        counted.join(F.broadcast(facts.withColumn("snapshot", snapshot_number())), "snapshot", how="inner")
+        .withColumns(results)
         .select(*IMBALANCE.names)
     )
 
