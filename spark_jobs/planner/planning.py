@@ -273,8 +273,8 @@ def _placed(problem: Problem) -> tuple[Ints, Certificate]:
         certificate, weight = solved.certificate, solved.weight
         dealt = deal(problem, solved.flow)
         sets = patched(problem, detail, dealt, preferred, weight=weight, alone=heavy and large)
-        reward = _second_reward(problem, sets)
-        if not heavy and not np.array_equal(reward, preferred):
+        reward = preferred if heavy else _second_reward(problem, sets)
+        if not np.array_equal(reward, preferred):
             dealt_again = deal(problem, place(problem, detail, reward, weight=weight, priced=False))
             again = patched(problem, detail, dealt_again, reward, weight=weight)
             if added(problem, again).sum() <= added(problem, sets).sum():

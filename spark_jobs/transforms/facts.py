@@ -105,7 +105,7 @@ def queued_topics(facts: DataFrame) -> DataFrame:
 
 
 def snapshot_number() -> Column:
-    """A number for (cluster, snapshot_id): rows are grouped and joined by it in half of the time that two strings take.
+    """A number for (cluster, snapshot_id): to group and join millions of rows by it is quicker than by two strings.
 
     Two of 10,000 snapshots share one in 3 of 10^12 cases.
     """

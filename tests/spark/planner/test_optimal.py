@@ -19,6 +19,13 @@ from tests.spark.planner.oracles import brute_force, fractional_placement, integ
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
+def planned_beyond(threshold, state, wanted):
+    """The plan as it is made for networks above that threshold of the planner."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, threshold, -1)
+        return plan_reassignment(state, wanted)
+
+
 @settings(SLOW, max_examples=60)
 @given(state=clusters(brokers_max=4, partitions_max=4), wanted=goals())
 def test_moves_equal_brute_force(state, wanted):
@@ -36,9 +43,7 @@ def test_moves_equal_the_integer_programme_and_are_proven(state, wanted):
 @settings(SLOW, max_examples=120)
 @given(state=clusters(), wanted=goals())
 def test_the_way_of_large_networks_proves_what_it_reaches(state, wanted):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "_HEAVY_PARTITIONS", -1)
-        plan = plan_reassignment(state, wanted)
+    plan = planned_beyond("_HEAVY_PARTITIONS", state, wanted)
     optimum = integer_programme(problem_of(state, wanted))
     assert plan.moves_bound <= optimum <= plan.moves
     one_per_rack = (plan.problem.rack_min == 1).all() and (plan.problem.rack_max == 1).all()
@@ -48,9 +53,7 @@ def test_the_way_of_large_networks_proves_what_it_reaches(state, wanted):
 @settings(SLOW, max_examples=120)
 @given(state=clusters(), wanted=goals())
 def test_leaders_weighed_lightly_cost_no_move(state, wanted):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "_LARGE_PARTITIONS", -1)
-        plan = plan_reassignment(state, wanted)
+    plan = planned_beyond("_LARGE_PARTITIONS", state, wanted)
     assert (plan.moves, plan.gap) == (integer_programme(problem_of(state, wanted)), 0)
 
 
@@ -74,12 +77,11 @@ def test_where_they_cost_one_moves_are_put_first(monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("racks", [1, 3, 4])
-def test_the_way_of_large_networks_costs_no_move_in_the_matrix(kind, racks, monkeypatch):
+def test_the_way_of_large_networks_costs_no_move_in_the_matrix(kind, racks):
     state = of_kind(kind, racks=racks)
     wanted = Goals(tolerance=Tolerance(topic=0))
     usual = plan_reassignment(state, wanted)
-    monkeypatch.setattr(planning, "_HEAVY_PARTITIONS", -1)
-    assert (plan_reassignment(state, wanted).moves, usual.gap) == (usual.moves, 0)
+    assert (planned_beyond("_HEAVY_PARTITIONS", state, wanted).moves, usual.gap) == (usual.moves, 0)
 
 
 @settings(SLOW, max_examples=80)
