@@ -4,6 +4,9 @@ Source: controller-behaviour §9.2; Kafka 3.9 `TopicDeletionManager`. Held equal
 property test.
 """
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
@@ -15,8 +18,10 @@ _DISABLED = "delete.topic.enable is false: the controller drops every deletion r
 _REASONS = f"array<{INELIGIBILITY_REASON.simpleString()}>"
 _KIND = IneligibilityKind
 _MOVE, _ELECT = "reassign_partitions", "preferred_replica_election"
-_GAPS_MAX = 10_000
-"""Broker ids that lie wider apart are too sparse to list the missing ones."""
+_FLAGS_MAX = 10_000
+"""The largest broker id with a flag of its own; partitions of those beyond are looked at one by one."""
+_LOOKED_AT = 6
+"""Replicas of a partition that compiled code looks at; partitions with more are looked at one by one."""
 _REMEDIES = (
     (_KIND.DELETION_DISABLED, "set delete.topic.enable=true on every broker and ask again"),
     (_KIND.UNKNOWN_TOPIC, "nothing to do: the controller drops a request for a topic that does not exist"),
@@ -35,16 +40,15 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
     """
     asked = (
         requests.where(F.col("kind") == "delete_topics")
-        .groupBy(*KEY, "topic")
-        .agg(F.min("ctime").alias("requested_at"))
+        .select(*KEY, "topic", F.col("ctime").alias("requested_at"))
         .join(F.broadcast(facts.select(*KEY, "deletion_enabled")), KEY, how="inner")
         .join(topics.select(*KEY, "topic", "partition_count"), [*KEY, "topic"], how="left")
     )
     by_partition = F.array_sort(F.collect_list(F.struct("partition", "place", "reasons")))
     blocked = (
-        blocking_partitions(partitions, asked, requests, facts)
+        blocking_partitions(partitions, requests, facts)
         .groupBy(*KEY, "topic")
-        .agg(F.flatten(F.transform(by_partition, lambda row: row["reasons"])).alias("of_partitions"))
+        .agg(F.flatten(by_partition["reasons"]).alias("of_partitions"))
     )
     reasons = (
         F.when(~F.col("deletion_enabled"), F.array(_reason(_KIND.DELETION_DISABLED, F.lit(_DISABLED))))
@@ -61,12 +65,12 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
     )
 
 
-def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
-    """The partitions of queued topics that stand in the way, with their reasons.
+def blocking_partitions(partitions: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
+    """The partitions that would stand in the way if their topic were queued, with their reasons.
 
-    In:  schemas.PARTITIONS; one row per queued (cluster, snapshot_id, topic); schemas.REQUESTS and FACTS.
-    Out: (cluster, snapshot_id, topic, partition, place, reasons), only the partitions that have one: in place 0 what is
-         said of dead replicas, in place 1 what is being done to the partition.
+    In:  schemas.PARTITIONS, REQUESTS and FACTS.
+    Out: (cluster, snapshot_id, topic, partition, place, reasons): in place 0 what the partition's lists say, in place 1
+         what is asked for. Few rows have no reason.
     """
     name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
     dead = F.col("dead")
@@ -87,63 +91,70 @@ def blocking_partitions(partitions: DataFrame, asked: DataFrame, requests: DataF
         )
     )
     return (
-        _with_dead_replicas(partitions, facts)
-        .unionByName(_under_way(partitions, requests, facts))
+        _seen_in_lists(partitions, facts)
+        .unionByName(_seen_in_requests(partitions, requests, facts))
         .repartition(*KEY, "topic")  # for the grouping to come; and the scans' own code stays small and fast
-        .join(asked.select(*KEY, "topic"), [*KEY, "topic"], how="left_semi")  # both sides lie alike already
         .select(*KEY, "topic", "partition", "place", reasons.alias("reasons"))
     )
 
 
-def _with_dead_replicas(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """Partitions with replicas on brokers that are not live: `explode` tests each replica by two comparisons and no set."""
-    lowest, highest = F.array_min("live"), F.array_max("live")
-    gaps = F.when(highest - lowest < _GAPS_MAX, F.array_except(F.sequence(lowest, highest), F.col("live")))
-    live = facts.select(*KEY, "live", lowest.alias("lowest"), highest.alias("highest"), gaps.alias("gaps"))
+def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """Partitions with replicas on brokers that are not live, or on their way to another assignment.
 
-    def is_dead(broker: Column) -> Column:
-        inside = F.coalesce(F.array_contains("gaps", broker), ~F.array_contains("live", broker))
-        return (broker < F.col("lowest")) | (broker > F.col("highest")) | inside
-
+    Whether all replicas are live in every snapshot is asked before the snapshot's own facts are joined: the strings of a row
+    that goes no further are never decoded. Lambdas are SQL: those of `F.filter` and the like have another name each time, for
+    which Spark compiles the whole stage again. A row with nothing in the way may pass (long lists).
+    """
+    live_everywhere = "aggregate(collect_list(live), first(live), (some, others) -> array_intersect(some, others))"
+    everywhere = facts.agg(F.expr(_flags(live_everywhere)).alias("flags")).scalar()
+    own = facts.select(*KEY, "live", F.expr(_flags("live")).alias("flags"))
     return (
-        partitions.select(*KEY, "topic", "partition", "replicas")
-        .join(F.broadcast(live), KEY, how="inner")  # many partitions to one snapshot
-        .select("*", F.explode("replicas").alias("replica"))
-        .where(is_dead(F.col("replica")))
-        .withColumn("dead", F.filter("replicas", is_dead))
-        .where(F.col("replica") == F.col("dead")[0])  # once per partition
+        partitions.select(*KEY, "topic", "partition", "replicas", "adding", "removing")
+        .where(_may_be_dead(everywhere) | being_reassigned())
+        .join(F.broadcast(own), KEY, how="inner")  # many partitions to one snapshot
+        .where(_may_be_dead(F.col("flags")) | being_reassigned())
         .select(
             *(*KEY, "topic", "partition"),
             F.lit(0).alias("place"),
-            "dead",
-            F.lit(False).alias("is_moving"),
+            F.expr("filter(replicas, broker -> not array_contains(live, broker))").alias("dead"),
+            being_reassigned().alias("is_moving"),
             F.lit(False).alias("is_electing"),
         )
     )
 
 
-def _under_way(partitions: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
-    """Partitions that are being reassigned, or in an election that this version waits for."""
+def _flags(live: str) -> str:
+    """SQL: an array that is true at the id of each live broker; it ends with the last one or at `_FLAGS_MAX`."""
+    ids = f"sequence(0, least(array_max({live}), {_FLAGS_MAX}))"
+    return f"transform({ids}, broker -> array_contains({live}, broker))"
+
+
+def _may_be_dead(flags: Column) -> Column:
+    """False only where all replicas are live; one look into an array for each, compiled, and no set or lambda for a row."""
+    size = F.size("replicas")
+    dead = [
+        (size > place) & ~F.coalesce(F.get(flags, F.get("replicas", F.lit(place))), F.lit(False))
+        for place in range(_LOOKED_AT)
+    ]
+    return reduce(or_, dead, size > _LOOKED_AT)
+
+
+def _seen_in_requests(partitions: DataFrame, requests: DataFrame, facts: DataFrame) -> DataFrame:
+    """Partitions whose reassignment is asked for and not begun, or in an election that this version waits for."""
     key = [*KEY, "topic", "partition"]
     named = requests.where(F.col("kind").isin(_MOVE, _ELECT)).groupBy(*key).agg(F.collect_set("kind").alias("asked_to"))
     return (
         partitions.select(*key, "adding", "removing")
-        .join(F.broadcast(named), key, how="left")  # one row per partition on each side
-        .where(being_reassigned() | F.col("asked_to").isNotNull())
+        .join(F.broadcast(named), key, how="inner")  # one row per partition on each side; nobody named, nothing read
         .join(F.broadcast(facts.select(*KEY, "deletion_blocked_by_election")), KEY, how="inner")
         .select(
             *key,
             F.lit(1).alias("place"),
             F.array().cast("array<int>").alias("dead"),
-            (being_reassigned() | _is_asked_to(_MOVE)).alias("is_moving"),
-            (F.col("deletion_blocked_by_election") & _is_asked_to(_ELECT)).alias("is_electing"),
+            (~being_reassigned() & F.array_contains("asked_to", _MOVE)).alias("is_moving"),
+            (F.col("deletion_blocked_by_election") & F.array_contains("asked_to", _ELECT)).alias("is_electing"),
         )
-        .where(F.col("is_moving") | F.col("is_electing"))
     )
-
-
-def _is_asked_to(kind: str) -> Column:
-    return F.coalesce(F.array_contains("asked_to", kind), F.lit(False))
 
 
 def _unknown_text() -> Column:

@@ -1,5 +1,7 @@
 """The night's analyses on frames of a few rows."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.testing import assertSchemaEqual
 
@@ -99,7 +101,7 @@ QUEUE = World(
         ("stays", 0, (3,), -1, (3,)),
     ),
     queued={"done": 10, "stuck": 1000, "gone": 5},
-    requests=(("reassign_partitions", "stuck", 0, (1, 2), 900),),
+    requests=(("reassign_partitions", "stuck", 0, (1, 2), 900), ("reassign_partitions", "stuck", 2, (1, 2), 900)),
 )
 
 
@@ -144,6 +146,25 @@ def test_dead_replicas_are_found_whatever_the_ids(spark, live, dead):
     found = facts_of(spark, tables)
     (row,) = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found).collect()
     assert [broker for reason in row["reasons"] for broker in reason["brokers"]] == dead
+
+
+def test_dead_replicas_are_those_of_their_own_cluster(spark):
+    lists = {"near": (1, 2), "lent": (7, 1), "long": (1, 2, 3, 4, 5, 6, 7), "far": (1, 20_000)}
+    partitions = tuple((topic, 0, replicas, 1, (1,)) for topic, replicas in lists.items())
+    alpha = World(brokers=dict.fromkeys(range(1, 8)), partitions=partitions, queued=dict.fromkeys(lists, 5))
+    beta = replace(alpha, cluster="beta", brokers=dict.fromkeys((1, 2, 3, 4, 5, 6, 20_000)))
+    tables = frames(spark, alpha, beta)
+    found = facts_of(spark, tables)
+    result = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    dead = {
+        (row["cluster"], row["topic"]): [reason["brokers"] for reason in row["reasons"]] for row in result.collect()
+    }
+    assert dead == {
+        **{("alpha", topic): [] for topic in ("near", "lent", "long")},
+        ("alpha", "far"): [[20_000]],
+        **{("beta", topic): [] for topic in ("near", "far")},
+        **{("beta", topic): [[7]] for topic in ("lent", "long")},
+    }
 
 
 def test_a_cluster_that_forbids_deletion_has_no_queue(spark):
