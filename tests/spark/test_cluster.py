@@ -26,7 +26,7 @@ from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
-from kafka_maintenance.spark import SMALL_JAVA, SparkSettings, run_job, submit_arguments
+from kafka_maintenance.spark import SMALL_CONF, SMALL_JAVA, SparkSettings, run_job, submit_arguments
 from spark_jobs import nightly_analysis, query, schemas
 from tests.spark.test_nightly_analysis import ALPHA, BETA, ROWS
 from tests.spark.worlds import NIGHT, World, publish
@@ -135,6 +135,7 @@ def settings(workspace, master, s3):
         driver_memory="1g",
         jars=tuple(map(str, s3a_jars())),
         conf={
+            **SMALL_CONF,
             f"{s3a}endpoint": s3.endpoint_url,
             f"{s3a}endpoint.region": "us-east-1",
             f"{s3a}path.style.access": "true",
@@ -143,8 +144,8 @@ def settings(workspace, master, s3):
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "768m",
+            "spark.driver.extraJavaOptions": SMALL_JAVA,
             "spark.executor.extraJavaOptions": SMALL_JAVA,
-            "spark.sql.codegen.wholeStage": "false",
             "spark.pyspark.python": str(executor_python(workspace.folder / "executor-python")),
         },
     )
