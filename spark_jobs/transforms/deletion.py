@@ -105,9 +105,9 @@ def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     that goes no further are never decoded. Lambdas are SQL: those of `F.filter` and the like have another name each time, for
     which Spark compiles the whole stage again. A row with nothing in the way may pass (long lists).
     """
-    live_everywhere = "aggregate(collect_list(live), first(live), (some, others) -> array_intersect(some, others))"
-    everywhere = facts.agg(F.expr(_flags(live_everywhere)).alias("flags")).scalar()
-    own = facts.select(*KEY, "live", F.expr(_flags("live")).alias("flags"))
+    common = F.expr("aggregate(collect_list(live), first(live), (some, others) -> array_intersect(some, others))")
+    everywhere = facts.agg(common.alias("live")).select(_flags_of_live()).scalar()
+    own = facts.select(*KEY, "live", _flags_of_live().alias("flags"))
     return (
         partitions.select(*KEY, "topic", "partition", "replicas", "adding", "removing")
         .where(_may_be_dead(everywhere) | being_reassigned())
@@ -123,10 +123,10 @@ def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     )
 
 
-def _flags(live: str) -> str:
-    """SQL: an array that is true at the id of each live broker; it ends with the last one or at `_FLAGS_MAX`."""
-    ids = f"sequence(0, least(array_max({live}), {_FLAGS_MAX}))"
-    return f"transform({ids}, broker -> array_contains({live}, broker))"
+def _flags_of_live() -> Column:
+    """An array that is true at the id of each broker in the column `live`; it ends with the last one or at `_FLAGS_MAX`."""
+    ids = f"sequence(0, least(array_max(live), {_FLAGS_MAX}))"
+    return F.expr(f"transform({ids}, broker -> array_contains(live, broker))")
 
 
 def _may_be_dead(flags: Column) -> Column:

@@ -4,7 +4,7 @@
 
 CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB. Of a query's runs in one session the first
 is told, the best of the next five (warm, as DuckDB's best of five), and the best of five after ten more (settled): by then the JVM
-has hardly anything left to compile.
+has less left to compile.
 Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
 """
 
@@ -39,7 +39,8 @@ from spark_jobs.transforms import deletion, history, imbalance
 from tests.spark.worlds import World, write
 
 CORES = 2
-WARM, SETTLED, RUNS = slice(1, 6), slice(16, 21), 21
+WARM, SETTLED = slice(1, 6), slice(16, 21)
+RUNS = SETTLED.stop
 BROKERS = 200
 START = datetime(2026, 1, 1, 2, 30, tzinfo=UTC)
 
@@ -82,13 +83,17 @@ def peak_of(processes):
     return total / 2**20
 
 
-def runs_of(work, count):
-    """(wall s, CPU s, result) of each of `count` runs, in order."""
+def spark_clock():
+    return cpu_of(family())
+
+
+def runs_of(work, count, clock=spark_clock):
+    """(wall s, CPU s by `clock`, result) of each of `count` runs, in order."""
     found = []
     for _ in range(count):
-        before, started = cpu_of(family()), time.perf_counter()
+        before, started = clock(), time.perf_counter()
         result = work()
-        found.append((time.perf_counter() - started, cpu_of(family()) - before, result))
+        found.append((time.perf_counter() - started, clock() - before, result))
     return found
 
 
@@ -96,14 +101,9 @@ def cheapest(runs):
     return min(runs, key=lambda run: run[1])
 
 
-def measured_here(work, runs=5):
-    best = None
-    for _ in range(runs):
-        before, started = time.process_time(), time.perf_counter()
-        result = work()
-        found = (time.perf_counter() - started, time.process_time() - before, result)
-        best = found if best is None or found[1] < best[1] else best
-    return best
+def measured_here(work):
+    """The best of five runs in this process."""
+    return cheapest(runs_of(work, 5, time.process_time))
 
 
 def drained(frame):
