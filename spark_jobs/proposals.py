@@ -20,7 +20,7 @@ from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, Pl
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
-from spark_jobs.planner.predict import predict_plan, require_safe
+from spark_jobs.planner.predict import moves_of, predict_plan, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import schedule
 
@@ -82,7 +82,7 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         state = cluster_state(rows)
         plan = plan_reassignment(state, goals)
         waves = schedule(plan)
-        predicted = require_safe(predict_plan(state, waves, rows.dialect))
+        predicted = require_safe(predict_plan(state, moves_of(waves), rows.dialect))
     except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
         return _without_plan(IMPOSSIBLE, str(error))
     seconds = time.process_time() - started

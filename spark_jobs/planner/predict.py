@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from controller_core.commands import (
     AlterPartition,
     Command,
@@ -45,7 +47,7 @@ from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, Repl
 from controller_core.requests import CreateReassignPartitions, Target, request_data
 from controller_core.znodes.partitions import TopicZnode, encode_topic
 from spark_jobs.planner.errors import PlanRejectedError
-from spark_jobs.planner.model import ClusterState, shorten
+from spark_jobs.planner.model import ClusterState, Ints, shorten
 from spark_jobs.planner.waves import Schedule
 from spark_jobs.planner.znode_sizes import TopicZnodes
 
@@ -58,6 +60,8 @@ _TOPIC_ID = "A" * 22
 _ENDPOINT = Endpoint("imagined", 9092, "PLAINTEXT", "PLAINTEXT")
 _AnyPrediction = TypeVar("_AnyPrediction", "Prediction", "PlanPrediction")
 Targets = Sequence[tuple[TopicPartition, tuple[BrokerId, ...]]]
+Moves = tuple[Ints, Ints]
+"""Rows of a state [N], and the list that each of them gets [N, F]: positions of brokers, -1 padded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +93,35 @@ class Prediction:
 def targets_of(state: ClusterState, schedule: Schedule) -> Iterator[Targets]:
     """The waves as the core names them: partitions and broker ids, wave after wave."""
     ids = state.broker_ids.tolist()
-    for wave in schedule.waves:
-        yield [
-            (
-                TopicPartition(state.topics[state.topic[row]], int(state.number[row])),
-                tuple(BrokerId(ids[b]) for b in replicas if b >= 0),
-            )
-            for row, replicas in zip(wave.rows.tolist(), wave.lists.tolist(), strict=True)
-        ]
+    return (_targets(state, ids, *moved) for moved in moves_of(schedule))
+
+
+def moves_of(schedule: Schedule) -> Iterator[Moves]:
+    """The waves as rows and lists of positions."""
+    return ((wave.rows, wave.lists) for wave in schedule.waves)
+
+
+def given_moves(state: ClusterState, waves: Iterable[Targets]) -> Iterator[Moves]:
+    """Waves that somebody else made, as rows and lists of positions; all of their partitions and brokers are of the state."""
+    position = {broker: place for place, broker in enumerate(state.broker_ids.tolist())}
+    row_of = {
+        (state.topics[topic], number): row
+        for row, (topic, number) in enumerate(zip(state.topic.tolist(), state.number.tolist(), strict=True))
+    }
+    for targets in waves:
+        width = max((len(replicas) for _, replicas in targets), default=0)
+        lists = [[*map(position.__getitem__, replicas), *[-1] * (width - len(replicas))] for _, replicas in targets]
+        yield np.array([row_of[partition] for partition, _ in targets], np.int64), np.array(lists, np.int64)
+
+
+def _targets(state: ClusterState, ids: Sequence[int], rows: Ints, lists: Ints) -> Targets:
+    return [
+        (
+            TopicPartition(state.topics[state.topic[row]], int(state.number[row])),
+            tuple(BrokerId(ids[b]) for b in replicas if b >= 0),
+        )
+        for row, replicas in zip(rows.tolist(), lists.tolist(), strict=True)
+    ]
 
 
 def predict(
@@ -126,14 +151,30 @@ def require_safe(prediction: _AnyPrediction) -> _AnyPrediction:
     return prediction
 
 
+def require_possible(prediction: PlanPrediction) -> PlanPrediction:
+    """The prediction, or PlanRejectedError when the controller cannot carry the plan out, however safe it is."""
+    found = tuple(_impossible(prediction.waves))
+    if found:
+        raise PlanRejectedError(
+            f"targets run through the controller's rules: no problem expected, {len(found)} found: {shorten(found)}; "
+            "move fewer partitions of a topic, or to shorter lists, in one wave"
+        )
+    return prediction
+
+
 def _problems(waves: Sequence[WavePrediction]) -> Iterator[str]:
+    yield from _impossible(waves)
+    for number, wave in enumerate(waves, start=1):
+        if wave.endangered:
+            yield f"wave {number} leaves {shorten(wave.endangered)} with too few in-sync replicas"
+
+
+def _impossible(waves: Sequence[WavePrediction]) -> Iterator[str]:
     for number, wave in enumerate(waves, start=1):
         if wave.request_bytes > ZNODE_BYTES_MAX:
             yield f"wave {number} asks with {wave.request_bytes} bytes, at most {ZNODE_BYTES_MAX} fit"
         if wave.topic_bytes > ZNODE_BYTES_MAX:
             yield f"wave {number} writes a topic znode of {wave.topic_bytes} bytes, at most {ZNODE_BYTES_MAX} fit"
-        if wave.endangered:
-            yield f"wave {number} leaves {shorten(wave.endangered)} with too few in-sync replicas"
         if wave.refusals:
             yield f"wave {number} meets refusals of the controller: {shorten(wave.refusals)}"
 
@@ -189,8 +230,8 @@ class PlanPrediction:
         return f"{said} These are not done until a broker returns: {shorten(waiting)}." if waiting else said
 
 
-def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> PlanPrediction:
-    """Runs a large plan through the controller, each distinct walk of a partition once.
+def predict_plan(state: ClusterState, moves: Iterable[Moves], dialect: Dialect) -> PlanPrediction:
+    """Runs the waves of a large plan through the controller, each distinct walk of a partition once.
 
     What the controller does with a partition depends on its lists, its in-sync replicas, its leader and on who is live,
     not on its name nor on other partitions: partitions that differ only in the numbers of their brokers share a walk.
@@ -202,12 +243,13 @@ def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> P
     stands: dict[int, Stand] = {}
     znodes = TopicZnodes(state)
     waves = []
-    for wave, targets in zip(schedule.waves, targets_of(state, schedule), strict=True):
+    for rows, lists in moves:
+        targets = _targets(state, ids, rows, lists)
         counts: Counter[str] = Counter()
         unfinished: list[str] = []
         endangered: list[str] = []
         refusals: list[str] = []
-        for row, (partition, target) in zip(wave.rows.tolist(), targets, strict=True):
+        for row, (partition, target) in zip(rows.tolist(), targets, strict=True):
             now = stands.get(row) or _stand(state, row, ids)
             names = list(dict.fromkeys((*now.replicas, *target)))
             number = {b: n for n, b in enumerate(names)}
@@ -237,7 +279,7 @@ def predict_plan(state: ClusterState, schedule: Schedule, dialect: Dialect) -> P
                 partitions=len(targets),
                 effects=dict(sorted(counts.items())),
                 request_bytes=len(request_data(request)),
-                topic_bytes=znodes.largest(wave.rows, wave.lists),
+                topic_bytes=znodes.largest(rows, lists),
                 unfinished=tuple(unfinished),
                 endangered=tuple(endangered),
                 refusals=tuple(refusals),

@@ -19,7 +19,7 @@ from spark_jobs.planner.bounds import problem_of
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
-from spark_jobs.planner.predict import predict_plan
+from spark_jobs.planner.predict import moves_of, predict_plan
 from spark_jobs.planner.verify import verify
 from spark_jobs.planner.waves import Limits, schedule
 from tests.benchmarks.planning_clusters import KINDS, columns
@@ -55,7 +55,7 @@ def measured(size, kind, racks, topic_spread, kafka):
     verified = time.process_time() - begin
     cut = schedule(plan, Limits(in_max=20, out_max=20))
     begin = time.process_time()
-    prediction = predict_plan(state, cut, dialect_for("3.9"))
+    prediction = predict_plan(state, moves_of(cut), dialect_for("3.9"))
     predicted = time.process_time() - begin
     figures = {
         "case": f"{size} {kind} r{racks}{' T' if topic_spread else ''}",

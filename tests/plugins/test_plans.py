@@ -20,6 +20,7 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.observing import observe, observe_tables
 from kafka_maintenance.operations.plan_proof import verify_again
 from kafka_maintenance.operations.stored_plans import key_of, read_plan, read_proof
+from spark_jobs.planner import predict
 from spark_jobs.planner.goals import Aim, Goals
 from spark_jobs.planner.waves import Limits
 from tests.plugins.kafka_world import CLUSTER_ID, KafkaWorld, three_brokers
@@ -138,6 +139,24 @@ def test_given_targets_become_waves():
     assert plan.summary == "2 partitions to move in 2 steps"
     assert plan.rollback_uri is not None
     assert read_plan(store, plan.rollback_uri).effects[0].targets[0].replicas == (3, 1)
+    assert "wave by wave" in plan.markdown
+    assert "every partition keeps its in-sync majority" in plan.markdown
+
+
+def test_given_targets_that_cost_a_majority_are_told_and_not_refused():
+    world = three_brokers()
+    world.topic("calm", ((1, 2), 1, (1, 2)))
+    world.topic("lean", ((1,), 1, (1,)))
+    waves = [[Target(TopicPartition("calm", 0), ids(1, 3))], [Target(TopicPartition("lean", 0), ids(2, 3))]]
+    plan = plan_of(planning.plan_reassignment, world, waves=waves, may_change_replication_factor=True)
+    assert "wave 2 leaves [lean-0] with too few in-sync replicas" in plan.markdown
+
+
+def test_given_targets_that_outgrow_a_znode_are_refused(monkeypatch):
+    monkeypatch.setattr(predict, "ZNODE_BYTES_MAX", 120)
+    waves = [[Target(ORDERS_0, ids(3, 2, 1))]]
+    with pytest.raises(RefusedError, match=r"wave 1 writes a topic znode of [0-9]+ bytes, at most 120 fit"):
+        plan_of(planning.plan_reassignment, cluster(), waves=waves)
 
 
 def test_a_bad_target_is_refused():

@@ -27,11 +27,11 @@ from controller_core.observation import Observation
 from controller_core.plan import LeftOut, Plan, SnapshotReference
 from controller_core.ports import ZooKeeper
 from controller_core.rebalance import NOT_IN_ISR, leader_imbalance
-from controller_core.requests import Target
+from controller_core.requests import CreateReassignPartitions, Target
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.observing import observe, observe_tables, session
 from kafka_maintenance.operations.partition_sizes import Sizes
-from kafka_maintenance.operations.reassigning import propose
+from kafka_maintenance.operations.reassigning import foretold, propose
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import newest_snapshot, read_manifest, read_table
 from kafka_maintenance.operations.stored_plans import StoredPlan, load_plan, opened, store_plan
@@ -112,7 +112,7 @@ def plan_reassignment(
 ) -> StoredPlan | None:
     """Moves of replicas, wave by wave: the next one starts when the former one is in sync.
 
-    `waves` are the targets; without them the planner chooses the fewest moves that reach `goals` (by default: replicas
+    `waves` are the targets, and the plan says what the controller's rules make of them; without them the planner chooses the fewest moves that reach `goals` (by default: replicas
     and leaders balanced over brokers and racks), at most `move_count_max` copies, in waves under `limits`; its
     certificate is stored beside the plan, with all that is needed to verify it again. Limits and goals in bytes need the `sizes` of the partitions
     (`partition_sizes`). `may_change_replication_factor` says whether a given target may be longer or shorter than the
@@ -148,6 +148,9 @@ def plan_reassignment(
         remarks=remarks,
         why=why,
     )
+    if proof is None and isinstance(made, Plan) and made.steps:
+        steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
+        made = replace(made, risks=(foretold(seen.observed, steps, dialect=seen.dialect), *made.risks))
     return _stored(store, made, seen, proof=proof)
 
 

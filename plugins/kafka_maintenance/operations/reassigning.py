@@ -3,7 +3,7 @@
 Source: planner-design §2; docs/planning.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, Pl
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
-from spark_jobs.planner.predict import predict_plan, require_safe
+from spark_jobs.planner.predict import given_moves, moves_of, predict_plan, require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import Limits, Schedule, schedule
 
@@ -60,7 +60,7 @@ def propose(
     try:
         plan = plan_reassignment(state, goals)
         waves = schedule(plan, limits)
-        predicted = require_safe(predict_plan(state, waves, dialect))
+        predicted = require_safe(predict_plan(state, moves_of(waves), dialect))
     except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
     if not len(plan.changed):
@@ -75,6 +75,26 @@ def propose(
             for row, reason in zip(plan.reassignment_json()["partitions"], plan.reasons(), strict=True)
         },
     )
+
+
+def foretold(observed: Observation, steps: Sequence[Sequence[Target]], *, dialect: Dialect) -> str:
+    """What a controller of `dialect` makes of targets that somebody else chose: a sentence or two for the approver.
+
+    A wave of the text is one of `steps`. Every target is one that may be asked for (`maintenance.target_refusals`). That
+    a partition keeps no in-sync majority while it moves is said, not refused: whoever chose the targets may want it so.
+
+    Raises:
+        RefusedError: a znode would outgrow ZooKeeper's limit, or the controller would refuse.
+    """
+    topics = {target.partition.topic for targets in steps for target in targets}
+    there = [
+        each for each in sorted(observed.assignments) if each.topic in topics and _unmovable(each, observed) is None
+    ]
+    state = _state(there, observed, None)
+    try:
+        return require_possible(predict_plan(state, given_moves(state, steps), dialect)).text
+    except PlanRejectedError as error:
+        raise RefusedError(f"no reassignment planned: {error}") from error
 
 
 def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:

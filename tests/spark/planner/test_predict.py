@@ -14,7 +14,16 @@ from spark_jobs.planner.errors import PlanRejectedError
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.planner.predict import PlanPrediction as Planned
-from spark_jobs.planner.predict import WavePrediction, context_of, predict, predict_plan, require_safe, targets_of
+from spark_jobs.planner.predict import (
+    WavePrediction,
+    context_of,
+    given_moves,
+    moves_of,
+    predict,
+    predict_plan,
+    require_safe,
+    targets_of,
+)
 from spark_jobs.planner.waves import Limits, Schedule, Wave, schedule
 from tests.spark.planner.clusters import KINDS, cluster, of_kind
 
@@ -48,7 +57,7 @@ def test_each_walk_once_ends_where_all_walks_end(kind, version):
     state = of_kind(kind, brokers=9, partitions=45)
     waves = schedule(plan_reassignment(state), Limits(in_max=3, out_max=3))
     full = predict(context_of(state, dialect_for(version)), targets_of(state, waves))
-    quick = predict_plan(state, waves, dialect_for(version))
+    quick = predict_plan(state, moves_of(waves), dialect_for(version))
     after = ends(full.context)
     assert {partition: after[partition] for partition in named(state, quick.stands)} == named(state, quick.stands)
     assert full.problems == quick.problems == ()
@@ -77,9 +86,17 @@ def test_the_simulated_cluster_ends_where_predicted(kind, version):
         tool.create("/admin/reassign_partitions", request_data(request), make_parents=True)
         simulated.settle()
         assert tool.exists("/admin/reassign_partitions") is None
-    predicted = named(state, predict_plan(state, waves, dialect_for(version)).stands)
+    predicted = named(state, predict_plan(state, moves_of(waves), dialect_for(version)).stands)
     after = ends(simulated.active_controller().context)
     assert {partition: after[partition] for partition in predicted} == predicted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_waves_of_somebody_else_are_the_same_moves(kind):
+    state = of_kind(kind, brokers=6, partitions=18)
+    waves = schedule(plan_reassignment(state), Limits(in_max=2, out_max=2))
+    given = predict_plan(state, given_moves(state, targets_of(state, waves)), dialect_for("3.9"))
+    assert given == predict_plan(state, moves_of(waves), dialect_for("3.9"))
 
 
 def test_effects_are_heard_in_order():
@@ -96,7 +113,7 @@ def test_effects_are_heard_in_order():
 def test_a_partition_that_nobody_leads_does_not_finish_and_says_so():
     state = cluster([[0, 1], [2, 2][:1]], brokers=4, dead=[2], leaders=[0, -1])
     waves = schedule(plan_reassignment(state))
-    prediction = predict_plan(state, waves, dialect_for("3.9"))
+    prediction = predict_plan(state, moves_of(waves), dialect_for("3.9"))
     assert [name for wave in prediction.waves for name in wave.unfinished] == ["t-1"]
 
 
@@ -135,7 +152,7 @@ def shrunk(*isr):
     ],
 )
 def test_a_partition_keeps_its_in_sync_majority_or_gets_no_worse(isr, target, endangered, version):
-    prediction = predict_plan(shrunk(*isr), at_once(shrunk(*isr), target), dialect_for(version))
+    prediction = predict_plan(shrunk(*isr), moves_of(at_once(shrunk(*isr), target)), dialect_for(version))
     assert prediction.waves[0].endangered == endangered
 
 
@@ -149,7 +166,7 @@ def test_znodes_that_zookeeper_would_refuse_are_rejected():
         replica_ids=[1_000_000, 1_000_001] * 30_000,
     )
     wave = at_once(wide, *[(2, 1)] * 30_000)
-    said = " ".join(predict_plan(wide, wave, dialect_for("3.9")).problems)
+    said = " ".join(predict_plan(wide, moves_of(wave), dialect_for("3.9")).problems)
     assert "wave 1 asks with" in said
     assert "wave 1 writes a topic znode of" in said
 
