@@ -8,7 +8,15 @@ from itertools import pairwise
 import pytest
 
 from kafka_maintenance import spark as submit
-from kafka_maintenance.spark import SparkJobError, SparkSettings, package_zip, run_job, submit_arguments
+from kafka_maintenance.spark import (
+    LARGE_JAVA,
+    SMALL_JAVA,
+    SparkJobError,
+    SparkSettings,
+    package_zip,
+    run_job,
+    submit_arguments,
+)
 
 
 def test_the_zip_is_the_same_for_the_same_sources(tmp_path):
@@ -44,17 +52,17 @@ def test_operator_and_command_say_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "row_count", "lean", "loopback"),
+    ("settings", "row_count", "java", "loopback"),
     [
-        pytest.param(SparkSettings(), 150, True, True, id="few rows on this machine"),
-        pytest.param(SparkSettings(), 6_000_000, False, True, id="many rows"),
-        pytest.param(SparkSettings(), None, False, True, id="unknown"),
-        pytest.param(SparkSettings(master="spark://h:7077"), 150, False, False, id="a cluster"),
+        pytest.param(SparkSettings(), 150, SMALL_JAVA, True, id="few rows on this machine"),
+        pytest.param(SparkSettings(), 6_000_000, LARGE_JAVA, True, id="many rows"),
+        pytest.param(SparkSettings(), None, LARGE_JAVA, True, id="unknown"),
+        pytest.param(SparkSettings(master="spark://h:7077"), 150, "", False, id="a cluster"),
     ],
 )
-def test_few_rows_on_one_machine_start_a_leaner_jvm(tmp_path, settings, row_count, lean, loopback):
+def test_the_rows_and_the_master_decide_how_the_jvm_is_started(tmp_path, settings, row_count, java, loopback):
     conf = submit_arguments("history", [], work_folder=tmp_path, settings=settings, row_count=row_count).conf
-    assert ("TieredStopAtLevel=1" in conf["spark.driver.extraJavaOptions"]) == lean
+    assert conf["spark.driver.extraJavaOptions"].partition("-Dlog4j2")[0].strip() == java
     assert ("spark.driver.host" in conf) == loopback
 
 
