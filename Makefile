@@ -53,7 +53,7 @@ format: setup ## rewrite the code as `check` wants it
 bench: setup ## print every benchmark's figures, beside its peers where they are there
 	$(BIN)/python -m tests.benchmarks
 
-bench-planning: setup ## Spark's figures and the planner's matrix, beside their peers (an hour)
+bench-planning: setup ## Spark's figures and the planner's matrix, beside their peers (40 minutes to an hour)
 	$(BIN)/python -m tests.benchmarks.bench_spark
 	$(BIN)/python -m tests.benchmarks.bench_planning
 
