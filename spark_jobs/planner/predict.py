@@ -143,23 +143,21 @@ def predict(
 
 def require_safe(prediction: _AnyPrediction) -> _AnyPrediction:
     """The prediction, or PlanRejectedError when a wave endangers a partition or does not fit into its znode."""
-    if prediction.problems:
-        raise PlanRejectedError(
-            f"plan run through the controller's rules: no problem expected, {len(prediction.problems)} found: "
-            f"{shorten(prediction.problems)}; plan again with smaller waves"
-        )
+    _refuse("plan", prediction.problems, "plan again with smaller waves")
     return prediction
 
 
 def require_possible(prediction: PlanPrediction) -> PlanPrediction:
     """The prediction, or PlanRejectedError when the controller cannot carry the plan out, however safe it is."""
-    found = tuple(_impossible(prediction.waves))
+    _refuse("targets", tuple(_impossible(prediction.waves)), "move fewer partitions of a topic in one wave")
+    return prediction
+
+
+def _refuse(what: str, found: Sequence[str], advice: str) -> None:
     if found:
         raise PlanRejectedError(
-            f"targets run through the controller's rules: no problem expected, {len(found)} found: {shorten(found)}; "
-            "move fewer partitions of a topic, or to shorter lists, in one wave"
+            f"{what} run through the controller's rules: no problem expected, {len(found)} found: {shorten(found)}; {advice}"
         )
-    return prediction
 
 
 def _problems(waves: Sequence[WavePrediction]) -> Iterator[str]:
