@@ -33,7 +33,7 @@ from spark_jobs.storage import arrow_schema
 
 _KEY = list(SNAPSHOT_KEY)
 _TASKS_A_CORE = 8
-"""Few groups fall into few tasks by chance; more tasks than cores deal them out evenly. One without a group costs nothing."""
+"""Few groups fall into few tasks by chance; more tasks than cores deal them out evenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,9 @@ def per_snapshot(
     schema: StructType,
     *,
     also_by: Sequence[str] = (),
+    groups: int | None = None,
 ) -> DataFrame:
-    """Runs `analysis` once for every snapshot, each as one task; or once for every value of the columns `also_by`.
+    """Runs `analysis` once for every snapshot, or once for every value of the columns `also_by`, as `groups` in all.
 
     In:  schemas.PARTITIONS; schemas.CORE_FACTS; both with the columns `also_by`.
     Out: `schema` and a column `error`: null, or the only thing that a row of a failed snapshot says beside its key.
@@ -95,7 +96,7 @@ def per_snapshot(
         return pa.Table.from_pylist([{**key, **row} for row in rows], schema=columns)
 
     key = [*_KEY, *also_by]
-    tasks = _TASKS_A_CORE * partitions.sparkSession.sparkContext.defaultParallelism
+    tasks = 1 if groups in {0, 1} else _TASKS_A_CORE * partitions.sparkSession.sparkContext.defaultParallelism
     dealt, told = (
         frame.repartition(tasks, *key) for frame in (partitions, facts)
     )  # Spark merges none that it is told of

@@ -43,8 +43,12 @@ PARTIAL = StructType(
 """One row per slice and scenario."""
 
 
-def failure_drill(partitions: DataFrame, core_facts: DataFrame, *, pairs_max: int = PAIRS_MAX) -> DataFrame:
+def failure_drill(
+    partitions: DataFrame, core_facts: DataFrame, *, pairs_max: int = PAIRS_MAX, slices: int | None = None
+) -> DataFrame:
     """Every live broker, every rack, and the pairs of brokers that share the most partitions fail, each by itself.
+
+    `slices`: how many there are of all clusters together, where known.
 
     In:  schemas.PARTITIONS and CORE_FACTS.
     Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.
@@ -56,7 +60,14 @@ def failure_drill(partitions: DataFrame, core_facts: DataFrame, *, pairs_max: in
     told = with_pairs.join(F.broadcast(sizes), _KEY, how="inner").withColumn(
         "slice", F.explode(F.sequence(F.lit(0), F.col("slices") - 1))
     )
-    return core_bridge.per_snapshot(cut.drop("slices"), told.drop("slices"), _drill, PARTIAL, also_by=("slice",))
+    return core_bridge.per_snapshot(
+        cut.drop("slices"), told.drop("slices"), _drill, PARTIAL, also_by=("slice",), groups=slices
+    )
+
+
+def slices_of(row_count: int) -> int:
+    """Into how many slices a cluster of so many partitions is cut."""
+    return -(-row_count // SLICE_ROWS)
 
 
 def ranked(partial: DataFrame) -> DataFrame:
@@ -78,8 +89,12 @@ def ranked(partial: DataFrame) -> DataFrame:
     )
     return (
         summed.join(by_broker, key, how="left")  # one row per scenario on each side
-        .withColumn("leaders_gained_max", F.coalesce("most.leaders", F.lit(0)).cast("long"))
-        .withColumn("leaders_gained_max_broker", -F.col("most.minus_broker"))
+        .withColumns(
+            {
+                "leaders_gained_max": F.coalesce("most.leaders", F.lit(0)).cast("long"),
+                "leaders_gained_max_broker": -F.col("most.minus_broker"),
+            }
+        )
         .withColumn("rank", F.row_number().over(worst))
         .select(*FAILURE_DRILL.names)
     )

@@ -171,7 +171,7 @@ class _Night:
         self._problems = [*problems, *refused]
         lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
         self.analysed = tuple(found for found in chosen.tonight if (found.cluster, found.snapshot_id) not in lost)
-        self._facts = self._keep(facts.snapshot_facts(self._tables, rules))
+        self._facts = storage.through_driver(facts.snapshot_facts(self._tables, rules), schemas.FACTS)
         self._tonight = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
         self._facts_tonight = self._only(self.analysed, self._facts)
 
@@ -190,14 +190,16 @@ class _Night:
         yield "broker_load", health.broker_load(partitions, told)
         yield "refused_rows", bad_rows.refused_rows(self._only(self.analysed, self._judged), now["bad_rows"])
         yield from self._history()
-        failures = [self._spark.createDataFrame(self._problem_rows(), schemas.NOT_ANALYSED)]
-        core = facts.core_facts(told, now)
+        failures = [storage.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
+        core = self._keep(facts.core_facts(told, now))
         for name, analysis in self._analyses():
-            analysed = self._keep(core_bridge.per_snapshot(partitions, core, analysis, schemas.OUTPUTS[name]))
-            yield name, core_bridge.results(analysed, schemas.OUTPUTS[name])
+            schema, groups = schemas.OUTPUTS[name], len(self.analysed)
+            analysed = self._keep(core_bridge.per_snapshot(partitions, core, analysis, schema, groups=groups))
+            yield name, core_bridge.results(analysed, schema)
             failures.append(core_bridge.failures(analysed, name))
         if self._args.with_drill and self._args.wants("failure_drill"):
-            drilled = self._keep(drill.failure_drill(partitions, core, pairs_max=self._args.drill_pairs_max))
+            pairs_max = self._args.drill_pairs_max
+            drilled = self._keep(drill.failure_drill(partitions, core, pairs_max=pairs_max, slices=self._slices()))
             yield "failure_drill", drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
             failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
         together = failures[0]
@@ -215,6 +217,11 @@ class _Night:
             yield "deletion_prediction", predict_deletions
         if self._args.with_plans and self._args.wants("proposals"):
             yield "proposals", propose(self._args.goals)
+
+    def _slices(self) -> int | None:
+        """Slices of all clusters in the failure drill; None where a manifest does not count its partitions."""
+        counts = [found.row_counts.get("partitions") for found in self.analysed]
+        return None if None in counts else sum(map(drill.slices_of, filter(None, counts)))
 
     def _findings(self) -> DataFrame:
         now, told = self._tonight, self._facts_tonight
@@ -251,8 +258,8 @@ class _Night:
                 refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
         return rules_frame(self._spark, found), refused
 
-    def _problem_rows(self) -> list[tuple[str, str, str, str]]:
-        return [(p.cluster, p.snapshot_id, p.stage, p.reason) for p in self._problems]
+    def _problem_rows(self) -> list[dict[str, str]]:
+        return [{name: getattr(problem, name) for name in schemas.NOT_ANALYSED.names} for problem in self._problems]
 
     def _only(self, snapshots: Sequence[Snapshot], frame: DataFrame) -> DataFrame:
         """Rows of `frame` that belong to `snapshots`."""
@@ -260,7 +267,8 @@ class _Night:
         if len(keys) <= _NAMED_MAX:
             tests = [(F.col("cluster") == name) & (F.col("snapshot_id") == snapshot_id) for name, snapshot_id in keys]
             return frame.where(reduce(or_, tests, F.lit(False)))
-        wanted = self._spark.createDataFrame(keys, "cluster string, snapshot_id string")
+        rows = [dict(zip(facts.KEY, key, strict=True)) for key in keys]
+        wanted = storage.driver_rows(self._spark, rows, schemas.SNAPSHOTS)
         return frame.join(wanted.hint("broadcast"), facts.KEY, how="left_semi")
 
     def _keep(self, frame: DataFrame) -> DataFrame:

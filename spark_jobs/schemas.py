@@ -41,6 +41,9 @@ def _result(*columns: tuple[str, DataType]) -> StructType:
     return _columns(("cluster", _STRING), ("snapshot_id", _STRING), *columns)
 
 
+SNAPSHOTS = _result()
+"""Nothing but the names of snapshots."""
+
 PARTITIONS = _input(
     ("topic", _STRING),
     ("partition", _INT),

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 
 from controller_core.dialect import Detected, Dialect, Evidence, detect_version, dialect_for
 from spark_jobs.schemas import SNAPSHOT_KEY
+from spark_jobs.storage import driver_rows
 
 _KEY = list(SNAPSHOT_KEY)
 RULES = StructType(
@@ -146,7 +147,7 @@ def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
 
 def rules_frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     """`RULES` from the rows of `rules_of`."""
-    return spark.createDataFrame([tuple(row[name] for name in RULES.names) for row in rows], RULES)
+    return driver_rows(spark, rows, RULES)
 
 
 def _cluster_settings(base: ClusterSettings, found: Mapping[str, Any], name: str) -> ClusterSettings:

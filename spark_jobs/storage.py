@@ -135,7 +135,7 @@ def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -
     """One decoded table of all `snapshots` as `schemas.INPUTS[table]`; empty without snapshots."""
     schema = schemas.INPUTS[table]
     if not snapshots:
-        return spark.createDataFrame([], schema)
+        return driver_rows(spark, [], schema)
     return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in snapshots))
 
 
@@ -147,6 +147,22 @@ def checked(frame: DataFrame, schema: StructType, name: str) -> DataFrame:
     """
     _check(name, frame.schema, schema)
     return frame.select(*schema.names)
+
+
+def driver_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: StructType) -> DataFrame:
+    """Few rows that the driver has, by column name, as a frame; an absent column is null.
+
+    Through Arrow: rows as tuples would start Python workers only to be read.
+    """
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=arrow_schema(schema)), schema)
+
+
+def through_driver(frame: DataFrame, schema: StructType) -> DataFrame:
+    """`frame`, computed now and held by the driver: what is made of it is planned without what it was made of.
+
+    For few rows, such as one for each snapshot.
+    """
+    return frame.sparkSession.createDataFrame(frame.select(*schema.names).toArrow(), schema)
 
 
 def write_result(frame: DataFrame, folder_uri: str, name: str, *, files: int = 1) -> None:

@@ -225,6 +225,7 @@ def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_co
         "spark.local.dir": str(work_folder / "spark-local"),
         "spark.pyspark.driver.python": sys.executable,
         "spark.pyspark.python": sys.executable,  # of the executors; a cluster names its own in `SparkSettings.conf`
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM five things for each column described
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.session.timeZone": "UTC",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import StructType
 
 from spark_jobs.schemas import CORE_FACTS, FACTS, SNAPSHOT_KEY
 
@@ -52,13 +53,15 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFra
         .join(F.broadcast(under_way.withColumn("under_way", F.lit(True))), KEY, how="left")
         .join(F.broadcast(min_isr), KEY, how="left")
         .join(F.broadcast(rules), KEY, how="inner")
-        .withColumn("min_isr_default", F.coalesce("cluster_min_isr", "min_isr_default"))
-        .withColumn("any_reassignment", _or_false("under_way") | _or_false("reassignment_requested"))
-        .withColumn("any_election", _or_false("election_requested"))
-        .withColumn("live", F.coalesce("live", F.array().cast("array<int>")))
-        .withColumn("rack_of", F.coalesce("rack_of", F.array().cast(FACTS["rack_of"].dataType)))
-        .withColumn("rack_count", F.coalesce("rack_count", F.lit(0)))
-        .withColumn("queued_topics", F.coalesce("queued_topics", F.array().cast("array<string>")))
+        .withColumns(
+            {
+                "min_isr_default": F.coalesce("cluster_min_isr", "min_isr_default"),
+                "any_reassignment": _or_false("under_way") | _or_false("reassignment_requested"),
+                "any_election": _or_false("election_requested"),
+                "rack_count": F.coalesce("rack_count", F.lit(0)),
+                **_or_empty(FACTS, "live", "rack_of", "queued_topics"),
+            }
+        )
         .select(*FACTS.names)
     )
 
@@ -86,12 +89,11 @@ def core_facts(facts: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         .agg(F.collect_list(F.struct(F.col("entity_name").alias("topic"), "key", "value")).alias("topic_configs"))
     )
     epochs = tables["cluster"].select(*KEY, "controller_epoch", "controller_epoch_version")
-    arrays = {name: CORE_FACTS[name].dataType for name in ("reassign_requests", "election_requests", "topic_configs")}
     return (
         facts.join(requests, KEY, how="left")  # one row per snapshot on each side
         .join(configs, KEY, how="left")
         .join(epochs, KEY, how="left")
-        .withColumns({name: F.coalesce(F.col(name), F.array().cast(kind)) for name, kind in arrays.items()})
+        .withColumns(_or_empty(CORE_FACTS, "reassign_requests", "election_requests", "topic_configs"))
         .select(*CORE_FACTS.names)
     )
 
@@ -120,6 +122,10 @@ def being_reassigned() -> Column:
 def led_by_another() -> Column:
     """True for a row of PARTITIONS that has a state and another leader than its preferred one, or none."""
     return F.col("leader").isNotNull() & (F.col("leader") != F.col("preferred_leader"))
+
+
+def _or_empty(schema: StructType, *names: str) -> dict[str, Column]:
+    return {name: F.coalesce(F.col(name), F.array().cast(schema[name].dataType)) for name in names}
 
 
 def _or_false(name: str) -> Column:

@@ -261,10 +261,14 @@ def _with_judgement(partitions: DataFrame, facts: DataFrame, configs: DataFrame)
     return (
         partitions.join(F.broadcast(context), KEY)
         .join(F.broadcast(of_topic), [*KEY, "topic"], how="left")
-        .withColumn("min_isr", F.coalesce("topic_min_isr", "min_isr_default"))
-        .withColumn("lagging", _lagging())
-        .withColumn("racks", racks)
-        .withColumn("rack_goal", F.least(F.size(_target()), F.col("rack_count")))
+        .withColumns(
+            {
+                "min_isr": F.coalesce("topic_min_isr", "min_isr_default"),
+                "lagging": _lagging(),
+                "racks": racks,
+                "rack_goal": F.least(F.size(_target()), F.col("rack_count")),
+            }
+        )
     )
 
 

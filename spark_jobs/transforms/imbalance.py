@@ -72,9 +72,13 @@ def imbalanced_partitions(partitions: DataFrame, facts: DataFrame) -> DataFrame:
         _considered(partitions, facts)
         .where(led_by_another())
         .join(F.broadcast(facts), KEY, how="inner")
-        .withColumn("electable", is_live & in_isr)
-        .withColumn("candidate", is_live & ~_blocked() & (in_isr | ~F.col("election_needs_isr")))
-        .withColumn("reason", reason)
+        .withColumns(
+            {
+                "electable": is_live & in_isr,
+                "candidate": is_live & ~_blocked() & (in_isr | ~F.col("election_needs_isr")),
+                "reason": reason,
+            }
+        )
         .select(*IMBALANCED_PARTITIONS.names)
     )
 

@@ -164,23 +164,22 @@ def empty_lists(count):
 
 
 def facts_of(spark, count, brokers=BROKERS, dead=0):
-    """CORE_FACTS of `count` nights; the broker `dead` is not registered."""
+    """CORE_FACTS of `count` nights, held as the nightly job holds them; the broker `dead` is not registered."""
     live = [broker for broker in range(brokers) if broker != dead]
-    rows = []
-    for night in range(count):
-        row = dict.fromkeys(schemas.CORE_FACTS.names)
-        row |= {
+    rows = [
+        {
             "cluster": "alpha", "snapshot_id": f"{night:016x}-run", "taken_at": START + timedelta(days=night),
-            "live": live, "rack_of": [(broker, f"r{broker % 3}") for broker in live],
+            "live": live, "rack_of": [{"broker_id": broker, "rack": f"r{broker % 3}"} for broker in live],
             "rack_count": 3, "queued_topics": [], "any_reassignment": False, "any_election": False,
             "kafka_version": "3.9", "inter_broker_protocol_version": "3.9", "imbalance_ratio_max": 0.1,
             "deletion_enabled": True, "unclean_election_default": False, "election_needs_isr": True,
             "election_blocked_by_reassignment": False, "deletion_blocked_by_election": False, "min_isr_default": 2,
             "controller_epoch": 9, "controller_epoch_version": 9, "reassign_requests": [], "election_requests": [],
             "topic_configs": [],
-        }  # fmt: skip
-        rows.append(tuple(row[name] for name in schemas.CORE_FACTS.names))
-    return spark.createDataFrame(rows, schemas.CORE_FACTS).cache()
+        }
+        for night in range(count)
+    ]  # fmt: skip
+    return storage.driver_rows(spark, rows, schemas.CORE_FACTS)
 
 
 def line(name, rows, runs, duck_cost=None):

@@ -3,7 +3,9 @@
 import json
 import random
 
-from spark_jobs import core_bridge
+import pytest
+
+from spark_jobs import core_bridge, drill
 from spark_jobs.schemas import NOT_ANALYSED
 from spark_jobs.transforms import deletion, facts, imbalance
 from tests.spark.test_transforms import facts_of
@@ -97,3 +99,18 @@ def test_one_cluster_that_fails_does_not_stop_the_others(spark):
     assert keyed(core_bridge.failures(done, "drill"), "stage", "reason") == [
         ("beta", "drill", "RuntimeError: no such luck")
     ]
+
+
+def test_one_group_is_one_task_and_says_the_same(spark):
+    world = World(brokers={1: None, 2: None}, partitions=tuple((f"t{n}", 0, (1, 2), 1, (1,)) for n in range(5)))
+    tables = frames(spark, world)
+    told = facts.core_facts(facts_of(spark, tables), tables)
+    dealt = drill.failure_drill(tables["partitions"], told)
+    one = drill.failure_drill(tables["partitions"], told, slices=drill.slices_of(len(world.partitions)))
+    assert (dealt.rdd.getNumPartitions() > 1, one.rdd.getNumPartitions()) == (True, 1)
+    assert sorted(dealt.collect(), key=str) == sorted(one.collect(), key=str) != []
+
+
+@pytest.mark.parametrize(("rows", "slices"), [(0, 0), (1, 1), (drill.SLICE_ROWS, 1), (drill.SLICE_ROWS + 1, 2)])
+def test_a_cluster_is_cut_into_slices(rows, slices):
+    assert drill.slices_of(rows) == slices
