@@ -106,11 +106,12 @@ def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     which Spark compiles the whole stage again. A row with nothing in the way may pass (long lists).
     """
     common = F.expr("aggregate(collect_list(live), first(live), (some, others) -> array_intersect(some, others))")
-    everywhere = facts.agg(common.alias("live")).select(_flags_of_live()).scalar()
+    everywhere = facts.agg(common.alias("live")).select(_flags_of_live().alias("everywhere"))
     own = facts.select(*KEY, "live", _flags_of_live().alias("flags"))
     return (
         partitions.select(*KEY, "topic", "partition", "replicas", "adding", "removing")
-        .where(_may_be_dead(everywhere) | being_reassigned())
+        .crossJoin(F.broadcast(everywhere))  # one row
+        .where(_may_be_dead(F.col("everywhere")) | being_reassigned())
         .join(F.broadcast(own), KEY, how="inner")  # many partitions to one snapshot
         .where(_may_be_dead(F.col("flags")) | being_reassigned())
         .select(
