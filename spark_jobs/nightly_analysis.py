@@ -30,11 +30,11 @@ from spark_jobs import core_bridge, drill, report, schemas, storage
 from spark_jobs.deletion_steps import predict_deletions
 from spark_jobs.proposals import propose
 from spark_jobs.settings import (
+    RULES,
     Settings,
     SettingsError,
     evidence_frame,
     parse_settings,
-    rules_frame,
     rules_of,
 )
 from spark_jobs.storage import DatasetError, Problem, Snapshot
@@ -256,7 +256,7 @@ class _Night:
                 found.append(rules_of(self._args.settings, row))
             except ControllerCoreError as error:
                 refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
-        return rules_frame(self._spark, found), refused
+        return storage.driver_rows(self._spark, found, RULES), refused
 
     def _problem_rows(self) -> list[dict[str, str]]:
         return [{name: getattr(problem, name) for name in schemas.NOT_ANALYSED.names} for problem in self._problems]

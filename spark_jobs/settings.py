@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import (
     BooleanType,
@@ -23,7 +23,6 @@ from pyspark.sql.types import (
 
 from controller_core.dialect import Detected, Dialect, Evidence, detect_version, dialect_for
 from spark_jobs.schemas import SNAPSHOT_KEY
-from spark_jobs.storage import driver_rows
 
 _KEY = list(SNAPSHOT_KEY)
 RULES = StructType(
@@ -143,11 +142,6 @@ def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
         "deletion_blocked_by_election": dialect.preferred_election_blocks_deletion,
         "min_isr_default": own.min_insync_replicas,
     }
-
-
-def rules_frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
-    """`RULES` from the rows of `rules_of`."""
-    return driver_rows(spark, rows, RULES)
 
 
 def _cluster_settings(base: ClusterSettings, found: Mapping[str, Any], name: str) -> ClusterSettings:

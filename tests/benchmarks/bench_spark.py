@@ -164,7 +164,7 @@ def empty_lists(count):
 
 
 def facts_of(spark, count, brokers=BROKERS, dead=0):
-    """CORE_FACTS of `count` nights, held as the nightly job holds them; the broker `dead` is not registered."""
+    """CORE_FACTS of `count` nights, held by the driver, as the nightly job holds FACTS; the broker `dead` is not registered."""
     live = [broker for broker in range(brokers) if broker != dead]
     rows = [
         {

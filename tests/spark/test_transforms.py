@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from pyspark.testing import assertSchemaEqual
 
-from spark_jobs import schemas, settings
+from spark_jobs import schemas, settings, storage
 from spark_jobs.transforms import bad_rows, deletion, facts, health, imbalance
 from tests.spark.worlds import World, frame, frames
 
@@ -15,7 +15,7 @@ SETTINGS = '{"default": {"kafka_version": "3.9", "min_insync_replicas": 1}}'
 def facts_of(spark, tables, text=SETTINGS):
     evidence = settings.evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], tables["partitions"])
     rules = [settings.rules_of(settings.parse_settings(text), row) for row in evidence.collect()]
-    return facts.snapshot_facts(tables, settings.rules_frame(spark, rules))
+    return facts.snapshot_facts(tables, storage.driver_rows(spark, rules, settings.RULES))
 
 
 def rows_of(result, *names):
