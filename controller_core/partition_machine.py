@@ -22,7 +22,7 @@ from controller_core.effects import (
     ReadTopicConfigs,
     WritePartitionStates,
 )
-from controller_core.elections import Elected, ElectionStrategy, NotElected, Strategy
+from controller_core.elections import Elected, ElectionStrategy, Strategy
 from controller_core.entries import NOTHING, PartitionEntry
 from controller_core.model import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
 from controller_core.pending import NO_RESULTS, AddLeaderAndIsr, CallResults, Task
@@ -249,6 +249,8 @@ class Elect(Task):
         context, strategy, unclean = turn.context, self.strategy, self.unclean
         states: list[tuple[TopicPartition, LeaderAndIsr]] = []
         recipients: list[tuple[BrokerId, ...]] = []
+        failed: dict[TopicPartition, str] = {}
+        not_needed: list[TopicPartition] = []
         uncleanly = 0
         for partition, leadership in self.found.items():
             result = elections.elect(context, partition, leadership, strategy, unclean_permitted=partition in unclean)
@@ -256,8 +258,12 @@ class Elect(Task):
                 states.append((partition, result.leadership))
                 recipients.append(result.recipients)
                 uncleanly += result.unclean
+            elif result.reason == elections.NOT_NEEDED:  # through Kafka 1.0: swallowed, and the partition ends Online
+                not_needed.append(partition)
             else:
-                self._not_elected(turn, partition, leadership, result)
+                failed[partition] = f"{result.reason}: leader {leadership.leader}, ISR {list(leadership.isr)!r}"
+        _put_state(turn, not_needed, _ONLINE)
+        _fail(turn, failed)
         if uncleanly:
             turn.change(unclean_election_count=context.unclean_election_count + uncleanly)
         if states:
@@ -266,14 +272,6 @@ class Elect(Task):
             turn.ask(effect, AdoptElections(written, tuple(recipients), self.strategy))
         else:
             turn.tell_deferred()
-
-    @staticmethod
-    def _not_elected(turn: Turn, partition: TopicPartition, leadership: LeaderAndIsr, result: NotElected) -> None:
-        if result.reason == elections.NOT_NEEDED:  # through Kafka 1.0: swallowed, and the partition ends Online
-            turn.context = turn.context.with_entry(partition, state=_ONLINE)
-        else:
-            leader, isr = leadership.leader, list(leadership.isr)
-            _fail(turn, {partition: f"{result.reason}: leader {leader}, ISR {isr!r}"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,7 @@ class ShrinkIsrs(Task):
 
     def __call__(self, turn: Turn) -> None:
         found, problems = read_states(turn, self.partitions)
+        refusals = []
         for partition, problem in problems.items():
             if _holds_nothing(problem) and partition.topic in turn.context.topics_to_be_deleted:
                 continue  # the znode is gone because the topic is: nothing to do
@@ -279,7 +280,8 @@ class ShrinkIsrs(Task):
             kafka = _ENDS_CALL if problem.ends_kafkas_call else ""
             reason = describe_problem(problem)
             kind = RefusalKind.FAILED_TRANSITION
-            turn.defer([Refusal(kind=kind, subject=replica, reason=reason, kafka=kafka)])
+            refusals.append(Refusal(kind=kind, subject=replica, reason=reason, kafka=kafka))
+        turn.defer(refusals)
         if not turn.context.dialect.retain_last_isr_always:
             last = tuple(p for p, state in found.items() if state.isr == (self.broker,))
             if last:

@@ -1,6 +1,6 @@
 """One step under way: the workspace of the tasks that run in it. It never leaves `step`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controller_core import request_batch
@@ -57,9 +57,10 @@ class Turn:
         """Notes what is not done, and why."""
         self.refusals.append(Refusal(kind=kind, subject=subject, reason=reason, kafka=kafka, error=error))
 
-    def defer(self, refusals: Iterable[Refusal]) -> None:
+    def defer(self, refusals: Sequence[Refusal]) -> None:
         """Notes failures that are told at the end of the running round, unless another controller ends it."""
-        self.change(deferred=(*self.context.deferred, *refusals))
+        if refusals:
+            self.change(deferred=(*self.context.deferred, *refusals))
 
     def tell_deferred(self) -> None:
         """Tells what was deferred."""

@@ -157,6 +157,26 @@ def bench_growth(context: ControllerContext, count: int) -> Row:
     return Row(f"one broker's failure, {count} against {count // 20} partitions", "", times[1] / times[0], "x", "≤ 3 x")
 
 
+def bench_blackout(context: ControllerContext, count: int) -> Row:
+    """Every broker fails at once, so that every election fails: the cost of a failure must not grow with their number."""
+    everybody = tuple(map(BrokerId, range(BROKERS)))
+
+    def each(context: ControllerContext) -> float:
+        zookeeper = InstantZooKeeper(context)
+        seconds, after = cpu(lambda: run(context.without_brokers(everybody), zookeeper, OnBrokerFailure(everybody)))
+        assert len(after.results.failed) == len(after.partitions)
+        return seconds / len(after.partitions)
+
+    small = each(cluster(count // 20))
+    return Row(
+        f"every broker fails at once, a partition of {count} against {count // 20}",
+        "",
+        each(context) / small,
+        "x",
+        "≤ 3 x",
+    )
+
+
 def peer_rates(command: str) -> dict[str, float]:
     """Rates of the peer by letter, from lines such as `(a) elect … real batch  … cpu  14000 elections/cpu-s`."""
     printed = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True).stdout
@@ -193,6 +213,7 @@ def main() -> None:
     table.append(bench_startup(count))
     table.append(bench_imbalance(context, count))
     table.append(bench_growth(context, count))
+    table.append(bench_blackout(context, count))
     table.append(bench_failures(context, options.drills))
     table += bench_memory(count)
     rates = peer_rates(options.peer) if options.peer else {}
