@@ -33,6 +33,7 @@ SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSer
 48 MB, which the third night of a session fills, and then nothing more is compiled."""
 LARGE_JAVA = "-XX:+UseParallelGC"
 """Starts another job on a local master: a tenth to a quarter less CPU than with the JVM's own choice where rows are sorted or joined."""
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PACKAGES = (controller_core, spark_jobs)
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _LOG4J2 = """\
@@ -182,6 +183,20 @@ def run_job(submit: SubmitArguments, log_file: Path) -> None:
         )
 
 
+def class_data_archive() -> Path:
+    """Where `kafka_maintenance.spark_classes` keeps what it recorded, in this Python environment; nothing need be there."""
+    return Path(sys.prefix) / "share" / "kafka-maintenance" / "spark-classes.jsa"
+
+
+def recorded_classes() -> str:
+    """The options with which a JVM of Spark takes its classes from the archive; empty where there is none.
+
+    One that fits another Java or other jars is passed over by the JVM, which would say so in the log of each job.
+    """
+    archive = class_data_archive()
+    return f'-XX:SharedArchiveFile="{archive}" -Xlog:cds=off -Xlog:cds+dynamic=off' if archive.is_file() else ""
+
+
 def package_zip(folder: Path) -> Path:
     """Writes `controller_core` and `spark_jobs` as one zip into `folder`; equal sources give an equal file and name."""
     buffer = BytesIO()
@@ -217,11 +232,11 @@ def spark_submit_path() -> str:
 def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_count: int | None) -> dict[str, str]:
     local = settings.local
     small = local and row_count is not None and row_count <= SMALL_ROWS_MAX
-    java = f"{SMALL_JAVA if small else LARGE_JAVA} " if local else ""
+    java = f"{SMALL_JAVA if small else LARGE_JAVA} {recorded_classes()} " if local else ""
     loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if local else {}
     return {
         **loopback,
-        "spark.driver.extraJavaOptions": f"{java}-Dlog4j2.configurationFile={log_settings.as_uri()}",
+        JAVA_OPTIONS: f"{java}-Dlog4j2.configurationFile={log_settings.as_uri()}",
         "spark.local.dir": str(work_folder / "spark-local"),
         "spark.pyspark.driver.python": sys.executable,
         "spark.pyspark.python": sys.executable,  # of the executors; a cluster names its own in `SparkSettings.conf`

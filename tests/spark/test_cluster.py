@@ -26,7 +26,14 @@ from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
-from kafka_maintenance.spark import SMALL_CONF, SMALL_JAVA, SparkSettings, run_job, submit_arguments
+from kafka_maintenance.spark import (
+    SMALL_CONF,
+    SMALL_JAVA,
+    SparkSettings,
+    recorded_classes,
+    run_job,
+    submit_arguments,
+)
 from spark_jobs import nightly_analysis, query, schemas
 from tests.spark.test_nightly_analysis import ALPHA, BETA, ROWS
 from tests.spark.worlds import NIGHT, World, publish
@@ -34,6 +41,7 @@ from tests.spark.worlds import NIGHT, World, publish
 pytestmark = pytest.mark.services
 
 ON_EXECUTORS = ("immutables", "numpy", "ortools", "pandas", "pyarrow")
+JAVA = f"{SMALL_JAVA} {recorded_classes()}"
 BESIDE_OUR_PROGRAMS = Path(sys.executable).parent
 CREDENTIALS = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
 
@@ -84,7 +92,7 @@ def master(workspace, s3):
         "SPARK_HOME": pyspark.__path__[0],
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
         "AWS_ACCESS_KEY_ID": s3.access_key,
         "AWS_SECRET_ACCESS_KEY": s3.secret_key,
         **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
@@ -144,8 +152,8 @@ def settings(workspace, master, s3):
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "768m",
-            "spark.driver.extraJavaOptions": SMALL_JAVA,
-            "spark.executor.extraJavaOptions": SMALL_JAVA,
+            "spark.driver.extraJavaOptions": JAVA,
+            "spark.executor.extraJavaOptions": JAVA,
             "spark.pyspark.python": str(executor_python(workspace.folder / "executor-python")),
         },
     )

@@ -1,5 +1,6 @@
 """One function makes the arguments of every job."""
 
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,7 @@ from kafka_maintenance.spark import (
     SMALL_JAVA,
     SparkJobError,
     SparkSettings,
+    class_data_archive,
     package_zip,
     run_job,
     submit_arguments,
@@ -60,10 +62,29 @@ def test_operator_and_command_say_the_same(tmp_path):
         pytest.param(SparkSettings(master="spark://h:7077"), 150, "", False, id="a cluster"),
     ],
 )
-def test_the_rows_and_the_master_decide_how_the_jvm_is_started(tmp_path, settings, row_count, java, loopback):
+def test_the_rows_and_the_master_decide_how_the_jvm_is_started(
+    tmp_path, monkeypatch, settings, row_count, java, loopback
+):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))  # where no classes are recorded
     conf = submit_arguments("history", [], work_folder=tmp_path, settings=settings, row_count=row_count).conf
     assert conf["spark.driver.extraJavaOptions"].partition("-Dlog4j2")[0].strip() == java
     assert ("spark.driver.host" in conf) == loopback
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://h:7077"])
+def test_recorded_classes_are_named_to_jobs_on_a_local_master(tmp_path, monkeypatch, master):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "an environment"))
+
+    def java_options():
+        conf = submit_arguments("history", [], work_folder=tmp_path, settings=SparkSettings(master=master)).conf
+        return shlex.split(conf["spark.driver.extraJavaOptions"])
+
+    archive = class_data_archive()
+    named = f"-XX:SharedArchiveFile={archive}"
+    assert named not in java_options()
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    assert (named in java_options()) == (master == "local[2]")
 
 
 def test_an_unknown_job_is_told(tmp_path):
