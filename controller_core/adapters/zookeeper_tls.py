@@ -78,7 +78,7 @@ def _refusals(hosts: str, tls: ZooKeeperTls, context: ssl.SSLContext) -> Iterato
                 f"{where} not trusted: its certificate is refused ({error.verify_message}); expected one of "
                 f"{tls.ca or 'the authorities of this system'!r} that names {host!r}: correct the CA file or the host name"
             )
-        except (ConnectionResetError, BrokenPipeError, EOFError, ssl.SSLEOFError):
+        except (ConnectionResetError, BrokenPipeError, EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
             yield NoAuthError(
                 f"{where} refused us: it closed the TLS connection that was opened {shown}; expected a port that speaks TLS "
                 "(secureClientPort) and a certificate that its trust store knows: correct the port, or our certificate"

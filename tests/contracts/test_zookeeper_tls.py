@@ -1,5 +1,6 @@
 """Snapshots over TLS with client certificates, and what an operator reads when the certificates are wrong."""
 
+import ssl
 import subprocess
 import threading
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from controller_core.adapters import zookeeper_tls
 from controller_core.adapters.object_store import MemoryStore
 from controller_core.adapters.snapshot_reader import ReadOptions, read_cut
 from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
@@ -176,6 +178,20 @@ def test_a_certificate_of_another_host(files):
             pass
         with connect(server.secure_hosts, tls=tls(files, check_hostname=False)) as session:
             assert session.exists("/") is not None
+
+
+@pytest.mark.parametrize(
+    "closed", [ConnectionResetError, BrokenPipeError, EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError]
+)
+def test_however_a_server_closes_both_causes_are_named(files, monkeypatch, closed):
+    def refused(host, port, context):
+        raise closed
+
+    monkeypatch.setattr(zookeeper_tls, "_shake_hands", refused)
+    told = zookeeper_tls.tls_refusal("127.0.0.1:2281", tls(files))
+    assert isinstance(told, NoAuthError)
+    assert "secureClientPort" in str(told)
+    assert "our certificate" in str(told)
 
 
 def test_the_wrong_port_is_told(server, files):
