@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from functools import reduce
+from functools import cache, partial, reduce
 from operator import or_
 from pathlib import Path
 
@@ -45,6 +45,8 @@ HISTORY = "history"
 _WRITERS = 2
 _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
+_Output = tuple[str, Callable[[], DataFrame]]
+"""A result's name, and what describes its frame when it is wanted: that costs the driver as much as a small cluster's run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +135,10 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
 
 
-def _write(outputs: Iterable[tuple[str, DataFrame]], args: Args) -> Iterator[tuple[str, float]]:
+def _write(outputs: Iterable[_Output], args: Args) -> Iterator[tuple[str, float]]:
     """Writes the results that are wanted; yields each one's name and seconds, in order.
 
-    Describing a frame costs the driver about as much as running it on a small cluster, so the next one is described while
-    the ones before are run. What several of them persist is still computed once.
+    The next one is described while the ones before are run. What several of them persist is still computed once.
     """
 
     def write(name: str, frame: DataFrame) -> float:
@@ -146,7 +147,7 @@ def _write(outputs: Iterable[tuple[str, DataFrame]], args: Args) -> Iterator[tup
         return time.monotonic() - started
 
     with ThreadPoolExecutor(_WRITERS) as writers:
-        running = [(name, writers.submit(write, name, frame)) for name, frame in outputs if args.wants(name)]
+        running = [(name, writers.submit(write, name, described())) for name, described in outputs if args.wants(name)]
         for name, seconds in running:
             yield name, seconds.result()
 
@@ -175,42 +176,47 @@ class _Night:
         self._tonight = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
         self._facts_tonight = self._only(self.analysed, self._facts)
 
-    def outputs(self) -> Iterable[tuple[str, DataFrame]]:
+    def outputs(self) -> Iterable[_Output]:
         """Every output by name, in an order that fills shared frames first."""
         now, told = self._tonight, self._facts_tonight
         partitions = now["partitions"]
-        yield "imbalance", imbalance.imbalance(partitions, told)
-        yield "imbalanced_partitions", imbalance.imbalanced_partitions(partitions, told)
+        yield "imbalance", lambda: imbalance.imbalance(partitions, told)
+        yield "imbalanced_partitions", lambda: imbalance.imbalanced_partitions(partitions, told)
         yield (
             "deletion_eligibility",
-            deletion.deletion_eligibility(partitions, now["topics"], now["requests"], told),
+            lambda: deletion.deletion_eligibility(partitions, now["topics"], now["requests"], told),
         )
-        yield "findings", self._findings()
-        yield "cluster_summary", health.cluster_summary(self._tables["partitions"], self._facts)
-        yield "broker_load", health.broker_load(partitions, told)
-        yield "refused_rows", bad_rows.refused_rows(self._only(self.analysed, self._judged), now["bad_rows"])
+        yield "findings", self._findings
+        yield "cluster_summary", lambda: health.cluster_summary(self._tables["partitions"], self._facts)
+        yield "broker_load", lambda: health.broker_load(partitions, told)
+        yield (
+            "refused_rows",
+            lambda: bad_rows.refused_rows(self._only(self.analysed, self._judged), now["bad_rows"]),
+        )
         yield from self._history()
-        failures = [storage.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
-        core = self._keep(facts.core_facts(told, now))
-        for name, analysis in self._analyses():
-            schema, groups = schemas.OUTPUTS[name], len(self.analysed)
-            analysed = self._keep(core_bridge.per_snapshot(partitions, core, analysis, schema, groups=groups))
-            yield name, core_bridge.results(analysed, schema)
-            failures.append(core_bridge.failures(analysed, name))
-        if self._args.with_drill and self._args.wants("failure_drill"):
-            pairs_max = self._args.drill_pairs_max
-            drilled = self._keep(drill.failure_drill(partitions, core, pairs_max=pairs_max, slices=self._slices()))
-            yield "failure_drill", drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
-            failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
-        together = failures[0]
-        for frame in failures[1:]:
-            together = together.unionByName(frame)
-        yield "not_analysed", together
+        yield from self._by_core()
 
     def release(self) -> None:
         """Frees what was persisted."""
         for frame in self._kept:
             frame.unpersist()
+
+    def _by_core(self) -> Iterable[_Output]:
+        """What the core answers on executors, and whatever could not be analysed."""
+        partitions = self._tonight["partitions"]
+        failures = [storage.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
+        core = cache(lambda: self._keep(facts.core_facts(self._facts_tonight, self._tonight)))
+        for name, analysis in self._analyses():
+            schema, groups = schemas.OUTPUTS[name], len(self.analysed)
+            analysed = self._keep(core_bridge.per_snapshot(partitions, core(), analysis, schema, groups=groups))
+            yield name, partial(core_bridge.results, analysed, schema)
+            failures.append(core_bridge.failures(analysed, name))
+        if self._args.with_drill and self._args.wants("failure_drill"):
+            pairs_max = self._args.drill_pairs_max
+            drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, slices=self._slices()))
+            yield "failure_drill", lambda: drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
+            failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
+        yield "not_analysed", lambda: reduce(DataFrame.unionByName, failures)
 
     def _analyses(self) -> Iterable[tuple[str, core_bridge.Analysis]]:
         if self._args.wants("deletion_prediction"):
@@ -235,17 +241,21 @@ class _Night:
             .unionByName(health.cluster_findings(now["cluster"], cluster_before, now["bad_rows"]))
         )
 
-    def _history(self) -> Iterable[tuple[str, DataFrame]]:
+    def _history(self) -> Iterable[_Output]:
         names = ("partitions", "brokers", "cluster")
         past = {name: storage.read_table(self._spark, self._chosen.window, name) for name in names}
-        changes = self._keep(history.partition_changes(past["partitions"]))
-        grown = self._keep(history.growth(past["partitions"], past["brokers"], past["cluster"]))
-        held = history.replicas_by_night(past["partitions"])
+        changes = cache(lambda: self._keep(history.partition_changes(past["partitions"])))
+        grown = cache(lambda: self._keep(history.growth(past["partitions"], past["brokers"], past["cluster"])))
         yield "growth", grown
-        yield "leader_churn", history.leader_churn(changes, grown)
-        yield "unstable_partitions", history.unstable_partitions(changes)
-        yield "broker_history", history.broker_history(past["brokers"], past["cluster"], held)
-        yield "controller_churn", history.controller_churn(past["cluster"])
+        yield "leader_churn", lambda: history.leader_churn(changes(), grown())
+        yield "unstable_partitions", lambda: history.unstable_partitions(changes())
+        yield (
+            "broker_history",
+            lambda: history.broker_history(
+                past["brokers"], past["cluster"], history.replicas_by_night(past["partitions"])
+            ),
+        )
+        yield "controller_churn", lambda: history.controller_churn(past["cluster"])
 
     def _rules(self, good: DataFrame) -> tuple[DataFrame, list[Problem]]:
         """settings.RULES of every snapshot, and the clusters whose named version nobody knows."""

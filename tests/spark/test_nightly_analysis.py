@@ -11,7 +11,8 @@ from controller_core.adapters.object_store import open_store
 from controller_core.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.errors import BadInputError
-from spark_jobs import nightly_analysis, report, schemas, storage
+from spark_jobs import drill, nightly_analysis, report, schemas, storage
+from spark_jobs.transforms import facts, health, history, imbalance
 from tests.spark.worlds import NIGHT, World, publish
 
 ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
@@ -153,11 +154,19 @@ def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
         ), name
 
 
-def test_a_part_of_the_results_neither_plans_nor_drills(night, spark, tmp_path, monkeypatch):
+def test_a_part_of_the_results_is_all_that_is_described(night, spark, tmp_path, monkeypatch):
     def unwanted(*_, **__):
         raise AssertionError("nobody asked for it")
 
-    for place, name in ((nightly_analysis, "propose"), (nightly_analysis.drill, "failure_drill")):
+    unasked = (
+        (nightly_analysis, "propose"),
+        (drill, "failure_drill"),
+        (facts, "core_facts"),
+        (health, "broker_load"),
+        (history, "leader_churn"),
+        (imbalance, "imbalance"),
+    )
+    for place, name in unasked:
         monkeypatch.setattr(place, name, unwanted)
     arguments = list(night[1].arguments)
     arguments[arguments.index("--output") + 1] = str(tmp_path / "part")
