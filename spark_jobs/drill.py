@@ -16,6 +16,7 @@ from pyspark.sql.window import Window
 from controller_core.brokers import OnBrokerFailure, RemoveLiveBrokers
 from controller_core.context import ControllerContext
 from controller_core.model import BrokerId, TopicPartition
+from controller_core.partition_machine import TriggerOnlinePartitionStateChange
 from spark_jobs import core_bridge
 from spark_jobs.core_bridge import SnapshotRows, context_of
 from spark_jobs.imagined import outcome
@@ -184,10 +185,11 @@ def drill(
 
 
 def _drill(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
-    context = context_of(rows).context
     min_isr = {topic: int(value) for topic, value in rows.config(MIN_ISR).items() if value.isdecimal()}
     configs = {topic: {UNCLEAN: value} for topic, value in rows.config(UNCLEAN).items()}
     default = rows.facts["min_isr_default"]
+    # What is left to elect as things stand is no imagined failure's doing.
+    context = outcome(context_of(rows).context, (TriggerOnlinePartitionStateChange(),), configs).context
     for name, failed in scenarios(rows.facts):
         yield {"scenario": name, **drill(context, failed, min_isr, default, configs)}
 

@@ -79,6 +79,16 @@ def test_the_drill_is_ranked_and_does_not_depend_on_its_slices(spark, monkeypatc
     assert ranked() == whole
 
 
+def test_an_election_that_waits_already_is_no_failures_doing(spark):
+    unclean = ("topics", "d", "unclean.leader.election.enable", "true")
+    world = World(brokers={1: None, 2: None, 3: None}, partitions=(("d", 0, (9, 3), 9, (9,)),), configs=(unclean,))
+    tables = frames(spark, world)
+    told = facts.core_facts(facts_of(spark, tables), tables)
+    found = core_bridge.results(drill.failure_drill(tables["partitions"], told), drill.PARTIAL).collect()
+    seen = {tuple(row["failed"]): (row["unclean_count"], row["offline_count"]) for row in found}
+    assert seen == {(1,): (0, 0), (2,): (0, 0), (3,): (0, 1)}
+
+
 def test_a_deletion_is_followed_to_its_end():
     told = steps(context_of(CLUSTER, (1, 2, 3)), "c")
     assert told[-1] == "the deletion of c is complete"
