@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kafka_maintenance.spark import (
     JAVA_OPTIONS,
-    SMALL_JAVA,
+    QUICK_JAVA,
     SparkJobError,
     SparkSettings,
     class_data_archive,
@@ -39,7 +39,7 @@ def record() -> Path:
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         folder = Path(scratch)
         written, log = folder / "classes.jsa", folder / "log"
-        settings = SparkSettings(conf={JAVA_OPTIONS: f'{SMALL_JAVA} -XX:ArchiveClassesAtExit="{written}"'})
+        settings = SparkSettings(conf={JAVA_OPTIONS: f'{QUICK_JAVA} -XX:ArchiveClassesAtExit="{written}"'})
         given = ["--output", str(folder / "tables")]
         run_job(submit_arguments(REHEARSAL, given, work_folder=folder / "work", settings=settings, row_count=0), log)
         if not written.is_file():

@@ -383,7 +383,7 @@ BENCHES = {
     "drill": bench_drill,
     "fleet": bench_fleet,
 }
-KNOWN_ROWS = {"night": 6000}
+KNOWN_ROWS = {"night": 6000, "drill": 200_000}
 """Rows that the job knows it will read, where they decide how its JVM is started."""
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kafka_maintenance.spark import SMALL_CONF, SMALL_JAVA, recorded_classes
+from kafka_maintenance.spark import FEW_CONF, QUICK_JAVA, recorded_classes
 
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # executors are processes of their own
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -24,10 +24,10 @@ def spark(tmp_path_factory):
 
     scratch = tmp_path_factory.mktemp("spark")
     conf = {
-        **SMALL_CONF,
+        **FEW_CONF,
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{SMALL_JAVA} {recorded_classes()}",
+        "spark.driver.extraJavaOptions": f"{QUICK_JAVA} {recorded_classes()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.local.dir": str(scratch / "local"),

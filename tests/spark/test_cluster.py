@@ -27,8 +27,8 @@ from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
 from kafka_maintenance.spark import (
-    SMALL_CONF,
-    SMALL_JAVA,
+    FEW_CONF,
+    QUICK_JAVA,
     SparkSettings,
     recorded_classes,
     run_job,
@@ -41,7 +41,7 @@ from tests.spark.worlds import NIGHT, World, publish
 pytestmark = pytest.mark.services
 
 ON_EXECUTORS = ("immutables", "numpy", "ortools", "pandas", "pyarrow")
-JAVA = f"{SMALL_JAVA} {recorded_classes()}"
+JAVA = f"{QUICK_JAVA} {recorded_classes()}"
 BESIDE_OUR_PROGRAMS = Path(sys.executable).parent
 CREDENTIALS = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
 
@@ -143,7 +143,7 @@ def settings(workspace, master, s3):
         driver_memory="1g",
         jars=tuple(map(str, s3a_jars())),
         conf={
-            **SMALL_CONF,
+            **FEW_CONF,
             f"{s3a}endpoint": s3.endpoint_url,
             f"{s3a}endpoint.region": "us-east-1",
             f"{s3a}path.style.access": "true",

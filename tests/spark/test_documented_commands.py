@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_maintenance.local.sample_history import NIGHTS, RECORDED
-from kafka_maintenance.spark import SMALL_CONF, SMALL_JAVA, package_zip
+from kafka_maintenance.spark import FEW_CONF, QUICK_JAVA, package_zip, recorded_classes
 from spark_jobs import failure_drill, history, query, schemas
 
 ROOT = Path(__file__).parents[2]
@@ -48,14 +48,14 @@ def run(words, folder, **files):
                 command.append(NAMES.get(word, word))
     conf = folder / "conf" / "spark-defaults.conf"  # an installation's own defaults; these suit few rows
     conf.parent.mkdir(exist_ok=True)
-    conf.write_text("".join(f"{key} {value}\n" for key, value in {**SMALL_CONF, "spark.ui.enabled": "false"}.items()))
+    conf.write_text("".join(f"{key} {value}\n" for key, value in {**FEW_CONF, "spark.ui.enabled": "false"}.items()))
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "SPARK_CONF_DIR": str(conf.parent),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": SMALL_JAVA,
+        "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} {recorded_classes()}",
         **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
     }
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -11,7 +11,7 @@ import pytest
 from kafka_maintenance import spark as submit
 from kafka_maintenance.spark import (
     LARGE_JAVA,
-    SMALL_JAVA,
+    QUICK_JAVA,
     SparkJobError,
     SparkSettings,
     class_data_archive,
@@ -54,20 +54,22 @@ def test_operator_and_command_say_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "row_count", "java", "loopback"),
+    ("settings", "row_count", "java", "generates_code", "loopback"),
     [
-        pytest.param(SparkSettings(), 150, SMALL_JAVA, True, id="few rows on this machine"),
-        pytest.param(SparkSettings(), 6_000_000, LARGE_JAVA, True, id="many rows"),
-        pytest.param(SparkSettings(), None, LARGE_JAVA, True, id="unknown"),
-        pytest.param(SparkSettings(master="spark://h:7077"), 150, "", False, id="a cluster"),
+        pytest.param(SparkSettings(), 150, QUICK_JAVA, False, True, id="few rows on this machine"),
+        pytest.param(SparkSettings(), 200_000, QUICK_JAVA, True, True, id="a large cluster"),
+        pytest.param(SparkSettings(), 6_000_000, LARGE_JAVA, True, True, id="many rows"),
+        pytest.param(SparkSettings(), None, LARGE_JAVA, True, True, id="unknown"),
+        pytest.param(SparkSettings(master="spark://h:7077"), 150, "", True, False, id="a cluster"),
     ],
 )
 def test_the_rows_and_the_master_decide_how_the_jvm_is_started(
-    tmp_path, monkeypatch, settings, row_count, java, loopback
+    tmp_path, monkeypatch, settings, row_count, java, generates_code, loopback
 ):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))  # where no classes are recorded
     conf = submit_arguments("history", [], work_folder=tmp_path, settings=settings, row_count=row_count).conf
     assert conf["spark.driver.extraJavaOptions"].partition("-Dlog4j2")[0].strip() == java
+    assert (conf.get("spark.sql.codegen.wholeStage") != "false") == generates_code
     assert ("spark.driver.host" in conf) == loopback
 
 

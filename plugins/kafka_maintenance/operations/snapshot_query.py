@@ -67,7 +67,8 @@ def query_history(
     output.unlink(missing_ok=True)
     arguments = [*inputs, "--sql-file", str(sql_file), "--output", str(output), "--rows-max", str(rows_max)]
     arguments_file.write_text("\n".join(arguments), encoding="utf-8")
-    submit = submit_arguments("query", [f"@{arguments_file}"], work_folder=work, settings=settings)
+    rows = sum(manifest.counts.get("partitions", 0) for manifest in manifests)
+    submit = submit_arguments("query", [f"@{arguments_file}"], work_folder=work, settings=settings, row_count=rows)
     try:
         run_job(submit, log)
     except SparkJobError:
