@@ -24,7 +24,7 @@ from controller_core.errors import (
 )
 from kafka_maintenance import __version__, spark
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
-from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, run_token
+from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, partition_rows, run_token
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots, newest_snapshot, opened, read_manifest
 
 JOB: Final = "nightly_analysis"
@@ -177,7 +177,7 @@ def stage(
         *("--history-nights", str(history_nights)),
         *(part for name, path in files.items() for part in (name, str(path))),
     )
-    return Staged(folder, output, arguments, sum(manifest.counts.get("partitions", 0) for manifest in wanted))
+    return Staged(folder, output, arguments, partition_rows(wanted))
 
 
 def works_in_place(store: ObjectStore | str, settings: spark.SparkSettings) -> bool:

@@ -7,7 +7,7 @@ Source: snapshot-design §3; docs/snapshots.md describes each field.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -97,6 +97,11 @@ class Manifest:
     def tables(self) -> tuple[str, ...]:
         """Names of its objects."""
         return tuple(stored.table for stored in self.objects)
+
+
+def partition_rows(manifests: Iterable[Manifest]) -> int:
+    """Rows of the tables `partitions` of these snapshots together, as their manifests count them."""
+    return sum(manifest.counts.get("partitions", 0) for manifest in manifests)
 
 
 _NOT_IN_DOCUMENT: Final = ("uri", "prefix", "digest", "extra")

@@ -9,6 +9,7 @@ from typing import Any
 from controller_core.adapters.object_store import ObjectStore
 from controller_core.errors import ObjectMissingError
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.snapshot_manifest import partition_rows
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots, opened
 from kafka_maintenance.spark import SparkJobError, SparkSettings, run_job, submit_arguments
 
@@ -67,7 +68,7 @@ def query_history(
     output.unlink(missing_ok=True)
     arguments = [*inputs, "--sql-file", str(sql_file), "--output", str(output), "--rows-max", str(rows_max)]
     arguments_file.write_text("\n".join(arguments), encoding="utf-8")
-    rows = sum(manifest.counts.get("partitions", 0) for manifest in manifests)
+    rows = partition_rows(manifests)
     submit = submit_arguments("query", [f"@{arguments_file}"], work_folder=work, settings=settings, row_count=rows)
     try:
         run_job(submit, log)
