@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -28,6 +28,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from controller_core.errors import ControllerCoreError
 from spark_jobs import core_bridge, drill, report, schemas, storage
 from spark_jobs.deletion_steps import predict_deletions
+from spark_jobs.planner.errors import ImpossibleGoalError
+from spark_jobs.planner.goals import Goals
 from spark_jobs.proposals import propose
 from spark_jobs.settings import (
     RULES,
@@ -58,7 +60,7 @@ class Args:
     run: str
     date: date
     settings: Settings
-    goals: Mapping[str, object] = field(default_factory=dict)
+    goals: Goals = field(default_factory=Goals)
     history_nights: int = 30
     files: int = 1
     with_plans: bool = True
@@ -318,7 +320,7 @@ def parse(argv: Sequence[str]) -> Args:
         run=found.run,
         date=found.date,
         settings=parse_settings(_text(found.settings)),
-        goals=json.loads(_text(found.goals) or "{}"),
+        goals=_goals(found.goals),
         history_nights=found.history_nights,
         files=found.files,
         with_plans=not found.no_plans,
@@ -328,6 +330,13 @@ def parse(argv: Sequence[str]) -> Args:
         only=frozenset(found.only),
         problems=tuple(Problem(stage="fetch", **problem) for problem in json.loads(_text(found.problems) or "[]")),
     )
+
+
+def _goals(path: Path | None) -> Goals:
+    try:
+        return Goals.from_json(json.loads(_text(path) or "{}"))
+    except (ValueError, ImpossibleGoalError) as error:
+        raise SettingsError(f"{path} not read: expected the planner's goals as JSON, found: {error}") from error
 
 
 def _text(path: Path | None) -> str:

@@ -28,16 +28,8 @@ PLANNED, BALANCED, POSTPONED, IMPOSSIBLE = "planned", "balanced", "postponed", "
 _SHOWN = 8
 
 
-def propose(parameters: Mapping[str, object]) -> Analysis:
-    """The analysis that plans one snapshot: one row of schemas.PROPOSALS.
-
-    Args:
-        parameters: fields of `Goals` by name, as JSON values; empty is the default.
-
-    Raises:
-        ImpossibleGoalError: a parameter that `Goals` does not have.
-    """
-    goals = Goals.from_json(parameters)
+def propose(goals: Goals) -> Analysis:
+    """The analysis that plans one snapshot: one row of schemas.PROPOSALS."""
 
     def analysis(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
         yield _proposal(rows, goals)

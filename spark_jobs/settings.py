@@ -7,7 +7,7 @@ defaults of that version.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -22,6 +22,8 @@ from pyspark.sql.types import (
 )
 
 from controller_core.dialect import Detected, Dialect, Evidence, detect_version, dialect_for
+from spark_jobs import json_values
+from spark_jobs.json_values import Reader, one, one_or_null
 from spark_jobs.schemas import SNAPSHOT_KEY
 
 _KEY = list(SNAPSHOT_KEY)
@@ -59,6 +61,16 @@ class ClusterSettings:
     min_insync_replicas: int = 1
 
 
+_READERS: dict[str, Reader] = {
+    "kafka_version": one_or_null(str),
+    "inter_broker_protocol_version": one_or_null(str),
+    "leader_imbalance_per_broker_percentage": one(int, 0),
+    "delete_topic_enable": one_or_null(bool),
+    "unclean_leader_election_enable": one_or_null(bool),
+    "min_insync_replicas": one(int, 1),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of every cluster; `of` never fails."""
@@ -75,17 +87,17 @@ def parse_settings(text: str) -> Settings:
     """Reads a settings file; empty text is `{}`.
 
     Raises:
-        SettingsError: not JSON, or a field that `ClusterSettings` does not have.
+        SettingsError: not JSON, a field that `ClusterSettings` does not have, or a value of another kind.
     """
     try:
-        found = json.loads(text or "{}")
-        default = _cluster_settings(ClusterSettings(), found.get("default", {}), "default")
-        own = found.get("clusters", {})
-        return Settings(default, {name: _cluster_settings(default, own[name], name) for name in sorted(own)})
-    except (ValueError, AttributeError, TypeError) as error:
+        found = json_values.fields(json.loads(text or "{}"), {"default": one(dict), "clusters": one(dict)})
+    except ValueError as error:
         raise SettingsError(
             f"settings not read: expected JSON with the objects 'default' and 'clusters', found {text[:80]!r} ({error})"
         ) from error
+    default = _cluster_settings(ClusterSettings(), found.get("default", {}), "default")
+    own = found.get("clusters", {})
+    return Settings(default, {name: _cluster_settings(default, own[name], name) for name in sorted(own)})
 
 
 def dialect_of(settings: ClusterSettings, evidence: Evidence) -> tuple[Dialect, Detected]:
@@ -144,14 +156,11 @@ def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
     }
 
 
-def _cluster_settings(base: ClusterSettings, found: Mapping[str, Any], name: str) -> ClusterSettings:
-    known = {field.name for field in fields(ClusterSettings)}
-    unknown = sorted(set(found) - known)
-    if unknown:
-        raise SettingsError(
-            f"settings of {name!r} not read: unknown fields {unknown!r}; expected some of {sorted(known)!r}"
-        )
-    return ClusterSettings(**{**asdict(base), **found})
+def _cluster_settings(base: ClusterSettings, found: Any, name: str) -> ClusterSettings:
+    try:
+        return replace(base, **json_values.fields(found, _READERS))
+    except ValueError as error:
+        raise SettingsError(f"settings of {name!r} not read: {error}") from error
 
 
 def _said(value: bool | None, default: bool) -> bool:  # noqa: FBT001 - two answers to one question

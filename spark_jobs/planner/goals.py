@@ -5,11 +5,13 @@ Source: issue §2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from spark_jobs import json_values
+from spark_jobs.json_values import Reader, one, one_or_null, several
 from spark_jobs.planner.errors import ImpossibleGoalError
 
 
@@ -67,21 +69,11 @@ class Goals:
         Raises:
             ImpossibleGoalError: a field that there is not, or a value of another kind.
         """
-        known = {each.name for each in fields(Goals)}
-        strangers = sorted(set(parameters) - known)
-        if strangers:
-            raise ImpossibleGoalError(
-                f"goals read: fields among {sorted(known)} expected, {strangers} found; correct them"
-            )
-        found = {**parameters}
         try:
-            for name, build in _BUILDERS.items():
-                if name in found:
-                    found[name] = build(found[name])
-            return Goals(**found)
-        except (TypeError, ValueError, AttributeError) as error:
+            return Goals(**json_values.fields(parameters, _READERS))
+        except ValueError as error:
             raise ImpossibleGoalError(
-                f"goals read: values as in docs/planning.md expected, found: {error}; correct them"
+                f"goals not read: {error}; correct them, docs/planning.md has the fields"
             ) from error
 
     def to_json(self) -> dict[str, Any]:
@@ -106,13 +98,34 @@ class Goals:
         }
 
 
-_BUILDERS: Mapping[str, Callable[[Any], Any]] = {
-    "aim": Aim,
-    "tolerance": lambda width: Tolerance.uniform(width) if isinstance(width, int) else Tolerance(**width),
-    "drain": frozenset,
-    "replace": lambda heirs: {int(old): int(new) for old, new in heirs.items()},
-    "include_topics": tuple,
-    "exclude_topics": tuple,
-    "curve_tolerances": tuple,
+def _aim(value: Any) -> Aim:
+    if value not in list(Aim):
+        raise ValueError(f"expected one of {[str(aim) for aim in Aim]}, found {value!r}")
+    return Aim(value)
+
+
+def _heirs(value: Any) -> dict[int, int]:
+    return {_NATURAL(int(old)): _NATURAL(new) for old, new in one(dict)(value).items()}
+
+
+def _tolerance(value: Any) -> Tolerance:
+    if isinstance(value, dict):
+        return Tolerance(**json_values.fields(value, dict.fromkeys(("replicas", "leaders", "topic"), _NATURAL)))
+    return Tolerance.uniform(_NATURAL(value))
+
+
+_NATURAL = one(int, 0)
+_READERS: dict[str, Reader] = {
+    "aim": _aim,
+    "topic_spread": one(bool),
+    "tolerance": _tolerance,
+    "drain": several(_NATURAL, frozenset),
+    "replace": _heirs,
+    "replication_factor": one_or_null(int, 1),
+    "include_topics": several(one(str), tuple),
+    "exclude_topics": several(one(str), tuple),
+    "moves_max": one_or_null(int, 0),
+    "bytes_max": one_or_null(int, 0),
+    "bytes_tolerance": one_or_null(float, 0),
+    "curve_tolerances": several(_NATURAL, tuple),
 }
-"""How a field is made of its JSON value, where that is not the value itself."""

@@ -34,6 +34,7 @@ from pyspark.sql.window import Window
 
 from kafka_maintenance.spark import SparkSettings, submit_arguments
 from spark_jobs import core_bridge, drill, nightly_analysis, schemas, storage
+from spark_jobs.planner.goals import Goals
 from spark_jobs.proposals import propose
 from spark_jobs.transforms import deletion, history, imbalance
 from tests.spark.worlds import World, write
@@ -364,7 +365,7 @@ def bench_fleet(spark, folder, options):
     spark.conf.set("spark.sql.shuffle.partitions", str(CORES * 4))
 
     def work():
-        planned = core_bridge.per_snapshot(partitions, facts, propose({}), schemas.PROPOSALS)
+        planned = core_bridge.per_snapshot(partitions, facts, propose(Goals()), schemas.PROPOSALS)
         return planned.agg(F.sum("solver_seconds"), F.sum("moves"), F.count("error")).first()
 
     wall, cpu, (solver, moves, failed) = cheapest(runs_of(work, 2))

@@ -200,10 +200,13 @@ def test_publishing_needs_a_finished_analysis(tmp_path):
     [
         pytest.param(("--date", "2026-01-01"), "name one of them", id="no snapshot of that night"),
         pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
+        pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
     ],
 )
 def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, words):
     publish(GAMMA, open_store(str(tmp_path / "store")))
+    (goals := tmp_path / "goals.json").write_text('{"include_topics": "orders"}')
+    arguments = [argument.format(goals=goals) for argument in arguments]
     monkeypatch.setattr(storage, "session", lambda _: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     given = [

@@ -101,7 +101,10 @@ def test_settings_inherit_and_refuse_what_they_do_not_know():
     assert found.of("a") == settings.ClusterSettings(kafka_version="2.4", min_insync_replicas=2)
     assert found.of("b") == settings.ClusterSettings(min_insync_replicas=2)
     for text, words in (
-        ('{"default": {"colour": 1}}', "unknown fields ['colour']"),
+        ('{"default": {"colour": 1}}', "found ['colour']"),
+        ('{"cluster": {}}', "found ['cluster']"),
+        ('{"clusters": {"a": {"delete_topic_enable": "false"}}}', "'a' not read: delete_topic_enable: expected bool"),
+        ('{"clusters": {"a": {"min_insync_replicas": 0}}}', "min_insync_replicas: expected int of at least 1, found 0"),
         ("[]", "expected JSON with the objects"),
         ("{", "expected JSON with the objects"),
     ):

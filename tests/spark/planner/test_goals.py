@@ -149,11 +149,32 @@ def test_one_number_is_a_tolerance_for_all_bounds():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"colour": "red"}, {"aim": "beauty"}, {"tolerance": {"colour": 1}}, {"drain": 3}, {"replace": [1]}]
+    ("parameters", "said"),
+    [
+        pytest.param([], "expected dict, found []", id="a list"),
+        pytest.param({"colour": "red"}, "found ['colour']", id="no such field"),
+        pytest.param({"aim": "beauty"}, "aim: expected one of ['balance', 'repair', 'leaders']", id="no such aim"),
+        pytest.param({"topic_spread": "no"}, "topic_spread: expected bool, found 'no'", id="a word for a truth value"),
+        pytest.param({"tolerance": {"colour": 1}}, "tolerance: expected some of", id="no such tolerance"),
+        pytest.param({"tolerance": -1}, "tolerance: expected int of at least 0, found -1", id="negative"),
+        pytest.param({"tolerance": True}, "tolerance: expected int", id="true is no number"),
+        pytest.param({"drain": 3}, "drain: expected list, found 3", id="one broker for a list"),
+        pytest.param({"drain": ["3"]}, "drain: expected int of at least 0, found '3'", id="a word for a broker"),
+        pytest.param({"replace": [1]}, "replace: expected dict", id="a list of heirs"),
+        pytest.param({"replace": {"one": 2}}, "replace: invalid literal", id="a word for one who leaves"),
+        pytest.param({"include_topics": "orders"}, "include_topics: expected list", id="one pattern for a list"),
+        pytest.param({"replication_factor": 0}, "replication_factor: expected int of at least 1", id="no replicas"),
+        pytest.param({"bytes_tolerance": "10%"}, "bytes_tolerance: expected float", id="a word for a fraction"),
+    ],
 )
-def test_other_goals_are_refused(parameters):
-    with pytest.raises(ImpossibleGoalError, match=r"goals read: .* expected"):
+def test_other_goals_are_refused(parameters, said):
+    with pytest.raises(ImpossibleGoalError, match="goals not read") as refused:
         Goals.from_json(parameters)
+    assert said in str(refused.value)
+
+
+def test_a_whole_number_is_a_fraction_too():
+    assert Goals.from_json({"bytes_tolerance": 1}).bytes_tolerance == 1
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def snapshot(state, **facts):
 
 
 def proposal(state, **facts):
-    (row,) = propose({})(snapshot(state, **facts))
+    (row,) = propose(Goals())(snapshot(state, **facts))
     return row
 
 
