@@ -260,13 +260,13 @@ class _Night:
         yield "controller_churn", lambda: history.controller_churn(past["cluster"])
 
     def _rules(self, good: DataFrame) -> tuple[DataFrame, list[Problem]]:
-        """settings.RULES of every snapshot, and the clusters whose named version nobody knows."""
+        """settings.RULES of every snapshot, and the clusters whose settings cannot be used, or name a version nobody knows."""
         tables = self._tables
         found, refused = [], []
         for row in evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], good).collect():
             try:
                 found.append(rules_of(self._args.settings, row))
-            except ControllerCoreError as error:
+            except (ControllerCoreError, SettingsError) as error:
                 refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
         return storage.driver_rows(self._spark, found, RULES), refused
 

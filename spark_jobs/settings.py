@@ -73,21 +73,24 @@ _READERS: dict[str, Reader] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of every cluster; `of` never fails."""
+    """Settings of every cluster; of some they cannot be used, which holds up no other."""
 
     default: ClusterSettings
-    clusters: Mapping[str, ClusterSettings]
+    clusters: Mapping[str, ClusterSettings | SettingsError]
 
     def of(self, cluster: str) -> ClusterSettings:
-        """What holds for `cluster`."""
-        return self.clusters.get(cluster, self.default)
+        """What holds for `cluster`; raises the SettingsError of one whose settings cannot be used."""
+        found = self.clusters.get(cluster, self.default)
+        if isinstance(found, SettingsError):
+            raise found
+        return found
 
 
 def parse_settings(text: str) -> Settings:
-    """Reads a settings file; empty text is `{}`.
+    """Reads a settings file; empty text is `{}`. What is wrong with one cluster's settings is raised where they are asked for.
 
     Raises:
-        SettingsError: not JSON, a field that `ClusterSettings` does not have, or a value of another kind.
+        SettingsError: not JSON, or a default with a field that `ClusterSettings` does not have, or a value of another kind.
     """
     try:
         found = json_values.fields(json.loads(text or "{}"), {"default": one(dict), "clusters": one(dict)})
@@ -96,8 +99,13 @@ def parse_settings(text: str) -> Settings:
             f"settings not read: expected JSON with the objects 'default' and 'clusters', found {text[:80]!r} ({error})"
         ) from error
     default = _cluster_settings(ClusterSettings(), found.get("default", {}), "default")
-    own = found.get("clusters", {})
-    return Settings(default, {name: _cluster_settings(default, own[name], name) for name in sorted(own)})
+    own: dict[str, ClusterSettings | SettingsError] = {}
+    for name, told in sorted(found.get("clusters", {}).items()):
+        try:
+            own[name] = _cluster_settings(default, told, name)
+        except SettingsError as error:
+            own[name] = error
+    return Settings(default, own)
 
 
 def dialect_of(settings: ClusterSettings, evidence: Evidence) -> tuple[Dialect, Detected]:
@@ -129,6 +137,7 @@ def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
     """One row of `RULES` from one row of `evidence_frame`.
 
     Raises:
+        SettingsError: what was said about the cluster cannot be used.
         UnknownVersionError: the operator named a version that is not known.
     """
     own = settings.of(row["cluster"])
@@ -160,7 +169,7 @@ def _cluster_settings(base: ClusterSettings, found: Any, name: str) -> ClusterSe
     try:
         return replace(base, **json_values.fields(found, _READERS))
     except ValueError as error:
-        raise SettingsError(f"settings of {name!r} not read: {error}") from error
+        raise SettingsError(f"settings of {name!r} not read: {error}; correct them") from error
 
 
 def _said(value: bool | None, default: bool) -> bool:  # noqa: FBT001 - two answers to one question

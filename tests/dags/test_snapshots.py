@@ -220,10 +220,21 @@ class TestNightlyAnalysis:
         assert choice["missing"] == [
             {
                 "cluster": "alpha",
-                "archived": False,
+                "awaited": True,
                 "note": "cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night.",
             }
         ]
+
+    def test_a_cluster_whose_connection_cannot_be_used_does_not_hold_up_the_others(self, store, zookeeper, monkeypatch):
+        from kafka_maintenance.tasks.analysis import choice_of
+
+        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic"}))
+        choice = choice_of(date(2026, 11, 2))
+        assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
+        (missing,) = choice["missing"]
+        assert (missing["cluster"], missing["awaited"]) == ("alpha", False)
+        assert missing["note"].startswith("cluster 'alpha' not used: its connection has no host")
 
 
 @pytest.mark.services

@@ -28,7 +28,11 @@ BETA = World(
 )
 GAMMA = World(cluster="gamma", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
 DELTA = World(cluster="delta", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
-SETTINGS = {"default": {"kafka_version": "3.9"}, "clusters": {"delta": {"kafka_version": "7.7"}}}
+EPSILON = World(cluster="epsilon", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+SETTINGS = {
+    "default": {"kafka_version": "3.9"},
+    "clusters": {"delta": {"kafka_version": "7.7"}, "epsilon": {"delete_topic_enable": "false"}},
+}
 
 
 def job(spark, staged, *more):
@@ -38,11 +42,11 @@ def job(spark, staged, *more):
 
 @pytest.fixture(scope="module")
 def night(spark, tmp_path_factory):
-    """One run over four clusters: one healthy, one with bad rows, one damaged in the store, one of unknown version."""
+    """One run over five clusters: one healthy, one with bad rows, one damaged in the store, two with settings nobody can use."""
     folder = tmp_path_factory.mktemp("night")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
-    for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA):
+    for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
         publish(world, store)
     damaged = analyse.choose(store, NIGHT, ["gamma"])[0].object("partitions").key
     store.put(damaged, b"PAR1 no longer")
@@ -67,10 +71,10 @@ def test_every_output_has_its_columns(night):
 def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
     _, _, status, published = night
     stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
-    assert stages == {"gamma": "fetch", "delta": "settings"}
+    assert stages == {"gamma": "fetch", "delta": "settings", "epsilon": "settings"}
     assert status == nightly_analysis.INCOMPLETE
     assert set(published.summary["clusters"]) == {"alpha", "beta"}
-    assert published.summary["not_analysed_count"] == 2
+    assert published.summary["not_analysed_count"] == 3
 
 
 def test_bad_rows_are_counted_and_kept(night):
@@ -101,7 +105,7 @@ def test_the_report_reads_from_top_to_bottom(night):
     text = (Path(night[1].output) / "report.md").read_text()
     for words in (
         "# Kafka maintenance report, 2026-11-20",
-        "2 clusters analysed, 2 problems, 2 rows refused.",
+        "2 clusters analysed, 3 problems, 2 rows refused.",
         "trash-0 has replicas on brokers [9]",
         "start the brokers that the reasons name",
         "(proven minimal)",

@@ -103,14 +103,21 @@ def test_settings_inherit_and_refuse_what_they_do_not_know():
     for text, words in (
         ('{"default": {"colour": 1}}', "found ['colour']"),
         ('{"cluster": {}}', "found ['cluster']"),
-        ('{"clusters": {"a": {"delete_topic_enable": "false"}}}', "'a' not read: delete_topic_enable: expected bool"),
-        ('{"clusters": {"a": {"min_insync_replicas": 0}}}', "min_insync_replicas: expected int of at least 1, found 0"),
+        ('{"default": {"delete_topic_enable": "false"}}', "delete_topic_enable: expected bool, found 'false'"),
+        ('{"default": {"min_insync_replicas": 0}}', "min_insync_replicas: expected int of at least 1, found 0"),
         ("[]", "expected JSON with the objects"),
         ("{", "expected JSON with the objects"),
     ):
         with pytest.raises(settings.SettingsError) as raised:
             settings.parse_settings(text)
         assert words in str(raised.value)
+
+
+def test_settings_of_one_cluster_that_cannot_be_used_hold_up_no_other():
+    found = settings.parse_settings('{"clusters": {"a": {"delete_topic_enable": "false"}, "b": {}}}')
+    assert found.of("b") == found.of("c") == settings.ClusterSettings()
+    with pytest.raises(settings.SettingsError, match="settings of 'a' not read: delete_topic_enable: expected bool"):
+        found.of("a")
 
 
 def test_small_files_lie_beside_the_tables(spark, tmp_path):

@@ -25,7 +25,7 @@ def choose_snapshots() -> PokeReturnValue:
     context = context_of_run()
     night, now = night_of(context), datetime.now(UTC)
     choice = choice_of(night)
-    waited_for = [missing for missing in choice["missing"] if not missing["archived"]]
+    waited_for = [missing for missing in choice["missing"] if missing["awaited"]]
     until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
     if waited_for and night == now.date() and now < until:
         names = ", ".join(missing["cluster"] for missing in waited_for)
@@ -42,13 +42,21 @@ def choose_snapshots() -> PokeReturnValue:
 
 
 def choice_of(night: date) -> dict[str, Any]:
-    """What the store holds for `night`: `snapshots` (one per cluster), and the clusters that are `missing`."""
+    """What the store holds for `night`: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
+
+    A cluster whose connection cannot be used is missing, too: it does not hold up the others.
+    """
     from kafka_maintenance.operations.snapshots import list_snapshots, newest_snapshot
 
     store = hooks.store()
     chosen: list[dict[str, str]] = []
     missing: list[dict[str, Any]] = []
     for name in hooks.cluster_names():
+        try:
+            cluster = hooks.cluster(name)
+        except hooks.SettingsMissingError as error:
+            missing.append({"cluster": name, "awaited": False, "note": f"{error}."})
+            continue
         found = newest_snapshot(store, name, night)
         if found is not None:
             chosen.append({"cluster": name, "manifest": found.uri, "digest": found.digest})
@@ -57,7 +65,7 @@ def choice_of(night: date) -> dict[str, Any]:
         missing.append(
             {
                 "cluster": name,
-                "archived": hooks.cluster(name).archived,
+                "awaited": not cluster.archived,
                 "note": missing_note(name, night, [date.fromisoformat(other) for other in nights]),
             }
         )
