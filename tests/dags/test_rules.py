@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from controller_core.errors import ControllerCoreError
 from tests.airflow_home import ROOT
 
 DAG_IDS = (
@@ -135,3 +136,10 @@ def test_spark_runs_in_its_one_slot_and_in_one_job(bag):
 def test_a_snapshot_announces_itself(bag):
     (outlet,) = bag.dags["snapshot_metadata"].get_task("take_snapshot").outlets
     assert outlet.name == "kafka_metadata_snapshots"
+
+
+def test_goals_that_cannot_be_read_are_refused_and_not_tried_again():
+    from kafka_maintenance.tasks.plans import plan_reassignment
+
+    with pytest.raises(ControllerCoreError, match="include_topics: expected list, found 'orders'"):
+        plan_reassignment.function("alpha", "a manifest", None, 100, {"include_topics": "orders"})

@@ -48,7 +48,7 @@ def store(zookeeper, monkeypatch, tmp_path):
 
 @pytest.fixture
 def spark(monkeypatch):
-    """Spark replaced by the files that its job leaves; yields the command line of each job."""
+    """Spark replaced by the files that its job leaves; yields of each job its command line, and the problems that it is told."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     from kafka_maintenance.operations.snapshots import list_snapshots
@@ -57,7 +57,7 @@ def spark(monkeypatch):
 
     def submit(hook, application):
         arguments = hook._application_args
-        jobs.append(arguments)
+        jobs.append((arguments, json.loads(Path(arguments[arguments.index("--problems") + 1]).read_text())))
         output = Path(arguments[arguments.index("--output") + 1])
         output.mkdir(parents=True)
         (manifest,) = list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
@@ -173,8 +173,10 @@ class TestNightlyAnalysis:
         states = _states(run)
         assert states.pop("open_gated_runs") == "skipped"
         assert set(states.values()) == {"success"}
-        (arguments,) = spark
+        ((arguments, problems),) = spark
         assert arguments[arguments.index("--date") + 1] == OLD_NIGHTS[0]
+        assert [(problem["cluster"], problem["date"]) for problem in problems] == [("alpha", OLD_NIGHTS[0])]
+        assert problems[0]["reason"].startswith("cluster 'alpha' has no snapshot of 2026-11-02")
         published = _xcom(run, "publish_report")
         assert published["report_html"].startswith(f"{store}/v1/analysis/date={OLD_NIGHTS[0]}/run=")
         assert published["missing"] == ["cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night."]
@@ -220,6 +222,7 @@ class TestNightlyAnalysis:
         assert choice["missing"] == [
             {
                 "cluster": "alpha",
+                "expected": True,
                 "awaited": True,
                 "note": "cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night.",
             }
@@ -233,7 +236,7 @@ class TestNightlyAnalysis:
         choice = choice_of(date(2026, 11, 2))
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
         (missing,) = choice["missing"]
-        assert (missing["cluster"], missing["awaited"]) == ("alpha", False)
+        assert (missing["cluster"], missing["expected"], missing["awaited"]) == ("alpha", True, False)
         assert missing["note"].startswith("cluster 'alpha' not used: its connection has no host")
 
 

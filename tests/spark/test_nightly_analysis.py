@@ -42,7 +42,8 @@ def job(spark, staged, *more):
 
 @pytest.fixture(scope="module")
 def night(spark, tmp_path_factory):
-    """One run over five clusters: one healthy, one with bad rows, one damaged in the store, two with settings nobody can use."""
+    """One run over five clusters: one healthy, one with bad rows, one damaged in the store, two with settings nobody can
+    use; of a sixth there is no snapshot."""
     folder = tmp_path_factory.mktemp("night")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
@@ -51,7 +52,15 @@ def night(spark, tmp_path_factory):
     damaged = analyse.choose(store, NIGHT, ["gamma"])[0].object("partitions").key
     store.put(damaged, b"PAR1 no longer")
     chosen = analyse.choose(store, NIGHT)
-    staged = analyse.stage(store, chosen, folder / "work", run_id="scheduled 2026/11", night=NIGHT, settings=SETTINGS)
+    staged = analyse.stage(
+        store,
+        chosen,
+        folder / "work",
+        run_id="scheduled 2026/11",
+        night=NIGHT,
+        settings=SETTINGS,
+        missing={"zeta": "cluster 'zeta' has no snapshot"},
+    )
     status = job(spark, staged, "--fail-if-incomplete")
     published = analyse.publish(
         staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -71,10 +80,10 @@ def test_every_output_has_its_columns(night):
 def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
     _, _, status, published = night
     stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
-    assert stages == {"gamma": "fetch", "delta": "settings", "epsilon": "settings"}
+    assert stages == {"gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch"}
     assert status == nightly_analysis.INCOMPLETE
     assert set(published.summary["clusters"]) == {"alpha", "beta"}
-    assert published.summary["not_analysed_count"] == 3
+    assert published.summary["not_analysed_count"] == 4
 
 
 def test_bad_rows_are_counted_and_kept(night):
@@ -105,7 +114,7 @@ def test_the_report_reads_from_top_to_bottom(night):
     text = (Path(night[1].output) / "report.md").read_text()
     for words in (
         "# Kafka maintenance report, 2026-11-20",
-        "2 clusters analysed, 3 problems, 2 rows refused.",
+        "2 clusters analysed, 4 problems, 2 rows refused.",
         "trash-0 has replicas on brokers [9]",
         "start the brokers that the reasons name",
         "(proven minimal)",

@@ -118,6 +118,7 @@ def stage(
     history_nights: int = HISTORY_NIGHTS,
     settings: Mapping[str, Any] | None = None,
     goals: Mapping[str, Any] | None = None,
+    missing: Mapping[str, str] | None = None,
     in_place: bool = False,
 ) -> Staged:
     """Fetches the chosen snapshots and those of the nights before; every byte is checked.
@@ -133,6 +134,7 @@ def stage(
         history_nights: nights of comparison and trend, the analysed one included.
         settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
         goals: the planner's parameters.
+        missing: cluster → why nothing of it was chosen, where one was expected; the report says so.
         in_place: leave the snapshots in the store, and let the job write beside them.
 
     Returns:
@@ -147,20 +149,13 @@ def stage(
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
     day = str(night) if night is not None else max(manifest.date for manifest in chosen)
-    problems: list[dict[str, str]] = []
+    problems = [_problem(cluster, "", day, reason) for cluster, reason in sorted((missing or {}).items())]
     wanted = (*_earlier(store, chosen, date.fromisoformat(day), history_nights), *chosen)
     for manifest in () if in_place else wanted:
         try:
             fetch_tables(store, manifest, folder / "input")
         except ControllerCoreError as error:
-            problems.append(
-                {
-                    "cluster": manifest.cluster,
-                    "snapshot_id": manifest.snapshot_id,
-                    "date": manifest.date,
-                    "reason": str(error),
-                }
-            )
+            problems.append(_problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error)))
     inputs, output = [str(folder / "input")], str(folder / "output")
     if in_place:
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
@@ -395,6 +390,11 @@ def _read(store: ObjectStore, key: str) -> Analysis:
     if _digest(document) != claimed:
         raise ObjectDamagedError(f"analysis {uri!r} not read: its manifest was changed; analyse the night again")
     return analysis
+
+
+def _problem(cluster: str, snapshot_id: str, night: str, reason: str) -> dict[str, str]:
+    """A line of the job's `--problems`."""
+    return {"cluster": cluster, "snapshot_id": snapshot_id, "date": night, "reason": reason}
 
 
 def _json_file(path: Path, document: object) -> Path:

@@ -44,7 +44,8 @@ def choose_snapshots() -> PokeReturnValue:
 def choice_of(night: date) -> dict[str, Any]:
     """What the store holds for `night`: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
 
-    A cluster whose connection cannot be used is missing, too: it does not hold up the others.
+    One whose connection cannot be used is missing, too, and not `awaited`: it does not hold up the others. An archived one is
+    not even `expected`.
     """
     from kafka_maintenance.operations.snapshots import list_snapshots, newest_snapshot
 
@@ -55,7 +56,7 @@ def choice_of(night: date) -> dict[str, Any]:
         try:
             cluster = hooks.cluster(name)
         except hooks.SettingsMissingError as error:
-            missing.append({"cluster": name, "awaited": False, "note": f"{error}."})
+            missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
             continue
         found = newest_snapshot(store, name, night)
         if found is not None:
@@ -65,6 +66,7 @@ def choice_of(night: date) -> dict[str, Any]:
         missing.append(
             {
                 "cluster": name,
+                "expected": not cluster.archived,
                 "awaited": not cluster.archived,
                 "note": missing_note(name, night, [date.fromisoformat(other) for other in nights]),
             }
@@ -93,7 +95,7 @@ def missing_note(cluster: str, night: date, nights: list[date]) -> str:
 def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     """Fetches the chosen snapshots into the scratch folder, where Spark reads them, and names the job that does.
 
-    Every checksum is verified. Where the Spark connection names a cluster and the store is S3, its workers read the
+    Every checksum is verified; the report names the clusters that have no snapshot of the night. Where the Spark connection names a cluster and the store is S3, its workers read the
     snapshots from there and nothing is fetched. Returns run, night, folders and `SparkSubmitOperator`'s arguments, by their names.
     """
     from kafka_maintenance import spark
@@ -112,6 +114,7 @@ def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
         run_id=run,
         night=choice["night"],
         settings={"clusters": {chosen["cluster"]: _settings_of(chosen["cluster"]) for chosen in choice["snapshots"]}},
+        missing={missing["cluster"]: missing["note"] for missing in choice["missing"] if missing["expected"]},
         in_place=analyse.works_in_place(store, spark_settings),
     )
     submit = spark.submit_arguments(

@@ -44,12 +44,17 @@ def plan_reassignment(
 ) -> dict[str, Any]:
     """The moves that reach the goals, with their certificate; or a stored plan. Sizes as the brokers say, if asked."""
     from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.partition_sizes import sizes_from_log_dirs
+    from spark_jobs.planner.errors import ImpossibleGoalError
     from spark_jobs.planner.goals import Goals
 
     if plan:
         return stored("reassign_partitions", cluster, plan)
-    wanted = Goals.from_json(goals or {})
+    try:
+        wanted = Goals.from_json(goals or {})
+    except ImpossibleGoalError as error:
+        raise BadInputError(str(error)) from error  # which is not tried again
     sizes = sizes_from_log_dirs(bootstrap_servers) if bootstrap_servers else None
     what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
     return _made(planning.plan_reassignment, cluster, manifest, **what)
