@@ -60,9 +60,11 @@ def spark(monkeypatch):
         jobs.append((arguments, json.loads(Path(arguments[arguments.index("--problems") + 1]).read_text())))
         output = Path(arguments[arguments.index("--output") + 1])
         output.mkdir(parents=True)
-        (manifest,) = list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
-        cluster = {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
-        (output / "summary.json").write_text(json.dumps({"clusters": {manifest.cluster: cluster}, "not_analysed": []}))
+        clusters = {
+            manifest.cluster: {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
+            for manifest in list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
+        }
+        (output / "summary.json").write_text(json.dumps({"clusters": clusters, "not_analysed": []}))
         (output / "report.html").write_text(REPORT)
         (output / "report.md").write_text("# Report")
 
@@ -238,6 +240,53 @@ class TestNightlyAnalysis:
         (missing,) = choice["missing"]
         assert (missing["cluster"], missing["expected"], missing["awaited"]) == ("alpha", True, False)
         assert missing["note"].startswith("cluster 'alpha' not used: its connection has no host")
+
+
+@pytest.mark.services
+class TestOneClusterOfAFleet:
+    """What fails for one cluster fails its run, and holds up no other cluster."""
+
+    @pytest.fixture(autouse=True)
+    def fleet(self, store, monkeypatch):
+        """Beside `alpha` and `old` Airflow lists `lost`, which has no connection."""
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["lost", "alpha", "old"]')
+
+    def test_notifications_of_the_others_are_looked_at(self, bag):
+        run = bag.dags["drain_isr_notifications"].test(logical_date=None)
+        states = _states(run)
+        assert (states["report_notifications[0]"], states["report_notifications[1]"]) == ("failed", "success")
+        assert (states["lingering_runs"], run.state) == ("success", "failed")
+
+    def test_gated_runs_of_the_others_are_opened(self, bag, store, zookeeper, spark, monkeypatch):
+        from kafka_maintenance.tasks import plans
+
+        def repairs_of(_store, cluster, _manifest):
+            if cluster == "alpha":
+                raise RuntimeError("its plans cannot be made")
+            return []
+
+        for cluster in ("alpha", "old"):
+            _take_old(zookeeper, store, OLD_NIGHTS[0], cluster)
+        dag = bag.dags["nightly_analysis"]
+        monkeypatch.setattr(plans, "repairs_of", repairs_of)
+        monkeypatch.setattr(dag.get_task("plan_repairs"), "retries", 0)
+        night = datetime(2026, 11, 2, 5, tzinfo=UTC)
+        run = dag.test(logical_date=night, run_after=night)
+        states = _states(run)
+        assert (states["plan_repairs[0]"], states["plan_repairs[1]"]) == ("failed", "success")
+        assert (states["gated_runs"], states["all_clusters_planned"], run.state) == (
+            "success",
+            "upstream_failed",
+            "failed",
+        )
+
+    def test_snapshots_of_the_others_are_drilled(self, bag, store, zookeeper, monkeypatch):
+        from kafka_maintenance.tasks.restore_drill import clusters_to_drill
+
+        for cluster in ("lost", "old"):
+            _take_old(zookeeper, store, OLD_NIGHTS[0], cluster)
+        chosen = clusters_to_drill.function(None, None)
+        assert [each["cluster"] for each in chosen] == ["lost", "old"]
 
 
 @pytest.mark.services

@@ -8,7 +8,7 @@ from airflow.sdk import PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import context_of_run, label, night_of, run_name
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, label, night_of, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 NEAREST_COUNT = 2
@@ -168,7 +168,7 @@ def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
     return repairs_of(hooks.store(), chosen["cluster"], chosen["manifest"])
 
 
-@task
+@task(trigger_rule=WHATEVER_SUCCEEDED)
 def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> list[dict[str, Any]]:
     """The gated runs to open, one per plan; none unless the Variable says so or the night is over."""
     if not hooks.open_gated_runs() or choice["night"] != datetime.now(UTC).date().isoformat():

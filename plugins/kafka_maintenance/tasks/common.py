@@ -22,6 +22,8 @@ GATE_DOC = (
     "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."
 )
 SNAPSHOTS = Asset("kafka_metadata_snapshots")
+WHATEVER_SUCCEEDED = "all_done_min_one_success"
+"""Trigger rule of a task that goes on with the clusters whose mapped instances succeeded."""
 
 # Weather is waited for; a refusal stays a refusal however often it is asked.
 RETRY_POLICY = ExceptionRetryPolicy(

@@ -6,7 +6,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import label
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, label
 from kafka_maintenance.tasks.plans import stored, summed_up
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -56,7 +56,7 @@ def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, An
     return summed_up(made, cluster)
 
 
-@task
+@task(trigger_rule=WHATEVER_SUCCEEDED)
 def lingering_runs(reports: list[dict[str, Any]], act: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - a DAG param
     """The gated runs to open, one per cluster whose notifications linger; none unless the Variable says so."""
     if act or not hooks.open_gated_runs():

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from kafka_maintenance import hooks
 from kafka_maintenance.approval import approved
 from kafka_maintenance.pools import APPLY_POOL
-from kafka_maintenance.tasks.common import context_of_run, label, run_name
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, label, run_name
 
 if TYPE_CHECKING:
     from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
@@ -102,7 +102,7 @@ def verify_removal(receipt: dict[str, Any]) -> dict[str, Any]:
     return {"verified": True, "kept": len(plan.kept), "removed": len(plan.dropped)}
 
 
-@task
+@task(trigger_rule=WHATEVER_SUCCEEDED)
 def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int]) -> list[dict[str, Any]]:  # noqa: FBT001 - a DAG param
     """The gated runs to open, one per cluster with something to remove; none unless the Variable says so."""
     if act or not hooks.open_gated_runs():
