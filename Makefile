@@ -23,8 +23,8 @@ setup: $(VENV)/.installed ## make .venv with everything pinned
 $(VENV)/.installed: requirements.txt requirements-dev.txt
 	@.ci/require $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
-	$(BIN)/python -m compileall -q $(VENV)/lib > /dev/null || true
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -r requirements-dev.txt
+	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true # pip would use one core
 	$(BIN)/python -m kafka_maintenance.spark_classes > /dev/null # Spark starts in half the time from here on
 	@touch $@
 
