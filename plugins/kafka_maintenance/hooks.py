@@ -169,12 +169,24 @@ def cluster(name: str) -> Cluster:
     return cluster_from(name, _connection(name))
 
 
+def usable_cluster(name: str) -> Cluster | None:
+    """The settings of the cluster `name`; None where its own task is to say why they cannot be used."""
+    try:
+        return cluster(name)
+    except SettingsMissingError:
+        return None
+
+
 def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
     """Names of the clusters that are not archived, of `names` or of all that the Variable lists.
 
     One that cannot be used is among them: its own task says why, and the others are not held up.
     """
-    return tuple(name for name in (tuple(names or ()) or cluster_names()) if not _is_archived(name))
+    return tuple(
+        name
+        for name in (tuple(names or ()) or cluster_names())
+        if not ((found := usable_cluster(name)) and found.archived)
+    )
 
 
 def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
@@ -268,13 +280,6 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
 def open_gated_runs() -> bool:
     """Whether scheduled runs may open gated runs by themselves; False unless the Variable says so."""
     return _truth(Variable.get(OPEN_GATED_RUNS_VARIABLE, default="false"))
-
-
-def _is_archived(name: str) -> bool:
-    try:
-        return cluster(name).archived
-    except SettingsMissingError:
-        return False
 
 
 def _connection(name: str, kind: str = "generic", hint: str = "ZooKeeper's host:port") -> ConnectionFields:

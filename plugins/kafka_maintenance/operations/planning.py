@@ -116,7 +116,8 @@ def plan_reassignment(
     the fewest moves that reach `goals` (by default: replicas and leaders balanced over brokers and racks), at most
     `move_count_max` copies, in waves under `limits`; its certificate is stored beside the plan, with all that is needed to
     verify it again. Limits and goals in bytes need the `sizes` of the partitions (`partition_sizes`).
-    `may_change_replication_factor` says whether a given target may be longer or shorter than the present list. The other arguments are those of `plan_elections`.
+    `may_change_replication_factor` says whether a given target may be longer or shorter than the present list. The other
+    arguments are those of `plan_elections`.
 
     Returns:
         The stored plan, or None when everything is where it should be.

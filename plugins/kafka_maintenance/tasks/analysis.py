@@ -95,8 +95,9 @@ def missing_note(cluster: str, night: date, nights: list[date]) -> str:
 def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     """Fetches the chosen snapshots into the scratch folder, where Spark reads them, and names the job that does.
 
-    Every checksum is verified; the report names the clusters that have no snapshot of the night. Where the Spark connection names a cluster and the store is S3, its workers read the
-    snapshots from there and nothing is fetched. Returns run, night, folders and `SparkSubmitOperator`'s arguments, by their names.
+    Every checksum is verified; the report names the clusters that have no snapshot of the night. Where the Spark connection
+    names a cluster and the store is S3, its workers read the snapshots from there and nothing is fetched. Returns run, night,
+    folders and `SparkSubmitOperator`'s arguments, by their names.
     """
     from kafka_maintenance import spark
     from kafka_maintenance.operations import analyse

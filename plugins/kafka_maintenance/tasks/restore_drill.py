@@ -17,17 +17,9 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
 
     store = hooks.store()
     names = [name for name in only or hooks.cluster_names() if newest_snapshot(store, name) is not None]
-    versions = {name: _version_of(name) for name in names}
-    chosen = brokers or next((name for name in names if versions[name]), None)
-    return [{"cluster": name, "kafka_version": versions[name] if name == chosen else None} for name in names]
-
-
-def _version_of(name: str) -> str | None:
-    """The version that the connection names; a cluster whose connection cannot be used is drilled without brokers."""
-    try:
-        return hooks.cluster(name).kafka_version
-    except hooks.SettingsMissingError:
-        return None
+    versions = {name: found.kafka_version for name in names if (found := hooks.usable_cluster(name))}
+    chosen = brokers or next((name for name in names if versions.get(name)), None)
+    return [{"cluster": name, "kafka_version": versions.get(name) if name == chosen else None} for name in names]
 
 
 @task(
