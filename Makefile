@@ -1,5 +1,6 @@
 # Every command a user or developer needs; `make help` lists them.
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,9 +12,11 @@ APPROVE ?= ask
 KAFKA_VERSION ?= 3.9
 FAST := "not services and not spark and not kafka and not e2e and not browser"
 CORE_TESTS := tests/core tests/scenarios tests/simulation tests/differential/test_recorded.py
+JOB_TESTS := tests/dags tests/spark
+WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast coverage check format bench bench-planning simulate lock clean
+.PHONY: help setup demo test test-services test-jobs test-fast coverage check format bench bench-planning simulate lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -31,15 +34,21 @@ $(VENV)/.installed: requirements.txt requirements-dev.txt
 demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
 	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.local.demo
 
-test: coverage ## every test, the slow ones included, and every branch of the core
+test: setup ## every test, the slow ones included, and every branch of the core; two suites at a time
 	@.ci/browser
-	$(BIN)/python -m pytest --durations=25 $(CORE_TESTS:%=--ignore=%) # those have just run
+	@$(MAKE) --no-print-directory --jobs=2 coverage test-services test-jobs
+
+test-services: setup # a part of `test`: all that no other suite has
+	$(BIN)/python -m pytest --durations=15 $(CORE_TESTS:%=--ignore=%) $(JOB_TESTS:%=--ignore=%) $(WHOLE_LINES)
+
+test-jobs: setup # a part of `test`: Airflow and Spark
+	$(BIN)/python -m pytest --durations=15 $(JOB_TESTS) $(WHOLE_LINES)
 
 test-fast: setup ## the tests that start no process
 	$(BIN)/python -m pytest -m $(FAST)
 
 coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
-	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)
 
 check: setup ## format, lint, types (strict), import contracts
 	$(BIN)/ruff format --check .

@@ -12,14 +12,14 @@ from airflow.sdk import Param, dag
 
 from kafka_maintenance.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.apply import apply_plan, verify
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
 
 
 @dag(
     schedule=None,
     catchup=False,
-    max_active_runs=8,
+    max_active_runs=GATED_RUNS_MAX,
     doc_md=__doc__,
     default_args=DEFAULT_ARGS,
     tags=["kafka", "changes-cluster", "manual"],
@@ -39,8 +39,8 @@ from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
 )
 def delete_topics() -> None:
     """Snapshot → plan → gate → apply → verify."""
-    manifest = snapshot_to_plan("{{ params.cluster }}", "{{ params.plan }}")
-    plan = plan_deletions("{{ params.cluster }}", manifest, "{{ params.plan }}", "{{ params.topics }}")
+    manifest = snapshot_to_plan(given("cluster"), given("plan"))
+    plan = plan_deletions(given("cluster"), manifest, given("plan"), given("topics"))
     gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
     receipt = apply_plan(plan, gate.output)
     verify(receipt)

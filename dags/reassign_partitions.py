@@ -11,14 +11,14 @@ from airflow.sdk import Param, dag
 
 from kafka_maintenance.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.apply import apply_plan, verify
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 
 
 @dag(
     schedule=None,
     catchup=False,
-    max_active_runs=8,
+    max_active_runs=GATED_RUNS_MAX,
     doc_md=__doc__,
     default_args=DEFAULT_ARGS,
     tags=["kafka", "changes-cluster", "manual"],
@@ -43,14 +43,14 @@ from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 )
 def reassign_partitions() -> None:
     """Snapshot → plan → gate → apply → verify."""
-    manifest = snapshot_to_plan("{{ params.cluster }}", "{{ params.plan }}")
+    manifest = snapshot_to_plan(given("cluster"), given("plan"))
     plan = plan_reassignment(
-        "{{ params.cluster }}",
+        given("cluster"),
         manifest,
-        "{{ params.plan }}",
-        "{{ params.move_count_max }}",
-        "{{ params.goals }}",
-        "{{ params.bootstrap_servers }}",
+        given("plan"),
+        given("move_count_max"),
+        given("goals"),
+        given("bootstrap_servers"),
     )
     gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
     receipt = apply_plan(plan, gate.output)

@@ -10,7 +10,7 @@ Schedule: `KAFKA_MAINTENANCE_DRILL_CRON`, UTC.
 
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
-from kafka_maintenance.tasks.common import DEFAULT_ARGS
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
 from kafka_maintenance.tasks.restore_drill import clusters_to_drill, drill
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -39,7 +39,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 )
 def restore_drill() -> None:
     """One mapped drill per cluster."""
-    drill.expand(chosen=clusters_to_drill("{{ params.clusters }}", "{{ params.brokers }}"))
+    drill.expand(chosen=clusters_to_drill(given("clusters"), given("brokers")))
 
 
 restore_drill()

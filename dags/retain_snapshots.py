@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.approval import PlanApprovalOperator
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.retention import (
     KEEP,
     clusters_to_judge,
@@ -29,7 +29,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 @dag(
     schedule=CronTriggerTimetable(SETTINGS.retention_cron, timezone="UTC"),
     catchup=False,
-    max_active_runs=8,
+    max_active_runs=GATED_RUNS_MAX,
     doc_md=__doc__,
     default_args=DEFAULT_ARGS,
     tags=["kafka", "changes-store", "scheduled"],
@@ -48,13 +48,14 @@ from kafka_maintenance.tasks.settings import SETTINGS
 )
 def retain_snapshots() -> None:
     """Report on every cluster; plan → gate → remove → verify for one."""
-    reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_judge("{{ params.cluster }}"))
+    reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_judge(given("cluster")))
     TriggerDagRunOperator.partial(
         task_id="open_gated_runs",
         trigger_dag_id="retain_snapshots",
+        skip_when_already_exists=True,
         doc_md="Opens a gated run per cluster with snapshots to remove, where the Variable allows it.",
-    ).expand_kwargs(removal_runs(reports, "{{ params.act }}", KEEP))
-    plan = plan_retention("{{ params.cluster }}", "{{ params.plan }}", "{{ params.act }}", KEEP)
+    ).expand_kwargs(removal_runs(reports, given("act"), KEEP))
+    plan = plan_retention(given("cluster"), given("plan"), given("act"), KEEP)
     reports >> plan
     gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
     receipt = remove_snapshots(plan, gate.output)

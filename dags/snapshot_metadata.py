@@ -11,7 +11,7 @@ Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
 
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
-from kafka_maintenance.tasks.common import DEFAULT_ARGS
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
 from kafka_maintenance.tasks.settings import SETTINGS
 from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
 
@@ -35,7 +35,7 @@ from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
 )
 def snapshot_metadata() -> None:
     """One mapped snapshot per live cluster."""
-    take_snapshot.expand(cluster=live_clusters("{{ params.clusters }}"))
+    take_snapshot.expand(cluster=live_clusters(given("clusters")))
 
 
 snapshot_metadata()

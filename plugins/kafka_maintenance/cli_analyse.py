@@ -11,7 +11,8 @@ from typing import Any
 from kafka_maintenance.cli_common import ExitStatus, add_json_argument, add_store_arguments, show, store_of
 from kafka_maintenance.operations import analyse as operation
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.snapshots import list_snapshots
+from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, choose
+from kafka_maintenance.operations.snapshots import manifest_keys, place_of
 from kafka_maintenance.spark import SparkSettings
 
 
@@ -26,7 +27,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--date", type=date.fromisoformat, help="the night, YYYY-MM-DD (default: the newest there is)")
     command.add_argument("--cluster", metavar="NAME", action="append", help="only these clusters (repeatable)")
     command.add_argument("--run-id", metavar="ID", help="names the run; of one run only the first result is published")
-    command.add_argument("--history-nights", metavar="N", type=int, default=operation.HISTORY_NIGHTS,
+    command.add_argument("--history-nights", metavar="N", type=int, default=HISTORY_NIGHTS,
                          help="nights of comparison and trend (default: %(default)s)")  # fmt: skip
     command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
     command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")
@@ -44,11 +45,11 @@ def add_parsers(commands: Any) -> None:
 def _analyse(arguments: argparse.Namespace) -> int:
     store, now = store_of(arguments), datetime.now(UTC)
     night = arguments.date or _newest_night(store)
-    manifests = operation.choose(store, night, arguments.cluster)
+    choice = choose(store, night, arguments.cluster, history_nights=arguments.history_nights)
     with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
         done = operation.analyse(
             store,
-            manifests,
+            choice.snapshots,
             arguments.folder or Path(scratch),
             run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
             night=night,
@@ -62,6 +63,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
             settings=_document(arguments.settings),
             goals=_document(arguments.goals),
             history_nights=arguments.history_nights,
+            missing=choice.missing,
             fail_if_incomplete=arguments.fail_if_incomplete,
         )
     text = store.get(operation.key_of(store, done.report_markdown)).decode()
@@ -82,10 +84,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _newest_night(store: Any) -> date:
-    found = list_snapshots(store)
-    if not found:
+    nights = [place_of(key)[1] for key in manifest_keys(store)]
+    if not nights:
         raise BadInputError(f"nothing analysed: expected a snapshot in {store.uri!r}, found none; take one first")
-    return date.fromisoformat(found[-1].date)
+    return date.fromisoformat(max(nights))
 
 
 def _document(path: Path | None) -> dict[str, Any] | None:

@@ -338,7 +338,7 @@ def _mapping(name: str, extra: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    return str(value) if value not in {None, ""} else None
+    return None if value is None or value == "" else str(value)
 
 
 def _truth(value: Any) -> bool:

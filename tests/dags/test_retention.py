@@ -89,8 +89,8 @@ def test_a_run_with_nothing_to_remove_asks_nobody(bag, clients, nights, tmp_path
 
 
 REPORTS = [
-    {"cluster": "alpha", "kept": 1, "removable": 4, "abandoned": 0},
-    {"cluster": "beta", "kept": 1, "removable": 0, "abandoned": 0},
+    {"cluster": "alpha", "digest": "a" * 64, "kept": 1, "removable": 4, "abandoned": 0},
+    {"cluster": "beta", "digest": "b" * 64, "kept": 1, "removable": 0, "abandoned": 0},
 ]
 
 
@@ -109,6 +109,7 @@ def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowe
     runs = removal_runs.function(REPORTS, act, {"last": 3, "daily": 0, "weekly": 0, "monthly": 2})
     assert [run["conf"]["cluster"] for run in runs] == opened
     assert all(run["conf"]["keep_monthly"] == 2 for run in runs)
+    assert all(run["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa") for run in runs)
 
 
 def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_path):

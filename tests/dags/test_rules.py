@@ -34,6 +34,19 @@ def _writing_tasks(dag):
     return [task for task in dag.tasks if _callable_of(task) in WRITING_TASKS]
 
 
+def _arguments_of(task):
+    mapped = getattr(task, "partial_kwargs", {})
+    return [getattr(task, "op_args", ()), getattr(task, "op_kwargs", {}), mapped.get("op_kwargs", {})]
+
+
+def _texts(value):
+    """The templates of params in a nest of lists and dicts."""
+    if isinstance(value, str):
+        return [value] if "params." in value else []
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [text for each in inside for text in _texts(each)]
+
+
 def test_the_bag_loads_without_errors_and_holds_exactly_our_dags(bag):
     assert not bag.import_errors
     assert tuple(sorted(bag.dags)) == DAG_IDS
@@ -66,10 +79,19 @@ class TestEveryDag:
         params = bag.dags[dag_id].params
         assert [name for name in params if not params.get_param(name).description] == []
 
+    def test_its_params_reach_the_tasks_as_they_were_given(self, bag, dag_id):
+        """A cluster "42" is no number, and "None" is a name."""
+        dag = bag.dags[dag_id]
+        templates = set(_texts([_arguments_of(task) for task in dag.tasks]))
+        for value in ("42", "None", "0x10", "[1]", 'it\'s "quoted"', "<é>", "", None, 7, True, ["42"], {"drain": [3]}):
+            context = {"params": dict.fromkeys(dag.params, value)}
+            found = [dag.get_template_env().from_string(template).render(context) for template in templates]
+            assert [(each, type(each)) for each in found] == [(value, type(value))] * len(templates)
+
     def test_never_catches_up_and_bounds_its_runs(self, bag, dag_id):
         dag = bag.dags[dag_id]
         assert not dag.catchup
-        assert dag.max_active_runs <= 8
+        assert dag.max_active_runs <= (256 if "changes-cluster" in dag.tags or "changes-store" in dag.tags else 8)
 
     def test_writes_only_behind_an_approval_that_the_writing_task_receives(self, bag, dag_id):
         from kafka_maintenance.approval import PlanApprovalOperator

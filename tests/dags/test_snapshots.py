@@ -73,6 +73,12 @@ def spark(monkeypatch):
     return jobs
 
 
+def _write_over(store, key, content):
+    path = Path(store) / key
+    path.chmod(0o644)
+    path.write_bytes(content)
+
+
 def _take_old(zookeeper, store, day, cluster="old"):
     """A snapshot of an earlier night, recorded under another name."""
     from kafka_maintenance.operations.snapshot import take_snapshot
@@ -241,6 +247,18 @@ class TestNightlyAnalysis:
         assert (missing["cluster"], missing["expected"], missing["awaited"]) == ("alpha", True, False)
         assert missing["note"].startswith("cluster 'alpha' not used: its connection has no host")
 
+    def test_a_cluster_whose_snapshot_cannot_be_read_does_not_hold_up_the_others(self, store, zookeeper):
+        from kafka_maintenance.tasks.analysis import choice_of
+
+        manifest = _take_old(zookeeper, store, OLD_NIGHTS[0], "alpha").manifest
+        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        _write_over(store, manifest.key, b"{")
+        choice = choice_of(date(2026, 11, 2))
+        assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
+        (missing,) = choice["missing"]
+        assert (missing["cluster"], missing["expected"], missing["awaited"]) == ("alpha", True, False)
+        assert manifest.key in missing["note"]
+
 
 @pytest.mark.services
 class TestOneClusterOfAFleet:
@@ -302,32 +320,20 @@ class TestRestoreDrill:
 
     def test_a_damaged_snapshot_fails_its_drill(self, bag, store, zookeeper, tmp_path):
         manifest = _take_old(zookeeper, store, OLD_NIGHTS[0]).manifest
-        raw = tmp_path / manifest.object("raw").key
-        raw.chmod(0o644)
-        raw.write_bytes(raw.read_bytes()[:-1] + b"x")
+        raw = manifest.object("raw").key
+        _write_over(store, raw, (tmp_path / raw).read_bytes()[:-1] + b"x")
         run = bag.dags["restore_drill"].test(logical_date=None)
         assert _states(run)["drill[0]"] == "failed"
 
 
-@pytest.mark.parametrize(
-    ("nights", "note"),
-    [
-        pytest.param([], "has no snapshot of 2026-11-10, and none of any other night.", id="an empty store"),
-        pytest.param([9], "the nearest are of 2026-11-09.", id="one"),
-        pytest.param([1, 8, 12, 20], "the nearest are of 2026-11-08, 2026-11-12.", id="one on each side"),
-        pytest.param([1, 2, 3], "the nearest are of 2026-11-02, 2026-11-03.", id="only earlier ones"),
-    ],
-)
-def test_a_missing_night_names_the_nearest(nights, note):
-    from kafka_maintenance.tasks.analysis import missing_note
-
-    text = missing_note("alpha", date(2026, 11, 10), [date(2026, 11, day) for day in nights])
-    assert text.startswith("cluster 'alpha' has no snapshot of 2026-11-10")
-    assert text.endswith(note)
-
-
 PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "uri": "/s/p.json", "digest": "a" * 64}]]
 TODAY = {"night": datetime.now(UTC).date().isoformat()}
+
+
+@pytest.mark.parametrize("dag_id", ["drain_isr_notifications", "nightly_analysis", "retain_snapshots"])
+def test_a_gated_run_that_was_opened_before_is_not_opened_again(bag, dag_id):
+    opening = bag.dags[dag_id].get_task("open_gated_runs")
+    assert opening.partial_kwargs["skip_when_already_exists"]
 
 
 class TestGatedRuns:
@@ -350,3 +356,28 @@ class TestGatedRuns:
 
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
         assert gated_runs.function(PLANS, {"night": "2026-11-02"}) == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "act", "opened"),
+    [
+        pytest.param("false", False, [], id="not allowed"),
+        pytest.param("true", True, [], id="a gated run opens no other"),
+        pytest.param("true", False, ["alpha"], id="where they linger"),
+    ],
+)
+def test_lingering_notifications_open_one_gated_run_a_day(monkeypatch, allowed, act, opened):
+    from kafka_maintenance.tasks.drain import lingering_runs
+
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", allowed)
+    reports = [
+        {"cluster": "alpha", "lingering": True, "oldest": "isr_change_0000000007"},
+        {"cluster": "beta", "lingering": False, "oldest": None},
+    ]
+    runs = lingering_runs.function(reports, act)
+    assert [run["conf"] for run in runs] == [{"cluster": name, "act": True} for name in opened]
+    today = TODAY["night"]
+    assert [run["trigger_run_id"] for run in runs] == [
+        f"lingering__{today}__{name}__isr_change_0000000007" for name in opened
+    ]
+    assert lingering_runs.function(reports, act) == runs

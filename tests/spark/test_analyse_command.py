@@ -48,10 +48,12 @@ def test_the_newest_night_is_analysed_and_its_report_is_printed(store, tmp_path,
 def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(store, tmp_path, capsys):
     damaged = publish(OTHER, store)
     store.put(damaged.object("partitions").key, b"PAR1 no longer")
-    status, out, err = run(capsys, store, "--fail-if-incomplete", "--json", "--run-id", "strict")
+    named = [word for name in (sample_history.CLUSTER, "other", "nobody") for word in ("--cluster", name)]
+    status, out, err = run(capsys, store, "--fail-if-incomplete", "--json", "--run-id", "strict", *named)
     told = json.loads(out)
     assert (status, told["exit_status"], told["error"]) == (3, 3, "AnalysisIncompleteError")
     assert "other: " in err
+    assert "nobody: cluster 'nobody' has no snapshot" in err
     (published,) = analyse.list_analyses(store, LAST)
     assert published.run_id == "strict"
     assert set(published.summary["clusters"]) == {sample_history.CLUSTER}

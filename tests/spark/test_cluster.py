@@ -25,6 +25,7 @@ from kafka_maintenance.local.s3 import ObjectStoreServer
 from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
 from kafka_maintenance.operations import analyse
+from kafka_maintenance.operations.snapshot_choice import choose
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
 from kafka_maintenance.spark import (
     FEW_CONF,
@@ -183,7 +184,7 @@ def untimed(content):
 
 
 def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, settings, tmp_path, elsewhere):
-    chosen = analyse.choose(store, NIGHT)
+    chosen = choose(store, NIGHT).snapshots
     staged = analyse.stage(store, chosen, tmp_path / "here", run_id="r", night=NIGHT)
     nightly_analysis.run(spark, nightly_analysis.parse(staged.arguments), say=list)
     beside = open_store(str(tmp_path / "beside"))

@@ -11,6 +11,7 @@ from controller_core.adapters.object_store import open_store
 from controller_core.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.snapshot_choice import choose
 from spark_jobs import drill, nightly_analysis, report, schemas, storage
 from spark_jobs.transforms import facts, health, history, imbalance
 from tests.spark.worlds import NIGHT, World, publish
@@ -42,16 +43,16 @@ def job(spark, staged, *more):
 
 @pytest.fixture(scope="module")
 def night(spark, tmp_path_factory):
-    """One run over five clusters: one healthy, one with bad rows, one damaged in the store, two with settings nobody can
-    use; of a sixth there is no snapshot."""
+    """One run over five clusters: one healthy, one with bad rows and an earlier night that cannot be read, one damaged in
+    the store, two with settings nobody can use; of a sixth there is no snapshot."""
     folder = tmp_path_factory.mktemp("night")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
     for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
         publish(world, store)
-    damaged = analyse.choose(store, NIGHT, ["gamma"])[0].object("partitions").key
-    store.put(damaged, b"PAR1 no longer")
-    chosen = analyse.choose(store, NIGHT)
+    store.put(publish(BETA.on(1), store).key, b"{")
+    chosen = choose(store, NIGHT).snapshots
+    store.put(chosen[-1].object("partitions").key, b"PAR1 no longer")
     staged = analyse.stage(
         store,
         chosen,
@@ -80,10 +81,10 @@ def test_every_output_has_its_columns(night):
 def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
     _, _, status, published = night
     stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
-    assert stages == {"gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch"}
+    assert stages == {"beta": "history", "gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch"}
     assert status == nightly_analysis.INCOMPLETE
     assert set(published.summary["clusters"]) == {"alpha", "beta"}
-    assert published.summary["not_analysed_count"] == 4
+    assert published.summary["not_analysed_count"] == 5
 
 
 def test_bad_rows_are_counted_and_kept(night):
@@ -189,7 +190,7 @@ def test_a_part_of_the_results_is_all_that_is_described(night, spark, tmp_path, 
 
 def test_a_night_without_a_snapshot_names_the_nights_there_are(night):
     with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
-        analyse.choose(night[0], "2026-01-01")
+        choose(night[0], "2026-01-01")
 
 
 def test_no_report_and_a_changed_manifest_are_told(night, tmp_path):

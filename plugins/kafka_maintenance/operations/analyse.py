@@ -8,10 +8,10 @@ run is kept; of one night the newest counts.
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,15 +24,15 @@ from controller_core.errors import (
 )
 from kafka_maintenance import __version__, spark
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
+from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, earlier_snapshots
 from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, partition_rows, run_token
-from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots, newest_snapshot, opened, read_manifest
+from kafka_maintenance.operations.snapshots import at_once, fetch_tables, opened, read_manifest
 
 JOB: Final = "nightly_analysis"
 FORMAT_VERSION: Final = 1
 PREFIX: Final = f"{ROOT}/analysis/"
 UNPUBLISHED: Final = "unpublished/"
 """Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
-HISTORY_NIGHTS: Final = 30
 _BAD_INPUT_STATUS: Final = 2
 _SUMMARY: Final = "summary.json"
 _S3, _S3A = "s3://", "s3a://"
@@ -43,7 +43,6 @@ __all__ = [
     "Analysis",
     "Staged",
     "analyse",
-    "choose",
     "latest_report",
     "list_analyses",
     "publish",
@@ -89,25 +88,6 @@ class Analysis:
     digest: str
 
 
-def choose(store: ObjectStore | str, night: date, clusters: Iterable[str] | None = None) -> list[Manifest]:
-    """The newest snapshot of each cluster of that UTC date; clusters without one are left out.
-
-    Raises:
-        BadInputError: no cluster has a snapshot of that night; names the nights there are.
-    """
-    store = opened(store)
-    if clusters is None:
-        clusters = sorted({found.cluster for found in list_snapshots(store, None, night)})
-    chosen = [found for name in clusters if (found := newest_snapshot(store, name, night)) is not None]
-    if not chosen:
-        nights = sorted({found.date for found in list_snapshots(store)})
-        raise BadInputError(
-            f"night {night} not analysed: expected a snapshot in {store.uri!r}, found none; "
-            f"nights with one are {', '.join(nights[-10:]) or 'none'}: name one of them, or take a snapshot"
-        )
-    return chosen
-
-
 def stage(
     store: ObjectStore | str,
     manifests: Sequence[Manifest | str],
@@ -150,12 +130,18 @@ def stage(
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
     day = str(night) if night is not None else max(manifest.date for manifest in chosen)
     problems = [_problem(cluster, "", day, reason) for cluster, reason in sorted((missing or {}).items())]
-    wanted = (*_earlier(store, chosen, date.fromisoformat(day), history_nights), *chosen)
-    for manifest in () if in_place else wanted:
+    earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_nights)
+    problems += [_problem(cluster, "", date, reason) for (cluster, date), reason in unusable.items()]
+    wanted = (*earlier, *chosen)
+
+    def fetched(manifest: Manifest) -> dict[str, str] | None:
         try:
             fetch_tables(store, manifest, folder / "input")
         except ControllerCoreError as error:
-            problems.append(_problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error)))
+            return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
+        return None
+
+    problems += filter(None, at_once(fetched, () if in_place else wanted))
     inputs, output = [str(folder / "input")], str(folder / "output")
     if in_place:
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
@@ -285,17 +271,6 @@ def latest_report(store: ObjectStore | str, night: date | str | None = None) -> 
 def key_of(store: ObjectStore, uri: str) -> str:
     """The key of an address that this module gave out."""
     return uri.removeprefix(f"{store.uri}/")
-
-
-def _earlier(store: ObjectStore, chosen: Sequence[Manifest], night: date, nights: int) -> list[Manifest]:
-    """The newest snapshot of each earlier night of the window, of the chosen clusters."""
-    first = (night - timedelta(days=nights - 1)).isoformat()
-    newest = {}
-    for cluster in sorted({manifest.cluster for manifest in chosen}):
-        for found in list_snapshots(store, cluster):  # oldest first: the newest of a night stays
-            if first <= found.date < night.isoformat():
-                newest[found.cluster, found.date] = found
-    return list(newest.values())
 
 
 def _published(output: Path, store: ObjectStore, night: date | str, run_id: str, now: datetime | None) -> Analysis:

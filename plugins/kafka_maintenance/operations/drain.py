@@ -27,7 +27,8 @@ class NotificationReport:
         count: children of the directory.
         lingering: whether some are so old that a living controller would have taken them long ago.
         lingering_count: how many.
-        oldest_age_s: age of the oldest one in seconds; None when there is none.
+        oldest: name of the oldest one; None when there is none.
+        oldest_age_s: its age in seconds.
         partitions: which partitions they name, sorted.
         controller_id: who holds `/controller`; None when nobody does.
         never_written: every broker speaks an inter.broker.protocol.version of 2.7 or newer, which writes none.
@@ -38,6 +39,7 @@ class NotificationReport:
     count: int
     lingering: bool
     lingering_count: int
+    oldest: str | None
     oldest_age_s: float | None
     partitions: tuple[TopicPartition, ...]
     controller_id: int | None
@@ -76,13 +78,14 @@ def report(
 def _report(observed: Observation, now_ms: int, age_min_s: float) -> NotificationReport:
     notifications = observed.notifications
     lingering = lingering_notifications(observed, now_ms=now_ms, linger_age_ms=int(age_min_s * 1000))
-    oldest_ms = min((each.created_ms for each in notifications), default=None)
-    oldest_age_s = None if oldest_ms is None else max(0.0, (now_ms - oldest_ms) / 1000)
+    oldest = min(notifications, key=lambda each: (each.created_ms, each.name), default=None)
+    oldest_age_s = None if oldest is None else max(0.0, (now_ms - oldest.created_ms) / 1000)
     cversion = observed.notifications_cversion
     return NotificationReport(
         count=len(notifications),
         lingering=bool(lingering),
         lingering_count=len(lingering),
+        oldest=None if oldest is None else oldest.name,
         oldest_age_s=oldest_age_s,
         partitions=tuple(sorted({partition for each in notifications for partition in each.partitions})),
         controller_id=None if observed.office is None else observed.office.controller_id,

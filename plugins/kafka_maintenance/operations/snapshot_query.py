@@ -10,7 +10,7 @@ from controller_core.adapters.object_store import ObjectStore
 from controller_core.errors import ObjectMissingError
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshot_manifest import partition_rows
-from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots, opened
+from kafka_maintenance.operations.snapshots import at_once, fetch_tables, list_snapshots, opened
 from kafka_maintenance.spark import SparkJobError, SparkSettings, run_job, submit_arguments
 
 _CELL_MAX = 60
@@ -56,8 +56,9 @@ def query_history(
     if not manifests:
         raise ObjectMissingError(f"query not run: there are no snapshots in {store.uri!r}; take one")
     inputs: list[str] = []
-    for number, manifest in enumerate(manifests, start=1):
-        inputs += ["--input", str(fetch_tables(store, manifest, folder / "snapshots"))]
+    fetched = at_once(lambda manifest: fetch_tables(store, manifest, folder / "snapshots"), manifests)
+    for number, snapshot in enumerate(fetched, start=1):
+        inputs += ["--input", str(snapshot)]
         progress(f"{number} of {len(manifests)} snapshots fetched")
     work = folder / "work"
     work.mkdir(parents=True, exist_ok=True)

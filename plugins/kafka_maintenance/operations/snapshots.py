@@ -4,11 +4,12 @@ Only what a manifest names is looked at; every byte is checked against the manif
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, date
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +31,12 @@ from kafka_maintenance.operations.snapshot_manifest import (
     parse_manifest,
 )
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 _SHOWN_MAX = 10
+_AT_ONCE: Final = 8
+"""Objects read at the same time: a distant store takes its time for each, and boto3 keeps ten connections."""
 
 
 def opened(store: ObjectStore | str) -> ObjectStore:
@@ -46,12 +52,11 @@ def list_snapshots(
     A manifest that cannot be read is an error that names it: a list that leaves one out would mislead retention.
     """
     store = opened(store)
-    manifests = [read_manifest(store, key) for key in manifest_keys(store, cluster, date)]
-    return sorted(manifests, key=lambda manifest: (manifest.taken_at, manifest.cluster, manifest.zxid))
+    return sorted(at_once(lambda key: read_manifest(store, key), manifest_keys(store, cluster, date)), key=_age)
 
 
 def manifest_keys(store: ObjectStore, cluster: str | None = None, day: date | str | None = None) -> list[str]:
-    """Keys of all manifests, sorted."""
+    """Keys of all manifests, sorted. One listing; nothing is read."""
     if cluster is None:
         prefix = f"{ROOT}/cluster="
     else:
@@ -61,9 +66,38 @@ def manifest_keys(store: ObjectStore, cluster: str | None = None, day: date | st
 
 
 def newest_snapshot(store: ObjectStore | str, cluster: str, date: date | str | None = None) -> Manifest | None:
-    """The newest snapshot of a cluster (of one UTC date, where it is given), or None."""
-    found = list_snapshots(store, cluster, date)
-    return found[-1] if found else None
+    """The newest snapshot of a cluster (of one UTC date, where it is given), or None.
+
+    Only the manifests of one date are read. Errors: as of `read_manifest`, for each of them.
+    """
+    store = opened(store)
+    by_date = keys_by_date(store, cluster, date)
+    return newest_of(store, by_date[max(by_date)]) if by_date else None
+
+
+def keys_by_date(store: ObjectStore, cluster: str, day: date | str | None = None) -> dict[str, list[str]]:
+    """UTC date, YYYY-MM-DD → keys of the manifests of a cluster's snapshots, sorted. One listing; nothing is read."""
+    found: dict[str, list[str]] = {}
+    for key in manifest_keys(store, cluster, day):
+        found.setdefault(place_of(key)[1], []).append(key)
+    return found
+
+
+def newest_of(store: ObjectStore, keys: Iterable[str]) -> Manifest:
+    """The newest of the snapshots, one at least, whose manifests have these keys; errors as of `read_manifest`."""
+    return max((read_manifest(store, key) for key in keys), key=_age)
+
+
+def place_of(key: str) -> tuple[str, str]:
+    """Cluster and UTC date of a manifest, as its key says."""
+    _, cluster, day, *_ = key.split("/")
+    return cluster.removeprefix("cluster="), day.removeprefix("date=")
+
+
+def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """`work` of each item in their order, several at a time; the first error ends it, in its place."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(work, items)
 
 
 def read_manifest(store: ObjectStore | str, address: str) -> Manifest:
@@ -293,6 +327,10 @@ def show_snapshot(manifest: Manifest) -> str:
     if manifest.unreadable:
         lines.append(f"unreadable {', '.join(manifest.unreadable[:_SHOWN_MAX])} ({len(manifest.unreadable)} in all)")
     return "\n".join(lines)
+
+
+def _age(manifest: Manifest) -> tuple[datetime, str, int]:
+    return manifest.taken_at, manifest.cluster, manifest.zxid
 
 
 def _write(path: Path, content: bytes) -> None:

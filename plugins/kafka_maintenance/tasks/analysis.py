@@ -11,7 +11,6 @@ from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, label, night_of, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
-NEAREST_COUNT = 2
 NOTE = "note"
 
 
@@ -44,10 +43,10 @@ def choose_snapshots() -> PokeReturnValue:
 def choice_of(night: date) -> dict[str, Any]:
     """What the store holds for `night`: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
 
-    One whose connection cannot be used is missing, too, and not `awaited`: it does not hold up the others. An archived one is
-    not even `expected`.
+    One whose connection or whose snapshot cannot be used is missing, too, and not `awaited`: it does not hold up the others.
+    An archived one is not even `expected`.
     """
-    from kafka_maintenance.operations.snapshots import list_snapshots, newest_snapshot
+    from kafka_maintenance.operations.snapshot_choice import UNUSABLE, NoSnapshotError, snapshot_of_night
 
     store = hooks.store()
     chosen: list[dict[str, str]] = []
@@ -58,19 +57,14 @@ def choice_of(night: date) -> dict[str, Any]:
         except hooks.SettingsMissingError as error:
             missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
             continue
-        found = newest_snapshot(store, name, night)
-        if found is not None:
+        try:
+            found = snapshot_of_night(store, name, night)
             chosen.append({"cluster": name, "manifest": found.uri, "digest": found.digest})
-            continue
-        nights = sorted({other.date for other in list_snapshots(store, name)})
-        missing.append(
-            {
-                "cluster": name,
-                "expected": not cluster.archived,
-                "awaited": not cluster.archived,
-                "note": missing_note(name, night, [date.fromisoformat(other) for other in nights]),
-            }
-        )
+        except NoSnapshotError as error:
+            awaited = not cluster.archived
+            missing.append({"cluster": name, "expected": awaited, "awaited": awaited, "note": str(error)})
+        except UNUSABLE as error:
+            missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
     return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}
 
 
@@ -81,14 +75,6 @@ def _settings_of(name: str) -> dict[str, Any]:
         "inter_broker_protocol_version": cluster.inter_broker_protocol_version,
     }
     return {field: value for field, value in known.items() if value is not None} | dict(cluster.analysis)
-
-
-def missing_note(cluster: str, night: date, nights: list[date]) -> str:
-    """One sentence that says that `cluster` has no snapshot of `night`, and which nearest nights have one."""
-    nearest = sorted(sorted(nights, key=lambda other: (abs(other - night), other))[:NEAREST_COUNT])
-    if not nearest:
-        return f"cluster {cluster!r} has no snapshot of {night}, and none of any other night."
-    return f"cluster {cluster!r} has no snapshot of {night}; the nearest are of {', '.join(map(str, nearest))}."
 
 
 @task

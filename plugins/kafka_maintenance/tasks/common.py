@@ -21,6 +21,8 @@ GATE_DOC = (
     "Shows the plan and waits for a person, in the tab *Required Actions* of this task. "
     "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."
 )
+GATED_RUNS_MAX = 256
+"""Runs of one DAG at a time: one a cluster of a fleet. A run that waits for a person holds no slot of a worker or a pool."""
 SNAPSHOTS = Asset("kafka_metadata_snapshots")
 WHATEVER_SUCCEEDED = "all_done_min_one_success"
 """Trigger rule of a task that goes on with the clusters whose mapped instances succeeded."""
@@ -48,6 +50,15 @@ DEFAULT_ARGS: dict[str, Any] = {
     "retry_delay": timedelta(minutes=1),
     "retry_policy": RETRY_POLICY,
 }
+
+
+def given(param: str) -> str:
+    """The template of one of a run's params, for DAGs that render native values: text stays text.
+
+    Without the quotes, native rendering would take the cluster "42" for a number and "None" for none.
+    """
+    name = f"params.{param}"
+    return f"{{{{ {name} | tojson if {name} is string else {name} }}}}"
 
 
 def context_of_run() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """ISR-change notifications as tasks: reported for every cluster, drained for one after approval."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import task
@@ -31,7 +32,13 @@ def report_notifications(cluster: str) -> dict[str, Any]:
         zookeeper=settings.zookeeper, auth=settings.auth, tls=settings.tls, age_min_s=SETTINGS.drain_age_min_s
     )
     print(found.text)  # noqa: T201 - the task's log is where the report is read
-    return {"cluster": cluster, "count": found.count, "lingering": found.lingering, "text": found.text}
+    return {
+        "cluster": cluster,
+        "count": found.count,
+        "lingering": found.lingering,
+        "oldest": found.oldest,
+        "text": found.text,
+    }
 
 
 @task
@@ -58,7 +65,18 @@ def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, An
 
 @task(trigger_rule=WHATEVER_SUCCEEDED)
 def lingering_runs(reports: list[dict[str, Any]], act: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - a DAG param
-    """The gated runs to open, one per cluster whose notifications linger; none unless the Variable says so."""
+    """The gated runs to open, one per cluster whose notifications linger; none unless the Variable says so.
+
+    The same notifications open one run a day, however often they are reported.
+    """
     if act or not hooks.open_gated_runs():
         return []
-    return [{"conf": {"cluster": r["cluster"], "act": True}} for r in reports if r["lingering"]]
+    today = datetime.now(UTC).date()
+    return [
+        {
+            "trigger_run_id": f"lingering__{today}__{report['cluster']}__{report['oldest']}",
+            "conf": {"cluster": report["cluster"], "act": True},
+        }
+        for report in reports
+        if report["lingering"]
+    ]

@@ -13,10 +13,10 @@ from kafka_maintenance.tasks.common import label
 @task
 def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[str, Any]]:
     """The clusters that have a snapshot (of `only`, or of all), and the version of the brokers to start for one of them."""
-    from kafka_maintenance.operations.snapshots import newest_snapshot
+    from kafka_maintenance.operations.snapshots import manifest_keys
 
     store = hooks.store()
-    names = [name for name in only or hooks.cluster_names() if newest_snapshot(store, name) is not None]
+    names = [name for name in only or hooks.cluster_names() if manifest_keys(store, name)]
     versions = {name: found.kafka_version for name in names if (found := hooks.usable_cluster(name))}
     chosen = brokers or next((name for name in names if versions.get(name)), None)
     return [{"cluster": name, "kafka_version": versions.get(name) if name == chosen else None} for name in names]

@@ -9,13 +9,13 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from kafka_maintenance import hooks
 from kafka_maintenance.approval import approved
 from kafka_maintenance.pools import APPLY_POOL
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, label, run_name
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, given, label, run_name
 
 if TYPE_CHECKING:
     from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
     from kafka_maintenance.operations.snapshot_retention_plan import StoredRetention
 
-KEEP: Final = {name: f"{{{{ params.keep_{name} }}}}" for name in ("last", "daily", "weekly", "monthly")}
+KEEP: Final = {name: given(f"keep_{name}") for name in ("last", "daily", "weekly", "monthly")}
 """The run's policy, as templates."""
 
 
@@ -108,8 +108,12 @@ def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int])
     if act or not hooks.open_gated_runs():
         return []
     policy = {f"keep_{name}": count for name, count in keep.items()}
+    today = datetime.now(UTC).date()
     return [
-        {"conf": {"cluster": report["cluster"], "act": True, **policy}}
+        {
+            "trigger_run_id": f"retention__{today}__{report['cluster']}__{report['digest'][:12]}",
+            "conf": {"cluster": report["cluster"], "act": True, **policy},
+        }
         for report in reports
         if report["removable"] or report["abandoned"]
     ]

@@ -139,28 +139,35 @@ def _row(role: str, named_by: str, document: Mapping[str, object]) -> tuple[str,
 
 def clusters() -> tuple[str, list[ClusterRow]]:
     """The store's URI and a row per cluster; a cluster that cannot be read says so in its row."""
+    from kafka_maintenance.operations.snapshots import at_once  # noqa: PLC0415 - pyarrow, only when it is asked for
+
     store = _store()
-    names = hooks.names_from(_variable(hooks.CLUSTERS_VARIABLE))
-    return store.uri, [_cluster_row(store, name) for name in names]
+    rows = [_cluster_row(name) for name in hooks.names_from(_variable(hooks.CLUSTERS_VARIABLE))]
+    return store.uri, list(at_once(lambda row: _with_newest(store, row), rows))
 
 
-def _cluster_row(store: ObjectStore, name: str) -> ClusterRow:
-    from kafka_maintenance.operations.snapshots import list_snapshots  # noqa: PLC0415 - pyarrow, only when it is asked for
-
+def _cluster_row(name: str) -> ClusterRow:
     try:
         settings = hooks.cluster_from(name, Connection.get_connection_from_secrets(name))
     except (AirflowNotFoundException, ControllerCoreError) as error:
         return ClusterRow(name=name, zookeeper="-", problem=str(error))
-    row = ClusterRow(
+    return ClusterRow(
         name=name, zookeeper=settings.zookeeper, kafka=settings.kafka_version or "-", archived=settings.archived
     )
+
+
+def _with_newest(store: ObjectStore, row: ClusterRow) -> ClusterRow:
+    from kafka_maintenance.operations.snapshots import keys_by_date, newest_of  # noqa: PLC0415 - as above
+
+    if row.problem:
+        return row
     try:
-        manifests = list_snapshots(store, name)
+        by_date = keys_by_date(store, row.name)
+        if not by_date:
+            return replace(row, problem="no snapshot yet")
+        newest = newest_of(store, by_date[max(by_date)])
     except ControllerCoreError as error:
         return replace(row, problem=str(error))
-    if not manifests:
-        return replace(row, problem="no snapshot yet")
-    newest = manifests[-1]
     return replace(
         row,
         newest=f"{newest.taken_at:%Y-%m-%d %H:%M} UTC",
@@ -168,7 +175,7 @@ def _cluster_row(store: ObjectStore, name: str) -> ClusterRow:
         topics=str(newest.counts.get("topics", "-")),
         partitions=str(newest.counts.get("partitions", "-")),
         brokers=str(newest.counts.get("brokers", "-")),
-        nights=len({manifest.date for manifest in manifests}),
+        nights=len(by_date),
     )
 
 
