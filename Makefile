@@ -36,7 +36,7 @@ demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=y
 
 test: setup ## every test, the slow ones included, and every branch of the core; two suites at a time
 	@.ci/browser
-	@$(MAKE) --no-print-directory --jobs=2 coverage test-services test-jobs
+	@$(MAKE) --no-print-directory --jobs=2 test-jobs test-services coverage
 
 test-services: setup # a part of `test`: all that no other suite has
 	$(BIN)/python -m pytest --durations=15 $(CORE_TESTS:%=--ignore=%) $(JOB_TESTS:%=--ignore=%) $(WHOLE_LINES)

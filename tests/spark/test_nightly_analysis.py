@@ -115,7 +115,7 @@ def test_the_report_reads_from_top_to_bottom(night):
     text = (Path(night[1].output) / "report.md").read_text()
     for words in (
         "# Kafka maintenance report, 2026-11-20",
-        "2 clusters analysed, 4 problems, 2 rows refused.",
+        "2 clusters analysed, 5 problems, 2 rows refused.",
         "trash-0 has replicas on brokers [9]",
         "start the brokers that the reasons name",
         "(proven minimal)",
