@@ -1,6 +1,6 @@
 """A fleet's nights chosen and staged from a real S3 server, whose answers come as late as those of a distant one.
 
-    python -m tests.benchmarks.bench_staging [--clusters 40] [--nights 90] [--delay-ms 20]
+    python -m tests.benchmarks.bench_staging [--clusters 10] [--nights 60] [--delay-ms 20]
 
 Beside it, in the same run, the plain way: each object fetched after the other, as `boto3` in a loop would.
 Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
@@ -48,8 +48,8 @@ def timed(what, store, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clusters", type=int, default=40)
-    parser.add_argument("--nights", type=int, default=90)
+    parser.add_argument("--clusters", type=int, default=10)
+    parser.add_argument("--nights", type=int, default=60)
     parser.add_argument("--delay-ms", type=float, default=20)
     options = parser.parse_args()
     replicas = tuple(("topic", number, (1, 2, 3), 1, (1, 2, 3)) for number in range(100))
