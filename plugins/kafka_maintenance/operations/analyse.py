@@ -131,7 +131,7 @@ def stage(
     day = str(night) if night is not None else max(manifest.date for manifest in chosen)
     problems = [_problem(cluster, "", day, reason) for cluster, reason in sorted((missing or {}).items())]
     earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_nights)
-    problems += [_problem(cluster, "", date, reason) for (cluster, date), reason in unusable.items()]
+    problems += [_problem(cluster, "", of_night, reason) for (cluster, of_night), reason in unusable.items()]
     wanted = (*earlier, *chosen)
 
     def fetched(manifest: Manifest) -> dict[str, str] | None:
