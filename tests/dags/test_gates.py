@@ -12,6 +12,16 @@ from tests.dags.world import CLUSTER
 
 ANSWER_TIMEOUT_S = 60
 
+WHEN_OPENED = pytest.mark.parametrize(
+    ("allowed", "act", "opened"),
+    [
+        pytest.param("false", False, [], id="not allowed"),
+        pytest.param("true", True, [], id="a gated run opens no other"),
+        pytest.param("true", False, ["alpha"], id="where there is something to do"),
+    ],
+)
+"""The Variable, the run's `act`, and the clusters that gated runs are opened for."""
+
 
 def _open_gate(client, dag_id):
     gates = client.get(f"/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails", params={"response_received": False}).json()

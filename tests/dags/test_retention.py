@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.dags.test_gates import _answer, answering
+from tests.dags.test_gates import WHEN_OPENED, _answer, answering
 from tests.plugins.snapshot_world import stored_night
 
 POLICY = {"keep_last": 1, "keep_daily": 1, "keep_weekly": 0, "keep_monthly": 0}
@@ -94,14 +94,7 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("allowed", "act", "opened"),
-    [
-        pytest.param("false", False, [], id="not allowed"),
-        pytest.param("true", True, [], id="a gated run opens no other"),
-        pytest.param("true", False, ["alpha"], id="where there is something to remove"),
-    ],
-)
+@WHEN_OPENED
 def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowed, act, opened):
     from kafka_maintenance.tasks.retention import removal_runs
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import airflow_home
+from tests.dags.test_gates import WHEN_OPENED
 from tests.dags.world import BROKERS, registration
 
 REPORT = "<h1>Kafka maintenance report</h1>"
@@ -358,14 +359,7 @@ class TestGatedRuns:
         assert gated_runs.function(PLANS, {"night": "2026-11-02"}) == []
 
 
-@pytest.mark.parametrize(
-    ("allowed", "act", "opened"),
-    [
-        pytest.param("false", False, [], id="not allowed"),
-        pytest.param("true", True, [], id="a gated run opens no other"),
-        pytest.param("true", False, ["alpha"], id="where they linger"),
-    ],
-)
+@WHEN_OPENED
 def test_lingering_notifications_open_one_gated_run_a_day(monkeypatch, allowed, act, opened):
     from kafka_maintenance.tasks.drain import lingering_runs
 

@@ -74,22 +74,22 @@ class TroubledCluster:
         self.say(f"broker {broker.id} joined in {broker.rack}: it holds nothing")
 
     def lose_a_broker_and_delete_a_topic(self) -> None:
-        """A broker dies, and a topic with replicas on it is deleted: that cannot finish.
-
-        Returns when the brokers that are left know what they lead now. The controller writes it to ZooKeeper before it
-        tells them; were it hung in between, nobody would shrink an ISR, and no notification would ever be written.
-        """
+        """A broker dies, and a topic with replicas on it is deleted: that cannot finish."""
         self.dead = broker = self._beside_the_controller(1)
         with self.kafka.session() as zookeeper:
             self._until_in_sync(zookeeper, self.partitions)  # else the controller inherits everything
             broker.kill(forget=True)
             self._until(lambda: broker.id not in self._leaders(zookeeper), f"broker {broker.id} leads nothing")
             zookeeper.create(delete_topic_path(STUCK_TOPIC), b"")
-        self.await_right_metadata()
         self.say(f"broker {broker.id} was killed and stays away: the deletion of {STUCK_TOPIC} cannot finish")
 
     def hang_the_controller(self) -> None:
-        """The controller stops answering and keeps its session: nobody reads ISR-change notifications any more."""
+        """The controller stops answering and keeps its session: nobody reads ISR-change notifications any more.
+
+        First the brokers must know what they lead. The controller writes it to ZooKeeper before it tells them; were it
+        hung in between, nobody would shrink an ISR, and no notification would ever be written.
+        """
+        self.await_right_metadata()
         self.hanging = broker = self._controller()
         broker.pause()
         with self.kafka.session() as zookeeper:

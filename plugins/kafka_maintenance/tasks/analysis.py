@@ -8,7 +8,7 @@ from airflow.sdk import PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, label, night_of, run_name
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, gated_run, label, night_of, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 NOTE = "note"
@@ -163,8 +163,7 @@ def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> lis
     return [
         {
             "trigger_dag_id": plan["kind"],
-            "trigger_run_id": f"nightly__{choice['night']}__{plan['cluster']}__{plan['digest'][:12]}",
-            "conf": {"cluster": plan["cluster"], "plan": plan["uri"]},
+            **gated_run("nightly", choice["night"], plan["cluster"], plan["digest"][:12], plan=plan["uri"]),
         }
         for found in plans
         for plan in found

@@ -61,6 +61,11 @@ def given(param: str) -> str:
     return f"{{{{ {name} | tojson if {name} is string else {name} }}}}"
 
 
+def gated_run(why: str, day: date | str, cluster: str, what: str, **conf: Any) -> dict[str, Any]:
+    """What `TriggerDagRunOperator` needs to open a gated run of `cluster`; its name says what for, so it is opened once."""
+    return {"trigger_run_id": f"{why}__{day}__{cluster}__{what}", "conf": {"cluster": cluster, **conf}}
+
+
 def context_of_run() -> dict[str, Any]:
     """The context of the running task, as a mapping that may be extended."""
     return cast("dict[str, Any]", get_current_context())

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, label
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, gated_run, label
 from kafka_maintenance.tasks.plans import stored, summed_up
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -73,10 +73,7 @@ def lingering_runs(reports: list[dict[str, Any]], act: bool) -> list[dict[str, A
         return []
     today = datetime.now(UTC).date()
     return [
-        {
-            "trigger_run_id": f"lingering__{today}__{report['cluster']}__{report['oldest']}",
-            "conf": {"cluster": report["cluster"], "act": True},
-        }
+        gated_run("lingering", today, report["cluster"], report["oldest"], act=True)
         for report in reports
         if report["lingering"]
     ]

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from kafka_maintenance import hooks
 from kafka_maintenance.approval import approved
 from kafka_maintenance.pools import APPLY_POOL
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, given, label, run_name
+from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, gated_run, given, label, run_name
 
 if TYPE_CHECKING:
     from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
@@ -110,10 +110,7 @@ def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int])
     policy = {f"keep_{name}": count for name, count in keep.items()}
     today = datetime.now(UTC).date()
     return [
-        {
-            "trigger_run_id": f"retention__{today}__{report['cluster']}__{report['digest'][:12]}",
-            "conf": {"cluster": report["cluster"], "act": True, **policy},
-        }
+        gated_run("retention", today, report["cluster"], report["digest"][:12], act=True, **policy)
         for report in reports
         if report["removable"] or report["abandoned"]
     ]
