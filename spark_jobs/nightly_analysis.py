@@ -39,11 +39,10 @@ from spark_jobs.settings import (
     parse_settings,
     rules_of,
 )
-from spark_jobs.storage import DatasetError, Problem, Snapshot
+from spark_jobs.storage import HISTORY, DatasetError, Problem, Snapshot
 from spark_jobs.transforms import bad_rows, deletion, facts, health, history, imbalance
 
 DONE, BAD_INPUT, INCOMPLETE = 0, 2, 4
-HISTORY = "history"
 _WRITERS = 2
 _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
@@ -122,18 +121,18 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     for name, seconds in _write(night.outputs(), args):
         say(f"{name}: {seconds:.1f} s")
     place = storage.folder(spark, args.output)
-    rows = {name: place.rows(name, report.ROWS_MAX) for name in schemas.OUTPUTS}
-    page = report.Page(run=args.run, date=args.date, rows=rows, snapshots=night.analysed)
+    made = [name for name in schemas.OUTPUTS if args.wants(name)]
+    page = report.read(place, made, run=args.run, night=args.date, snapshots=night.analysed)
     summary = report.summary(page)
-    for row in rows["proposals"]:
+    for row in page.of("proposals"):
         for kind in ("plan", "rollback", "certificate") if row["plan"] else ():
             place.write(f"plans/{row['cluster']}.{kind}.json", row[kind].encode())
     place.write("report.md", report.markdown(page).encode())
     place.write("report.html", report.html(page).encode())
     place.write("summary.json", json.dumps(summary, indent=1, sort_keys=True).encode())
     night.release()
-    say(f"report: {args.output}/report.html; not analysed: {len(rows['not_analysed'])}")
-    incomplete = any(row["stage"] != HISTORY for row in rows["not_analysed"])
+    say(f"report: {args.output}/report.html; not analysed: {len(page.of('not_analysed'))}")
+    incomplete = any(row["stage"] != HISTORY for row in page.of("not_analysed"))
     return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
 
 

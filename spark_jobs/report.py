@@ -4,19 +4,25 @@ Everything here is made from rows that were written already; nothing is computed
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from typing import Any
 
 from spark_jobs import report_plots
 from spark_jobs.report_page import Section, Table, html_page, markdown_page
-from spark_jobs.storage import Snapshot
+from spark_jobs.storage import HISTORY, Folder, Snapshot
 
 Rows = list[dict[str, Any]]
 ROWS_MAX = 200_000
 """Rows of one result that a report looks at; the tables hold all."""
+_COUNTED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "findings": (("cluster", "snapshot_id", "severity", "kind"), ("topic", "partition", "detail")),
+    "imbalanced_partitions": (("cluster", "snapshot_id", "electable", "reason"), ()),
+    "refused_rows": (("cluster", "snapshot_id", "dataset", "reason"), ()),
+}
+"""Results of a row per partition or so: a report reads how many there are of a kind, and the first of each."""
 SUMMARY_VERSION = 1
 _CLUSTERS_SHOWN = 20
 _ROWS_SHOWN = 15
@@ -35,12 +41,20 @@ _COMPARED = (
 
 @dataclass(frozen=True)
 class Page:
-    """What a report is made of: rows by output name, and tonight's snapshots."""
+    """What a report is made of: rows by the name of each output that was made, and tonight's snapshots.
+
+    Of the outputs in `_COUNTED` a row is a kind with its `count`; `unread` says how many rows of the others are too many.
+    """
 
     run: str
     date: date
     rows: Mapping[str, Rows]
     snapshots: Sequence[Snapshot]
+    unread: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, name: str) -> Rows:
+        """Rows of an output; none of one that was not made."""
+        return self.rows.get(name, [])
 
     @cached_property
     def by_cluster(self) -> Mapping[str, Mapping[str, Rows]]:
@@ -59,10 +73,23 @@ class Page:
         """Clusters, those with the most severe findings first."""
 
         def weight(cluster: str) -> tuple[int, ...]:
-            count = Counter(row["severity"] for row in self.by_cluster[cluster]["findings"])
-            return tuple(-count[severity] for severity in _SEVERITIES)
+            found = self.by_cluster[cluster]["findings"]
+            return tuple(-_count(row for row in found if row["severity"] == severity) for severity in _SEVERITIES)
 
         return sorted(self.by_cluster, key=lambda cluster: (weight(cluster), cluster))
+
+
+def read(place: Folder, made: Iterable[str], *, run: str, night: date, snapshots: Sequence[Snapshot]) -> Page:
+    """The page of the results `made` that lie in `place`."""
+    rows, unread = {}, {}
+    for name in made:
+        if name in _COUNTED:
+            rows[name] = place.counted(name, *_COUNTED[name])
+            continue
+        rows[name] = place.rows(name, ROWS_MAX)
+        if (more := place.row_count(name) - len(rows[name])) > 0:
+            unread[name] = more
+    return Page(run, night, rows, snapshots, unread)
 
 
 def summary(page: Page) -> dict[str, Any]:
@@ -75,41 +102,79 @@ def summary(page: Page) -> dict[str, Any]:
             snapshot.cluster: {
                 "snapshot_id": snapshot.snapshot_id,
                 "snapshot_digest": snapshot.manifest.get("digest"),
-                **_cluster_numbers(page.by_cluster[snapshot.cluster]),
+                **_cluster_numbers(page, snapshot.cluster),
             }
             for snapshot in page.snapshots
         },
         "not_analysed": [
             {name: row[name] for name in ("cluster", "snapshot_id", "stage", "reason")}
-            for row in page.rows["not_analysed"][:_NAMES_SHOWN]
+            for row in (*_missed(page), *[rows[0] for rows in _gaps(page).values()][:_NAMES_SHOWN])
         ],
-        "not_analysed_count": len(page.rows["not_analysed"]),
-        "refused_row_count": len(page.rows["refused_rows"]),
+        "not_analysed_count": len(page.of("not_analysed")),
+        "refused_row_count": _count(page.of("refused_rows")),
     }
 
 
-def _cluster_numbers(rows: Mapping[str, Rows]) -> dict[str, Any]:
+def _missed(page: Page) -> Rows:
+    """What of tonight could not be analysed: never cut, a run fails by it."""
+    return [row for row in page.of("not_analysed") if row["stage"] != HISTORY]
+
+
+def _gaps(page: Page) -> Mapping[str, Rows]:
+    """Nights that the history lacks, by cluster."""
+    found: dict[str, Rows] = defaultdict(list)
+    for row in page.of("not_analysed"):
+        if row["stage"] == HISTORY:
+            found[row["cluster"]].append(row)
+    return found
+
+
+def _cluster_numbers(page: Page, cluster: str) -> dict[str, Any]:
+    """Numbers of one cluster; None where the result that says it was not made."""
+    rows = page.by_cluster[cluster]
     counted = rows["cluster_summary"][0] if rows["cluster_summary"] else {}
     before = rows["cluster_summary_before"][0] if rows["cluster_summary_before"] else {}
     eligible = [row["topic"] for row in rows["deletion_eligibility"] if row["eligible"]]
     waiting = [row["topic"] for row in rows["deletion_eligibility"] if not row["eligible"]]
     proposal = rows["proposals"][0] if rows["proposals"] else {}
-    return {
-        **{name: counted.get(name) for name, _ in _COMPARED},
-        "before": {name: before.get(name) for name, _ in _COMPARED} if before else None,
-        "brokers_above_ratio": sorted(row["broker_id"] for row in rows["imbalance"] if row["triggers"]),
-        "ratio_max": max((row["ratio"] for row in rows["imbalance"]), default=0.0),
-        "electable_count": sum(row["electable_count"] for row in rows["imbalance"]),
-        "findings": dict(sorted(Counter(row["kind"] for row in rows["findings"]).items())),
-        "critical_count": sum(row["severity"] == "critical" for row in rows["findings"]),
-        "deletions_eligible": eligible[:_NAMES_SHOWN],
-        "deletions_eligible_count": len(eligible),
-        "deletions_waiting": waiting[:_NAMES_SHOWN],
-        "deletions_waiting_count": len(waiting),
-        "plan": {
-            name: proposal.get(name) for name in ("status", "reason", "moves", "moves_lower_bound", "leader_changes")
+    kinds: Counter[str] = Counter()
+    for row in rows["findings"]:
+        kinds[row["kind"]] += row["count"]
+    by_output: Mapping[str, Mapping[str, Any]] = {
+        "cluster_summary": {
+            **{name: counted.get(name) for name, _ in _COMPARED},
+            "before": {name: before.get(name) for name, _ in _COMPARED} if before else None,
         },
-        "refused_row_count": len(rows["refused_rows"]),
+        "imbalance": {
+            "brokers_above_ratio": sorted(row["broker_id"] for row in rows["imbalance"] if row["triggers"]),
+            "ratio_max": max((row["ratio"] for row in rows["imbalance"]), default=0.0),
+            "electable_count": sum(row["electable_count"] for row in rows["imbalance"]),
+        },
+        "findings": {
+            "findings": dict(sorted(kinds.items())),
+            **{
+                f"{name}_count": _count(row for row in rows["findings"] if row["severity"] == name)
+                for name in _SEVERITIES
+            },
+        },
+        "deletion_eligibility": {
+            "deletions_eligible": eligible[:_NAMES_SHOWN],
+            "deletions_eligible_count": len(eligible),
+            "deletions_waiting": waiting[:_NAMES_SHOWN],
+            "deletions_waiting_count": len(waiting),
+        },
+        "proposals": {
+            "plan": {
+                name: proposal.get(name)
+                for name in ("status", "reason", "moves", "moves_lower_bound", "leader_changes")
+            },
+        },
+        "refused_rows": {"refused_row_count": _count(rows["refused_rows"])},
+    }
+    return {
+        name: number if output in page.rows else None
+        for output, numbers in by_output.items()
+        for name, number in numbers.items()
     }
 
 
@@ -130,7 +195,7 @@ def _title(page: Page) -> str:
 def sections(page: Page, *, with_plots: bool) -> list[Section]:
     """The report's parts in reading order: all clusters, what was left out, then each of the worst clusters."""
     shown = page.order[:_CLUSTERS_SHOWN]
-    clusters = [_cluster_section(cluster, page.by_cluster[cluster], with_plots=with_plots) for cluster in shown]
+    clusters = [_cluster_section(page, cluster, with_plots=with_plots) for cluster in shown]
     return [_overview(page), *_left_out(page, len(page.order) - len(shown)), *clusters]
 
 
@@ -139,28 +204,34 @@ def _overview(page: Page) -> Section:
             "elections that would succeed", "deletions", "proposed reassignment")  # fmt: skip
     rows = []
     for cluster in page.order[: _CLUSTERS_SHOWN * 5]:
-        own = page.by_cluster[cluster]
-        numbers = _cluster_numbers(own)
-        severities = Counter(row["severity"] for row in own["findings"])
-        eligible, waiting = numbers["deletions_eligible_count"], numbers["deletions_waiting_count"]
+        numbers = _cluster_numbers(page, cluster)
+        above = numbers["brokers_above_ratio"]
         rows.append(
             (
                 cluster,
                 numbers["partition_count"],
-                severities["critical"],
-                severities["warning"],
-                len(numbers["brokers_above_ratio"]),
+                numbers["critical_count"],
+                numbers["warning_count"],
+                None if above is None else len(above),
                 numbers["electable_count"],
-                f"{eligible} can go, {waiting} wait" if eligible + waiting else "none asked",
+                _deletions_in_words(numbers["deletions_eligible_count"], numbers["deletions_waiting_count"]),
                 _plan_in_words(numbers["plan"]),
             )
         )
-    text = f"{_counted(len(page.order), 'cluster')} analysed, {_counted(len(page.rows['not_analysed']), 'problem')}, "
-    text += f"{_counted(len(page.rows['refused_rows']), 'row')} refused."
+    text = f"{_counted(len(page.order), 'cluster')} analysed, {_counted(len(page.of('not_analysed')), 'problem')}, "
+    text += f"{_counted(_count(page.of('refused_rows')), 'row')} refused."
     return Section("All clusters", (text,), (Table("Clusters, the worst first", head, tuple(rows)),))
 
 
-def _plan_in_words(plan: Mapping[str, Any]) -> str:
+def _deletions_in_words(eligible: int | None, waiting: int | None) -> str | None:
+    if eligible is None or waiting is None:
+        return None
+    return f"{eligible} can go, {waiting} wait" if eligible + waiting else "none asked"
+
+
+def _plan_in_words(plan: Mapping[str, Any] | None) -> str:
+    if plan is None:
+        return ""
     match plan["status"]:
         case "planned":
             proof = (
@@ -173,7 +244,8 @@ def _plan_in_words(plan: Mapping[str, Any]) -> str:
             return f"{status}: {plan['reason']}" if plan["reason"] else str(status)
 
 
-def _cluster_section(cluster: str, rows: Mapping[str, Rows], *, with_plots: bool) -> Section:
+def _cluster_section(page: Page, cluster: str, *, with_plots: bool) -> Section:
+    rows = page.by_cluster[cluster]
     plots = report_plots.plots(cluster, rows) if with_plots else {}
     parts = [
         _findings(rows["findings"]),
@@ -191,8 +263,16 @@ def _cluster_section(cluster: str, rows: Mapping[str, Rows], *, with_plots: bool
         _brokers(rows["broker_history"]),
     ]
     kept = tuple(part for part in parts if part is not None and not (isinstance(part, Table) and part.empty))
-    healthy = () if rows["findings"] else ("Nothing is wrong with this cluster.",)
-    return Section(f"Cluster {cluster}", healthy, kept)
+    return Section(f"Cluster {cluster}", _verdict(page, rows), kept)
+
+
+def _verdict(page: Page, rows: Mapping[str, Rows]) -> tuple[str, ...]:
+    """What is said of a cluster without findings, where they were looked for."""
+    if rows["findings"] or "findings" not in page.rows:
+        return ()
+    if refused := _count(rows["refused_rows"]):
+        return (f"Nothing was found, but {_counted(refused, 'row')} of it could not be judged: see what was left out.",)
+    return ("Nothing is wrong with this cluster.",)
 
 
 def _plan(proposals: Rows) -> Table:
@@ -241,8 +321,8 @@ def _imbalance(rows: Rows) -> Table:
 
 
 def _not_electable(rows: Rows) -> Table:
-    reasons = Counter(row["reason"] for row in rows if not row["electable"])
-    lines = [(reason, count) for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], str(item[0])))]
+    lines = [(row["reason"], row["count"]) for row in rows if not row["electable"]]
+    lines.sort(key=lambda line: (-line[1], str(line[0])))
     return _cut("Why preferred leaders cannot be elected", ("reason", "partitions"), lines)
 
 
@@ -263,15 +343,11 @@ def _predictions(rows: Rows) -> Table:
 
 
 def _findings(rows: Rows) -> Table:
-    kinds: dict[tuple[str, str], Rows] = defaultdict(list)
-    for row in rows:
-        kinds[row["severity"], row["kind"]].append(row)
     lines = []
-    for severity, kind in sorted(kinds, key=lambda key: (_SEVERITIES.index(key[0]), key[1])):
-        found = kinds[severity, kind]
-        first = min(found, key=lambda row: (row["topic"] or "", -1 if row["partition"] is None else row["partition"]))
-        where = "-".join(str(part) for part in (first["topic"], first["partition"]) if part is not None)
-        lines.append((severity, kind, len(found), f"{where}: {first['detail']}" if where else first["detail"]))
+    for row in sorted(rows, key=lambda row: (_SEVERITIES.index(row["severity"]), row["kind"])):
+        where = "-".join(str(part) for part in (row["topic"], row["partition"]) if part is not None)
+        first = f"{where}: {row['detail']}" if where else row["detail"]
+        lines.append((row["severity"], row["kind"], row["count"], first))
     return _cut("Findings", ("severity", "kind", "count", "the first"), lines)
 
 
@@ -324,15 +400,22 @@ def _brokers(rows: Rows) -> Table:
 
 def _left_out(page: Page, unshown: int) -> list[Section]:
     """What the reader must not believe to be covered; nothing when everything is."""
-    problems = [tuple(row[name] for name in ("cluster", "stage", "reason")) for row in page.rows["not_analysed"]]
-    reasons = Counter((row["cluster"], row["dataset"], row["reason"]) for row in page.rows["refused_rows"])
-    refused = [(*key, count) for key, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))]
+    problems = tuple(tuple(row[name] for name in ("cluster", "stage", "reason")) for row in _missed(page))
+    gaps = [(cluster, len(rows), rows[0]["reason"]) for cluster, rows in _gaps(page).items()]
+    names = ("cluster", "dataset", "reason", "count")
+    refused = sorted(
+        (tuple(row[name] for name in names) for row in page.of("refused_rows")), key=lambda line: (-line[-1], line)
+    )
     tables = (
-        _cut("Not analysed", ("cluster", "stage", "reason"), problems),
+        Table("Not analysed", ("cluster", "stage", "reason"), problems),
+        _cut("Nights that the history lacks", ("cluster", "snapshots", "the first"), gaps),
         _cut("Refused rows", ("cluster", "dataset", "reason", "rows"), refused),
     )
-    note = (f"{_counted(unshown, 'healthier cluster')} in the tables only.",) if unshown else ()
-    section = Section("Left out", note, tuple(table for table in tables if not table.empty))
+    notes = [f"{_counted(unshown, 'healthier cluster')} in the tables only."] if unshown else []
+    notes += [
+        f"{_counted(count, 'row')} of {name} in its table only, and in no count." for name, count in page.unread.items()
+    ]
+    section = Section("Left out", tuple(notes), tuple(table for table in tables if not table.empty))
     return [section] if section.texts or section.parts else []
 
 
@@ -341,6 +424,10 @@ def _cut(title: str, head: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> 
     return Table(
         title, head, tuple(rows[:_ROWS_SHOWN]), f"{rest} more rows are in the table's file." if rest > 0 else ""
     )
+
+
+def _count(rows: Iterable[Mapping[str, Any]]) -> int:
+    return sum(row["count"] for row in rows)
 
 
 def _percent(share: float) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs as arrow_fs
 from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +57,10 @@ class Snapshot:
         }
 
 
+HISTORY = "history"
+"""Stage of a `Problem` with another night than the analysed one: only the history lacks it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A cluster, or a part of its analysis, that could not be read or computed."""
@@ -88,17 +93,41 @@ class Folder:
 
     def rows(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
         """Rows of a result written by `write_result`, in file order; none when it was not written."""
-        files = sorted(path for path in self.files(table) if path.endswith(".parquet"))
-        if not files:
+        tables = [pq.read_table(path, filesystem=self.filesystem, partitioning=None) for path in self._parts(table)]
+        if not tables:
             return []
-        tables = [pq.read_table(path, filesystem=self.filesystem, partitioning=None) for path in files]
         whole = pa.concat_tables(tables)
         return list((whole if limit is None else whole.slice(0, limit)).to_pylist())
+
+    def row_count(self, table: str) -> int:
+        """Rows of a result, from its files' footers."""
+        return sum(pq.read_metadata(path, filesystem=self.filesystem).num_rows for path in self._parts(table))
+
+    def counted(self, table: str, keys: Sequence[str], first: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The rows of a result by the values of `keys`, in the order in which they first come; never all in memory.
+
+        Each has `keys`, `count`, and of the first row, in file order, the columns `first`.
+        """
+        of_first = [(name, "first", pc.ScalarAggregateOptions(skip_nulls=False)) for name in first]
+        found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for path in self._parts(table):
+            with pq.ParquetFile(path, filesystem=self.filesystem) as file:
+                for batch in file.iter_batches(columns=[*keys, *first]):
+                    groups = pa.Table.from_batches([batch]).group_by(list(keys), use_threads=False)
+                    for row in groups.aggregate([([], "count_all"), *of_first]).to_pylist():
+                        key = tuple(row[name] for name in keys)
+                        fresh = {**dict(zip(keys, key, strict=True)), "count": 0}
+                        same = found.setdefault(key, fresh | {name: row[f"{name}_first"] for name in first})
+                        same["count"] += row["count_all"]
+        return list(found.values())
 
     def files(self, name: str = "") -> list[str]:
         """Paths of all files below `name`."""
         selector = arrow_fs.FileSelector(self._at(name) if name else self.path, recursive=True, allow_not_found=True)
         return [info.path for info in self.filesystem.get_file_info(selector) if info.type == arrow_fs.FileType.File]
+
+    def _parts(self, table: str) -> list[str]:
+        return sorted(path for path in self.files(table) if path.endswith(".parquet"))
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"

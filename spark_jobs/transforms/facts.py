@@ -106,6 +106,14 @@ def queued_topics(facts: DataFrame) -> DataFrame:
     return facts.where("deletion_enabled").select(*KEY, F.explode("queued_topics").alias("topic"))
 
 
+def staying(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """Partitions whose topic is not queued for deletion: the controller judges those only.
+
+    In: schemas.PARTITIONS and FACTS. Out: rows of PARTITIONS.
+    """
+    return partitions.join(F.broadcast(queued_topics(facts)), [*KEY, "topic"], how="left_anti")
+
+
 def snapshot_number() -> Column:
     """A number for (cluster, snapshot_id): to group and join millions of rows by it is quicker than by two strings.
 

@@ -8,7 +8,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.schemas import BROKER_LOAD, CLUSTER_SUMMARY, FINDINGS
-from spark_jobs.transforms.facts import KEY, MIN_ISR, NO_LEADER, being_reassigned, led_by_another
+from spark_jobs.transforms.facts import (
+    KEY,
+    MIN_ISR,
+    NO_LEADER,
+    being_reassigned,
+    led_by_another,
+    queued_topics,
+    staying,
+)
 
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
 STUCK_AFTER_S = 600
@@ -21,14 +29,16 @@ _FINDING = "struct<kind:string,severity:string,brokers:array<int>,age_s:bigint,d
 
 
 def partition_findings(partitions: DataFrame, facts: DataFrame, configs: DataFrame) -> DataFrame:
-    """Everything that is wrong with single partitions.
+    """Everything that is wrong with single partitions, those of topics queued for deletion apart.
+
+    The controller takes leaders and replicas from a topic that goes: `deletion_eligibility` says what keeps it.
 
     In:  schemas.PARTITIONS, FACTS and CONFIGS.
     Out: schemas.FINDINGS, one row per (partition, kind): offline, under_min_isr, under_replicated, single_replica,
          rack_violation, non_preferred_leader, no_state, leader_outside_isr, isr_outside_assignment,
          min_isr_unreachable, empty_reassignment_target, being_reassigned.
     """
-    judged = _with_judgement(partitions, facts, configs)
+    judged = _with_judgement(staying(partitions, facts), facts, configs)
     return (
         judged.withColumn("finding", F.explode(F.array_compact(F.array(*_partition_checks()))))
         .select(*KEY, "topic", "partition", "finding.*")
@@ -186,15 +196,20 @@ def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame
 def cluster_summary(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     """Each snapshot in a few numbers, comparable between nights.
 
-    In:  schemas.PARTITIONS and FACTS. Out: schemas.CLUSTER_SUMMARY, one row per (cluster, snapshot_id).
+    In:  schemas.PARTITIONS and FACTS.
+    Out: schemas.CLUSTER_SUMMARY, one row per (cluster, snapshot_id); sizes count every topic, what is wrong counts those
+         that are not queued for deletion.
     """
-    counted = partitions.groupBy(*KEY).agg(
+    queued = queued_topics(facts).withColumn("queued", F.lit(True))
+    stays = F.col("queued").isNull()
+    marked = partitions.join(F.broadcast(queued), [*KEY, "topic"], how="left")  # a topic is queued once
+    counted = marked.groupBy(*KEY).agg(
         F.countDistinct("topic").alias("topic_count"),
         F.count(F.lit(1)).alias("partition_count"),
         F.sum(F.size("replicas")).alias("replica_count"),
-        F.count(F.when(F.coalesce("leader", F.lit(NO_LEADER)) < 0, 1)).alias("leaderless_count"),
-        F.count(F.when(led_by_another(), 1)).alias("imbalanced_count"),
-        F.count(F.when(F.size(_lagging()) > 0, 1)).alias("under_replicated_count"),
+        F.count(F.when(stays & (F.coalesce("leader", F.lit(NO_LEADER)) < 0), 1)).alias("leaderless_count"),
+        F.count(F.when(stays & led_by_another(), 1)).alias("imbalanced_count"),
+        F.count(F.when(stays & (F.size(_lagging()) > 0), 1)).alias("under_replicated_count"),
     )
     counts = [name for name in CLUSTER_SUMMARY.names if name.endswith("_count") and name != "broker_count"]
     return (

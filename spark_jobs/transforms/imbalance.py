@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 
 from controller_core.rebalance import DEAD, ELECTION_RUNNING, NOT_IN_ISR, REASSIGNMENT_RUNNING
 from spark_jobs.schemas import IMBALANCE, IMBALANCED_PARTITIONS
-from spark_jobs.transforms.facts import KEY, led_by_another, queued_topics, snapshot_number
+from spark_jobs.transforms.facts import KEY, led_by_another, snapshot_number, staying
 
 
 def imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
@@ -21,7 +21,7 @@ def imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     """
     in_isr = led_by_another() & _preferred_in_isr()
     counted = (
-        _considered(partitions, facts)
+        staying(partitions, facts)
         .groupBy(snapshot_number().alias("snapshot"), F.col("preferred_leader").alias("broker_id"))
         .agg(
             F.count(F.lit(1)).alias("preferred_count"),
@@ -69,7 +69,7 @@ def imbalanced_partitions(partitions: DataFrame, facts: DataFrame) -> DataFrame:
         .when(~in_isr, F.lit(NOT_IN_ISR))
     )
     return (
-        _considered(partitions, facts)
+        staying(partitions, facts)
         .where(led_by_another())
         .join(F.broadcast(facts), KEY, how="inner")
         .withColumns(
@@ -81,11 +81,6 @@ def imbalanced_partitions(partitions: DataFrame, facts: DataFrame) -> DataFrame:
         )
         .select(*IMBALANCED_PARTITIONS.names)
     )
-
-
-def _considered(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """Partitions whose topic is not queued for deletion."""
-    return partitions.join(F.broadcast(queued_topics(facts)), [*KEY, "topic"], how="left_anti")
 
 
 def _preferred_in_isr() -> Column:

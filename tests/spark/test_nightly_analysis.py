@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -237,9 +238,69 @@ def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, 
     assert words in capsys.readouterr().err
 
 
-def test_summary_lists_are_cut():
-    rows = dict.fromkeys(schemas.OUTPUTS, ())
-    problem = {"cluster": "c", "snapshot_id": "s", "stage": "read", "reason": "r"}
-    page = report.Page("r", NIGHT, {**rows, "not_analysed": [problem] * 50}, ())
+def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
+    problem = {"snapshot_id": "s", "stage": storage.HISTORY, "reason": "damaged"}
+    gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
+    missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]
+    page = report.Page("r", NIGHT, {"not_analysed": [*gaps, *missed]}, ())
     found = report.summary(page)
-    assert (len(found["not_analysed"]), found["not_analysed_count"]) == (20, 50)
+    named = [row["cluster"] for row in found["not_analysed"]]
+    assert named == [*(f"z{number:02}" for number in range(30)), *(f"c{number:02}" for number in range(20))]
+    assert found["not_analysed_count"] == 80
+    text = report.markdown(page)
+    assert "| z29 | fetch | damaged |" in text
+    assert "| c00 | 2 | damaged |" in text
+
+
+def written(folder, name, **columns):
+    """One result of as many rows as the longest column; a single value is that of all rows."""
+    count = max(len(column) for column in columns.values() if isinstance(column, list))
+    schema = storage.arrow_schema(schemas.OUTPUTS[name])
+    values = {key: column if isinstance(column, list) else [column] * count for key, column in columns.items()}
+    arrays = [pa.array(values.get(field.name, [None] * count), field.type) for field in schema]
+    (folder / name).mkdir(parents=True)
+    pq.write_table(pa.table(arrays, schema=schema), folder / name / "part-0.parquet")
+
+
+def page_of(spark, folder, made, *clusters):
+    tonight = [storage.Snapshot("", cluster, str(NIGHT), "s", "", {}) for cluster in clusters]
+    return report.read(storage.folder(spark, str(folder)), made, run="r", night=NIGHT, snapshots=tonight)
+
+
+def test_a_big_cluster_hides_no_other(spark, tmp_path):
+    many = report.ROWS_MAX + 5
+    written(
+        tmp_path, "findings", cluster=["alpha"] * many + ["zeta"] * 3, snapshot_id="s", topic="t",
+        kind=["non_preferred_leader"] * many + ["offline"] * 3, severity=["info"] * many + ["critical"] * 3,
+        partition=[*range(many), 4, 5, 6], detail="led by another",
+    )  # fmt: skip
+    page = page_of(spark, tmp_path, ["findings"], "alpha", "zeta")
+    assert page.order == ["zeta", "alpha"]
+    clusters = report.summary(page)["clusters"]
+    assert (clusters["zeta"]["critical_count"], clusters["alpha"]["findings"]) == (3, {"non_preferred_leader": many})
+    text = report.markdown(page)
+    assert "| critical | offline | 3 | t-4: led by another |" in text
+    assert "Nothing is wrong" not in text
+
+
+def test_rows_that_a_report_does_not_read_are_told(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "ROWS_MAX", 2)
+    written(
+        tmp_path, "deletion_prediction", cluster=["alpha"] * 3, snapshot_id="s", topic="t", step=[1, 2, 3], effect="e"
+    )
+    page = page_of(spark, tmp_path, ["deletion_prediction"], "alpha")
+    assert "1 row of deletion_prediction in its table only, and in no count." in report.markdown(page)
+
+
+def test_a_cluster_is_called_healthy_only_where_somebody_looked(spark, tmp_path):
+    assert "Nothing is wrong" not in report.markdown(page_of(spark, tmp_path, ["growth"], "alpha"))
+    assert "Nothing is wrong" in report.markdown(page_of(spark, tmp_path, ["findings", "refused_rows"], "alpha"))
+    written(
+        tmp_path, "refused_rows", cluster=["alpha"] * 40, snapshot_id="s", dataset="partitions", reason="no replicas"
+    )
+    page = page_of(spark, tmp_path, ["findings", "refused_rows"], "alpha")
+    text = report.markdown(page)
+    assert "Nothing was found, but 40 rows of it could not be judged" in text
+    assert "| alpha | partitions | no replicas | 40 |" in text
+    numbers = report.summary(page)["clusters"]["alpha"]
+    assert (numbers["refused_row_count"], numbers["critical_count"], numbers["electable_count"]) == (40, 0, None)

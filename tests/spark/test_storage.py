@@ -125,3 +125,17 @@ def test_small_files_lie_beside_the_tables(spark, tmp_path):
     place.write("plans/a.json", json.dumps({}).encode())
     assert place.read("plans/a.json") == b"{}"
     assert place.rows("nothing") == []
+    assert (place.row_count("nothing"), place.counted("nothing", ["kind"])) == (0, [])
+
+
+def test_rows_are_counted_over_files_and_batches(spark, tmp_path):
+    (tmp_path / "found").mkdir()
+    kinds = ["a"] * 100_000 + ["b"] * 50_000
+    for part, topics in enumerate(([None, *map(str, range(149_999))], list(map(str, range(150_000))))):
+        pq.write_table(pa.table({"kind": kinds, "topic": topics}), tmp_path / "found" / f"part-{part}.parquet")
+    place = storage.folder(spark, str(tmp_path))
+    assert place.counted("found", ["kind"], ["topic"]) == [
+        {"kind": "a", "topic": None, "count": 200_000},
+        {"kind": "b", "topic": "99999", "count": 100_000},
+    ]
+    assert place.row_count("found") == 300_000

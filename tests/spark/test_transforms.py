@@ -189,7 +189,9 @@ SICK = World(
         ("odd", 0, (1, 2), 3, (1, 2, 3)),
         ("moves", 0, (1, 2, 3), 1, (1, 2), (3,), ()),
         ("void", 0, (1, 2), 1, (1, 2), (), (1, 2)),
+        ("gone", 0, (1, 2), -1, (1,)),
     ),
+    queued={"gone": 60},
     configs=(("topics", "slow", "min.insync.replicas", "2"), ("topics", "lone", "min.insync.replicas", "2")),
 )
 
@@ -315,6 +317,16 @@ def test_the_controller_and_the_tree_are_judged(spark):
     ]
 
 
+def test_a_queued_topic_is_judged_where_nothing_is_deleted(spark):
+    tables = frames(spark, SICK)
+    kept = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
+    result = health.partition_findings(tables["partitions"], kept, tables["configs"])
+    assert [kind for topic, kind in rows_of(result, "topic", "kind") if topic == "gone"] == [
+        "non_preferred_leader", "offline", "under_replicated",
+    ]  # fmt: skip
+    assert rows_of(health.cluster_summary(tables["partitions"], kept), "leaderless_count") == [(3,)]
+
+
 def test_cluster_summary_and_broker_load_count_everything_once(spark):
     tables = frames(spark, SICK)
     found = facts_of(spark, tables)
@@ -323,10 +335,10 @@ def test_cluster_summary_and_broker_load_count_everything_once(spark):
     assertSchemaEqual(summary.schema, schemas.CLUSTER_SUMMARY, ignoreNullable=True)
     assertSchemaEqual(load.schema, schemas.BROKER_LOAD, ignoreNullable=True)
     counts = ("topic_count", "partition_count", "replica_count", "broker_count", "leaderless_count", "imbalanced_count")
-    assert rows_of(summary, *counts, "under_replicated_count") == [(10, 10, 20, 3, 2, 3, 2)]
+    assert rows_of(summary, *counts, "under_replicated_count") == [(11, 11, 22, 3, 2, 3, 2)]
     assert rows_of(load, "broker_id", "live", "replica_count", "leader_count", "preferred_count") == [
-        (1, True, 8, 5, 8),
-        (2, True, 8, 2, 1),
+        (1, True, 9, 5, 9),
+        (2, True, 9, 2, 1),
         (3, True, 2, 0, 0),
         (8, False, 1, 0, 0),
         (9, False, 1, 0, 1),
