@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from controller_core.conditions import (
     AssignedTo,
+    BrokersRegistered,
     Condition,
     RequestAbsent,
     Unmet,
@@ -165,10 +166,14 @@ def check_expectations(plan: Plan, observed: Observation, *, first_step: int = 0
 
 
 def final_outcomes(plan: Plan) -> tuple[Condition, ...]:
-    """What must hold once the whole plan is done; of what several steps change, the last one counts."""
+    """What must hold once the whole plan is done; of what several steps change, the last one counts.
+
+    That a request is gone tells only when the next one may be made: somebody else's may be there later.
+    """
     last: dict[tuple[type, str], Condition] = {}
     for condition in (condition for step in plan.steps for condition in step.outcomes):
-        last[type(condition), subject(condition)] = condition
+        if not isinstance(condition, RequestAbsent):
+            last[type(condition), subject(condition)] = condition
     return tuple(last.values())
 
 
@@ -180,10 +185,18 @@ def rollback_plan(plan: Plan, *, digest: str | None = None) -> Plan | None:
     if not plan.rollback.steps:
         return None
     name = (digest or plan_digest(plan))[:12]
+    steps = plan.rollback.steps
+    brokers = {
+        broker for step in steps for each in step.outcomes if isinstance(each, AssignedTo) for broker in each.replicas
+    }
     return replace(
         plan,
-        steps=plan.rollback.steps,
-        predicted=tuple(_before_and_after(plan.rollback.steps)),
+        expectations=(
+            *(each for each in plan.expectations if not isinstance(each, BrokersRegistered)),
+            BrokersRegistered(brokers=tuple(sorted(brokers))),
+        ),
+        steps=steps,
+        predicted=tuple(_before_and_after(steps)),
         left_out=(),
         risks=(f"Undoes plan {name}; it fits only after that plan was carried out.",),
         rollback=Rollback(text="Plan the repair again: an approval serves one application."),

@@ -1,6 +1,7 @@
 """Plans, their conditions and their requests as documents: what is read back, what is refused, what is checked."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -355,9 +356,8 @@ def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
     assert [each.subject for each in check_expectations(PLAN, seen, first_step=1)] == ["a-0"]
 
 
-def test_of_what_two_steps_change_the_last_outcome_counts():
-    absent = RequestAbsent(path="/admin/reassign_partitions")
-    assert final_outcomes(PLAN) == (absent, AssignedTo(partition=A0, replicas=ids(2, 3)))
+def test_of_what_two_steps_change_the_last_outcome_counts_and_no_request():
+    assert final_outcomes(PLAN) == (AssignedTo(partition=A0, replicas=ids(2, 3)),)
 
 
 def test_a_rollback_is_a_plan_of_its_own_that_names_the_first():
@@ -366,6 +366,13 @@ def test_a_rollback_is_a_plan_of_its_own_that_names_the_first():
     assert (back.steps, back.rollback.steps) == (PLAN.rollback.steps, ())
     assert back.predicted == ("a-0  replicas [2, 3] → [1, 2]",)
     assert plan_digest(PLAN)[:12] in back.risks[0]
+
+
+def test_a_rollback_needs_the_brokers_it_goes_back_to():
+    forward = replace(PLAN, expectations=(*PLAN.expectations, BrokersRegistered(brokers=ids(2, 3))))
+    back = rollback_plan(forward)
+    assert back is not None
+    assert back.expectations == (*PLAN.expectations, BrokersRegistered(brokers=ids(1, 2)))
 
 
 def test_a_plan_knows_what_it_is_about():

@@ -273,7 +273,18 @@ def test_a_change_after_the_plan_is_refused(kafka, snapshot, store, chroot):
     kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
     stored = plan(store, snapshot, chroot, topics=("orders",))
     kafka.set("/config/topics/orders", world.config(retention_ms="6"), -1)
-    with pytest.raises(RefusedError, match="expected version 1, found 2"):
+    with pytest.raises(RefusedError, match="expected one last written in transaction 0x.* found one last written in"):
+        apply(store, stored, chroot)
+    assert kafka.get("/config/topics/orders")[0] == world.config(retention_ms="6")
+
+
+def test_a_config_made_anew_after_the_plan_is_another_one(kafka, snapshot, store, chroot):
+    kafka.delete("/config/topics/orders", -1)
+    kafka.create("/config/topics/orders", world.config(retention_ms="5"))
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+    kafka.delete("/config/topics/orders", -1)
+    kafka.create("/config/topics/orders", world.config(retention_ms="6"))  # of the same version as before
+    with pytest.raises(RefusedError, match="the cluster changed since the plan"):
         apply(store, stored, chroot)
     assert kafka.get("/config/topics/orders")[0] == world.config(retention_ms="6")
 

@@ -196,10 +196,10 @@ def _operations(
         found, stat = None, None
     if found is not None and not differs(found, data):
         return []
-    if (stat.version if stat else None) != step.expected_version:
+    if (stat.mzxid if stat else None) != step.expected_mzxid:
         raise RefusedError(
-            f"restore not applied at {step.path!r}: expected version {step.expected_version}, found "
-            f"{stat.version if stat else None}; the cluster changed since the plan: plan again"
+            f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found "
+            f"{_written(stat.mzxid if stat else None)}; the cluster changed since the plan: plan again"
         )
     acl = _acl(original.acl)
     operations: list[Operation] = []
@@ -211,6 +211,10 @@ def _operations(
     if notice is not None:
         operations.append(Create(path=notice[0], data=notice[1], sequential=True))
     return operations
+
+
+def _written(mzxid: int | None) -> str:
+    return "no znode" if mzxid is None else f"one last written in transaction {mzxid:#x}"
 
 
 def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operation]) -> None:

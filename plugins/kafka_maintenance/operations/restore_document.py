@@ -19,7 +19,7 @@ from kafka_maintenance.operations.restore_target import Target
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import opened
 
-PLAN_SCHEMA_VERSION: Final = 1
+PLAN_SCHEMA_VERSION: Final = 2
 KIND: Final = "restore"
 _DATA_SHOWN_MAX: Final = 160
 _STEPS_SHOWN_MAX: Final = 100
@@ -27,13 +27,14 @@ _STEPS_SHOWN_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One znode to create (`expected_version` None: there must be none) or to set, if it has that version.
+    """One znode to create (`expected_mzxid` None: there must be none) or to set, if that transaction wrote it last.
 
-    `sha256` is that of the data to write, which is not in the plan; `notice` says that brokers are told.
+    A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
+    write, which is not in the plan; `notice` says that brokers are told.
     """
 
     path: str
-    expected_version: int | None
+    expected_mzxid: int | None
     size: int
     sha256: str
     notice: bool
@@ -160,7 +161,7 @@ def plan_text(
 ) -> list[str]:
     """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret."""
     what = "the whole tree" if document["scope"]["whole"] else "a part"
-    sets = sum(step.expected_version is not None for step in steps)
+    sets = sum(step.expected_mzxid is not None for step in steps)
     lines = [
         f"restore {what} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
@@ -168,7 +169,7 @@ def plan_text(
     ]
     if len(steps) <= _STEPS_SHOWN_MAX:
         for step in steps:
-            lines.append(f"  {'create' if step.expected_version is None else 'set   '} {step.path}")
+            lines.append(f"  {'create' if step.expected_mzxid is None else 'set   '} {step.path}")
             if step.path in before:
                 lines.append(f"    - {_shown(step.path, before[step.path])}")
             if step.size:

@@ -72,7 +72,7 @@ def plan_restore(
     before: dict[str, bytes] = {}
     if scope.whole:
         writes = _missing_in(target, content, manifest)
-        steps = [Step(path=each.path, expected_version=None, notice=False, **content_sum(each.data)) for each in writes]
+        steps = [Step(path=each.path, expected_mzxid=None, notice=False, **content_sum(each.data)) for each in writes]
     else:
         with target.session(create_chroot=False) as session:
             require_kafka_tree(session, target.zookeeper)
@@ -184,8 +184,8 @@ def _plan_part(
         if found is not None:
             before[path] = found[0]
         notice = brokers_run and path not in topics and notice_of(path) is not None
-        version = None if found is None else found[1].version
-        steps.append(Step(path=path, expected_version=version, notice=notice, **content_sum(data)))
+        mzxid = None if found is None else found[1].mzxid
+        steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
     return steps, before, notes
 
 
