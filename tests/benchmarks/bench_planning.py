@@ -2,7 +2,8 @@
 
 All of it are 168 cases, those at XL of up to half a minute; sizes, racks, kinds and modes choose a part. Each case is a
 process of its own: CPU seconds (not wall) from decoded tables to the stored plan, peak memory of that process, and beside it,
-at S and M, what a user would pick instead. Nothing here is asserted; read the ratios.
+at S and M, what a user would pick instead; and how fast the machine is just then (`yardstick`). Nothing here is asserted;
+read the ratios.
 """
 
 import argparse
@@ -24,11 +25,12 @@ from spark_jobs.planner.verify import verify
 from spark_jobs.planner.waves import Limits, schedule
 from tests.benchmarks.planning_clusters import KINDS, columns
 from tests.benchmarks.planning_peers import GreedyStuckError, greedy, moves, over_zookeeper, round_robin
+from tests.benchmarks.yardstick import yardstick
 
 PEERS = ("S", "M")
 TITLES = (
-    "case", "moves", "bound", "gap", "leaders", "plan s", "verify/plan", "GB", "waves/bound", "predict s", "greedy", "round robin",
-    "--generate", "topicmappr", "topicmappr, all anew",
+    "case", "moves", "bound", "gap", "leaders", "plan s", "verify/plan", "GB", "waves/bound", "predict s", "yardstick s",
+    "greedy", "round robin", "--generate", "topicmappr", "topicmappr, all anew",
 )  # fmt: skip
 MODES = {"totals": False, "topics": True}
 
@@ -68,6 +70,7 @@ def measured(size, kind, racks, topic_spread, kafka):
         "GB": f"{peak:.2f}",
         "waves/bound": f"{len(cut.waves)}/{cut.lower_bound}",
         "predict s": f"{predicted:.2f}{' !' if prediction.problems else ''}",
+        "yardstick s": f"{yardstick():.2f}",
     }
     if size in PEERS:
         try:

@@ -5,7 +5,8 @@
 CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB. Of a query's runs in one session the first
 is told, the best of the next five (warm, as DuckDB's best of five), and the best of five after ten more (settled): by then the JVM
 has less left to compile.
-Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
+Figures are printed, nothing is asserted: they depend on the machine and on what else it does. How fast it is (`yardstick`) is told
+before and after each part.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from spark_jobs import core_bridge, drill, nightly_analysis, schemas, storage
 from spark_jobs.planner.goals import Goals
 from spark_jobs.proposals import propose
 from spark_jobs.transforms import deletion, history, imbalance
+from tests.benchmarks.yardstick import yardstick
 from tests.spark.worlds import World, write
 
 CORES = 2
@@ -409,13 +411,15 @@ def main():
     spark.sparkContext.setLogLevel("ERROR")
     spark.range(10).count()
     print(
-        f"{name}: session and first job {time.perf_counter() - started:.1f} s; load average {json.dumps(os.getloadavg())}",
+        f"{name}: session and first job {time.perf_counter() - started:.1f} s; load average {json.dumps(os.getloadavg())}; "
+        f"yardstick {yardstick():.2f} CPU s",
         flush=True,
     )
     try:
         place = folder / name
         place.mkdir()
         BENCHES[name](spark, place, options)
+        print(f"{name}: done; yardstick {yardstick():.2f} CPU s", flush=True)
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
