@@ -115,6 +115,9 @@ def connect(
 class KazooZooKeeper:
     """A session through kazoo; implements `ports.ZooKeeper`. Made by `connect`.
 
+    When it has expired, kazoo opens another one in silence: calls in between raise `SessionExpiredError`, later ones
+    succeed. Who must not go on then checks an ephemeral znode that only the first session can have made.
+
     Attributes:
         client: the kazoo client, for reading a whole tree (`adapters.snapshot_reader`).
     """

@@ -19,6 +19,8 @@ from controller_core.errors import (
     ZooKeeperUnreachableError,
 )
 from controller_core.ports import ANY_VERSION, CREATOR_ALL, Check, Create, Delete, Set, WatchKind, ZooKeeper
+from kafka_maintenance.local.process import wait_until
+from kafka_maintenance.operations.cluster_lock import Holder, cluster_lock
 
 EVENT_TIMEOUT_S = 20.0
 
@@ -304,6 +306,25 @@ def test_a_missing_chroot_is_named(server):
 def test_a_server_that_is_not_there_is_named():
     with pytest.raises(ZooKeeperUnreachableError, match=r"127\.0\.0\.1:1"), connect("127.0.0.1:1", timeout_s=0.5):
         pass
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("world", ["real"], indirect=True)
+def test_a_session_that_kazoo_replaced_in_silence_is_stopped_by_the_fence_of_its_lock(world):
+    world.zookeeper.create("/admin")
+    ours = world.open()
+    first, second = (Holder("f" * 64, run, "eve", "2026-11-21T02:59:00+00:00") for run in ("run-1", "run-2"))
+    with cluster_lock(ours, first, wait_s=0) as fence:
+        expired = ours.session_id
+        world.expire(ours)
+        with cluster_lock(world.open(), second, wait_s=0):
+            wait_until(
+                lambda: ours.session_id not in {0, expired}, what="kazoo has opened another session", timeout_s=20
+            )
+            with pytest.raises(NoNodeError):
+                ours.multi([fence, Create(path="/written")])
+        assert world.zookeeper.children("/admin") == []
+    assert world.zookeeper.exists("/written") is None
 
 
 @pytest.mark.services

@@ -83,6 +83,7 @@ def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_pers
     assert world.leader(0) == 1
     events = _receipt(tmp_path, plan)
     assert {event["approver"] for event in events} == {"olivia"}
+    assert events[0]["detail"]["comment"] == "planned window"
     assert events[-1]["event"] == "done"
 
 

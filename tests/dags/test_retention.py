@@ -59,8 +59,9 @@ def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, nights, 
     assert all(night.snapshot_id in gate["body"] for night in nights)
     assert {states[name] for name in GATED} == {"success"}
     assert _left(tmp_path) == {nights[-1].snapshot_id}
-    (receipt,) = (tmp_path / "v1" / "receipts" / "cluster=alpha").rglob("*-done.json")
-    assert '"approver": "olivia"' in receipt.read_text()
+    started, done = sorted((tmp_path / "v1" / "receipts" / "cluster=alpha").rglob("*.json"))
+    assert '"comment": "planned window"' in started.read_text()
+    assert '"approver": "olivia"' in done.read_text()
 
 
 def test_a_rejected_removal_removes_nothing(bag, clients, nights, tmp_path):

@@ -187,6 +187,12 @@ def test_a_stored_plan_says_what_goes_and_why_the_rest_stays(store, five_nights)
     assert stored(store) == made
 
 
+@pytest.mark.parametrize("cluster", ["kafka-v1", "v1"])
+def test_a_cluster_whose_name_ends_like_the_root_of_our_keys(store, cluster):
+    old, _ = add(store, 50, cluster=cluster), add(store, 5, cluster=cluster)
+    assert applied(store, stored(store, cluster), cluster=cluster).removed == (old.snapshot_id,)
+
+
 def test_nothing_to_remove_is_no_plan(store):
     add(store, 3)
     assert store_retention(store, plan_retention(store, ONE_OF_EACH, now=NOW, cluster="alpha"), "alpha") is None
@@ -252,7 +258,7 @@ def altered(store, made, old, new):
             None, {"cluster": "beta"}, InvalidPlanError, "expected one of cluster 'beta'", id="another cluster"
         ),
         pytest.param(
-            None, {"plan_uri": "memory://other/v1/x.json"}, BadInputError, "another store", id="another store"
+            None, {"plan_uri": "memory://other/v1/x.json"}, BadInputError, "the store in use is", id="another store"
         ),
     ],
 )

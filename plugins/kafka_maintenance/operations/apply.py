@@ -1,17 +1,15 @@
-"""Applies an approved plan: reads it again, checks everything again, asks Kafka step by step, waits, verifies, records.
+"""Applies an approved plan: reads it again, checks everything again, takes it step by step, verifies, records.
 
 The only writes to a cluster are a lock of our own and the request znodes (or the one conditional delete) that the plan
-names, each in a transaction with a check of the lock. A run can be killed at any point and started again: the receipt in
-the store says how far it came.
+names, each in a transaction with a check of the lock's fence. A run can be killed at any point and started again: the
+receipt in the store says how far it came.
 Source: controller behaviour §16.1 and §16.2.
 """
 
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
-from time import monotonic
 from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store import ObjectStore
@@ -19,33 +17,21 @@ from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
 from controller_core.conditions import (
     Condition,
     KafkaClusterIs,
-    LedBy,
-    RequestAbsent,
-    TopicGone,
-    Unmet,
     ZooKeeperControllerRules,
-    named_partitions,
-    named_topics,
-    subject,
     unmet,
 )
-from controller_core.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.observation import Observation
 from controller_core.plan import (
     Plan,
     PlanKind,
-    PlanStep,
     check_expectations,
     final_outcomes,
     plan_digest,
 )
-from controller_core.ports import Check, Create, Delete, Operation, WatchEvent, ZooKeeper
-from controller_core.requests import DeleteController, Request, request_data, request_path
-from controller_core.znodes.paths import CONTROLLER_EPOCH
-from kafka_maintenance.operations.cluster_lock import LOCK_PATH, Holder, cluster_lock
+from controller_core.ports import ZooKeeper
+from kafka_maintenance.operations.apply_step import Run, look_at, perhaps_asked, refuse_stale, take_step
+from kafka_maintenance.operations.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.errors import (
-    ClusterBusyError,
-    NotFinishedError,
     PlanChangedError,
     PlanStaleError,
     RefusedError,
@@ -65,8 +51,6 @@ STEP_TIMEOUTS_S: Final[Mapping[PlanKind, float]] = {
 """How long the outcome of one step is waited for."""
 SETTLE_TIMEOUT_S: Final = 10.0
 """How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""
-RECHECK_S: Final = 0.5
-"""The outcome is read again at least this often, and at once when a request znode changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,15 +78,6 @@ class Verified(NamedTuple):
     text: str
 
 
-class _Run(NamedTuple):
-    zookeeper: ZooKeeper
-    lock: Check
-    log: ReceiptLog
-    plan: Plan
-    step_timeout_s: float
-    settle_timeout_s: float
-
-
 def apply_plan(
     *,
     store: ObjectStore | str,
@@ -114,6 +89,7 @@ def apply_plan(
     tls: ZooKeeperTls | None = None,
     now: datetime,
     run_id: str | None = None,
+    comment: str | None = None,
     step_timeout_s: float | None = None,
     settle_timeout_s: float = SETTLE_TIMEOUT_S,
 ) -> Receipt:
@@ -129,6 +105,7 @@ def apply_plan(
         tls: certificates; None: plain text.
         now: the time, with zone, for the record.
         run_id: names this run in lock and receipt; None makes one up.
+        comment: what the approver wrote, for the record.
         step_timeout_s: how long one step's outcome is waited for; None: `STEP_TIMEOUTS_S` of its kind.
         settle_timeout_s: how long a state may lag behind the end of its request.
 
@@ -137,10 +114,11 @@ def apply_plan(
 
     Raises:
         PlanChangedError: another plan than the approved one, or nobody approved; nothing was written.
-        RefusedError: the planner's verifier does not confirm the plan; nothing was written.
+        RefusedError: the planner's verifier does not confirm the plan, or a request that an earlier run made is undone;
+            nothing was written.
         PlanStaleError: the cluster is not as the plan assumes; nothing more was written.
         ClusterBusyError: another run or another tool's request is at work; nothing more was written.
-        NotFinishedError: requested, but the outcome was not seen in time; call again to go on waiting.
+        NotFinishedError: requested, but the outcome was not seen in time, or the lock was lost; call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
     """
     store = opened(store)
@@ -157,13 +135,13 @@ def apply_plan(
     holder = Holder(approved_digest, run, approver, now.isoformat(timespec="seconds"))
     with session(zookeeper, auth, tls) as opened_session:
         _refuse_foreign(plan, observe(opened_session, partitions=()))
-        with cluster_lock(opened_session, holder, wait_s=2 * SESSION_TIMEOUT_S) as lock:
+        with cluster_lock(opened_session, holder, wait_s=2 * SESSION_TIMEOUT_S) as fence:
             log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
             if log.has(EventKind.DONE):
                 return _receipt(log, plan, approver, already=True)
-            log.append(EventKind.STARTED, plan=plan_uri, kind=plan.kind, steps=len(plan.steps))
+            log.append(EventKind.STARTED, plan=plan_uri, kind=plan.kind, steps=len(plan.steps), comment=comment)
             timeout_s = STEP_TIMEOUTS_S[plan.kind] if step_timeout_s is None else step_timeout_s
-            _carry_out(_Run(opened_session, lock, log, plan, timeout_s, settle_timeout_s))
+            _carry_out(Run(opened_session, fence, log, plan, timeout_s, settle_timeout_s))
     return _receipt(log, plan, approver, already=False)
 
 
@@ -178,7 +156,7 @@ def verify(
     """Compares the live cluster with what the plan predicted, without waiting; reads only."""
     plan = read_plan(opened(store), plan_uri)
     with session(zookeeper, auth, tls) as opened_session:
-        observed = _observe(opened_session, plan.conditions)
+        observed = look_at(opened_session, plan.conditions)
     outcomes = final_outcomes(plan)
     reasons = unmet(outcomes, observed)
     if not reasons:
@@ -210,138 +188,16 @@ def _refuse_foreign(plan: Plan, observed: Observation) -> None:
         )
 
 
-def _carry_out(run: _Run) -> None:
+def _carry_out(run: Run) -> None:
     steps = run.plan.steps
     first = next((n for n in range(len(steps)) if not run.log.has(EventKind.VERIFIED, n)), len(steps))
-    if first < len(steps) and not run.log.has(EventKind.INTENDED, first):
-        _refuse_stale(
-            run, first, check_expectations(run.plan, _observe(run.zookeeper, run.plan.conditions), first_step=first)
+    if first < len(steps) and not perhaps_asked(run, first):
+        refuse_stale(
+            run, first, check_expectations(run.plan, look_at(run.zookeeper, run.plan.conditions), first_step=first)
         )
     for number in range(first, len(steps)):
-        _take_step(run, number, steps[number])
+        take_step(run, number, steps[number])
     run.log.append(EventKind.DONE, steps=len(steps))
-
-
-def _take_step(run: _Run, number: int, step: PlanStep) -> None:
-    observed = _observe(run.zookeeper, step.conditions)
-    pending = _pending(run.zookeeper, step)
-    before = unmet((*run.plan.expectations, *step.expectations), observed)
-    if run.log.has(EventKind.INTENDED, number):
-        if not before and not pending and unmet(step.outcomes, observed):
-            _request(run, number, step)  # an earlier run stopped before it asked, or its request was dropped
-    else:
-        _refuse_stale(run, number, before)
-        run.log.append(EventKind.INTENDED, step=number, paths=[request_path(effect) for effect in step.effects])
-        _request(run, number, step)
-    _await_outcomes(run, number, step)
-    run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes))
-
-
-def _refuse_stale(run: _Run, number: int, reasons: Sequence[Unmet]) -> None:
-    if not reasons:
-        return
-    run.log.append(EventKind.REFUSED, step=number, reasons=[str(reason) for reason in reasons[:100]])
-    message = (
-        f"plan {plan_digest(run.plan)[:12]} not applied to {run.plan.cluster!r}, step {number + 1} of "
-        f"{len(run.plan.steps)}: {listed(reasons)}"
-    )
-    busy = {each.path for each in run.plan.steps[number].expectations if isinstance(each, RequestAbsent)}
-    if any(reason.subject in busy for reason in reasons):
-        raise ClusterBusyError(message)
-    raise PlanStaleError(message, reasons)
-
-
-def _request(run: _Run, number: int, step: PlanStep) -> None:
-    operations = [run.lock, *(operation for effect in step.effects for operation in _operations(effect))]
-    try:
-        run.zookeeper.multi(operations)
-    except (NodeExistsError, NoNodeError, BadVersionError) as error:
-        failed = operations[error.failed_operation or 0]
-        run.log.append(EventKind.REFUSED, step=number, reasons=[str(error)])
-        if failed.path == LOCK_PATH:
-            raise NotFinishedError(
-                f"plan {plan_digest(run.plan)[:12]}, step {number + 1}: nothing was asked, since the session and with it the "
-                f"lock {LOCK_PATH} was lost; run again"
-            ) from None
-        raise ClusterBusyError(
-            f"plan {plan_digest(run.plan)[:12]} not applied, step {number + 1}: {failed.path} changed in the last moment "
-            f"({error}); nothing was written, run again"
-        ) from None
-    run.log.append(EventKind.REQUESTED, step=number)
-
-
-def _operations(effect: Request) -> tuple[Operation, ...]:
-    match effect:
-        case DeleteController():
-            return (
-                Check(path=CONTROLLER_EPOCH, version=effect.epoch_version),
-                Delete(path=request_path(effect), version=effect.version),
-            )
-        case _:
-            return (Create(path=request_path(effect), data=request_data(effect)),)
-
-
-def _await_outcomes(run: _Run, number: int, step: PlanStep) -> None:
-    """Waits until everything that the step wants holds; woken by its znodes, and looking by itself now and then."""
-    deadline_s = monotonic() + run.step_timeout_s
-    attempted_s: float | None = None
-    while True:
-        changed = threading.Event()
-        _watch(run.zookeeper, step, changed)
-        observed = _observe(run.zookeeper, step.outcomes)
-        reasons = unmet(step.outcomes, observed)
-        if not reasons:
-            return
-        if attempted_s is None and _in_vain(step, reasons, observed):
-            attempted_s = monotonic()
-        over = monotonic() >= deadline_s or (
-            attempted_s is not None and monotonic() - attempted_s >= run.settle_timeout_s
-        )
-        if over:
-            run.log.append(EventKind.UNFINISHED, step=number, reasons=[str(reason) for reason in reasons[:100]])
-            raise NotFinishedError(
-                f"plan {plan_digest(run.plan)[:12]} on {run.plan.cluster!r}, step {number + 1} of {len(run.plan.steps)}: "
-                f"asked for, but {len(reasons)} outcome(s) not seen in time: {listed(reasons)}; "
-                f"receipt {run.log.uri}; run again to go on waiting, or plan again"
-            )
-        changed.wait(RECHECK_S)
-
-
-def _in_vain(step: PlanStep, reasons: Sequence[Unmet], observed: Observation) -> bool:
-    """Whether Kafka is done with the request without having done what it wants.
-
-    An election that was attempted and failed leaves the leader as it was. A deletion that is not allowed
-    (`delete.topic.enable=false`) is dropped, and the topic stays.
-    """
-    given_up = {subject(each) for each in step.outcomes if isinstance(each, LedBy)}
-    given_up |= {
-        subject(each)
-        for each in step.outcomes
-        if isinstance(each, TopicGone) and each.topic not in observed.queued_topics
-    }
-    return all(reason.subject in given_up for reason in reasons)
-
-
-def _watch(zookeeper: ZooKeeper, step: PlanStep, changed: threading.Event) -> None:
-    def wake(_: WatchEvent) -> None:
-        changed.set()
-
-    for effect in step.effects:
-        zookeeper.exists(request_path(effect), watch=wake)
-
-
-def _pending(zookeeper: ZooKeeper, step: PlanStep) -> bool:
-    """Whether a request of the step stands in ZooKeeper with exactly our data."""
-    requests = [effect for effect in step.effects if not isinstance(effect, DeleteController)]
-    found = zookeeper.get_many([request_path(effect) for effect in requests])
-    return any(
-        entry is not None and entry[0] == request_data(effect) for effect, entry in zip(requests, found, strict=True)
-    )
-
-
-def _observe(zookeeper: ZooKeeper, conditions: Iterable[Condition]) -> Observation:
-    named = tuple(conditions)
-    return observe(zookeeper, partitions=named_partitions(named), topics=named_topics(named))
 
 
 def _receipt(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Receipt:

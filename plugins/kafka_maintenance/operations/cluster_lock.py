@@ -1,5 +1,7 @@
-"""One run at a time per cluster: an ephemeral znode beside Kafka's request nodes, checked in every transaction we write.
+"""One run at a time per cluster: an ephemeral znode beside Kafka's request nodes, and a fence in every transaction we write.
 
+The lock has one name for all, so a transaction that checks it cannot tell ours from a successor's. The fence is a second
+ephemeral znode of the same session with a name that nobody else ever uses: it is there only as long as the lock is ours.
 Source: docs/adr, "The lock is a znode".
 """
 
@@ -7,13 +9,16 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from secrets import token_hex
 from typing import Final, NamedTuple
 
 from controller_core.errors import NodeExistsError, NoNodeError, ZooKeeperError
-from controller_core.ports import ANY_VERSION, Check, WatchEvent, ZooKeeper
+from controller_core.ports import ANY_VERSION, Check, Create, Delete, WatchEvent, ZooKeeper
 from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError
 
 LOCK_PATH: Final = "/admin/kafka_maintenance_lock"
+FENCE_PREFIX: Final = f"{LOCK_PATH}-"
+"""A fence is this and 32 hex digits, made up anew each time the lock is taken."""
 
 
 class Holder(NamedTuple):
@@ -29,40 +34,59 @@ class Holder(NamedTuple):
 def cluster_lock(zookeeper: ZooKeeper, holder: Holder, *, wait_s: float) -> Iterator[Check]:
     """Holds the lock of the cluster for the length of a `with` block.
 
-    Yields the check that belongs into every transaction of the holder: it fails once the session, and with it the lock,
-    is lost. A killed run's lock vanishes with its session; `wait_s` is how long that is waited for, and only when the
-    lock is held for the same plan.
+    Yields the check that belongs into every transaction of the holder: it fails once the session, and with it lock and
+    fence, is lost, also when the client has opened another session since and somebody else holds the lock. A killed run's
+    lock vanishes with its session; `wait_s` is how long that is waited for, and only when the lock is held for the same
+    plan.
 
     Raises:
         ClusterBusyError: another run holds the lock.
         BadInputError: there is no Kafka tree here.
     """
-    _acquire(zookeeper, holder, wait_s)
+    fence = f"{FENCE_PREFIX}{token_hex(16)}"
     try:
-        yield Check(path=LOCK_PATH, version=0)
+        _acquire(zookeeper, holder, fence, wait_s)
+        yield Check(path=fence, version=0)
     finally:
-        with suppress(ZooKeeperError):  # a lost session has released it already
-            _release(zookeeper)
+        with suppress(ZooKeeperError):  # what was not taken, or is lost, cannot be released
+            # One transaction: where our fence stands, the lock is ours, also when the answer to its creation was lost.
+            zookeeper.multi([Delete(path=fence, version=0), Delete(path=LOCK_PATH, version=ANY_VERSION)])
 
 
-def _acquire(zookeeper: ZooKeeper, holder: Holder, wait_s: float) -> None:
+def _acquire(zookeeper: ZooKeeper, holder: Holder, fence: str, wait_s: float) -> None:
     data = json.dumps(holder._asdict(), sort_keys=True).encode()
     for attempt in range(2):
         changed = threading.Event()
+        left_over = _fences(zookeeper)
         try:
-            zookeeper.create(LOCK_PATH, data, ephemeral=True)
-        except NodeExistsError:
+            zookeeper.multi(
+                [
+                    Create(path=LOCK_PATH, data=data, ephemeral=True),
+                    Create(path=fence, ephemeral=True),
+                    *(Delete(path=path, version=ANY_VERSION) for path in left_over),
+                ]
+            )
+        except (NodeExistsError, NoNodeError):  # NoNodeError: a fence that was left over has just vanished
             found = _holder(zookeeper, changed)
             ours = found is not None and found.plan == holder.plan
             if attempt == 0 and (found is None or (ours and changed.wait(wait_s))):
                 continue
             raise _busy(found) from None
-        except NoNodeError:
-            raise BadInputError(
-                f"lock not taken: expected Kafka's tree with /admin, found none at {LOCK_PATH}; check host and chroot"
-            ) from None
         else:
             return
+
+
+def _fences(zookeeper: ZooKeeper) -> list[str]:
+    """The fences that stand. Beside no lock, one is left over from a run whose lock was removed by hand."""
+    admin = FENCE_PREFIX.rpartition("/")[0]
+    zookeeper.sync("/")
+    try:
+        names = zookeeper.children(admin)
+    except NoNodeError:
+        raise BadInputError(
+            f"lock not taken: expected Kafka's tree with {admin} for {LOCK_PATH}, found none; check host and chroot"
+        ) from None
+    return [path for name in names if (path := f"{admin}/{name}").startswith(FENCE_PREFIX)]
 
 
 def _holder(zookeeper: ZooKeeper, changed: threading.Event) -> Holder | None:
@@ -90,9 +114,3 @@ def _busy(found: Holder | None) -> ClusterBusyError:
         f"cluster is busy: run {found.run!r} applies plan {found.plan[:12]}, approved by {found.approver!r}, since "
         f"{found.since} ({LOCK_PATH}); wait until it is done; the lock of a killed run ends with its session"
     )
-
-
-def _release(zookeeper: ZooKeeper) -> None:
-    found = zookeeper.exists(LOCK_PATH)
-    if found is not None and found.ephemeral_owner == zookeeper.session_id:
-        zookeeper.delete(LOCK_PATH, ANY_VERSION)

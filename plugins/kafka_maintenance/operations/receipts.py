@@ -84,12 +84,14 @@ class ReceiptLog:
         entry = Event(event, step, at.isoformat(timespec="milliseconds"), self._run, self._approver, detail)
         key = f"{self._prefix}{len(self.events) + 1:04d}-{event}.json"
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
+        data = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
         try:
-            self._store.put_new(key, json.dumps(document, sort_keys=True, ensure_ascii=False).encode())
+            self._store.put_new(key, data)
         except ObjectExistsError:
-            raise ClusterBusyError(
-                f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
-            ) from None
+            if self._store.get(key) != data:  # a client repeats a put whose answer was lost, and meets its own object
+                raise ClusterBusyError(
+                    f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
+                ) from None
         self.events = (*self.events, entry)
 
     def _last(self) -> str:

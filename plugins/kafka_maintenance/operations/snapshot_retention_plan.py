@@ -24,6 +24,7 @@ from kafka_maintenance.operations.snapshot_retention import (
     retention_text,
 )
 from kafka_maintenance.operations.snapshots import list_snapshots, opened
+from kafka_maintenance.operations.stored_plans import key_of
 
 KIND: Final = "retain_snapshots"
 FORMAT_VERSION: Final = 1
@@ -75,15 +76,10 @@ def store_retention(store: ObjectStore | str, plan: RetentionPlan, cluster: str)
 def load_retention(store: ObjectStore | str, uri: str, *, cluster: str) -> StoredRetention:
     """The stored plan at `uri`, its digest checked against its content.
 
-    Errors: `BadInputError` when there is none, `InvalidPlanError` when it was altered or is of another cluster.
+    Errors: `BadInputError` when there is none in this store, `InvalidPlanError` when it was altered or is of another cluster.
     """
     store = opened(store)
-    at = uri.rfind(f"{ROOT}/")
-    key = uri[at:] if at >= 0 else ""
-    if not key or store.uri_of(key) != uri:
-        raise BadInputError(
-            f"retention plan {uri!r} not read: it lies in another store than {store.uri}; name that store"
-        )
+    key = key_of(store, uri)
     try:
         plan, owner = _parsed(store.get(key))
     except ObjectMissingError:
@@ -112,12 +108,13 @@ def apply_stored_retention(
     approver: str,
     now: datetime,
     run_id: str,
+    comment: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> RetentionReceipt:
     """Removes what the approved plan names, if today's policy still would; a second run removes what is left.
 
     A snapshot that was pinned since, or that the policy keeps today, refuses the whole plan. New snapshots do not.
-    The receipt is written before the first deletion and after the last one.
+    The receipt is written before the first deletion, with the approver's comment, and after the last one.
 
     Errors: `PlanChangedError` (another digest, or a snapshot that is to stay), those of `load_retention`,
     `ClusterBusyError` when another run applies the plan, `ObjectStoreError` subclasses.
@@ -142,7 +139,7 @@ def apply_stored_retention(
             f"retention plan {plan_uri} not applied: expected {len(removed)} snapshots that nothing keeps, found kept "
             f"{listed(to_stay)}; nothing was removed: plan again, ask again"
         )
-    receipt.append(EventKind.STARTED, snapshots=len(removed), objects=len(plan.abandoned))
+    receipt.append(EventKind.STARTED, snapshots=len(removed), objects=len(plan.abandoned), comment=comment)
     listed_today = {dropped.snapshot_id for dropped in today.dropped}
     for dropped in plan.dropped:
         # Without its manifest it was removed in part: its run's note went first, and may be another snapshot's by now.

@@ -17,7 +17,8 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
     """Writes what the approved plan says, if it is still that plan and the cluster is still as it expects.
 
     Checks the answer and the digest itself, and every version; waits until Kafka has done it. The receipt names the
-    approver; a second try goes on where the first one stopped. One writing task runs per cluster at a time.
+    approver and keeps the comment; a second try goes on where the first one stopped. One writing task runs per cluster
+    at a time.
     """
     from kafka_maintenance.operations import apply
 
@@ -33,6 +34,7 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
         tls=cluster.tls,
         now=datetime.now(UTC),
         run_id=run_name(context_of_run()),
+        comment=approval.comment,
     )
     print(receipt.text)  # noqa: T201 - the task's log
     return {"cluster": cluster.name, "plan": plan["uri"], "receipt": receipt.uri, "approver": receipt.approver}

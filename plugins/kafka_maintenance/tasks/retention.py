@@ -75,6 +75,7 @@ def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dic
         approver=approval.approver,
         now=datetime.now(UTC),
         run_id=run_name(context_of_run()),
+        comment=approval.comment,
         progress=print,
     )
     return {
