@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from datetime import date
 from enum import IntEnum
 from typing import Any, Final, Literal
 
@@ -164,6 +165,14 @@ def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
 def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the operations need to open a session with the cluster that `add_zookeeper_arguments` names, by keyword."""
     return {"zookeeper": arguments.zookeeper, "auth": auth_of(arguments), "tls": tls_of(arguments)}
+
+
+def day(text: str) -> date:
+    """A date, YYYY-MM-DD, as an argument."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a date as YYYY-MM-DD, found {text!r}") from None
 
 
 def natural(text: str) -> int:

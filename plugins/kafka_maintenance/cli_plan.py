@@ -52,26 +52,19 @@ def add_parsers(commands: Any) -> None:
     )
     moves.add_argument("--change-replication-factor", action="store_true", help="targets may be longer or shorter")
     goals = moves.add_argument_group("what the planner is to achieve, without --targets")
-    goals.add_argument(
-        "--aim", choices=("balance", "repair", "leaders"), default="balance", help="(default: %(default)s)"
-    )
+    goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
     goals.add_argument("--move-count-max", metavar="N", type=positive, help="at most so many replicas copied")
-    goals.add_argument(
-        "--drain-broker", metavar="ID", type=int, action="append", default=[], help="empty it (repeatable)"
-    )
+    goals.add_argument("--drain-broker", metavar="ID", type=natural, action="append", help="empty it (repeatable)")
     goals.add_argument(
         "--replace-broker",
         metavar="OLD=NEW",
         type=heir,
         action="append",
-        default=[],
         help="NEW gets all that OLD holds, nobody else moves (repeatable)",
     )
     goals.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
     goals.add_argument("--include", metavar="PATTERN", action="append", help="only these topics (repeatable)")
-    goals.add_argument(
-        "--exclude", metavar="PATTERN", action="append", default=[], help="not these topics (repeatable)"
-    )
+    goals.add_argument("--exclude", metavar="PATTERN", action="append", help="not these topics (repeatable)")
     goals.add_argument("--tolerance", metavar="N", type=natural, help="widens all bounds alike (default: 0, topics 1)")
     _add_size_arguments(goals)
     moves.set_defaults(run=_plan_reassignment)
@@ -118,28 +111,42 @@ def _plan_elections(arguments: argparse.Namespace) -> int:
 def _plan_reassignment(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations import planning  # noqa: PLC0415 - the other commands start faster
 
-    waves = [_targets(path) for path in arguments.targets]
-    extra: dict[str, Any] = {"may_change_replication_factor": arguments.change_replication_factor}
-    extra |= {"waves": waves} if waves else {"goals": _goals(arguments), **_sizes(arguments)}
-    return _planned(arguments, planning.plan_reassignment, **_source(arguments), **extra)
+    return _planned(
+        arguments,
+        planning.plan_reassignment,
+        **_source(arguments),
+        waves=[_targets(path) for path in arguments.targets] or None,
+        may_change_replication_factor=arguments.change_replication_factor,
+        goals=_goals(arguments),
+        limits=_limits(arguments),
+        sizes=_sizes(arguments),
+    )
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that were on the command line: the others are None or empty."""
+    return {name: value for name, value in options.items() if value is not None and value not in ([], {})}
 
 
 def _goals(arguments: argparse.Namespace) -> Any:
-    from spark_jobs.planner.goals import Aim, Goals, Tolerance  # noqa: PLC0415 - the other commands start faster
+    """The goals, None where no option names one."""
+    from spark_jobs.planner.goals import Goals, heirs  # noqa: PLC0415 - the other commands start faster
 
-    width = arguments.tolerance
-    return Goals(
-        aim=Aim(arguments.aim),
-        tolerance=Tolerance() if width is None else Tolerance.uniform(width),
-        drain=frozenset(arguments.drain_broker),
-        replace=dict(arguments.replace_broker),
-        replication_factor=arguments.replication_factor,
-        include_topics=tuple(arguments.include or ["*"]),
-        exclude_topics=tuple(arguments.exclude),
-        moves_max=arguments.move_count_max,
-        bytes_max=arguments.bytes_max,
-        bytes_tolerance=arguments.bytes_tolerance,
+    wanted = given(
+        {
+            "aim": arguments.aim,
+            "tolerance": arguments.tolerance,
+            "drain": arguments.drain_broker,
+            "replace": heirs(arguments.replace_broker or ()),
+            "replication_factor": arguments.replication_factor,
+            "include_topics": arguments.include,
+            "exclude_topics": arguments.exclude,
+            "moves_max": arguments.move_count_max,
+            "bytes_max": arguments.bytes_max,
+            "bytes_tolerance": arguments.bytes_tolerance,
+        }
     )
+    return Goals.from_json(wanted) if wanted else None
 
 
 def _add_size_arguments(goals: Any) -> None:
@@ -163,27 +170,39 @@ def _add_size_arguments(goals: Any) -> None:
     goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
 
 
-def _sizes(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Sizes and what they limit, as arguments of the operation."""
-    from kafka_maintenance.operations import partition_sizes  # noqa: PLC0415 - the other commands start faster
+def _limits(arguments: argparse.Namespace) -> Any:
+    """The limits of waves, None where no option names one."""
     from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
+
+    wanted = given(
+        {
+            "broker_bytes_max": arguments.wave_bytes,
+            "bandwidth": arguments.bandwidth,
+            "window_s": arguments.window_s,
+        }
+    )
+    return Limits(**wanted) if wanted else None
+
+
+def _sizes(arguments: argparse.Namespace) -> Any:
+    """The sizes of the partitions, None where they are not asked for."""
+    from kafka_maintenance.operations import partition_sizes  # noqa: PLC0415 - the other commands start faster
 
     if (arguments.sizes == LOG_DIRS) != bool(arguments.bootstrap_servers):
         raise BadInputError(
             f"nothing planned: --sizes {LOG_DIRS} and --bootstrap-servers belong together; give both or none"
         )
-    in_bytes = (arguments.wave_bytes, arguments.bandwidth, arguments.window_s)
-    limits = {"limits": Limits(broker_bytes_max=in_bytes[0], bandwidth=in_bytes[1], window_s=in_bytes[2])}
+    if arguments.client_settings is not None and arguments.sizes != LOG_DIRS:
+        raise BadInputError(
+            f"nothing planned: --client-settings {arguments.client_settings} is for --sizes {LOG_DIRS}, which is missing; "
+            "give both or none"
+        )
     if arguments.sizes is None:
-        if any(in_bytes):
-            raise BadInputError(
-                "nothing planned: --wave-bytes, --bandwidth and --window-s need the sizes of the partitions; give --sizes"
-            )
-        return limits
+        return None
     if arguments.sizes == LOG_DIRS:
         client = _client_settings(arguments.client_settings)
-        return {**limits, "sizes": partition_sizes.sizes_from_log_dirs(arguments.bootstrap_servers, client=client)}
-    return {**limits, "sizes": partition_sizes.sizes_from_file(Path(arguments.sizes))}
+        return partition_sizes.sizes_from_log_dirs(arguments.bootstrap_servers, client=client)
+    return partition_sizes.sizes_from_file(Path(arguments.sizes))
 
 
 def _client_settings(path: Path | None) -> Mapping[str, Any] | None:
@@ -191,7 +210,7 @@ def _client_settings(path: Path | None) -> Mapping[str, Any] | None:
         return None
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInputError(f"client settings not read: a JSON object expected in {path}, found: {error}") from error
     if not isinstance(found, dict):
         raise BadInputError(f"client settings not read: a JSON object expected in {path}, found {found!r}")

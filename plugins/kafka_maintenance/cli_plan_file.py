@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_maintenance.cli_common import ExitStatus, add_json_argument, heir, natural, positive, wants_json
+from kafka_maintenance.cli_plan import given
+from kafka_maintenance.operations.errors import BadInputError
 
 
 def add_parsers(commands: Any) -> None:
@@ -29,16 +31,16 @@ def add_parsers(commands: Any) -> None:
         default=0,
         help="widens replica, leader and topic bounds alike (default: %(default)s)",
     )
+    command.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
+    command.add_argument("--drain", metavar="ID", type=natural, nargs="+", action="extend", help="brokers to empty")
     command.add_argument(
-        "--aim", choices=("balance", "repair", "leaders"), default="balance", help="(default: %(default)s)"
+        "--replace", metavar="OLD=NEW", type=heir, nargs="+", action="extend", help="NEW gets all that OLD holds"
     )
-    command.add_argument("--drain", metavar="ID", type=int, nargs="+", default=[], help="brokers to empty")
+    command.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
     command.add_argument(
-        "--replace", metavar="OLD=NEW", type=heir, nargs="+", default=[], help="NEW gets all that OLD holds"
+        "--include", metavar="PATTERN", nargs="+", action="extend", help="topics to plan (default: all)"
     )
-    command.add_argument("--replication-factor", metavar="N", type=int, help="for all chosen topics")
-    command.add_argument("--include", metavar="PATTERN", nargs="+", default=["*"], help="topics to plan (default: all)")
-    command.add_argument("--exclude", metavar="PATTERN", nargs="+", default=[], help="topics to leave alone")
+    command.add_argument("--exclude", metavar="PATTERN", nargs="+", action="extend", help="topics to leave alone")
     command.add_argument("--moves-max", metavar="N", type=natural, help="replicas copied at most; widens the tolerance")
     command.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
     command.add_argument(
@@ -46,11 +48,17 @@ def add_parsers(commands: Any) -> None:
     )
     command.add_argument("--ignore-racks", action="store_true", help="plan as if there were no racks")
     command.add_argument("--curve", action="store_true", help="print the fewest moves for tolerances 0, 1, 2 and 5")
-    command.add_argument("--wave-in", metavar="N", type=int, default=20, help="replicas a broker receives in a wave")
-    command.add_argument("--wave-out", metavar="N", type=int, default=20, help="replicas a broker sends in a wave")
-    command.add_argument("--wave-bytes", metavar="N", type=int, help="bytes a broker receives, or sends, in a wave")
-    command.add_argument("--wave-partitions", metavar="N", type=int, default=5_000, help="partitions in a wave")
-    command.add_argument("--bandwidth", metavar="BYTES", type=int, help="per second and broker, for the estimates")
+    command.add_argument(
+        "--wave-in", metavar="N", type=positive, help="replicas a broker receives in a wave (default: 20)"
+    )
+    command.add_argument(
+        "--wave-out", metavar="N", type=positive, help="replicas a broker sends in a wave (default: 20)"
+    )
+    command.add_argument(
+        "--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave"
+    )
+    command.add_argument("--wave-partitions", metavar="N", type=positive, help="partitions in a wave (default: 5000)")
+    command.add_argument("--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimates")
     command.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
     add_json_argument(command)
     command.set_defaults(run=_run)
@@ -58,8 +66,6 @@ def add_parsers(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.plan_file import plan_file  # noqa: PLC0415 - loads the solver
-    from spark_jobs.planner.goals import Aim, Goals, Tolerance  # noqa: PLC0415 - loads numpy
-    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
 
     done = plan_file(
         arguments.state,
@@ -68,28 +74,8 @@ def _run(arguments: argparse.Namespace) -> int:
         rollback=arguments.rollback,
         waves=arguments.waves,
         ignore_racks=arguments.ignore_racks,
-        goals=Goals(
-            aim=Aim(arguments.aim),
-            topic_spread=arguments.topic_spread,
-            tolerance=Tolerance.uniform(arguments.tolerance),
-            drain=frozenset(arguments.drain),
-            replace=dict(arguments.replace),
-            replication_factor=arguments.replication_factor,
-            include_topics=tuple(arguments.include),
-            exclude_topics=tuple(arguments.exclude),
-            moves_max=arguments.moves_max,
-            bytes_max=arguments.bytes_max,
-            bytes_tolerance=arguments.bytes_tolerance,
-            curve_tolerances=(0, 1, 2, 5) if arguments.curve else (),
-        ),
-        limits=Limits(
-            in_max=arguments.wave_in,
-            out_max=arguments.wave_out,
-            broker_bytes_max=arguments.wave_bytes,
-            partitions_max=arguments.wave_partitions,
-            bandwidth=arguments.bandwidth,
-            window_s=arguments.window_s,
-        ),
+        goals=_goals(arguments),
+        limits=_limits(arguments),
     )
     figures = done.plan.summary()
     if done.schedule is not None:
@@ -114,3 +100,54 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"{waves['waves']} waves, at least {waves['lower_bound']} ({waves['bound_reason']})")
     print(arguments.out)
     return int(ExitStatus.DONE)
+
+
+def _goals(arguments: argparse.Namespace) -> Any:
+    from spark_jobs.planner.goals import Goals, heirs  # noqa: PLC0415 - loads numpy
+
+    _require_effect(arguments)
+    wanted = {
+        "aim": arguments.aim,
+        "topic_spread": arguments.topic_spread,
+        "tolerance": arguments.tolerance,
+        "drain": arguments.drain,
+        "replace": heirs(arguments.replace or ()),
+        "replication_factor": arguments.replication_factor,
+        "include_topics": arguments.include,
+        "exclude_topics": arguments.exclude,
+        "moves_max": arguments.moves_max,
+        "bytes_max": arguments.bytes_max,
+        "bytes_tolerance": arguments.bytes_tolerance,
+    }
+    return Goals.from_json({**given(wanted), "curve_tolerances": [0, 1, 2, 5] if arguments.curve else []})
+
+
+def _require_effect(arguments: argparse.Namespace) -> None:
+    """Flags whose absence is a goal, too: only the command line knows that one was given and would be dropped."""
+    spreads = not arguments.replace and arguments.aim != "leaders"
+    balances = spreads and arguments.aim != "repair"
+    for option, wanted, works in (
+        ("--topic-spread", arguments.topic_spread, spreads),
+        ("--curve", arguments.curve, balances),
+    ):
+        if wanted and not works:
+            other = "--replace" if arguments.replace else f"--aim {arguments.aim}"
+            raise BadInputError(
+                f"cluster state {arguments.state} not planned: {option} has no effect beside {other}; leave one of them out"
+            )
+
+
+def _limits(arguments: argparse.Namespace) -> Any:
+    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
+
+    wanted = given(
+        {
+            "in_max": arguments.wave_in,
+            "out_max": arguments.wave_out,
+            "broker_bytes_max": arguments.wave_bytes,
+            "partitions_max": arguments.wave_partitions,
+            "bandwidth": arguments.bandwidth,
+            "window_s": arguments.window_s,
+        }
+    )
+    return Limits(**wanted) if wanted else None

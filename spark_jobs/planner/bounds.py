@@ -19,7 +19,7 @@ import numpy as np
 
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
-from spark_jobs.planner.model import Bools, ClusterState, Int32s, Ints, shorten
+from spark_jobs.planner.model import Bools, ClusterState, Int32s, Ints, shorten, without_repeats
 
 UNLIMITED = 1 << 30
 
@@ -123,8 +123,11 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
     leader_low = np.where(eligible, max(0, math.floor(per_broker) - width.leaders), 0)
     leader_high = np.where(eligible, math.ceil(per_broker) + width.leaders, 0)
     if goals.replace:
-        low, high, cell_low, cell_high = *(_inherited(state, goals, eligible, state.replicas[rows]),) * 2, None, None
-        leader_low = leader_high = _inherited(state, goals, eligible, state.replicas[rows, :1])
+        handed = handed_over(state, goals, eligible, rows)
+        _check_factors_kept(state, goals, wanted, rows)
+        low = high = np.bincount(handed[handed >= 0], minlength=state.broker_count).astype(np.int64)
+        leader_low = leader_high = np.bincount(handed[:, 0], minlength=state.broker_count).astype(np.int64)
+        cell_low, cell_high = None, None
     return Problem(
         rows=rows,
         topic=topic.astype(np.int64),
@@ -314,21 +317,45 @@ def _check_enough(state: ClusterState, eligible: Bools, values: Ints, wanted: In
         )
 
 
-def _inherited(state: ClusterState, goals: Goals, eligible: Bools, held: Int32s) -> Ints:
-    """[B] how often each broker is among `held`: everybody keeps their count, an heir adds that of the leaving one."""
-    if goals.aim is not Aim.BALANCE:
-        raise ImpossibleGoalError(f"brokers {sorted(goals.replace)} replaced with aim {goals.aim!s}; use aim balance")
-    load = np.bincount(held[held >= 0], minlength=state.broker_count).astype(np.int64)
+def handed_over(state: ClusterState, goals: Goals, eligible: Bools, rows: Ints) -> Int32s:
+    """[P, W] the lists of now with the heir in place of each leaving broker, -1 padded.
+
+    Raises:
+        InvalidStateError: an heir is not live, or leaves itself.
+        ImpossibleGoalError: an heir holds one of the partitions already, or another broker leaves, too.
+    """
+    heir = np.arange(state.broker_count, dtype=np.int32)
     for old, new in sorted(goals.replace.items()):
-        heir = state.position(new)
-        if not eligible[heir]:
+        if not eligible[state.position(new)]:
             raise InvalidStateError(f"broker {old} replaced by {new}: a live heir that stays expected; name another")
-        load[heir] += load[state.position(old)]
-        load[state.position(old)] = 0
-    lost = load[~eligible].sum()
+        heir[state.position(old)] = state.position(new)
+    replicas = state.replicas[rows]
+    lists = np.where(replicas >= 0, heir[np.maximum(replicas, 0)], np.int32(-1))
+    twice = _names(state, rows[without_repeats(lists)[1]])
+    if twice:
+        pairs = ", ".join(f"{old} by {new}" for old, new in sorted(goals.replace.items()))
+        raise ImpossibleGoalError(
+            f"brokers replaced, {pairs}: an heir without a replica of what it takes over expected, {len(twice)} partitions "
+            f"that it would hold twice found {shorten(twice)}; name another heir, or drain the broker instead"
+        )
+    lost = int((lists >= 0).sum()) - int(eligible[lists[lists >= 0]].sum())
     if lost:
         raise ImpossibleGoalError(
             f"brokers {sorted(goals.replace)} replaced: no other leaving broker expected, {lost} replicas on others "
             "found; replace those as well"
         )
-    return load
+    return lists
+
+
+def _check_factors_kept(state: ClusterState, goals: Goals, wanted: Ints, rows: Ints) -> None:
+    held = (state.replicas[rows] >= 0).sum(1)
+    if int(wanted.sum()) != int(held.sum()):
+        other = _names(state, rows[wanted != held])
+        raise ImpossibleGoalError(
+            f"brokers {sorted(goals.replace)} replaced: as many replicas wanted as there are expected, another replication "
+            f"factor for {len(other)} partitions found {shorten(other)}; change it in a plan of its own"
+        )
+
+
+def _names(state: ClusterState, rows: Ints) -> list[str]:
+    return [state.partition_name(row) for row in rows.tolist()]

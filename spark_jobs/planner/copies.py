@@ -7,16 +7,37 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from spark_jobs.planner.model import Bools, Ints
-from spark_jobs.planner.result import ReassignmentPlan
+from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.model import Bools, ClusterState, Ints
 
 REQUEST_BYTES_MAX = 900_000
 """ZooKeeper's server refuses packets above 1,048,575 bytes; this leaves room for the path and the header."""
 REQUEST_HEADER = len('{"version":1,"partitions":[]}')
 _ENTRY_BYTES = len('{"topic":"","partition":,"replicas":[]},')
+
+
+class Change(Protocol):
+    """What is cut into waves: new lists for the partitions of a problem. A `ReassignmentPlan` is one."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The cluster as it is now."""
+
+    @property
+    def problem(self) -> Problem:
+        """The chosen partitions."""
+
+    @property
+    def lists(self) -> Ints:
+        """[P, F] their new replica lists, -1 padded."""
+
+    @property
+    def changed(self) -> Ints:
+        """[N] those whose list changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +52,11 @@ class Limits:
     bandwidth: int | None = None  # bytes per second and broker that copies may use, for the estimates
     window_s: int | None = None  # how long a wave may take, for the throttle that it needs
 
+    @property
+    def in_bytes(self) -> tuple[str, ...]:
+        """The given limits that mean nothing without the sizes of the partitions."""
+        return tuple(name for name in ("broker_bytes_max", "bandwidth", "window_s") if getattr(self, name) is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copies:
@@ -43,7 +69,7 @@ class Copies:
     per_wave: Ints  # [N] additions of that partition that one wave may hold
 
 
-def copies_of(plan: ReassignmentPlan) -> Copies:
+def copies_of(plan: Change) -> Copies:
     """The additions of a plan, each from its partition's leader."""
     problem, state = plan.problem, plan.state
     new = plan.lists
@@ -63,14 +89,14 @@ def copies_of(plan: ReassignmentPlan) -> Copies:
     )
 
 
-def changing(plan: ReassignmentPlan) -> Bools:
+def changing(plan: Change) -> Bools:
     """[P] chosen partitions whose list changes."""
     changed = np.zeros(plan.problem.partition_count, bool)
     changed[plan.changed] = True
     return changed
 
 
-def lower_bound(plan: ReassignmentPlan, copies: Copies, movable: Ints, caps: Limits, offline: Bools) -> tuple[int, str]:
+def lower_bound(plan: Change, copies: Copies, movable: Ints, caps: Limits, offline: Bools) -> tuple[int, str]:
     """The largest of the simple bounds, and which one it is."""
     brokers = plan.problem.broker_count
     target, source = copies.target[movable], copies.source[movable]
@@ -106,7 +132,7 @@ def lower_bound(plan: ReassignmentPlan, copies: Copies, movable: Ints, caps: Lim
     return max(bounds, key=lambda bound: bound[0])
 
 
-def entry_bytes(plan: ReassignmentPlan, partitions: Ints) -> Ints:
+def entry_bytes(plan: Change, partitions: Ints) -> Ints:
     """[N] bytes of each partition in a request, at most."""
     state, problem = plan.state, plan.problem
     names = np.array([len(json.dumps(topic)) - 2 for topic in problem.topic_names] or [0], np.int64)

@@ -5,7 +5,8 @@ Source: issue §2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -46,7 +47,8 @@ class Goals:
     """The parameters of a plan; the default balances everything, each topic within one replica of its mean.
 
     Patterns are shell patterns (`fnmatch`), matched against whole topic names, case-sensitive. Excluded topics keep
-    their replicas, and the bounds are those of the chosen topics alone.
+    their replicas, and the bounds are those of the chosen topics alone. Goals of which one would be dropped for another,
+    and numbers that no plan can keep to, are refused with ImpossibleGoalError.
     """
 
     aim: Aim = Aim.BALANCE
@@ -62,12 +64,16 @@ class Goals:
     bytes_tolerance: float | None = None  # wanted (max / mean - 1) of bytes per broker, reached by count-keeping swaps
     curve_tolerances: tuple[int, ...] = (0, 1, 2, 5)
 
+    def __post_init__(self) -> None:
+        for problem in (*_out_of_range(self), *_exclusive(self)):
+            raise ImpossibleGoalError(f"goals not read: {problem}; docs/planning.md has the fields")
+
     @staticmethod
     def from_json(parameters: Mapping[str, Any]) -> Goals:
         """The goals whose fields `parameters` names, as `to_json` writes them; the others keep their defaults.
 
         Raises:
-            ImpossibleGoalError: a field that there is not, or a value of another kind.
+            ImpossibleGoalError: a field that there is not, a value of another kind, or goals that exclude each other.
         """
         try:
             return Goals(**json_values.fields(parameters, _READERS))
@@ -98,6 +104,55 @@ class Goals:
         }
 
 
+def heirs(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """`replace` from (leaving broker, heir); raises ImpossibleGoalError where one leaving broker is given two heirs."""
+    found: dict[int, int] = {}
+    for old, new in pairs:
+        if found.setdefault(old, new) != new:
+            raise ImpossibleGoalError(
+                f"goals not read: broker {old} is replaced by {found[old]} and by {new}; name one heir"
+            )
+    return found
+
+
+_INT_MAX = 2**31 - 1
+_WITHOUT_EFFECT: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "aim 'leaders'": (("replace", "replication_factor", "bytes_tolerance"), "no replica moves"),
+    "aim 'repair'": (("replace",), "only forced moves are made"),
+    "replace": (("bytes_tolerance", "tolerance"), "the heir gets exactly what its broker holds, nobody else moves"),
+}
+"""What excludes which fields, and why: beside it they could only be dropped."""
+
+
+def _exclusive(goals: Goals) -> Iterator[str]:
+    given = {
+        f"aim '{goals.aim}'": True,
+        "replace": bool(goals.replace),
+        "replication_factor": goals.replication_factor is not None,
+        "bytes_tolerance": goals.bytes_tolerance is not None,
+        "tolerance": bool(goals.tolerance.replicas or goals.tolerance.leaders),
+    }
+    for first, (others, why) in _WITHOUT_EFFECT.items():
+        for second in others:
+            if given.get(first) and given[second]:
+                yield f"{first} and {second} exclude each other ({why}); leave one of them out"
+
+
+def _out_of_range(goals: Goals) -> Iterator[str]:
+    width = goals.tolerance
+    numbers = {
+        "replication_factor": (1, (goals.replication_factor,)),
+        "tolerance": (0, (width.replicas, width.leaders, width.topic, *goals.curve_tolerances)),
+    }
+    for name, (least, values) in numbers.items():
+        for value in values:
+            if value is not None and not least <= value <= _INT_MAX:
+                yield f"{name}: expected a whole number from {least} to {_INT_MAX}, found {value}; correct it"
+    excess = goals.bytes_tolerance
+    if excess is not None and not (math.isfinite(excess) and excess >= 0):
+        yield f"bytes_tolerance: expected a number from 0 on, e.g. 0.1, found {excess}; correct it"
+
+
 def _aim(value: Any) -> Aim:
     if value not in list(Aim):
         raise ValueError(f"expected one of {[str(aim) for aim in Aim]}, found {value!r}")
@@ -105,7 +160,7 @@ def _aim(value: Any) -> Aim:
 
 
 def _heirs(value: Any) -> dict[int, int]:
-    return {_NATURAL(int(old)): _NATURAL(new) for old, new in one(dict)(value).items()}
+    return heirs((_NATURAL(int(old)), _NATURAL(new)) for old, new in one(dict)(value).items())
 
 
 def _tolerance(value: Any) -> Tolerance:

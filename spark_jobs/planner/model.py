@@ -7,9 +7,10 @@ Source: issue §2; Kafka 3.9 `AdminUtils` (rack-awareness needs a rack on every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ Bools = npt.NDArray[np.bool_]
 
 NO_RACK = ""
 _SHOWN_MAX = 5
+_INT_MAX = 2**31 - 1
+_SIZE_MAX = 2**53 - 1  # sums of bytes are made as floats
+_DURING_DELETION = -2  # Kafka's leader of a partition that is being deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,10 +127,12 @@ class ClusterState:
             The state, partitions sorted by (topic, number).
 
         Raises:
-            InvalidStateError: duplicate brokers or partitions, an unknown broker, an empty list, racks on some brokers only, columns of different lengths, a negative size.
+            InvalidStateError: duplicate brokers or partitions, an unknown broker, an empty list, racks on some brokers only,
+                columns of different lengths, a number out of range (ids, numbers and factors up to 2^31 - 1, bytes up to
+                2^53 - 1).
         """
         offsets = np.asarray(replica_offsets, np.int64)
-        values = np.asarray(replica_ids, np.int64)
+        values = _whole(replica_ids, "partitions", "replicas", offsets=offsets)
         count = len(offsets) - 1
         names, codes = _topic_codes(topics, topic_names)
         _check_lengths(
@@ -137,12 +143,12 @@ class ClusterState:
             replication_factors=replication_factors,
             sizes=sizes,
         )
-        number = np.asarray(partitions, np.int64)
+        number = _whole(partitions, "partitions", "partition")
         order = np.lexsort((number, codes))
         codes, number = codes[order], number[order]
         _check_unique_partitions(names, codes, number)
         ids, rack_names, rack, alive, drained = _brokers(
-            np.asarray(broker_ids, np.int64), racks, live, draining, values, unregistered, ignore_racks=ignore_racks
+            _whole(broker_ids, "brokers", "id"), racks, live, draining, values, unregistered, ignore_racks=ignore_racks
         )
         lengths = np.diff(offsets)
         if count and lengths.min() < 1:
@@ -152,26 +158,15 @@ class ClusterState:
                 "found; repair the topic's znode first"
             )
         listed = _padded(offsets, _positions(ids, values, "replica"))[order]
-        single, collapsed = _without_repeats(listed)
+        single, collapsed = without_repeats(listed)
         replicas = single.astype(np.int32)
-        rf = lengths[order] if replication_factors is None else np.asarray(replication_factors, np.int64)[order]
-        if count and rf.min() < 1:
-            row = int(np.argmin(rf))
-            raise InvalidStateError(
-                f"partition {names[codes[row]]}-{number[row]} read: a wanted replication factor of 1 or more "
-                f"expected, {rf[row]} found; correct `rf`"
-            )
-        size = None if sizes is None else np.asarray(sizes, np.int64)[order]
-        if size is not None and count and size.min() < 0:
-            row = int(np.argmin(size))
-            raise InvalidStateError(
-                f"partition {names[codes[row]]}-{number[row]} read: a size of 0 bytes or more expected, "
-                f"{size[row]} found; correct `size` or leave sizes out"
-            )
+        rf = lengths if replication_factors is None else _whole(replication_factors, "partitions", "rf", least=1)
+        rf = rf[order]
+        size = None if sizes is None else _whole(sizes, "partitions", "size", most=_SIZE_MAX)[order]
         on_live = (replicas >= 0) & alive[np.maximum(replicas, 0)]
         in_sync = on_live
         if isr_offsets is not None and isr_ids is not None:
-            isr_values = np.asarray(isr_ids, np.int64)
+            isr_values = _whole(isr_ids, "partitions", "isr", offsets=np.asarray(isr_offsets, np.int64))
             known = np.isin(isr_values, ids)
             isr_positions = np.where(known, np.searchsorted(ids, isr_values), -2)
             isr = _padded(np.asarray(isr_offsets, np.int64), isr_positions)[order]
@@ -179,7 +174,8 @@ class ClusterState:
         if leaders is None:
             leader = np.where(on_live[:, 0], replicas[:, 0], -1) if count else np.zeros(0, np.int64)
         else:
-            leader = _leader_positions(ids, np.asarray(leaders, np.int64)[order], unregistered)
+            led = _whole(leaders, "partitions", "leader", least=_DURING_DELETION)
+            leader = _leader_positions(ids, led[order], unregistered)
         return ClusterState(
             broker_ids=ids.astype(np.int32),
             rack_names=rack_names,
@@ -244,33 +240,27 @@ class ClusterState:
             InvalidStateError: as `from_columns`; also a missing or ill-typed field, and any unknown broker.
         """
         brokers, partitions = _list_of(document, "brokers"), _list_of(document, "partitions")
-        try:
-            lists = [_ids_of(p, "replicas") for p in partitions]
-            has_isr = any("isr" in p for p in partitions)
-            isr = [_ids_of(p, "isr") for p in partitions] if has_isr else None
-            has_size = any(p.get("size") is not None for p in partitions)
-            return ClusterState.from_columns(
-                broker_ids=[_int_of(b, "id") for b in brokers],
-                racks=[None if b.get("rack") is None else str(b["rack"]) for b in brokers],
-                live=[_bool_of(b, "live", default=True) for b in brokers],
-                draining=[_bool_of(b, "drain", default=False) for b in brokers],
-                topics=[str(p["topic"]) for p in partitions],
-                partitions=[_int_of(p, "partition") for p in partitions],
-                replica_offsets=_offsets(lists),
-                replica_ids=[b for replicas in lists for b in replicas],
-                leaders=[_int_of(p, "leader") for p in partitions] if any("leader" in p for p in partitions) else None,
-                replication_factors=[_int_of(p, "rf") if "rf" in p else len(p["replicas"]) for p in partitions],
-                sizes=[_int_of(p, "size") for p in partitions] if has_size else None,
-                isr_offsets=None if isr is None else _offsets(isr),
-                isr_ids=None if isr is None else [b for replicas in isr for b in replicas],
-                unregistered="refuse",
-                ignore_racks=ignore_racks,
-            )
-        except KeyError as missing:
-            raise InvalidStateError(
-                f"cluster state read: every broker needs id, every partition topic, partition and replicas; "
-                f"{missing} is missing; add it"
-            ) from missing
+        lists = _column(partitions, "partitions", "replicas", _IDS)
+        isr = _column(partitions, "partitions", "isr", _IDS) if any("isr" in p for p in partitions) else None
+        has_leader = any("leader" in p for p in partitions)
+        has_size = any(p.get("size") is not None for p in partitions)
+        return ClusterState.from_columns(
+            broker_ids=_column(brokers, "brokers", "id", _NUMBER),
+            racks=[None if b.get("rack") is None else str(b["rack"]) for b in brokers],
+            live=_column(brokers, "brokers", "live", _TRUTH, missing=[True] * len(brokers)),
+            draining=_column(brokers, "brokers", "drain", _TRUTH, missing=[False] * len(brokers)),
+            topics=_column(partitions, "partitions", "topic", _TEXT),
+            partitions=_column(partitions, "partitions", "partition", _NUMBER),
+            replica_offsets=_offsets(lists),
+            replica_ids=[b for replicas in lists for b in replicas],
+            leaders=_column(partitions, "partitions", "leader", _NUMBER) if has_leader else None,
+            replication_factors=_column(partitions, "partitions", "rf", _NUMBER, missing=list(map(len, lists))),
+            sizes=_column(partitions, "partitions", "size", _NUMBER) if has_size else None,
+            isr_offsets=None if isr is None else _offsets(isr),
+            isr_ids=None if isr is None else [b for replicas in isr for b in replicas],
+            unregistered="refuse",
+            ignore_racks=ignore_racks,
+        )
 
 
 def shorten(values: Sequence[Any]) -> str:
@@ -384,7 +374,7 @@ def _check_unique_partitions(names: tuple[str, ...], codes: Ints, number: Ints) 
         )
 
 
-def _without_repeats(replicas: Ints) -> tuple[Ints, Ints]:
+def without_repeats(replicas: Ints) -> tuple[Ints, Ints]:
     """Lists with every broker once, at its first place, and the rows that were shortened."""
     again = np.zeros(replicas.shape, bool)
     for column in range(1, replicas.shape[1]):
@@ -407,29 +397,70 @@ def _list_of(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _int_of(row: Mapping[str, Any], key: str) -> int:
-    value = row[key]
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidStateError(f"cluster state read: {key!r} as a whole number expected, {value!r} found; correct it")
-    return value
+class _Kind(NamedTuple):
+    text: str
+    fits: Callable[[Any], bool]
 
 
-def _bool_of(row: Mapping[str, Any], key: str, *, default: bool) -> bool:
-    value = row.get(key, default)
-    if not isinstance(value, bool):
-        raise InvalidStateError(f"cluster state read: {key!r} as true or false expected, {value!r} found; correct it")
-    return value
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _ids_of(row: Mapping[str, Any], key: str) -> list[int]:
-    values = row[key]
-    whole = isinstance(values, list) and all(isinstance(b, int) and not isinstance(b, bool) for b in values)
-    if not whole:
-        raise InvalidStateError(
-            f"partition {row.get('topic')}-{row.get('partition')} read: {key!r} as a list of broker ids expected, "
-            f"{values!r} found; correct it"
-        )
-    return list(values)
+_NUMBER = _Kind("a whole number", _is_number)
+_TEXT = _Kind("a text", lambda value: isinstance(value, str))
+_TRUTH = _Kind("true or false", lambda value: isinstance(value, bool))
+_IDS = _Kind("a list of broker ids", lambda value: isinstance(value, list) and all(map(_is_number, value)))
+
+
+def _column(
+    rows: Sequence[Mapping[str, Any]], table: str, field: str, kind: _Kind, *, missing: Sequence[Any] | None = None
+) -> list[Any]:
+    """The field of every row; raises InvalidStateError with row and field where it is missing or of another kind."""
+    values = []
+    for at, row in enumerate(rows):
+        if missing is None and field not in row:
+            raise InvalidStateError(f"cluster state read: {table}[{at}]: {field!r} is missing; add it")
+        value = row[field] if missing is None else row.get(field, missing[at])
+        if not kind.fits(value):
+            raise InvalidStateError(
+                f"cluster state read: {table}[{at}]: {field!r} as {kind.text} expected, {reprlib.repr(value)} found; "
+                "correct it"
+            )
+        values.append(value)
+    return values
+
+
+def _whole(
+    values: Sequence[int] | npt.NDArray[Any],
+    table: str,
+    field: str,
+    *,
+    least: int = 0,
+    most: int = _INT_MAX,
+    offsets: Ints | None = None,
+) -> Ints:
+    """The values as integers; raises InvalidStateError with row and field for one that is not in `least`..`most`.
+
+    Args:
+        values: one per row, or the values of lists.
+        table: whose rows they are, for the message.
+        field: likewise.
+        least: smallest value.
+        most: largest value.
+        offsets: of the lists into `values`; None: one value per row.
+    """
+    try:
+        column = np.asarray(values, np.int64)
+        outside = np.nonzero((column < least) | (column > most))[0].tolist()
+    except OverflowError:
+        outside = [at for at, value in enumerate(values) if not least <= value <= most]
+    if not outside:
+        return column
+    at = outside[0]
+    row = at if offsets is None else int(np.searchsorted(offsets, at, "right")) - 1
+    raise InvalidStateError(
+        f"cluster state read: {table}[{row}]: {field!r} from {least} to {most} expected, {values[at]} found; correct it"
+    )
 
 
 def _offsets(lists: Sequence[Sequence[int]]) -> Ints:

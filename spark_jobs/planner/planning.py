@@ -12,6 +12,7 @@ from spark_jobs.planner.bounds import (
     UNLIMITED,
     Problem,
     chosen_rows,
+    handed_over,
     leaders_problem,
     problem_of,
     problem_within,
@@ -19,7 +20,7 @@ from spark_jobs.planner.bounds import (
 )
 from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.deal import deal
-from spark_jobs.planner.errors import ImpossibleGoalError
+from spark_jobs.planner.errors import ImpossibleGoalError, SolverFailedError
 from spark_jobs.planner.even_bytes import even_bytes
 from spark_jobs.planner.flow import EXPANDED, MOVES_ALONE, POOLED, Flow, place, rewarded_leaders
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
@@ -27,7 +28,7 @@ from spark_jobs.planner.leaders import choose_leaders, ordered_lists
 from spark_jobs.planner.model import ClusterState, Ints, shorten
 from spark_jobs.planner.refine import individual, patched, refined
 from spark_jobs.planner.result import CurvePoint, ReassignmentPlan
-from spark_jobs.planner.verify import Verdict, added, moves_bound, require, verify
+from spark_jobs.planner.verify import Verdict, added, held_per_rack, moves_bound, require, verify
 
 _WIDEST = 1 << 20
 _FULL_NETWORK_ARCS_MAX = 500_000
@@ -68,6 +69,14 @@ def plan_reassignment(state: ClusterState, goals: Goals | None = None) -> Reassi
         PlanRejectedError: the verifier found a broken rule.
     """
     wanted = goals or Goals()
+    try:
+        return _planned(state, wanted)
+    except SolverFailedError:
+        _require_even_racks(state, wanted)
+        raise
+
+
+def _planned(state: ClusterState, wanted: Goals) -> ReassignmentPlan:
     remarks = list(_remarks(state, wanted))
     if wanted.aim is Aim.LEADERS:
         problem = leaders_problem(state, wanted)
@@ -120,6 +129,23 @@ def _led(problem: Problem, sets: Ints, certificate: Certificate) -> Solution:
     return Solution(problem=problem, lists=lists, certificate=priced, verdict=verdict, leaders_widened=leaders.widened)
 
 
+def _require_even_racks(state: ClusterState, goals: Goals) -> None:
+    """Where nothing could be placed: says which heirs are in the wrong rack, if that is why."""
+    if not goals.replace:
+        return
+    problem = problem_of(state, goals)
+    lists = handed_over(state, goals, problem.eligible, problem.rows)
+    held = held_per_rack(replace(problem, replicas=lists))
+    uneven = (held < problem.rack_min[problem.factor]) | (held > problem.rack_max[problem.factor])
+    names = [state.partition_name(row) for row in problem.rows[uneven.any(1)].tolist()]
+    if names:
+        raise ImpossibleGoalError(
+            f"brokers {sorted(goals.replace)} replaced: even racks after it expected, {len(names)} partitions that would have "
+            f"too many replicas in one found {shorten(names)}; name an heir in the rack of its broker, repair the racks "
+            "first, or ignore them"
+        )
+
+
 def _remarks(state: ClusterState, goals: Goals) -> Iterator[str]:
     rows = np.intersect1d(state.without_live_replica(), chosen_rows(state, goals))
     if len(rows):
@@ -150,16 +176,16 @@ def fewest_moves(problem: Problem) -> tuple[int, bool]:
 
 def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
     """By how much the tolerance has to be widened for the caps, or to make forced moves only, and why."""
-    if goals.aim is Aim.REPAIR:
-        forced = fewest_moves(problem_within(state, goals, _WIDEST))[0]
-        return _narrowest(state, goals, lambda moves: moves <= forced), "only forced moves are made"
-    if goals.moves_max is None and goals.bytes_max is None:
-        return 0, ""
     if goals.bytes_max is not None and state.size is None:
         raise ImpossibleGoalError(
             f"plan capped at {goals.bytes_max} bytes: the sizes of the partitions expected, none found; give sizes or "
             "cap the moves"
         )
+    if goals.aim is Aim.REPAIR:
+        forced = fewest_moves(problem_within(state, goals, _WIDEST))[0]
+        return _narrowest(state, goals, lambda moves: moves <= forced), "only forced moves are made"
+    if goals.moves_max is None and goals.bytes_max is None:
+        return 0, ""
     most = UNLIMITED if goals.moves_max is None else goals.moves_max
     if goals.bytes_max is None:
         least = fewest_moves(problem_within(state, goals, _WIDEST))[0]

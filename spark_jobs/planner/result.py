@@ -53,7 +53,7 @@ class ReassignmentPlan:
     ) -> ReassignmentPlan:
         """The plan, with the partitions that change found."""
         width = max(lists.shape[1], problem.replicas.shape[1])
-        changed = np.nonzero((_wide(lists, width) != _wide(problem.replicas, width)).any(1))[0]
+        changed = np.nonzero((wide(lists, width) != wide(problem.replicas, width)).any(1))[0]
         return ReassignmentPlan(
             state=state,
             goals=goals,
@@ -173,5 +173,6 @@ class ReassignmentPlan:
         }
 
 
-def _wide(lists: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
+def wide(lists: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
+    """[P, width] the lists, -1 padded."""
     return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)

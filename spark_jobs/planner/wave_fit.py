@@ -10,12 +10,11 @@ from collections import Counter
 import numpy as np
 
 from spark_jobs.planner.bounds import UNLIMITED
-from spark_jobs.planner.copies import REQUEST_HEADER, Copies, Limits, entry_bytes
+from spark_jobs.planner.copies import REQUEST_HEADER, Change, Copies, Limits, entry_bytes
 from spark_jobs.planner.model import Ints
-from spark_jobs.planner.result import ReassignmentPlan
 
 
-def assigned(plan: ReassignmentPlan, copies: Copies, movable: Ints, caps: Limits, bound: int) -> Ints:
+def assigned(plan: Change, copies: Copies, movable: Ints, caps: Limits, bound: int) -> Ints:
     """[N] wave of each copy, -1 for those of partitions without a live replica."""
     wave = np.full(len(copies.partition), -1, np.int64)
     if not len(movable):
@@ -29,7 +28,7 @@ def assigned(plan: ReassignmentPlan, copies: Copies, movable: Ints, caps: Limits
     return wave
 
 
-def _first_fit(plan: ReassignmentPlan, copies: Copies, movable: Ints, caps: Limits) -> Ints:
+def _first_fit(plan: Change, copies: Copies, movable: Ints, caps: Limits) -> Ints:
     """[M] first wave with room at both ends, busiest ends first."""
     brokers = plan.problem.broker_count
     partition, source, target = copies.partition[movable], copies.source[movable], copies.target[movable]
@@ -112,7 +111,7 @@ class _Room:
         return (not received or received <= most) and (leader < 0 or not sent or sent <= most)
 
 
-def _edge_coloured(plan: ReassignmentPlan, copies: Copies, movable: Ints, caps: Limits, colours: int) -> Ints | None:
+def _edge_coloured(plan: Change, copies: Copies, movable: Ints, caps: Limits, colours: int) -> Ints | None:
     """[M] waves by Koenig's theorem: exactly as many as the busiest end needs; None when another limit is broken.
 
     A broker with d copies and K waves is split into ceil(d / K) ends of degree at most K; a proper colouring with K

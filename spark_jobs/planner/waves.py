@@ -8,14 +8,15 @@ Source: planner design §3 (6.) and §4 "Waves".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from spark_jobs.planner.bounds import UNLIMITED
+from spark_jobs.planner.bounds import UNLIMITED, Problem, leaders_problem
 from spark_jobs.planner.copies import (
     REQUEST_HEADER,
+    Change,
     Copies,
     Limits,
     changing,
@@ -24,11 +25,12 @@ from spark_jobs.planner.copies import (
     lower_bound,
 )
 from spark_jobs.planner.errors import ImpossibleGoalError
+from spark_jobs.planner.goals import Aim, Goals
 from spark_jobs.planner.model import Bools, ClusterState, Ints
-from spark_jobs.planner.result import ReassignmentPlan
+from spark_jobs.planner.result import wide
 from spark_jobs.planner.wave_fit import assigned
 
-__all__ = ["Limits", "Schedule", "Wave", "schedule"]
+__all__ = ["GivenLists", "Limits", "Schedule", "Wave", "schedule"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,21 +105,51 @@ class Schedule:
         }
 
 
-def schedule(plan: ReassignmentPlan, limits: Limits | None = None) -> Schedule:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GivenLists:
+    """Lists that somebody else chose, to be cut into waves: nothing is proven of them."""
+
+    state: ClusterState
+    problem: Problem
+    lists: Ints  # [P, F] positions, -1 padded
+    changed: Ints  # [N]
+
+    @staticmethod
+    def of(state: ClusterState, rows: Ints, lists: Ints) -> GivenLists:
+        """The lists of some rows of the state, each with a live replica, that stay as they are elsewhere.
+
+        Args:
+            state: the cluster.
+            rows: [N] rows of the state.
+            lists: [N, F] positions that they are to have, -1 padded.
+        """
+        problem = replace(leaders_problem(state, Goals(aim=Aim.LEADERS)), rack=state.rack.astype(np.int64))
+        width = max(problem.replicas.shape[1], lists.shape[1])
+        now = wide(problem.replicas.astype(np.int64), width)
+        wanted = now.copy()
+        wanted[np.searchsorted(problem.rows, rows)] = wide(lists, width)
+        return GivenLists(state=state, problem=problem, lists=wanted, changed=np.nonzero((now != wanted).any(1))[0])
+
+
+def schedule(plan: Change, limits: Limits | None = None) -> Schedule:
     """Cuts a plan into waves.
 
     Args:
-        plan: the plan.
+        plan: the plan, or lists that somebody else chose.
         limits: what a wave may load.
 
     Returns:
         Waves that together end at the plan's lists; a partition that gains several replicas may be in several.
 
     Raises:
-        ImpossibleGoalError: a limit is below one.
+        ImpossibleGoalError: a limit is below one, or in bytes where the sizes are unknown.
     """
     caps = limits or Limits()
     _check(caps)
+    if caps.in_bytes and plan.problem.size is None:
+        raise ImpossibleGoalError(
+            f"waves cut with {', '.join(caps.in_bytes)}: the sizes of the partitions expected, none found; give sizes"
+        )
     copies = copies_of(plan)
     offline = np.zeros(plan.problem.partition_count, bool)
     offline[np.nonzero(np.isin(plan.problem.rows, plan.state.without_live_replica()))[0]] = True
@@ -151,7 +183,7 @@ def _check(caps: Limits) -> None:
 
 
 def _waves(
-    plan: ReassignmentPlan,
+    plan: Change,
     copies: Copies,
     wave: Ints,
     caps: Limits,
@@ -184,7 +216,7 @@ def _waves(
     return [_wave(plan, copies, np.nonzero(wave == w)[0], batch, width) for w, batch in enumerate(steps)]
 
 
-def _stages(plan: ReassignmentPlan, p: int, targets: Ints, waves: Ints) -> list[tuple[int, Ints]]:
+def _stages(plan: Change, p: int, targets: Ints, waves: Ints) -> list[tuple[int, Ints]]:
     """Lists of one partition before its last wave: each new replica takes the place of one that leaves."""
     problem = plan.problem
     current = [int(b) for b in problem.replicas[p] if b >= 0]
@@ -206,7 +238,7 @@ def _stages(plan: ReassignmentPlan, p: int, targets: Ints, waves: Ints) -> list[
     return out
 
 
-def _spread(plan: ReassignmentPlan, quiet: Ints, steps: list[list[tuple[int, Ints]]], caps: Limits) -> None:
+def _spread(plan: Change, quiet: Ints, steps: list[list[tuple[int, Ints]]], caps: Limits) -> None:
     """Partitions that copy nothing (fewer replicas, another order) go where requests have room, from the front."""
     if not len(quiet):
         return
@@ -226,7 +258,7 @@ def _spread(plan: ReassignmentPlan, quiet: Ints, steps: list[list[tuple[int, Int
         sizes[w] += length
 
 
-def _wave(plan: ReassignmentPlan, copies: Copies, mine: Ints, batch: list[tuple[int, Ints]], width: int) -> Wave:
+def _wave(plan: Change, copies: Copies, mine: Ints, batch: list[tuple[int, Ints]], width: int) -> Wave:
     batch.sort(key=lambda step: step[0])
     lists = np.full((len(batch), width), -1, np.int64)
     for at, (_, replicas) in enumerate(batch):

@@ -95,10 +95,31 @@ def test_a_partition_without_a_size_stops_the_plan():
         pytest.param(("--bootstrap-servers", "b:1"), "belong together", id="nothing to ask for"),
         pytest.param(("--wave-bytes", "5"), "need the sizes", id="a limit in bytes without sizes"),
         pytest.param(("--sizes", "/nowhere.json"), "name a readable file", id="no such file"),
+        pytest.param(("--client-settings", "c.json"), "is for --sizes log-dirs", id="settings of no client"),
+        pytest.param(("--targets", "{targets}", "--drain-broker", "1"), "goals for the planner exclude", id="goals"),
+        pytest.param(
+            ("--targets", "{targets}", "--exclude", "orders"), "goals for the planner exclude", id="a pattern"
+        ),
+        pytest.param(("--targets", "{targets}", "--wave-bytes", "5"), "need the sizes", id="targets in bytes"),
+        pytest.param(
+            ("--targets", "{targets}", "--sizes", "{sizes}"), "are not chosen by sizes", id="targets and sizes alone"
+        ),
+        pytest.param(("--change-replication-factor",), "--targets is missing", id="a factor of no targets"),
+        pytest.param(("--replace-broker", "1=3", "--replace-broker", "1=4"), "by 3 and by 4", id="two heirs"),
+        pytest.param(
+            ("--aim", "leaders", "--replace-broker", "1=2"),
+            "aim 'leaders' and replace exclude",
+            id="leaders and an heir",
+        ),
+        pytest.param(("--bytes-tolerance", "nan"), "expected a number from 0 on", id="no number"),
     ],
 )
-def test_the_command_line_says_what_is_missing(arguments, said, capsys):
-    assert main(["plan", "reassignment", "--cluster", "c", "--store", "/nowhere", *arguments]) == 2
+def test_the_command_line_says_what_is_missing_or_would_be_dropped(arguments, said, capsys, tmp_path):
+    targets = tmp_path / "targets.json"
+    targets.write_text('{"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1, 3]}]}')
+    (tmp_path / "sizes.json").write_text(json.dumps(sizes()))
+    given = [each.format(targets=targets, sizes=tmp_path / "sizes.json") for each in arguments]
+    assert main(["plan", "reassignment", "--cluster", "c", "--store", "/nowhere", *given]) == 2
     assert said in capsys.readouterr().err
 
 

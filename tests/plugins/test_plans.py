@@ -83,6 +83,11 @@ def test_elections_may_be_limited_to_topics():
     assert (plan.count, "pay" in plan.markdown) == (1, False)
 
 
+def test_a_pattern_that_no_topic_matches_is_bad_input():
+    with pytest.raises(BadInputError, match=r"none of 3 found for typo\*; change the patterns"):
+        plan_of(planning.plan_elections, cluster(), topics=["ord*", "typo*"])
+
+
 def test_a_partition_that_cannot_be_elected_is_left_out_with_the_reason():
     assert "* orders-1: preferred replica is not in the ISR" in plan_of(planning.plan_elections, cluster()).markdown
 
@@ -162,6 +167,60 @@ def test_given_targets_that_outgrow_a_znode_are_refused(monkeypatch):
 def test_a_bad_target_is_refused():
     with pytest.raises(RefusedError, match="it would delete the partition's data"):
         plan_of(planning.plan_reassignment, cluster(), waves=[[Target(ORDERS_0, ())]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param({"waves": [[]], "goals": Goals()}, "--targets.* and goals for the planner exclude", id="goals"),
+        pytest.param({"waves": [[]], "move_count_max": 5}, "and move_count_max for the planner", id="a cap"),
+        pytest.param({"waves": [[], []], "limits": Limits()}, "2 --targets are waves already", id="limits of waves"),
+        pytest.param({"waves": [[]], "sizes": {}}, "--sizes.*leave these out", id="sizes of no limit"),
+        pytest.param(
+            {"waves": [[]], "limits": Limits(window_s=9)}, r"window_s \(.*need the sizes", id="targets, window"
+        ),
+        pytest.param({"may_change_replication_factor": True}, "--targets is missing", id="a factor of no targets"),
+        pytest.param({"limits": Limits(window_s=9)}, r"window_s \(.*need the sizes", id="a window without sizes"),
+    ],
+)
+def test_what_would_be_dropped_is_bad_input(arguments, said):
+    with pytest.raises(BadInputError, match=said):
+        plan_of(planning.plan_reassignment, cluster(), **arguments)
+
+
+def test_one_wave_of_given_targets_is_cut_under_limits():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 4)
+    parts = [TopicPartition("a", number) for number in range(4)]
+    wave = [Target(parts[0], ids(1, 2)), *(Target(each, ids(1, 3)) for each in parts[1:])]
+    limits = Limits(broker_bytes_max=200, bandwidth=10, window_s=60)
+    store = MemoryStore()
+    plan = plan_of(
+        planning.plan_reassignment, world, store, waves=[wave], limits=limits, sizes=dict.fromkeys(parts, 100)
+    )
+    assert [len(effect.targets) for effect in read_plan(store, plan.uri).effects] == [2, 1]
+    assert "2 waves: proven fewest (broker 3 receives 300 bytes)" in plan.markdown
+    assert "They take about 30 s at 10 bytes per second and broker." in plan.markdown
+    assert "* a-0: has these replicas already" in plan.markdown
+    assert "every partition keeps its in-sync majority" in plan.markdown
+
+
+def test_a_target_that_gains_several_replicas_takes_steps_under_limits():
+    world = three_brokers()
+    world.topic("a", ((1,), 1, (1,)))
+    store = MemoryStore()
+    what = {"waves": [[Target(TopicPartition("a", 0), ids(3, 2, 1))]], "may_change_replication_factor": True}
+    plan = plan_of(planning.plan_reassignment, world, store, limits=Limits(), **what)
+    found = [effect.targets[0].replicas for effect in read_plan(store, plan.uri).effects]
+    assert (len(found), found[-1]) == (2, (3, 2, 1))
+
+
+def test_of_two_caps_on_moves_the_lower_one_holds():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    for goals, most in ((Goals(moves_max=2), 100), (Goals(moves_max=100), 2)):
+        plan = plan_of(planning.plan_reassignment, world, goals=goals, move_count_max=most)
+        assert "2 replicas are copied" in plan.markdown
 
 
 def test_targets_that_are_reached_need_no_plan():

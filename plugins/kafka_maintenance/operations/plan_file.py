@@ -48,13 +48,18 @@ def plan_file(
         rollback: gets the reassignment JSON back to the lists of now.
         waves: a folder that gets `wave-0001.json`, … and `waves.json` (figures); made if it is missing.
         goals: what is wanted.
-        limits: what one wave may load.
+        limits: what one wave may load; only with `waves`.
         ignore_racks: plan as if there were no racks.
 
     Raises:
-        BadInputError: the state cannot be read, is not JSON, or an output cannot be written.
+        BadInputError: the state cannot be read, is not JSON, an output cannot be written, or limits without waves.
         InvalidStateError, ImpossibleGoalError: as of the planner.
     """
+    if limits is not None and waves is None:
+        raise BadInputError(
+            f"cluster state {state} not planned: limits of waves (--wave-…, --bandwidth, --window-s) belong to --waves, which "
+            "is missing; name a folder for the waves, or leave the limits out"
+        )
     cluster = ClusterState.from_json(_read(state), ignore_racks=ignore_racks)
     plan = plan_reassignment(cluster, goals)
     cut = schedule(plan, limits) if waves is not None else None
@@ -76,7 +81,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise BadInputError(f"cluster state {path} not read: {error.strerror}; name a readable file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInputError(
             f"cluster state {path} not read: JSON expected, found: {error}; export the state again"
         ) from error

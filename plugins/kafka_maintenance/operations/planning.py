@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, NamedTuple
 
 from controller_core.adapters.object_store import ObjectStore
@@ -31,7 +32,7 @@ from controller_core.requests import CreateReassignPartitions, Target
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.observing import observe, observe_tables, session
 from kafka_maintenance.operations.partition_sizes import Sizes
-from kafka_maintenance.operations.reassigning import foretold, propose
+from kafka_maintenance.operations.reassigning import cut, foretold, propose
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import newest_snapshot, read_manifest, read_table
 from kafka_maintenance.operations.stored_plans import StoredPlan, load_plan, opened, store_plan
@@ -84,7 +85,7 @@ def plan_elections(
 
     Raises:
         RefusedError: the cluster may not be asked, with the reasons.
-        BadInputError: no snapshot, or no Kafka tree.
+        BadInputError: no snapshot, no Kafka tree, or a pattern that no topic matches.
     """
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
@@ -114,45 +115,40 @@ def plan_reassignment(
 
     `waves` are the targets, and the plan says what the controller's rules make of them; without them the planner chooses
     the fewest moves that reach `goals` (by default: replicas and leaders balanced over brokers and racks), at most
-    `move_count_max` copies, in waves under `limits`; its certificate is stored beside the plan, with all that is needed to
-    verify it again. Limits and goals in bytes need the `sizes` of the partitions (`partition_sizes`).
-    `may_change_replication_factor` says whether a given target may be longer or shorter than the present list. The other
-    arguments are those of `plan_elections`.
+    `move_count_max` copies; its certificate is stored beside the plan, with all that is needed to verify it again.
+    `limits` cut what the planner chose, or the one given wave. Limits and goals in bytes need the `sizes` of the partitions
+    (`partition_sizes`). `may_change_replication_factor` says whether a given target may be longer or shorter than the
+    present list. The other arguments are those of `plan_elections`.
 
     Returns:
         The stored plan, or None when everything is where it should be.
 
     Raises:
         RefusedError: a target must not be asked for, or the cluster may not be asked; with the reasons.
-        BadInputError: no snapshot, no Kafka tree, or `sizes` lack a partition.
+        BadInputError: no snapshot, no Kafka tree, `sizes` lack a partition, or an argument would have no effect.
     """
+    _require_effect(cluster, waves, goals, move_count_max, limits, sizes, may_differ=may_change_replication_factor)
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
-    proof: Mapping[str, Any] | None = None
-    remarks: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    why: Mapping[TopicPartition, str] = {}
-    if waves is None:
-        wanted = goals or Goals()
-        wanted = wanted if move_count_max is None else replace(wanted, moves_max=move_count_max)
-        may_change_replication_factor = wanted.replication_factor is not None
-        proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)
-        if proposal is None:
-            return None
-        waves, proof, left_out, remarks, why = proposal
-    made = reassignment(
+    if waves is not None:
+        made = _given(seen, waves, limits, sizes, may_change_replication_factor=may_change_replication_factor)
+        return _stored(store, made, seen)
+    wanted = goals or Goals()
+    caps = [cap for cap in (wanted.moves_max, move_count_max) if cap is not None]
+    wanted = replace(wanted, moves_max=min(caps, default=None))
+    proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)
+    if proposal is None:
+        return None
+    planned = reassignment(
         seen.observed,
         seen.origin,
-        waves,
-        may_change_replication_factor=may_change_replication_factor,
-        left_out=left_out,
-        remarks=remarks,
-        why=why,
+        proposal.waves,
+        may_change_replication_factor=wanted.replication_factor is not None,
+        left_out=proposal.left_out,
+        remarks=proposal.remarks,
+        why=proposal.why,
     )
-    if proof is None and isinstance(made, Plan) and made.steps:
-        steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
-        made = replace(made, risks=(foretold(seen.observed, steps, dialect=seen.dialect), *made.risks))
-    return _stored(store, made, seen, proof=proof)
+    return _stored(store, planned, seen, proof=proposal.proof)
 
 
 def plan_deletions(
@@ -232,8 +228,76 @@ def plan_drain(
     return _stored(store, made, seen)
 
 
+def _require_effect(
+    cluster: str,
+    waves: Sequence[Sequence[Target]] | None,
+    goals: Goals | None,
+    move_count_max: int | None,
+    limits: Limits | None,
+    sizes: Sizes | None,
+    *,
+    may_differ: bool,
+) -> None:
+    """Refuses what would be dropped: targets are given, or the planner chooses them; limits in bytes need sizes."""
+    chosen = [name for name, value in (("goals", goals), ("move_count_max", move_count_max)) if value is not None]
+    problem = None
+    if waves is not None and chosen:
+        problem = f"given targets (--targets) and {', '.join(chosen)} for the planner exclude each other; leave out one of them"
+    elif waves is not None and len(waves) > 1 and limits is not None:
+        problem = (
+            f"{len(waves)} --targets are waves already, limits would cut them again; give one, or leave the limits out"
+        )
+    elif waves is not None and limits is None and sizes is not None:
+        problem = (
+            "given targets (--targets) are not chosen by sizes (--sizes); leave these out, or give limits of waves"
+        )
+    elif waves is None and may_differ:
+        problem = (
+            "--change-replication-factor is for given targets, and --targets is missing; give them, or the goal "
+            "--replication-factor to the planner"
+        )
+    elif limits is not None and limits.in_bytes and sizes is None:
+        problem = (
+            f"{', '.join(limits.in_bytes)} (--wave-bytes, --bandwidth, --window-s) need the sizes of the partitions, none "
+            "found; give --sizes"
+        )
+    if problem is not None:
+        raise BadInputError(f"nothing planned for {cluster!r}: {problem}")
+
+
+def _given(
+    seen: _Seen,
+    waves: Sequence[Sequence[Target]],
+    limits: Limits | None,
+    sizes: Sizes | None,
+    *,
+    may_change_replication_factor: bool,
+) -> Plan | Refused:
+    """Targets that somebody else chose, one wave cut under `limits`, with what the controller's rules make of them."""
+    asked = partial(
+        reassignment, seen.observed, seen.origin, may_change_replication_factor=may_change_replication_factor
+    )
+    made = asked(waves)
+    if isinstance(made, Refused) or not made.steps:
+        return made
+    if limits is not None:
+        shorter, remarks = cut(seen.observed, waves[0], limits, sizes)
+        again = asked(shorter, left_out=made.left_out, remarks=remarks)
+        if isinstance(again, Refused):
+            return again
+        made = again
+    steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
+    return replace(made, risks=(foretold(seen.observed, steps, dialect=seen.dialect), *made.risks))
+
+
 def _electable(seen: _Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:
     """The partitions to elect, most imbalanced brokers first, and the imbalanced ones that cannot be elected."""
+    unmatched = [pattern for pattern in topics if not any(fnmatchcase(name, pattern) for name in seen.observed.topics)]
+    if unmatched:
+        raise BadInputError(
+            f"nothing planned for {seen.origin.cluster!r}: a topic for each pattern expected, none of "
+            f"{len(seen.observed.topics)} found for {listed(unmatched)}; change the patterns"
+        )
     electable: list[TopicPartition] = []
     left_out: list[LeftOut] = []
     imbalance = leader_imbalance(_context(seen))

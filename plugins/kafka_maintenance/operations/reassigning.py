@@ -21,7 +21,7 @@ from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.planner.predict import given_moves, moves_of, predict_plan, require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
-from spark_jobs.planner.waves import Limits, Schedule, schedule
+from spark_jobs.planner.waves import GivenLists, Limits, Schedule, schedule
 
 
 class Proposal(NamedTuple):
@@ -65,16 +65,42 @@ def propose(
         raise RefusedError(f"no reassignment planned: {error}") from error
     if not len(plan.changed):
         return None
+    curve = [plan.curve_text] if plan.curve else []
     return Proposal(
-        waves=tuple(tuple(map(_target, document["partitions"])) for document in waves.to_json(state)),
+        waves=_targets(waves, state),
         proof=proof_of(plan),
         left_out=tuple(LeftOut(str(partition), reason) for partition, reason in left_out.items()),
-        remarks=(*_remarks(plan, waves), predicted.text),
+        remarks=(*_remarks(plan), *_wave_remarks(waves), *curve, *plan.remarks, predicted.text),
         why={
             _target(row).partition: reason
             for row, reason in zip(plan.reassignment_json()["partitions"], plan.reasons(), strict=True)
         },
     )
+
+
+class Cut(NamedTuple):
+    """Given targets in waves, and what is said of these."""
+
+    waves: tuple[tuple[Target, ...], ...]
+    remarks: tuple[str, ...]
+
+
+def cut(observed: Observation, targets: Sequence[Target], limits: Limits, sizes: Sizes | None) -> Cut:
+    """Targets that somebody else chose, in waves under `limits`; a partition that gains several replicas takes steps.
+
+    Every target is one that may be asked for (`maintenance.target_refusals`).
+
+    Raises:
+        RefusedError: a limit that no wave keeps to.
+        BadInputError: `sizes` lack a partition.
+    """
+    state = _state(sorted(target.partition for target in targets), observed, sizes)
+    ((rows, lists),) = given_moves(state, [targets])
+    try:
+        waves = schedule(GivenLists.of(state, rows, lists), limits)
+    except ImpossibleGoalError as error:
+        raise RefusedError(f"no reassignment planned: {error}") from error
+    return Cut(_targets(waves, state), tuple(_wave_remarks(waves)))
 
 
 def foretold(observed: Observation, steps: Sequence[Sequence[Target]], *, dialect: Dialect) -> str:
@@ -97,7 +123,7 @@ def foretold(observed: Observation, steps: Sequence[Sequence[Target]], *, dialec
         raise RefusedError(f"no reassignment planned: {error}") from error
 
 
-def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
+def _remarks(plan: ReassignmentPlan) -> Iterator[str]:
     proof = "proven minimal" if plan.gap == 0 else f"at most {plan.gap} more than the minimum"
     yield f"{plan.moves} replicas are copied: {proof} (certified lower bound {plan.moves_bound})."
     balance = plan.balance()
@@ -110,6 +136,9 @@ def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
             f"{plan.bytes_moved} bytes are copied; the fullest broker holds {before['bytes_max_over_mean']} times the "
             f"mean before, {after['bytes_max_over_mean']} times after."
         )
+
+
+def _wave_remarks(waves: Schedule) -> Iterator[str]:
     least = "proven fewest" if waves.gap == 0 else f"at most {waves.gap} more than the fewest"
     yield f"{len(waves.waves)} waves: {least} ({waves.bound_reason})."
     if waves.seconds_estimated is not None:
@@ -120,9 +149,10 @@ def _remarks(plan: ReassignmentPlan, waves: Schedule) -> Iterator[str]:
             f"To finish each in {waves.limits.window_s} s a broker copies up to {max(throttles)} bytes per second: "
             "throttle no lower."
         )
-    if plan.curve:
-        yield plan.curve_text
-    yield from plan.remarks
+
+
+def _targets(waves: Schedule, state: ClusterState) -> tuple[tuple[Target, ...], ...]:
+    return tuple(tuple(map(_target, document["partitions"])) for document in waves.to_json(state))
 
 
 def _target(row: Mapping[str, Any]) -> Target:

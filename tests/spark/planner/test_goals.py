@@ -1,6 +1,7 @@
 """Each goal does what it says, and an impossible one says why."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ def test_the_rollback_is_the_state_of_now():
     [
         pytest.param(Goals(), id="default"),
         pytest.param(Goals(aim=Aim.REPAIR, drain=frozenset({3}), bytes_tolerance=0.1, moves_max=5), id="several"),
-        pytest.param(Goals(replace={0: 7}, tolerance=Tolerance.uniform(2), include_topics=("a*",)), id="nested"),
+        pytest.param(Goals(replace={0: 7}, tolerance=Tolerance.uniform(0), include_topics=("a*",)), id="nested"),
     ],
 )
 def test_goals_come_back_from_their_json(goals):
@@ -164,7 +165,21 @@ def test_one_number_is_a_tolerance_for_all_bounds():
         pytest.param({"replace": {"one": 2}}, "replace: invalid literal", id="a word for one who leaves"),
         pytest.param({"include_topics": "orders"}, "include_topics: expected list", id="one pattern for a list"),
         pytest.param({"replication_factor": 0}, "replication_factor: expected int of at least 1", id="no replicas"),
+        pytest.param({"replication_factor": 2**31}, "replication_factor: expected a whole", id="too many replicas"),
+        pytest.param({"tolerance": {"topic": 2**31}}, "tolerance: expected a whole number from 0", id="too wide"),
         pytest.param({"bytes_tolerance": "10%"}, "bytes_tolerance: expected float", id="a word for a fraction"),
+        pytest.param({"bytes_tolerance": math.nan}, "bytes_tolerance: expected a number from 0 on", id="no number"),
+        pytest.param({"bytes_tolerance": math.inf}, "bytes_tolerance: expected a number from 0 on", id="infinite"),
+        pytest.param({"bytes_tolerance": -0.5}, "bytes_tolerance: expected float of at least 0", id="below zero"),
+        pytest.param({"replace": {"1": 3, "01": 4}}, "broker 1 is replaced by 3 and by 4", id="two heirs"),
+        pytest.param({"aim": "leaders", "replace": {"1": 2}}, "aim 'leaders' and replace exclude", id="leaders, heir"),
+        pytest.param(
+            {"aim": "leaders", "replication_factor": 3}, "aim 'leaders' and replication_factor", id="leaders, factor"
+        ),
+        pytest.param({"aim": "leaders", "bytes_tolerance": 0.1}, "and bytes_tolerance exclude", id="leaders, bytes"),
+        pytest.param({"aim": "repair", "replace": {"1": 2}}, "aim 'repair' and replace exclude", id="repair, heir"),
+        pytest.param({"replace": {"1": 2}, "bytes_tolerance": 0}, "replace and bytes_tolerance", id="heir, bytes"),
+        pytest.param({"replace": {"1": 2}, "tolerance": 1}, "replace and tolerance exclude", id="heir, tolerance"),
     ],
 )
 def test_other_goals_are_refused(parameters, said):
@@ -182,7 +197,7 @@ def test_a_whole_number_is_a_fraction_too():
     [
         pytest.param(Goals(replication_factor=9), ImpossibleGoalError, "fewer brokers than replicas", id="factor"),
         pytest.param(
-            Goals(drain=frozenset({0, 1, 2})), ImpossibleGoalError, "at least one live broker", id="drain all"
+            Goals(drain=frozenset({0, 1, 2, 3})), ImpossibleGoalError, "at least one live broker", id="drain all"
         ),
         pytest.param(Goals(drain=frozenset({7})), InvalidStateError, "broker 7 looked up", id="unknown broker"),
         pytest.param(Goals(include_topics=("x*",)), ImpossibleGoalError, "none found", id="no topic"),
@@ -191,9 +206,50 @@ def test_a_whole_number_is_a_fraction_too():
         ),
         pytest.param(Goals(bytes_max=1), ImpossibleGoalError, "sizes", id="bytes without sizes"),
         pytest.param(Goals(bytes_tolerance=0.1), ImpossibleGoalError, "sizes", id="even bytes without sizes"),
+        pytest.param(
+            Goals(aim=Aim.REPAIR, drain=frozenset({0}), bytes_max=1), ImpossibleGoalError, "sizes", id="repair in bytes"
+        ),
         pytest.param(Goals(replace={0: 7}), InvalidStateError, "broker 7", id="unknown heir"),
+        pytest.param(Goals(replace={0: 0}), InvalidStateError, "0 replaced by 0: a live heir", id="one's own heir"),
+        pytest.param(
+            Goals(replace={0: 1}),
+            ImpossibleGoalError,
+            r"0 by 1: an heir without .* 1 partitions that it would hold twice found \[t-0\]; name another heir",
+            id="an heir that shares a partition",
+        ),
+        pytest.param(
+            Goals(replace={0: 3, 1: 3}),
+            ImpossibleGoalError,
+            r"hold twice found \[t-0\]",
+            id="one heir for both replicas",
+        ),
+        pytest.param(
+            Goals(replace={0: 3}, replication_factor=3),
+            ImpossibleGoalError,
+            r"another replication factor for 3 partitions found \[t-0, t-1, t-2\]",
+            id="an heir and more replicas",
+        ),
+        pytest.param(
+            Goals(replace={0: 3}, drain=frozenset({1})),
+            ImpossibleGoalError,
+            "2 replicas on others",
+            id="an heir and a drain",
+        ),
     ],
 )
 def test_an_impossible_goal_says_why(goals, error, said):
     with pytest.raises(error, match=said):
-        plan_reassignment(cluster([[0, 1], [1, 2], [2, 0]]), goals)
+        plan_reassignment(cluster([[0, 1], [1, 2], [2, 0]], brokers=4), goals)
+
+
+def test_an_heir_in_another_rack_is_named_with_its_partitions():
+    state = cluster([[0, 1], [0, 1]], brokers=4, racks=["a", "b", "a", "b"])
+    with pytest.raises(
+        ImpossibleGoalError, match=r"2 partitions that would have too many .* \[t-0, t-1\]; name an heir in"
+    ):
+        plan_reassignment(state, Goals(replace={0: 3}))
+
+
+def test_an_heir_shared_by_two_brokers_gets_what_both_hold():
+    plan = plan_reassignment(cluster([[0, 2], [1, 2]], brokers=4), Goals(replace={0: 3, 1: 3}))
+    assert plan.lists.tolist() == [[3, 2], [3, 2]]

@@ -23,11 +23,38 @@ def partition(number=0, replicas=(1, 2), **more):
         pytest.param(BROKERS, [partition(replicas=[1, 9])], r"unknown broker \[9\]", id="an unknown broker"),
         pytest.param(BROKERS, [partition(leader=9)], r"unknown broker \[9\]", id="an unknown leader"),
         pytest.param(BROKERS, [partition(replicas=[])], "an empty list", id="no replicas"),
-        pytest.param(BROKERS, [partition(rf=0)], "replication factor of 1 or more", id="a factor of zero"),
-        pytest.param(BROKERS, [partition(size=-1)], "0 bytes or more", id="a negative size"),
+        pytest.param(BROKERS, [partition(rf=0)], r"partitions\[0\]: 'rf' from 1 to", id="a factor of zero"),
+        pytest.param(
+            BROKERS, [partition(), partition(1, rf=2**32 + 1)], r"partitions\[1\]: 'rf' from 1", id="a huge factor"
+        ),
+        pytest.param(BROKERS, [partition(size=-1)], r"partitions\[0\]: 'size' from 0 to", id="a negative size"),
+        pytest.param(
+            BROKERS, [partition(size=2**53)], "'size' from 0 to 9007199254740991", id="a size that is no float"
+        ),
+        pytest.param(BROKERS, [partition(size=2**70)], "'size' from 0 to", id="a size beyond 64 bits"),
+        pytest.param([{"id": 2**32 + 1}], [partition()], r"brokers\[0\]: 'id' from 0 to 2147483647", id="a huge id"),
+        pytest.param([*BROKERS, {"id": 2**70}], [partition()], r"brokers\[3\]: 'id' from 0", id="an id beyond 64 bits"),
+        pytest.param([{"id": -1}], [partition()], r"brokers\[0\]: 'id' from 0", id="a negative id"),
+        pytest.param(BROKERS, [partition(-1)], r"partitions\[0\]: 'partition' from 0", id="a negative number"),
+        pytest.param(BROKERS, [partition(2**32)], r"partitions\[0\]: 'partition' from 0", id="a huge number"),
+        pytest.param(
+            BROKERS,
+            [partition(), partition(1, [1, 2**32 + 1])],
+            r"partitions\[1\]: 'replicas' from 0 to 2147483647 expected, 4294967297 found",
+            id="a huge replica",
+        ),
+        pytest.param(
+            BROKERS, [partition(isr=[]), partition(1, isr=[-1])], r"partitions\[1\]: 'isr' from 0", id="a negative ISR"
+        ),
+        pytest.param(BROKERS, [partition(leader=-3)], r"partitions\[0\]: 'leader' from -2", id="a leader below none"),
+        pytest.param(BROKERS, [{**partition(), "topic": None}], r"partitions\[0\]: 'topic' as a text", id="no topic"),
         pytest.param(BROKERS, [partition(replicas=["1"])], "list of broker ids", id="ids as text"),
-        pytest.param(BROKERS, [{"topic": "t", "replicas": [1]}], "'partition' is missing", id="no number"),
-        pytest.param([{"id": True, "rack": None}], [partition()], "whole number", id="true is no id"),
+        pytest.param(
+            BROKERS, [{"topic": "t", "replicas": [1]}], r"partitions\[0\]: 'partition' is missing", id="no number"
+        ),
+        pytest.param(
+            [{"id": True, "rack": None}], [partition()], r"brokers\[0\]: 'id' as a whole number", id="true is no id"
+        ),
         pytest.param([{"id": 1, "live": "yes"}], [partition()], "true or false", id="live as text"),
         pytest.param(
             [{"id": 1, "rack": "a"}, {"id": 2, "rack": None}],

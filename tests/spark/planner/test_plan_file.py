@@ -82,12 +82,75 @@ def test_an_heir_gets_all_of_a_broker(plan):
         pytest.param({**STATE, "partitions": STATE["partitions"] * 2}, "orders-0", id="duplicate rows"),
         pytest.param("{", "JSON expected", id="no JSON"),
         pytest.param("[]", "a list found", id="another document"),
+        pytest.param("[" * 200_000, "JSON expected", id="nested without end"),
+        pytest.param(changed(topic=None), "partitions[0]: 'topic' as a text", id="no topic"),
+        pytest.param(changed(replicas=[1, 2, 2**70]), "partitions[0]: 'replicas' from 0", id="an id beyond 64 bits"),
     ],
 )
 def test_impossible_input_ends_with_status_2_and_no_file(plan, capsys, state, said):
     status, out, certificate = plan(state)
     assert (status, out.exists(), certificate.exists()) == (2, False, False)
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(("--replace", "1=3", "1=4"), "broker 1 is replaced by 3 and by 4", id="two heirs"),
+        pytest.param(("--replace", "1=3", "--replace", "1=4"), "by 3 and by 4", id="two heirs, one after the other"),
+        pytest.param(
+            ("--replace", "1=2"), "12 partitions that it would hold twice found [orders-0", id="a shared heir"
+        ),
+        pytest.param(("--aim", "leaders", "--bytes-tolerance", "0.1"), "exclude each other", id="bytes of leaders"),
+        pytest.param(("--aim", "repair", "--replace", "1=4"), "exclude each other", id="an heir in a repair"),
+        pytest.param(("--bytes-tolerance", "nan"), "expected a number from 0 on", id="no number"),
+        pytest.param(("--bytes-tolerance", "-0.5"), "expected float of at least 0", id="below zero"),
+        pytest.param(("--bandwidth", "5"), "belong to --waves", id="bandwidth without waves"),
+        pytest.param(("--window-s", "5"), "belong to --waves", id="a window without waves"),
+        pytest.param(("--wave-in", "20"), "belong to --waves", id="a limit without waves"),
+        pytest.param(
+            ("--replace", "1=4", "--topic-spread"), "no effect beside --replace", id="an heir spreads nothing"
+        ),
+        pytest.param(
+            ("--aim", "leaders", "--topic-spread"), "no effect beside --aim leaders", id="leaders spread nothing"
+        ),
+        pytest.param(("--aim", "repair", "--curve"), "no effect beside --aim repair", id="a repair has no curve"),
+    ],
+)
+def test_options_that_would_be_dropped_end_with_status_2_and_no_file(plan, capsys, options, said):
+    status, out, certificate = plan(STATE, *options)
+    assert (status, out.exists(), certificate.exists()) == (2, False, False)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--drain", "--wave-bytes", "--replication-factor"])
+def test_an_option_below_its_least_is_a_wrong_command_line(plan, capsys, option):
+    with pytest.raises(SystemExit, match="2"):
+        plan(STATE, option, "-1")
+    assert "expected a whole number from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("once", "twice"),
+    [
+        pytest.param(("--drain", "1", "2"), ("--drain", "1", "--drain", "2"), id="drain"),
+        pytest.param(("--include", "x", "o*"), ("--include", "x", "--include", "o*"), id="include"),
+        pytest.param(("--exclude", "x", "y"), ("--exclude", "x", "--exclude", "y"), id="exclude"),
+    ],
+)
+def test_an_option_given_again_adds_to_the_first(plan, capsys, once, twice):
+    goals = []
+    for options in (once, twice):
+        assert plan(STATE, "--json", *options)[0] == 0
+        goals.append(json.loads(capsys.readouterr().out)["goals"])
+    assert goals[0] == goals[1]
+
+
+def test_limits_in_bytes_need_sizes(plan, capsys, tmp_path):
+    rows = [{key: value for key, value in row.items() if key != "size"} for row in STATE["partitions"]]
+    status, out, _ = plan({**STATE, "partitions": rows}, "--waves", str(tmp_path / "w"), "--wave-bytes", "5")
+    assert (status, out.exists()) == (2, False)
+    assert "waves cut with broker_bytes_max: the sizes of the partitions expected" in capsys.readouterr().err
 
 
 def test_a_missing_file_ends_with_status_2(tmp_path, capsys):
