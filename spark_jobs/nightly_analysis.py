@@ -116,7 +116,7 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
             f"night {args.date} not analysed: expected a snapshot of it in {list(args.inputs)!r}, found {len(snapshots)} "
             f"of the nights {dates!r}; name one of them, or the folder that holds the snapshots"
         )
-    night = _Night(spark, chosen, args, [_placed(problem, args.date) for problem in problems])
+    night = _Night(spark, chosen, args, [_placed(problem, chosen, args.date) for problem in problems])
     say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
     for name, seconds in _write(night.outputs(), args):
         say(f"{name}: {seconds:.1f} s")
@@ -153,9 +153,11 @@ def _write(outputs: Iterable[_Output], args: Args) -> Iterator[tuple[str, float]
             yield name, seconds.result()
 
 
-def _placed(problem: Problem, night: date) -> Problem:
-    """A snapshot of another night that cannot be read is missing from the history only."""
-    return replace(problem, stage=HISTORY) if problem.date not in {"", night.isoformat()} else problem
+def _placed(problem: Problem, chosen: Chosen, night: date) -> Problem:
+    """A snapshot that cannot be read is missing from the history only, if it is of another night or another took its place."""
+    is_replaced = problem.cluster in {snapshot.cluster for snapshot in chosen.tonight}
+    of_another_night = problem.date not in {"", night.isoformat()}
+    return replace(problem, stage=HISTORY) if of_another_night or is_replaced else problem
 
 
 class _Night:

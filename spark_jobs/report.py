@@ -108,7 +108,7 @@ def summary(page: Page) -> dict[str, Any]:
         },
         "not_analysed": [
             {name: row[name] for name in ("cluster", "snapshot_id", "stage", "reason")}
-            for row in (*_missed(page), *[rows[0] for rows in _gaps(page).values()][:_NAMES_SHOWN])
+            for row in (*_missed(page), *[rows[0] for rows in _passed_over(page).values()][:_NAMES_SHOWN])
         ],
         "not_analysed_count": len(page.of("not_analysed")),
         "refused_row_count": _count(page.of("refused_rows")),
@@ -120,8 +120,8 @@ def _missed(page: Page) -> Rows:
     return [row for row in page.of("not_analysed") if row["stage"] != HISTORY]
 
 
-def _gaps(page: Page) -> Mapping[str, Rows]:
-    """Nights that the history lacks, by cluster."""
+def _passed_over(page: Page) -> Mapping[str, Rows]:
+    """Snapshots that the night could do without, and had to, by cluster."""
     found: dict[str, Rows] = defaultdict(list)
     for row in page.of("not_analysed"):
         if row["stage"] == HISTORY:
@@ -401,14 +401,14 @@ def _brokers(rows: Rows) -> Table:
 def _left_out(page: Page, unshown: int) -> list[Section]:
     """What the reader must not believe to be covered; nothing when everything is."""
     problems = tuple(tuple(row[name] for name in ("cluster", "stage", "reason")) for row in _missed(page))
-    gaps = [(cluster, len(rows), rows[0]["reason"]) for cluster, rows in _gaps(page).items()]
+    gaps = [(cluster, len(rows), rows[0]["reason"]) for cluster, rows in _passed_over(page).items()]
     names = ("cluster", "dataset", "reason", "count")
     refused = sorted(
         (tuple(row[name] for name in names) for row in page.of("refused_rows")), key=lambda line: (-line[-1], line)
     )
     tables = (
         Table("Not analysed", ("cluster", "stage", "reason"), problems),
-        _cut("Nights that the history lacks", ("cluster", "snapshots", "the first"), gaps),
+        _cut("Snapshots passed over", ("cluster", "snapshots", "the first"), gaps),
         _cut("Refused rows", ("cluster", "dataset", "reason", "rows"), refused),
     )
     notes = [f"{_counted(unshown, 'healthier cluster')} in the tables only."] if unshown else []

@@ -58,7 +58,7 @@ class Snapshot:
 
 
 HISTORY = "history"
-"""Stage of a `Problem` with another night than the analysed one: only the history lacks it."""
+"""Stage of a `Problem` with a snapshot that the analysed night does not need: of another night, or replaced by another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli_common import ExitStatus, add_json_argument, add_store_arguments, show, store_of
+from kafka_maintenance.cli_common import (
+    ExitStatus,
+    add_json_argument,
+    add_store_arguments,
+    day,
+    positive,
+    show,
+    store_of,
+)
 from kafka_maintenance.operations import analyse as operation
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, choose
@@ -24,10 +32,10 @@ def add_parsers(commands: Any) -> None:
         description="Analyses the newest snapshot of each cluster of one UTC date, and publishes report and tables.",
     )
     add_store_arguments(command)
-    command.add_argument("--date", type=date.fromisoformat, help="the night, YYYY-MM-DD (default: the newest there is)")
+    command.add_argument("--date", type=day, help="the night, YYYY-MM-DD (default: the newest there is)")
     command.add_argument("--cluster", metavar="NAME", action="append", help="only these clusters (repeatable)")
     command.add_argument("--run-id", metavar="ID", help="names the run; of one run only the first result is published")
-    command.add_argument("--history-nights", metavar="N", type=int, default=HISTORY_NIGHTS,
+    command.add_argument("--history-nights", metavar="N", type=positive, default=HISTORY_NIGHTS,
                          help="nights of comparison and trend (default: %(default)s)")  # fmt: skip
     command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
     command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")

@@ -16,6 +16,7 @@ from kafka_maintenance.cli_common import (
     add_store_arguments,
     add_zookeeper_arguments,
     auth_of,
+    day,
     show,
     store_of,
     tell,
@@ -61,7 +62,11 @@ def _command(commands: Any, name: str, what: str, run: Callable[[argparse.Namesp
 
 
 def _snapshot_argument(command: argparse.ArgumentParser, name: str = "snapshot") -> None:
-    command.add_argument(name, metavar=name.upper(), help="address, id or its beginning, or `newest` (with --cluster)")
+    command.add_argument(
+        name,
+        metavar=name.upper(),
+        help="address, id or its beginning, or `newest` (with --cluster, where the store has several)",
+    )
 
 
 def _cluster_filter(command: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -76,7 +81,7 @@ def _add_snapshots(commands: Any) -> None:
     actions = parent.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = _command(actions, "list", "list the snapshots, oldest first", _list)
     _cluster_filter(listing)
-    listing.add_argument("--date", metavar="YYYY-MM-DD", help="only of this UTC date")
+    listing.add_argument("--date", metavar="YYYY-MM-DD", type=day, help="only of this UTC date")
     for name, what, run in (
         ("show", "show what a snapshot's manifest says", _show),
         ("verify", "read a snapshot again and check all of it", _verify),
@@ -99,13 +104,16 @@ def _add_snapshots(commands: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshot_retention import pins  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots import list_snapshots, manifest_json  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations import snapshots as operation  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshot_retention import pins  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
-    found = list_snapshots(store, arguments.cluster, arguments.date)
+    if arguments.cluster is not None:
+        operation.require_cluster(store, arguments.cluster)
+    keys = operation.manifest_keys(store, arguments.cluster, arguments.date)
+    found, unusable = operation.readable_snapshots(store, keys)
     pinned = {name: pins(store, name) for name in sorted({manifest.cluster for manifest in found})}
-    lines = []
+    lines = [f"NOT readable: {error}" for error in unusable]
     for manifest in found:
         sure = "consistent" if manifest.consistent else f"NOT consistent, {manifest.unresolved} unresolved"
         pin = pinned[manifest.cluster].get(manifest.snapshot_id)
@@ -115,14 +123,18 @@ def _list(arguments: argparse.Namespace) -> int:
             + (f", pinned: {pin}" if pin else "")
         )
     lines.append(f"{len(found)} snapshots in {store.uri}")
-    show(arguments, "\n".join(lines), {"snapshots": [manifest_json(manifest) for manifest in found]})
+    document = {
+        "snapshots": [operation.manifest_json(manifest) for manifest in found],
+        "unreadable": [str(error) for error in unusable],
+    }
+    show(arguments, "\n".join(lines), document)
     return ExitStatus.DONE
 
 
-def _found(arguments: argparse.Namespace) -> Any:
+def _found(arguments: argparse.Namespace, **options: Any) -> Any:
     from kafka_maintenance.operations.snapshots import find_snapshot  # noqa: PLC0415 - the other commands start faster
 
-    return find_snapshot(store_of(arguments), arguments.snapshot, arguments.cluster)
+    return find_snapshot(store_of(arguments), arguments.snapshot, arguments.cluster, **options)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -136,13 +148,14 @@ def _show(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import verify_snapshot  # noqa: PLC0415 - as above
 
-    manifest = _found(arguments)
+    passed_over: list[str] = []  # a newer one that is damaged is what this command is asked for
+    manifest = _found(arguments, passed_over=passed_over.append)
     findings = verify_snapshot(store_of(arguments), manifest)
-    lines = [f"{finding.where}: {finding.what}" for finding in findings]
+    lines = [*passed_over, *(f"{finding.where}: {finding.what}" for finding in findings)]
     lines.append(f"{manifest.uri}: {'whole' if not findings else f'{len(findings)} things are wrong'}")
     document = {"manifest": manifest.uri, "findings": [[each.where, each.what] for each in findings]}
-    show(arguments, "\n".join(lines), document)
-    return ExitStatus.DONE if not findings else ExitStatus.REFUSED
+    show(arguments, "\n".join(lines), {**document, "passed_over": passed_over})
+    return ExitStatus.REFUSED if findings or passed_over else ExitStatus.DONE
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
@@ -180,6 +193,7 @@ def _unpin(arguments: argparse.Namespace) -> int:
 
 def _retain(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations import snapshot_retention as retention  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import require_cluster  # noqa: PLC0415 - as above
 
     policy = retention.RetentionPolicy(
         last=arguments.keep_last,
@@ -188,6 +202,8 @@ def _retain(arguments: argparse.Namespace) -> int:
         monthly=arguments.keep_monthly,
     )
     store, now = store_of(arguments), datetime.now(UTC)
+    if arguments.cluster is not None:
+        require_cluster(store, arguments.cluster)
     if not arguments.approve:
         plan = retention.plan_retention(store, policy, now=now, cluster=arguments.cluster)
         show(arguments, retention.retention_text(plan), {**retention.retention_json(plan), "removed": False})
@@ -273,7 +289,9 @@ def _query(arguments: argparse.Namespace) -> int:
         cluster=arguments.cluster,
         rows_max=arguments.rows_max,
     )
-    document = {name: getattr(result, name) for name in ("columns", "types", "rows", "cut_off", "snapshots")}
+    document = {
+        name: getattr(result, name) for name in ("columns", "types", "rows", "cut_off", "snapshots", "passed_over")
+    }
     show(arguments, operation.query_text(result), document)
     return ExitStatus.DONE
 
@@ -369,15 +387,17 @@ def _add_drill(commands: Any) -> None:
 def _drill(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations import restore_drill as operation  # noqa: PLC0415 - as above
 
+    passed_over: list[str] = []  # the drill of an older one does not prove the newest
     report = operation.restore_drill(
         store=store_of(arguments),
-        manifest=_found(arguments),
+        manifest=_found(arguments, passed_over=passed_over.append),
         now=datetime.now(UTC),
         kafka_version=arguments.kafka_version,
         key_file=arguments.key_file,
     )
-    show(arguments, operation.drill_text(report), operation.drill_json(report))
-    return ExitStatus.DONE if report.passed else ExitStatus.REFUSED
+    text = "\n".join([operation.drill_text(report), *passed_over])
+    show(arguments, text, {**operation.drill_json(report), "passed_over": passed_over})
+    return ExitStatus.DONE if report.passed and not passed_over else ExitStatus.REFUSED
 
 
 def _add_kit(commands: Any) -> None:

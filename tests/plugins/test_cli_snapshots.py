@@ -13,6 +13,8 @@ from tests.plugins import snapshot_world as world
 
 pytestmark = pytest.mark.services
 
+NIGHT = timedelta(days=1)
+
 
 @pytest.fixture(scope="module")
 def server():
@@ -85,11 +87,53 @@ def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
 
 def test_list_show_verify(snapshot, run):
     assert "1 snapshots in" in run("snapshots", "list")
-    assert "no such" not in run("snapshots", "list", "--cluster", "alpha", "--date", "2026-03-01")
+    for spelled in ("2026-03-01", "20260301"):
+        assert "1 snapshots in" in run("snapshots", "list", "--cluster", "alpha", "--date", spelled)
     assert "3 partitions" in run("snapshots", "show", "newest")
     assert run("snapshots", "verify", snapshot.snapshot_id[:20]).endswith("whole\n")
     (listed,) = json.loads(run("snapshots", "list", "--json"))["snapshots"]
     assert listed["digest"] == snapshot.digest
+
+
+@pytest.mark.parametrize("action", ["list", "retain"])
+def test_a_cluster_that_is_not_there_is_refused_with_those_that_are(snapshot, run, action):
+    assert (
+        "known are alpha" in json.loads(run("snapshots", action, "--cluster", "alhpa", "--json", status=2))["message"]
+    )
+
+
+def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run, store, caplog):
+    """The commands of an emergency, with the newest night and another cluster damaged."""
+    newer, foreign = (
+        take_snapshot(
+            zookeeper=chroot, cluster=cluster, store=FolderStore(store_path(store)), run_id="r", now=world.NOON + NIGHT
+        ).manifest
+        for cluster in ("alpha", "beta")
+    )
+    for damaged in (newer, foreign):
+        (store_path(store) / damaged.key).write_text("{")
+    kafka.delete("/config/topics/orders", -1)
+    listed = run("snapshots", "list")
+    assert [newer.uri in listed, foreign.uri in listed, "1 snapshots in" in listed] == [True, True, True]
+    run("snapshots", "show", "newest", status=2)
+    alpha = ("--cluster", "alpha")
+    for name, where in ((snapshot.snapshot_id, ()), ("newest", alpha)):
+        assert snapshot.snapshot_id in run("snapshots", "show", name, *where)
+        assert "--replica-assignment" in run("kit", name, "--topics", "orders", *where)
+        run("diff", name, snapshot.snapshot_id, *where)
+        run("restore", name, "--zookeeper", chroot, "--topics", "orders", *where)
+        assert (newer.uri in caplog.text) is bool(where)
+    assert newer.uri in run("blame", "orders", *alpha)
+
+
+def test_what_proves_the_newest_snapshot_fails_when_it_is_passed_over(snapshot, chroot, run, store):
+    later = take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r", now=world.NOON + NIGHT
+    ).manifest
+    (store_path(store) / later.key).write_text("{")
+    for command in (("snapshots", "verify", "newest"), ("drill",)):
+        out = run(*command, "--cluster", "alpha", status=1)
+        assert [later.uri in out, snapshot.uri in out] == [True, True]
 
 
 def test_verify_of_a_damaged_snapshot(snapshot, run, store):

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,9 +16,11 @@ from controller_core.adapters.snapshot_format import raw_from_parquet, raw_to_pa
 from controller_core.adapters.snapshot_secrets import Sealer, is_secret, is_secret_config
 from controller_core.adapters.tables import RAW, TABLES
 from controller_core.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
-from kafka_maintenance.operations import snapshots
+from kafka_maintenance.operations import snapshot_query, snapshots
 from kafka_maintenance.operations.restore_content import RestoreScope, notice_of, restorable
 from kafka_maintenance.operations.snapshot_manifest import parse_manifest, require_name, run_token
+from kafka_maintenance.spark import SparkJobError
+from tests.spark.worlds import World, publish
 
 CORPUS = Path(__file__).parents[1] / "data" / "snapshots"
 """One folder per format version, written by the program of its time: add folders, never make one again."""
@@ -345,3 +350,81 @@ def test_a_snapshot_is_found_by_what_a_person_types(corpus):
         snapshots.find_snapshot(corpus, "f00")
     with pytest.raises(ObjectMissingError, match="none"):
         snapshots.find_snapshot(MemoryStore("nothing"), "newest")
+
+
+# ------------------------------------------------------------------------------------------------- the local copy
+
+
+def test_the_half_written_files_of_another_writer_stay_its_own(corpus, tmp_path):
+    folder = snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "copy")
+    others = [folder / f"{name}.part" for name in ("partitions.parquet", "manifest.json")]
+    for path in others:
+        path.with_suffix("").unlink()
+        path.write_bytes(b"half")
+    snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "copy")
+    assert [path.read_bytes() for path in others] == [b"half", b"half"]
+    assert sorted(folder.glob("*.part")) == sorted(others), "and none of ours is left"
+
+
+@pytest.fixture
+def spark_job(monkeypatch):
+    """A job that answers every query with its SQL and its inputs; `job(meanwhile)` calls that before it answers."""
+
+    def install(meanwhile=lambda: None):
+        def run_job(submit, log):
+            words = Path(submit.arguments[0].removeprefix("@")).read_text().splitlines()
+            given = dict(zip(words[::2], words[1::2], strict=True))
+            meanwhile()
+            rows = [[Path(given["--sql-file"]).read_text(), given["--input"]]]
+            found = {"columns": ["sql", "input"], "types": ["string"] * 2, "rows": rows, "cut_off": False}
+            Path(given["--output"]).write_text(json.dumps({**found, "snapshots": words.count("--input")}))
+
+        monkeypatch.setattr(snapshot_query, "run_job", run_job)
+
+    return install
+
+
+def test_queries_that_overlap_keep_their_own_rows_and_fetch_one_after_the_other(
+    corpus, tmp_path, spark_job, monkeypatch
+):
+    both, fetching, fetch = threading.Barrier(2, timeout=30), threading.Lock(), snapshots.fetch_tables
+
+    def fetch_alone(*arguments):
+        assert fetching.acquire(blocking=False), "another query is fetching"
+        time.sleep(0.1)  # so that two that do not wait for each other meet
+        folder = fetch(*arguments)
+        fetching.release()
+        return folder
+
+    spark_job(both.wait)
+    monkeypatch.setattr(snapshot_query, "fetch_tables", fetch_alone)
+    asked = ("SELECT 1", "SELECT 2")
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda sql: snapshot_query.query_history(corpus, sql, folder=tmp_path / "q"), asked))
+    assert tuple(result.rows[0][0] for result in results) == asked
+    assert list((tmp_path / "q" / "work").iterdir()) == []
+
+
+def test_a_query_passes_over_what_cannot_be_read_and_says_so(corpus, tmp_path, spark_job):
+    spark_job()
+    lost = publish(World(cluster="other", brokers={1: None}), corpus)
+    torn = publish(World(cluster="other", brokers={1: None}).on(1), corpus).object("brokers").key
+    corpus.put(lost.key, b"{")
+    corpus.put(torn, b"PAR1 no longer")
+    result = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
+    assert (result.snapshots, "cluster=corpus" in result.rows[0][1]) == (1, True)
+    told = [line for line in snapshot_query.query_text(result).splitlines() if line.startswith("passed over: ")]
+    assert [lost.key in told[0], torn in told[1]] == [True, True]
+    with pytest.raises(ObjectDamagedError, match="found 2 that cannot"):
+        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, cluster="other")
+
+
+def test_the_log_of_a_query_that_fails_is_kept(corpus, tmp_path, monkeypatch):
+    def fail(submit, log):
+        log.write_text("out of memory")
+        raise SparkJobError(f"its log is {log}", 1)
+
+    monkeypatch.setattr(snapshot_query, "run_job", fail)
+    with pytest.raises(SparkJobError) as told:
+        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
+    assert Path(str(told.value).removeprefix("its log is ")).read_text() == "out of memory"

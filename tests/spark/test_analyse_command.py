@@ -65,6 +65,7 @@ def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(store, tmp_pat
         pytest.param(("--date", "2026-01-01"), "nights with one are", id="no snapshot of that night"),
         pytest.param(("--goals", "/nowhere"), "correct the file", id="no goals file"),
         pytest.param(("--cluster", "nobody"), "expected a snapshot", id="no such cluster"),
+        pytest.param(("--history-nights", "100000000"), "expected 1 to 3660 nights", id="more nights than there were"),
     ],
 )
 def test_bad_input_ends_with_2_before_spark_starts(store, capsys, arguments, words):

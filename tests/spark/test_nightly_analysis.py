@@ -44,14 +44,15 @@ def job(spark, staged, *more):
 
 @pytest.fixture(scope="module")
 def night(spark, tmp_path_factory):
-    """One run over five clusters: one healthy, one with bad rows and an earlier night that cannot be read, one damaged in
-    the store, two with settings nobody can use; of a sixth there is no snapshot."""
+    """One run over five clusters: one with a newer snapshot of the night that cannot be read, one with bad rows and an earlier
+    night that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
     folder = tmp_path_factory.mktemp("night")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
     for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
         publish(world, store)
     store.put(publish(BETA.on(1), store).key, b"{")
+    store.put(f"v1/cluster=alpha/date={NIGHT}/snap=ffffffffffffffff-later/manifest.json", b"{")
     chosen = choose(store, NIGHT).snapshots
     store.put(chosen[-1].object("partitions").key, b"PAR1 no longer")
     staged = analyse.stage(
@@ -82,10 +83,12 @@ def test_every_output_has_its_columns(night):
 def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
     _, _, status, published = night
     stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
-    assert stages == {"beta": "history", "gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch"}
+    assert stages == {
+        "alpha": "history", "beta": "history", "gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch",
+    }  # fmt: skip
     assert status == nightly_analysis.INCOMPLETE
     assert set(published.summary["clusters"]) == {"alpha", "beta"}
-    assert published.summary["not_analysed_count"] == 5
+    assert published.summary["not_analysed_count"] == 6
 
 
 def test_bad_rows_are_counted_and_kept(night):
@@ -116,7 +119,7 @@ def test_the_report_reads_from_top_to_bottom(night):
     text = (Path(night[1].output) / "report.md").read_text()
     for words in (
         "# Kafka maintenance report, 2026-11-20",
-        "2 clusters analysed, 5 problems, 2 rows refused.",
+        "2 clusters analysed, 6 problems, 2 rows refused.",
         "trash-0 has replicas on brokers [9]",
         "start the brokers that the reasons name",
         "(proven minimal)",

@@ -7,8 +7,9 @@ run is kept; of one night the newest counts.
 
 import hashlib
 import json
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -24,7 +25,7 @@ from controller_core.errors import (
 )
 from kafka_maintenance import __version__, spark
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
-from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, earlier_snapshots
+from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, earlier_snapshots, passed_over
 from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, partition_rows, run_token
 from kafka_maintenance.operations.snapshots import at_once, fetch_tables, opened, read_manifest
 
@@ -35,6 +36,8 @@ UNPUBLISHED: Final = "unpublished/"
 """Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
 _BAD_INPUT_STATUS: Final = 2
 _SUMMARY: Final = "summary.json"
+_MARK: Final = ".kafka-maintenance"
+"""Lies in a local output folder; without it nothing there is removed."""
 _S3, _S3A = "s3://", "s3a://"
 _LEFT_BY_SPARK: Final = (".", "_")
 
@@ -103,7 +106,8 @@ def stage(
 ) -> Staged:
     """Fetches the chosen snapshots and those of the nights before; every byte is checked.
 
-    With `in_place` nothing is fetched: a Spark cluster reads them from the S3 store, `works_in_place` says when.
+    With `in_place` nothing is fetched: a Spark cluster reads them from the S3 store, `works_in_place` says when. The job
+    gets these snapshots and no others that lie in `folder`; what an earlier job left in its output is removed.
 
     Args:
         store: where the snapshots are.
@@ -111,17 +115,18 @@ def stage(
         folder: gets `input`, `output` and the job's parameter files; made when absent.
         run_id: names the run in the report.
         night: the date to analyse; that of the newest chosen snapshot when not given.
-        history_nights: nights of comparison and trend, the analysed one included.
+        history_nights: nights of comparison and trend, the analysed one included; 1 to `HISTORY_NIGHTS_MAX`.
         settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
         goals: the planner's parameters.
         missing: cluster → why nothing of it was chosen, where one was expected; the report says so.
         in_place: leave the snapshots in the store, and let the job write beside them.
 
     Returns:
-        Where everything is. A snapshot that is damaged does not stop the others: the report names it.
+        Where everything is. A snapshot that is damaged does not stop the others: the report names it, also one of the
+        night whose place an older one took.
 
     Raises:
-        BadInputError: nothing was chosen.
+        BadInputError: nothing was chosen, `history_nights` cannot be meant, or `folder/output` holds somebody's files.
         ObjectMissingError: a chosen manifest is not there.
     """
     store = opened(store)
@@ -129,23 +134,21 @@ def stage(
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
     day = str(night) if night is not None else max(manifest.date for manifest in chosen)
-    problems = [_problem(cluster, "", day, reason) for cluster, reason in sorted((missing or {}).items())]
+    problems = [
+        _problem(cluster, "", day, reason)
+        for found in (missing or {}, passed_over(store, chosen))
+        for cluster, reason in sorted(found.items())
+    ]
     earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_nights)
     problems += [_problem(cluster, "", of_night, reason) for (cluster, of_night), reason in unusable.items()]
     wanted = (*earlier, *chosen)
-
-    def fetched(manifest: Manifest) -> dict[str, str] | None:
-        try:
-            fetch_tables(store, manifest, folder / "input")
-        except ControllerCoreError as error:
-            return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
-        return None
-
-    problems += filter(None, at_once(fetched, () if in_place else wanted))
-    inputs, output = [str(folder / "input")], str(folder / "output")
     if in_place:
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
-        output = _s3a(store.uri_of(f"{UNPUBLISHED}run={run_token(run_id)}"))
+        output = _emptied_in_store(store, f"{UNPUBLISHED}run={run_token(run_id)}")
+    else:
+        output = _emptied(folder / "output")
+        inputs, unfetched = _fetched_inputs(store, wanted, folder / "input")
+        problems += unfetched
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
     files = {
@@ -310,6 +313,50 @@ def _fetched(store: ObjectStore, output: str, folder: Path) -> list[str]:
         target.parent.mkdir(parents=True, exist_ok=True)
         store.get_to_file(key, target)
     return keys
+
+
+def _fetched_inputs(
+    store: ObjectStore, manifests: Iterable[Manifest], folder: Path
+) -> tuple[list[str], list[dict[str, str]]]:
+    """The folders of these snapshots below `folder`, and a line of `--problems` for each that could not be fetched."""
+
+    def fetched(manifest: Manifest) -> str | dict[str, str]:
+        try:
+            return str(fetch_tables(store, manifest, folder))
+        except ControllerCoreError as error:
+            return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
+
+    results = list(at_once(fetched, manifests))
+    inputs = [found for found in results if isinstance(found, str)]
+    # The job wants an input even where all are damaged; a folder that is not there holds none.
+    return inputs or [str(folder / "none")], [found for found in results if isinstance(found, dict)]
+
+
+def _emptied(output: Path) -> str:
+    """The job's local output folder, made anew: `publish` would take what an earlier job left there for this one's.
+
+    Raises:
+        BadInputError: it holds files and lacks our mark, so somebody else made them.
+    """
+    mark = output / _MARK
+    if output.exists() and not mark.is_file() and any(output.iterdir()):
+        raise BadInputError(
+            f"{output} not emptied for a new analysis: expected what an earlier one left, with the file {_MARK}, found files "
+            "without it; name another folder, or move them away"
+        )
+    if output.exists():
+        shutil.rmtree(output)
+    output.mkdir(parents=True)
+    mark.write_text("Results of kafka-maintenance: the next analysis that uses this folder removes them.\n", "utf-8")
+    return str(output)
+
+
+def _emptied_in_store(store: ObjectStore, prefix: str) -> str:
+    """Likewise for a job that works in place; the address of its output."""
+    for key in store.list(f"{prefix}/"):
+        if not key.endswith("/"):
+            store.delete(key)
+    return _s3a(store.uri_of(prefix))
 
 
 def _s3a(uri: str) -> str:

@@ -1,21 +1,31 @@
 """The history of a topic or a partition over all snapshots of a cluster: since when each value stands, and what it was."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow.compute as pc
 
 from controller_core.adapters.object_store import ObjectStore
-from controller_core.errors import ObjectMissingError
+from controller_core.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model import TopicPartition
+from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.snapshot_manifest import Manifest
-from kafka_maintenance.operations.snapshots import list_snapshots, opened, read_table
+from kafka_maintenance.operations.snapshots import (
+    UNUSABLE,
+    Unusable,
+    manifest_keys,
+    opened,
+    read_table,
+    readable_snapshots,
+)
 
 ABSENT: Final = None
 _TOPIC_FIELDS: Final = ("topic_id", "czxid", "partition_count", "json_version", "deletion_requested")
 _PARTITION_FIELDS: Final = ("replicas", "adding", "removing", "leader", "leader_epoch", "isr", "controller_epoch")
+
+_State: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,40 +47,51 @@ class Blame:
 
 @dataclass(frozen=True, slots=True)
 class BlameReport:
-    """Histories of a subject's fields over `snapshot_count` snapshots, the oldest of which is `since`."""
+    """Histories of a subject's fields over `snapshot_count` snapshots, the oldest of which is `since`.
+
+    `passed_over` says why each other snapshot could not be read; a history knows nothing of what they show.
+    """
 
     subject: str
     cluster: str
     snapshot_count: int
     since: datetime
     blames: tuple[Blame, ...]
+    passed_over: tuple[str, ...]
 
 
 def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
     """The history of a topic with its configs (`orders`) or of one partition (`orders-3`).
 
     A name that is a topic's in any snapshot is a topic, even if it ends in a number.
-    Errors: `ObjectMissingError` when there are no snapshots, or none knows the subject.
+    Errors: `ObjectMissingError` when there are no snapshots, or none knows the subject; `ObjectDamagedError` when none can be
+    read.
     """
     store = opened(store)
-    manifests = list_snapshots(store, cluster)
-    if not manifests:
+    manifests, unusable = readable_snapshots(store, manifest_keys(store, cluster))
+    if not manifests and not unusable:
         raise ObjectMissingError(
             f"history of {subject!r} not found: cluster {cluster!r} has no snapshots in {store.uri!r}"
         )
-    states = [(manifest, _topic_state(store, manifest, subject)) for manifest in manifests]
-    if not any(state for _, state in states):
-        partition = _as_partition(subject)
-        if partition is not None:
-            states = [(manifest, _partition_state(store, manifest, partition)) for manifest in manifests]
+    states, damaged = _states(manifests, lambda manifest: _topic_state(store, manifest, subject))
+    partition = _as_partition(subject)
+    if partition is not None and not any(state for _, state in states):
+        states, damaged = _states(manifests, lambda manifest: _partition_state(store, manifest, partition))
+    passed_over = tuple(str(error) for error in (*unusable, *damaged))
+    if not states:
+        raise ObjectDamagedError(
+            f"history of {subject!r} not found: expected a snapshot of {cluster!r} that can be read, found {len(passed_over)} "
+            f"that cannot: {listed(passed_over)}"
+        )
     if not any(state for _, state in states):
         raise ObjectMissingError(
-            f"history of {subject!r} not found: none of the {len(manifests)} snapshots of {cluster!r} knows such a topic or "
+            f"history of {subject!r} not found: none of the {len(states)} snapshots of {cluster!r} knows such a topic or "
             "partition; give a topic, or TOPIC-NUMBER"
+            + (f" (passed over: {listed(passed_over)})" if passed_over else "")
         )
     fields = list(dict.fromkeys(name for _, state in reversed(states) for name in state))
     blames = tuple(Blame(name, tuple(_history(states, name))) for name in fields)
-    return BlameReport(subject, cluster, len(manifests), manifests[0].taken_at, blames)
+    return BlameReport(subject, cluster, len(states), states[0][0].taken_at, blames, passed_over)
 
 
 def blame_text(report: BlameReport) -> str:
@@ -83,6 +104,7 @@ def blame_text(report: BlameReport) -> str:
         )
         lines.append(f"{each.field} = {_shown(now.value)}  ({since})")
         lines += [f"    before: {_shown(seen.value)}  (from {_day(seen.taken_at)})" for seen in before]
+    lines += [f"passed over: {reason}" for reason in report.passed_over]
     return "\n".join(lines)
 
 
@@ -96,7 +118,21 @@ def blame_json(report: BlameReport) -> dict[str, Any]:
     return document
 
 
-def _history(states: Sequence[tuple[Manifest, Mapping[str, Any]]], name: str) -> Iterator[Seen]:
+def _states(
+    manifests: Iterable[Manifest], state_of: Callable[[Manifest], _State]
+) -> tuple[list[tuple[Manifest, _State]], list[Unusable]]:
+    """Each snapshot with its state, in their order; and why the others cannot be read."""
+    states: list[tuple[Manifest, _State]] = []
+    damaged: list[Unusable] = []
+    for manifest in manifests:
+        try:
+            states.append((manifest, state_of(manifest)))
+        except UNUSABLE as error:
+            damaged.append(error)
+    return states, damaged
+
+
+def _history(states: Sequence[tuple[Manifest, _State]], name: str) -> Iterator[Seen]:
     runs: list[Seen] = []
     for manifest, state in states:
         value = state.get(name, ABSENT)
@@ -105,12 +141,12 @@ def _history(states: Sequence[tuple[Manifest, Mapping[str, Any]]], name: str) ->
     return reversed(runs)
 
 
-def _topic_state(store: ObjectStore, manifest: Manifest, topic: str) -> dict[str, Any]:
+def _topic_state(store: ObjectStore, manifest: Manifest, topic: str) -> _State:
     table = read_table(store, manifest, "topics")
     rows = table.filter(pc.equal(table["topic"], topic)).to_pylist()
     if not rows:
         return {}
-    state: dict[str, Any] = {"exists": True, **{name: rows[0][name] for name in _TOPIC_FIELDS}}
+    state: _State = {"exists": True, **{name: rows[0][name] for name in _TOPIC_FIELDS}}
     configs = read_table(store, manifest, "configs")
     own = pc.and_(pc.equal(configs["entity_type"], "topics"), pc.equal(configs["entity_name"], topic))
     state |= {f"config {row['key']}": row["value"] for row in configs.filter(own).to_pylist()}
@@ -122,7 +158,7 @@ def _topic_state(store: ObjectStore, manifest: Manifest, topic: str) -> dict[str
     return state
 
 
-def _partition_state(store: ObjectStore, manifest: Manifest, partition: TopicPartition) -> dict[str, Any]:
+def _partition_state(store: ObjectStore, manifest: Manifest, partition: TopicPartition) -> _State:
     table = read_table(store, manifest, "partitions")
     own = pc.and_(pc.equal(table["topic"], partition.topic), pc.equal(table["partition"], partition.partition))
     rows = table.filter(own).to_pylist()

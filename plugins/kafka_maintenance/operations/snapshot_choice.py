@@ -1,7 +1,7 @@
 """Which snapshots a night consists of: the newest of each cluster, those of the nights before, and what is missing.
 
-A snapshot that cannot be read is told in its place, and keeps no other one from being used. Only manifests of the nights in
-question are read.
+A snapshot that cannot be read is told in its place, and keeps no other one, not even of its own night, from being used. Only
+manifests of the nights in question are read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ from datetime import date, timedelta
 from typing import Final
 
 from controller_core.adapters.object_store import ObjectStore
-from controller_core.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import (
+    UNUSABLE,
     at_once,
     keys_by_date,
     manifest_keys,
@@ -21,13 +21,25 @@ from kafka_maintenance.operations.snapshots import (
     newest_snapshot,
     opened,
     place_of,
+    readable_snapshots,
 )
 
 HISTORY_NIGHTS: Final = 30
-UNUSABLE: Final = (ObjectDamagedError, ObjectMissingError, UnknownFormatError)
-"""What is wrong with one snapshot alone."""
+HISTORY_NIGHTS_MAX: Final = 3660
+"""Ten years: more is a slip of the finger."""
 _NEAREST_COUNT: Final = 2
 _SHOWN_MAX: Final = 10
+
+__all__ = [
+    "HISTORY_NIGHTS",
+    "UNUSABLE",
+    "Choice",
+    "NoSnapshotError",
+    "choose",
+    "earlier_snapshots",
+    "passed_over",
+    "snapshot_of_night",
+]
 
 
 class NoSnapshotError(BadInputError):
@@ -43,11 +55,11 @@ class Choice:
 
 
 def snapshot_of_night(store: ObjectStore | str, cluster: str, night: date | str) -> Manifest:
-    """The newest snapshot of a cluster of that UTC date.
+    """The newest snapshot of a cluster of that UTC date that can be read; the log tells of the others.
 
     Raises:
         NoSnapshotError: it has none.
-        ObjectDamagedError, ObjectMissingError, UnknownFormatError: a manifest of that date cannot be read (`UNUSABLE`).
+        ObjectDamagedError, ObjectMissingError, UnknownFormatError: no manifest of that date can be read (`UNUSABLE`).
     """
     store = opened(store)
     found = newest_snapshot(store, cluster, night)
@@ -69,10 +81,11 @@ def choose(
         store: where the snapshots are.
         night: the date.
         clusters: the expected ones; when not given, those with a snapshot of the night or of one of those before.
-        history_nights: how many nights that looks at, the chosen one included.
+        history_nights: how many nights that looks at, the chosen one included; 1 to `HISTORY_NIGHTS_MAX`.
 
     Raises:
-        BadInputError: no cluster has a snapshot of that night that can be used; says why, and names the nights there are.
+        BadInputError: no cluster has a snapshot of that night that can be used (says why, and names the nights there are);
+            `history_nights` cannot be meant.
     """
     store = opened(store)
     places = None
@@ -99,22 +112,29 @@ def choose(
 def earlier_snapshots(
     store: ObjectStore | str, clusters: Iterable[str], night: date | str, nights: int = HISTORY_NIGHTS
 ) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
-    """The newest snapshot of each night before `night` within so many nights, of each cluster.
+    """The newest snapshot that can be read of each night before `night` within so many nights, of each cluster.
 
     Returns:
-        The manifests by cluster and date; and (cluster, date) → why nothing of that night can be used.
+        The manifests by cluster and date; and (cluster, date) → why a snapshot of that night cannot be used.
+
+    Raises:
+        BadInputError: `nights` is not 1 to `HISTORY_NIGHTS_MAX`.
     """
     store = opened(store)
     first = _first_of(night, nights)
 
     def of_cluster(cluster: str) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
-        found, unusable = [], {}
+        found: list[Manifest] = []
+        unusable: dict[tuple[str, str], str] = {}
         for day, keys in keys_by_date(store, cluster).items():
             if first <= day < str(night):
+                reasons: list[str] = []
                 try:
-                    found.append(newest_of(store, keys))
+                    found.append(newest_of(store, keys, passed_over=reasons.append))
                 except UNUSABLE as error:
-                    unusable[cluster, day] = str(error)
+                    reasons.append(str(error))
+                if reasons:
+                    unusable[cluster, day] = listed(reasons)
         return found, unusable
 
     by_cluster = list(at_once(of_cluster, sorted(set(clusters))))
@@ -124,8 +144,23 @@ def earlier_snapshots(
     )
 
 
+def passed_over(store: ObjectStore | str, chosen: Iterable[Manifest]) -> dict[str, str]:
+    """Cluster → why a snapshot of the same night as its chosen one cannot be read; clusters without such a one are absent."""
+    store = opened(store)
+
+    def of_night(manifest: Manifest) -> tuple[str, str]:
+        others = [key for key in manifest_keys(store, manifest.cluster, manifest.date) if key != manifest.key]
+        return manifest.cluster, listed(readable_snapshots(store, others)[1])
+
+    return {cluster: reasons for cluster, reasons in at_once(of_night, chosen) if reasons}
+
+
 def _first_of(night: date | str, nights: int) -> str:
-    """The first of so many nights that end with `night`."""
+    """The first of so many nights that end with `night`; `BadInputError` for a number that cannot be meant."""
+    if not 1 <= nights <= HISTORY_NIGHTS_MAX:
+        raise BadInputError(
+            f"history of {night} not read: expected 1 to {HISTORY_NIGHTS_MAX} nights, found {nights}; correct the number"
+        )
     return (date.fromisoformat(str(night)) - timedelta(days=nights - 1)).isoformat()
 
 

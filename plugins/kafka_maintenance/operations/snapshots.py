@@ -1,24 +1,28 @@
 """The snapshots of a store: which there are, what they say, whether they are whole, and their tables.
 
-Only what a manifest names is looked at; every byte is checked against the manifest before it is used.
+Only what a manifest names is looked at; every byte is checked against the manifest before it is used. A snapshot that is
+looked for is found by its key, so that a damaged manifest hides no other one.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller_core.adapters.object_store import ObjectStore, open_store
+from controller_core.adapters.object_store_port import write_whole
 from controller_core.adapters.snapshot_decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot_format import raw_from_parquet, table_from_parquet
 from controller_core.adapters.tables import TABLES
-from controller_core.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
+from controller_core.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError, UnknownFormatError
+from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshot_manifest import (
     MANIFEST,
     RAW,
@@ -34,9 +38,14 @@ from kafka_maintenance.operations.snapshot_manifest import (
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+UNUSABLE: Final = (ObjectDamagedError, ObjectMissingError, UnknownFormatError)
+"""What is wrong with one snapshot alone."""
+Unusable: TypeAlias = ObjectDamagedError | ObjectMissingError | UnknownFormatError
 _SHOWN_MAX = 10
 _AT_ONCE: Final = 8
 """Objects read at the same time: a distant store takes its time for each, and boto3 keeps ten connections."""
+
+log = logging.getLogger(__name__)
 
 
 def opened(store: ObjectStore | str) -> ObjectStore:
@@ -65,10 +74,33 @@ def manifest_keys(store: ObjectStore, cluster: str | None = None, day: date | st
     return [key for key in store.list(prefix) if key.endswith(f"/{MANIFEST}") and wanted in key and "/snap=" in key]
 
 
+def readable_snapshots(store: ObjectStore, keys: Iterable[str]) -> tuple[list[Manifest], list[Unusable]]:
+    """The manifests with these keys that can be read, oldest first; and why the others cannot, in the order of the keys."""
+    return _told_apart(at_once(lambda key: _read_or_why_not(store, key), keys))
+
+
+def _read_or_why_not(store: ObjectStore, key: str) -> Manifest | Unusable:
+    try:
+        return read_manifest(store, key)
+    except UNUSABLE as error:
+        return error
+
+
+def _told_apart(results: Iterable[Manifest | Unusable]) -> tuple[list[Manifest], list[Unusable]]:
+    found: list[Manifest] = []
+    unusable: list[Unusable] = []
+    for result in results:
+        if isinstance(result, Manifest):
+            found.append(result)
+        else:
+            unusable.append(result)
+    return sorted(found, key=_age), unusable
+
+
 def newest_snapshot(store: ObjectStore | str, cluster: str, date: date | str | None = None) -> Manifest | None:
     """The newest snapshot of a cluster (of one UTC date, where it is given), or None.
 
-    Only the manifests of one date are read. Errors: as of `read_manifest`, for each of them.
+    Only the manifests of one date are read; errors as of `newest_of`. It never falls back to an earlier date.
     """
     store = opened(store)
     by_date = keys_by_date(store, cluster, date)
@@ -77,21 +109,60 @@ def newest_snapshot(store: ObjectStore | str, cluster: str, date: date | str | N
 
 def keys_by_date(store: ObjectStore, cluster: str, day: date | str | None = None) -> dict[str, list[str]]:
     """UTC date, YYYY-MM-DD → keys of the manifests of a cluster's snapshots, sorted. One listing; nothing is read."""
+    return _by_date(manifest_keys(store, cluster, day))
+
+
+def _by_date(keys: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for key in manifest_keys(store, cluster, day):
+    for key in keys:
         found.setdefault(place_of(key)[1], []).append(key)
     return found
 
 
-def newest_of(store: ObjectStore, keys: Iterable[str]) -> Manifest:
-    """The newest of the snapshots, one at least, whose manifests have these keys; errors as of `read_manifest`."""
-    return max((read_manifest(store, key) for key in keys), key=_age)
+def newest_of(store: ObjectStore, keys: Iterable[str], *, passed_over: Callable[[str], None] = log.warning) -> Manifest:
+    """The newest snapshot that can be read of those, one at least, whose manifests have these keys.
+
+    `passed_over` is told why each of the others cannot. Errors: as of `read_manifest`, when none can be read.
+    """
+    return _newest_readable(store, [keys], passed_over)
+
+
+def _newest_readable(
+    store: ObjectStore, nights: Iterable[Iterable[str]], passed_over: Callable[[str], None]
+) -> Manifest:
+    """The newest snapshot of the first of these nights that has one that can be read; else as of `newest_of`."""
+    unusable: list[Unusable] = []
+    for keys in nights:
+        found, of_night = _told_apart(_read_or_why_not(store, key) for key in keys)
+        unusable += of_night
+        if found:
+            for error in unusable:
+                passed_over(f"passed over: {error}")
+            return found[-1]
+    raise unusable[0]
 
 
 def place_of(key: str) -> tuple[str, str]:
     """Cluster and UTC date of a manifest, as its key says."""
     _, cluster, day, *_ = key.split("/")
     return cluster.removeprefix("cluster="), day.removeprefix("date=")
+
+
+def _id_of(key: str) -> str:
+    return key.split("/")[3].removeprefix("snap=")
+
+
+def require_cluster(store: ObjectStore, cluster: str) -> None:
+    """Refuses a name of which the store holds nothing, not even what a killed run left.
+
+    Errors: `BadInputError`, which names the clusters there are; `ValueError` for what no cluster can be called.
+    """
+    if not store.list(cluster_prefix(cluster)):
+        known = sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
+        raise BadInputError(
+            f"cluster {cluster!r} not found in {store.uri!r}: expected one with a snapshot there, known are "
+            f"{listed(known) or 'none'}; correct the name, or take a snapshot first"
+        )
 
 
 def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -112,26 +183,47 @@ def read_manifest(store: ObjectStore | str, address: str) -> Manifest:
     return parse_manifest(store.get(key), store.uri_of(key), key)
 
 
-def find_snapshot(store: ObjectStore | str, name: str, cluster: str | None = None) -> Manifest:
+def find_snapshot(
+    store: ObjectStore | str,
+    name: str,
+    cluster: str | None = None,
+    *,
+    passed_over: Callable[[str], None] = log.warning,
+) -> Manifest:
     """The snapshot that a person means: an address, a snapshot id or the beginning of one, or `newest`.
 
+    Only the manifest that is meant is read; for `newest` those of a date, from the newest date down to one with a manifest
+    that can be read, and `passed_over` is told of each newer one that cannot.
+
     Errors: `ObjectMissingError` when no snapshot, or more than one, is meant; the message lists what there is.
+    `BadInputError` for `newest` without `cluster` in a store of several. Otherwise as of `read_manifest`.
     """
     store = opened(store)
     if "/" in name:
         return read_manifest(store, name)
-    there = list_snapshots(store, cluster)
-    if name == "newest":
-        found = there[-1:]
-    else:
-        found = [manifest for manifest in there if manifest.snapshot_id.startswith(name)]
+    there = sorted(manifest_keys(store, cluster), key=lambda key: (place_of(key)[1], _id_of(key)))
+    if name == "newest" and there:
+        return _newest_known(store, there, passed_over)
+    found = [key for key in there if _id_of(key).startswith(name)]
     if len(found) == 1:
-        return found[0]
-    listed = ", ".join(manifest.snapshot_id for manifest in (found or there)[-_SHOWN_MAX:]) or "none"
+        return read_manifest(store, found[0])
+    shown = ", ".join(_id_of(key) for key in (found or there)[-_SHOWN_MAX:]) or "none"
     raise ObjectMissingError(
         f"snapshot {name!r} not found in {store.uri!r}: expected one of that name, found {len(found)}; "
-        f"of {len(found or there)}, the newest are: {listed}"
+        f"of {len(found or there)}, the newest are: {shown}"
     )
+
+
+def _newest_known(store: ObjectStore, keys: Sequence[str], passed_over: Callable[[str], None]) -> Manifest:
+    """`newest` among these keys of one cluster; errors as of `find_snapshot`."""
+    clusters = sorted({place_of(key)[0] for key in keys})
+    if len(clusters) > 1:
+        raise BadInputError(
+            f"newest snapshot not chosen: expected those of one cluster, found {len(clusters)} clusters in {store.uri!r}: "
+            f"{listed(clusters)}; name one with --cluster"
+        )
+    by_date = _by_date(keys)
+    return _newest_readable(store, (by_date[day] for day in sorted(by_date, reverse=True)), passed_over)
 
 
 def checked_object(store: ObjectStore, stored: StoredObject) -> bytes:
@@ -191,7 +283,8 @@ def fetch_tables(
 ) -> Path:
     """Writes the decoded tables and the manifest of a snapshot to a local folder, every byte checked; the folder.
 
-    They lie in `folder/cluster=…/date=…/snap=…/`, the manifest last. What is there already and right is not fetched again.
+    They lie in `folder/cluster=…/date=…/snap=…/`, the manifest last. What is there already and right is not fetched again;
+    several may fill one folder at the same time.
     """
     store = opened(store)
     if isinstance(manifest, str):
@@ -203,8 +296,8 @@ def fetch_tables(
         if stored.table in wanted:
             path = target / stored.key.rpartition("/")[2]
             if not (path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == stored.sha256):
-                _write(path, checked_object(store, stored))
-    _write(target / MANIFEST, store.get(manifest.key))
+                write_whole(path, checked_object(store, stored))
+    write_whole(target / MANIFEST, store.get(manifest.key))
     return target
 
 
@@ -331,9 +424,3 @@ def show_snapshot(manifest: Manifest) -> str:
 
 def _age(manifest: Manifest) -> tuple[datetime, str, int]:
     return manifest.taken_at, manifest.cluster, manifest.zxid
-
-
-def _write(path: Path, content: bytes) -> None:
-    aside = path.with_name(f"{path.name}.part")
-    aside.write_bytes(content)
-    aside.replace(path)
