@@ -1,4 +1,4 @@
-"""`kafka-maintenance analyse`: a night's analysis from the store into the store, by one spark-submit."""
+"""`kafka-maintenance analyse` and `report`: a night's analysis from the store into the store, and what it says."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.adapters.object_store_port import ObjectStore, write_whole
 from kafka_maintenance.cli_common import (
     ExitStatus,
     add_json_argument,
@@ -25,7 +26,7 @@ from kafka_maintenance.spark import SparkSettings
 
 
 def add_parsers(commands: Any) -> None:
-    """Adds `analyse` to the command line."""
+    """Adds `analyse` and `report` to the command line."""
     command = commands.add_parser(
         "analyse",
         help="analyse a night's snapshots with Spark",
@@ -48,6 +49,16 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--fail-if-incomplete", action="store_true", help="exit 3 when a cluster was not analysed")
     add_json_argument(command)
     command.set_defaults(run=_analyse)
+    report = commands.add_parser(
+        "report",
+        help="print a night's report",
+        description="Prints the newest published report of a night; with --html the whole page, plots too, goes to a file.",
+    )
+    add_store_arguments(report)
+    report.add_argument("--date", type=day, help="the night, YYYY-MM-DD (default: the newest that was analysed)")
+    report.add_argument("--html", metavar="FILE", type=Path, help="write the page with its plots here")
+    add_json_argument(report)
+    report.set_defaults(run=_report)
 
 
 def _analyse(arguments: argparse.Namespace) -> int:
@@ -74,6 +85,20 @@ def _analyse(arguments: argparse.Namespace) -> int:
             missing=choice.missing,
             fail_if_incomplete=arguments.fail_if_incomplete,
         )
+    _show(arguments, store, done)
+    return ExitStatus.DONE
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    store = store_of(arguments)
+    found = operation.latest_report(store, arguments.date)
+    if arguments.html is not None:
+        write_whole(arguments.html, store.get(operation.key_of(store, found.report_html)))
+    _show(arguments, store, found)
+    return ExitStatus.DONE
+
+
+def _show(arguments: argparse.Namespace, store: ObjectStore, done: operation.Analysis) -> None:
     text = store.get(operation.key_of(store, done.report_markdown)).decode()
     show(
         arguments,
@@ -81,7 +106,6 @@ def _analyse(arguments: argparse.Namespace) -> int:
         {"manifest_uri": done.uri, "report_html": done.report_html, "report_markdown": done.report_markdown,
          "night": done.night, "digest": done.digest, "summary": dict(done.summary)},
     )  # fmt: skip
-    return ExitStatus.DONE
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -39,7 +39,15 @@ def test_the_newest_night_is_analysed_and_its_report_is_printed(store, tmp_path,
     assert str(sample_history.NIGHTS[0]) in out
     html, manifest = out.split()[-2:]
     assert store.get(analyse.key_of(store, html)).startswith(b"<!doctype html>")
-    assert analyse.latest_report(store).uri == manifest
+    assert main(["report", "--store", store.uri, "--html", str(tmp_path / "page.html")]) == 0
+    assert capsys.readouterr().out == out
+    assert (tmp_path / "page.html").read_bytes() == store.get(analyse.key_of(store, html))
+    assert main(["report", "--store", store.uri, "--date", str(LAST), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["manifest_uri"] == manifest
+    assert main(["report", "--store", store.uri, "--date", "2020-01-01"]) == 2
+    assert f"no report of night 2020-01-01 in {store.uri!r}: expected a published analysis, found those of {LAST};" in (
+        capsys.readouterr().err
+    )
     nights = pq.read_table(tmp_path / "kept" / "output" / "growth", partitioning=None).column("date").to_pylist()
     assert nights == list(sample_history.NIGHTS)
 

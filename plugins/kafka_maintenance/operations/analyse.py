@@ -38,6 +38,7 @@ _BAD_INPUT_STATUS: Final = 2
 _SUMMARY: Final = "summary.json"
 _MARK: Final = ".kafka-maintenance"
 """Lies in a local output folder; without it nothing there is removed."""
+_NIGHTS_SHOWN: Final = 5
 _S3, _S3A = "s3://", "s3a://"
 _LEFT_BY_SPARK: Final = (".", "_")
 
@@ -251,29 +252,45 @@ def analyse(
 def list_analyses(store: ObjectStore | str, night: date | str | None = None) -> list[Analysis]:
     """Every published analysis, of one night where it is given, oldest first; of one time the later run id is last."""
     store = opened(store)
-    prefix = PREFIX if night is None else f"{PREFIX}date={night}/"
-    found = [_read(store, key) for key in store.list(prefix) if key.endswith(f"/{MANIFEST}")]
-    return sorted(found, key=lambda analysis: (analysis.night, analysis.created_at, analysis.run_id))
+    return _read_all(store, _published_keys(store, night))
 
 
 def latest_report(store: ObjectStore | str, night: date | str | None = None) -> Analysis:
-    """The newest analysis of a night, or of the newest night.
+    """The newest analysis of a night, or of the newest night; no other night's are read.
 
     Raises:
-        ObjectMissingError: there is none.
+        ObjectMissingError: there is none; the message lists nights that have one.
+        ObjectDamagedError: one of that night is.
     """
-    found = list_analyses(store, night)
-    if not found:
-        of_night = f" of night {night}" if night is not None else ""
+    store = opened(store)
+    keys = _published_keys(store, night)
+    if not keys:
+        nights = sorted({_night_of(key) for key in _published_keys(store)})[-_NIGHTS_SHOWN:]
         raise ObjectMissingError(
-            f"no report{of_night} in {opened(store).uri!r}: expected a published analysis; run one"
+            f"no report{f' of night {night}' if night is not None else ''} in {store.uri!r}: expected a published analysis, "
+            f"found those of {listed(nights) or 'no night'}; name such a night, or run one"
         )
-    return found[-1]
+    newest = max(map(_night_of, keys))
+    return _read_all(store, [key for key in keys if _night_of(key) == newest])[-1]
 
 
 def key_of(store: ObjectStore, uri: str) -> str:
     """The key of an address that this module gave out."""
     return uri.removeprefix(f"{store.uri}/")
+
+
+def _published_keys(store: ObjectStore, night: date | str | None = None) -> list[str]:
+    prefix = PREFIX if night is None else f"{PREFIX}date={night}/"
+    return [key for key in store.list(prefix) if key.endswith(f"/{MANIFEST}")]
+
+
+def _night_of(key: str) -> str:
+    return key.removeprefix(f"{PREFIX}date=").partition("/")[0]
+
+
+def _read_all(store: ObjectStore, keys: Iterable[str]) -> list[Analysis]:
+    found = at_once(lambda key: _read(store, key), keys)
+    return sorted(found, key=lambda analysis: (analysis.night, analysis.created_at, analysis.run_id))
 
 
 def _published(output: Path, store: ObjectStore, night: date | str, run_id: str, now: datetime | None) -> Analysis:
