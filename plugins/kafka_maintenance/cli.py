@@ -4,7 +4,6 @@ Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside fa
 """
 
 import argparse
-import getpass
 import json
 import logging
 import os
@@ -20,10 +19,12 @@ from kafka_maintenance import __version__, cli_analyse, cli_plan, cli_plan_file,
 from kafka_maintenance.cli_common import (
     ExitStatus,
     add_age_argument,
+    add_approver_argument,
     add_cluster_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
+    approver_of,
     auth_of,
     cluster_of,
     exit_status,
@@ -168,7 +169,8 @@ def _add_apply(commands: Any) -> None:
     )
     command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
     command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
-    command.add_argument("--approver", metavar="NAME", help="for the receipt (default: the user of this process)")
+    add_approver_argument(command)
+    command.add_argument("--comment", metavar="TEXT", help="for the receipt")
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
     add_zookeeper_arguments(command)
     add_json_argument(command)
@@ -189,7 +191,8 @@ def _apply(arguments: argparse.Namespace) -> int:
         store=store,
         plan_uri=arguments.plan,
         approved_digest=arguments.approve,
-        approver=arguments.approver or getpass.getuser(),
+        approver=approver_of(arguments),
+        comment=arguments.comment,
         **cluster_of(arguments),
         now=datetime.now(UTC),
         step_timeout_s=arguments.step_timeout_s,

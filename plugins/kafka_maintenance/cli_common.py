@@ -5,6 +5,7 @@ it with `set_defaults(run=…)`.
 """
 
 import argparse
+import getpass
 import json
 import os
 import sys
@@ -115,8 +116,8 @@ def add_age_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--age-min-s",
         metavar="S",
-        type=float,
-        default=60.0,
+        type=natural,
+        default=60,
         help="from which age on one lingers (default: %(default)s)",
     )
 
@@ -160,6 +161,23 @@ def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
         check_hostname=not arguments.zookeeper_any_hostname,
     )
     return found if arguments.zookeeper_tls or found != ZooKeeperTls() else None
+
+
+def add_approver_argument(command: argparse.ArgumentParser) -> None:
+    """`--approver`, which `approver_of` reads."""
+    command.add_argument("--approver", metavar="NAME", help="for the receipt (default: the user of this process)")
+
+
+def approver_of(arguments: argparse.Namespace) -> str:
+    """Who approves; raises BadInputError where nobody is named and the process has no user with a name."""
+    if arguments.approver:
+        return str(arguments.approver)
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise BadInputError(
+            f"nothing applied: a name for the receipt expected, found none of this process ({error}); give --approver"
+        ) from error
 
 
 def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The time machine on the command line: snapshots, diff, blame, query, restore, drill, recreation kit, retention."""
 
 import argparse
-import getpass
 import hashlib
 import time
 from collections.abc import Callable
@@ -12,9 +11,11 @@ from typing import Any
 from controller_core.adapters.snapshot_reader import Progress
 from kafka_maintenance.cli_common import (
     ExitStatus,
+    add_approver_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
+    approver_of,
     auth_of,
     day,
     show,
@@ -322,7 +323,7 @@ def _add_restore(commands: Any) -> None:
     what.add_argument("--without-acls", action="store_true", help="leave the snapshot's ACLs out")
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back")
     command.add_argument("--approve", metavar="DIGEST", help="write what the plan of this digest says")
-    command.add_argument("--approver", metavar="NAME", help="for the receipt (default: the user of this process)")
+    add_approver_argument(command)
 
 
 def _restore(arguments: argparse.Namespace) -> int:
@@ -338,7 +339,7 @@ def _restore(arguments: argparse.Namespace) -> int:
             store=store,
             plan_uri=uri,
             approved_digest=arguments.approve,
-            approver=arguments.approver or getpass.getuser(),
+            approver=approver_of(arguments),
             target=target,
             now=datetime.now(UTC),
             key_file=arguments.key_file,

@@ -1,5 +1,6 @@
 """The command: what it prints, how it ends, and that no error is a traceback."""
 
+import getpass
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -106,6 +108,13 @@ def test_without_approval_nothing_is_applied(capsys, stored):
     status, out, err = run(capsys, "apply", stored.uri, "--zookeeper", "127.0.0.1:1")
     assert (status, out) == (1, f"{stored.markdown}\n")
     assert f"nothing applied; after reading the plan: --approve {stored.digest}" in err
+
+
+def test_somebody_is_named_as_approver(capsys, stored, monkeypatch):
+    monkeypatch.setattr(getpass, "getuser", Mock(side_effect=KeyError("getpwuid(): uid not found: 1234")))
+    arguments = ("apply", stored.uri, "--approve", stored.digest, "--zookeeper", f"127.0.0.1:{free_port()}")
+    status, _, err = run(capsys, *arguments)
+    assert (status, "uid not found" in err, "give --approver" in err) == (2, True, True)
 
 
 def damaged(stored: planning.StoredPlan, how: str) -> None:
@@ -233,13 +242,25 @@ def test_from_plan_to_receipt(capsys, world, tmp_path):
     )
     assert status == 0
     plan = json.loads(out)["plan"]
-    apply = ("apply", plan["uri"], "--approve", plan["digest"], "--approver", "ann", *where)
+    apply = (
+        "apply",
+        plan["uri"],
+        "--approve",
+        plan["digest"],
+        "--approver",
+        "ann",
+        "--comment",
+        "leaders at home",
+        *where,
+    )
     status, _, err = run(capsys, *apply, "--step-timeout-s", "1")
     assert (status, "run again to go on waiting" in err) == (3, True)
     world.wake()
     status, out, _ = run(capsys, *apply)
     assert (status, world.state("orders").leader) == (0, 1)
     assert out.splitlines()[-1].endswith("-done.json")
+    told = [json.loads(path.read_text()) for path in sorted(tmp_path.rglob("*-started.json"))]
+    assert {(event["approver"], event["detail"]["comment"]) for event in told} == {("ann", "leaders at home")}
     status, out, _ = run(capsys, *apply, "--json")
     assert (status, json.loads(out)["receipt"]["already_applied"]) == (0, True)
 

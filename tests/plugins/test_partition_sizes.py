@@ -45,6 +45,7 @@ def test_a_file_gives_the_sizes(tmp_path):
     [
         pytest.param("{", "something else", id="no JSON"),
         pytest.param("[]", "something else", id="a list"),
+        pytest.param("[" * 200_000, "something else", id="nested without end"),
         pytest.param('{"partitions": [{"topic": "a"}]}', "something else", id="a field is missing"),
         pytest.param(json.dumps(sizes(size=-1)), r"a-0: -1.*correct them", id="below zero"),
         pytest.param(json.dumps(sizes(size="5")), "a-0: '5'", id="a text"),

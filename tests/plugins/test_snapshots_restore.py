@@ -13,8 +13,9 @@ from controller_core.adapters.zookeeper import ZooKeeperAuth, connect
 from controller_core.errors import InvalidPlanError, NoAuthError
 from controller_core.ports import Acl
 from kafka_maintenance.local import ZooKeeperServer
-from kafka_maintenance.operations import snapshots
-from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, RefusedError
+from kafka_maintenance.operations import restore, snapshots
+from kafka_maintenance.operations.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, PlanChangedError, RefusedError
 from kafka_maintenance.operations.restore import Target, apply_restore, load_restore, plan_restore
 from kafka_maintenance.operations.restore_content import RestoreScope
 from kafka_maintenance.operations.snapshot import take_snapshot
@@ -273,7 +274,7 @@ def test_a_change_after_the_plan_is_refused(kafka, snapshot, store, chroot):
     kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
     stored = plan(store, snapshot, chroot, topics=("orders",))
     kafka.set("/config/topics/orders", world.config(retention_ms="6"), -1)
-    with pytest.raises(RefusedError, match="expected one last written in transaction 0x.* found one last written in"):
+    with pytest.raises(RefusedError, match=r"expected one last written in transaction 0x.* found one last written in"):
         apply(store, stored, chroot)
     assert kafka.get("/config/topics/orders")[0] == world.config(retention_ms="6")
 
@@ -287,6 +288,23 @@ def test_a_config_made_anew_after_the_plan_is_another_one(kafka, snapshot, store
     with pytest.raises(RefusedError, match="the cluster changed since the plan"):
         apply(store, stored, chroot)
     assert kafka.get("/config/topics/orders")[0] == world.config(retention_ms="6")
+
+
+def test_a_restore_that_lost_its_lock_stops_and_can_be_applied_again(kafka, snapshot, store, chroot, monkeypatch):
+    monkeypatch.setattr(restore, "TRANSACTION_STEPS_MAX", 1)
+    for path in ("/config/clients/slow", "/config/topics/orders"):
+        kafka.delete(path, -1)
+    stored = plan(store, snapshot, chroot, configs=("*",))
+
+    def lose(_):
+        for name in kafka.children("/admin"):
+            if name.startswith(LOCK_PATH.rpartition("/")[2]):
+                kafka.delete(f"/admin/{name}", -1)
+
+    with pytest.raises(NotFinishedError, match="lock /admin/kafka_maintenance_lock was lost; what was written stays"):
+        apply(store, stored, chroot, progress=lose)
+    receipt = apply(store, stored, chroot)
+    assert (receipt.written, receipt.already_there) == (1, 1)
 
 
 def test_only_the_approved_plan_is_applied(kafka, snapshot, store, chroot):

@@ -35,7 +35,7 @@ def sizes_from_file(path: Path) -> Sizes:
         sizes = {TopicPartition(str(row["topic"]), row["partition"]): row["size"] for row in document["partitions"]}
     except OSError as error:
         raise BadInputError(f"sizes not read from {path}: {error.strerror}; name a readable file") from error
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise BadInputError(
             f'sizes not read from {path}: {{"partitions": [{{"topic", "partition", "size"}}, …]}} expected, found '
             f"something else ({error!r}); see docs/planning.md"

@@ -19,8 +19,8 @@ from controller_core.adapters.snapshot_secrets import Sealer
 from controller_core.adapters.snapshot_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
 from controller_core.ports import Acl, Check, Create, Operation, Set, ZooKeeper
-from kafka_maintenance.operations.cluster_lock import Holder, cluster_lock
-from kafka_maintenance.operations.errors import PlanChangedError, RefusedError
+from kafka_maintenance.operations.cluster_lock import LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError
 from kafka_maintenance.operations.restore_content import Content, RestoreScope, notice_of, recreated_topic, restorable
 from kafka_maintenance.operations.restore_document import (
     KIND,
@@ -73,7 +73,8 @@ def apply_restore(
     """Carries out a stored plan whose digest was approved; safe to repeat until it says that it is done.
 
     Errors: `PlanChangedError` when the stored plan is not the approved one; `RefusedError` when the target is not as
-    planned; `RestoreConflictError` when somebody else wrote meanwhile; those of ZooKeeper and of the store.
+    planned, also when somebody else wrote meanwhile; `NotFinishedError` when the lock was lost; those of ZooKeeper and of
+    the store.
     """
     store = opened(store)
     plan = load_restore(store, plan_uri)
@@ -221,6 +222,11 @@ def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operati
     try:
         session.multi([*guards, *batch])
     except (BadVersionError, NodeExistsError, NoNodeError) as error:
+        if error.failed_operation == 0:  # the fence, which is the first guard
+            raise NotFinishedError(
+                f"restore stopped: the session and with it the lock {LOCK_PATH} was lost; what was written stays and is right; "
+                "apply again for the rest"
+            ) from error
         raise RefusedError(
             f"restore stopped: {error}; the cluster changed while it was applied. What was written stays and is right; plan "
             "again for the rest"
