@@ -4,11 +4,13 @@ import json
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.airflow_home import ROOT
 from tests.dags.world import CLUSTER
+from tests.plugins.snapshot_world import stored_night
 
 ANSWER_TIMEOUT_S = 60
 
@@ -35,17 +37,22 @@ def _url(gate):
 
 
 @contextmanager
-def answering(clients, dag_id, act):
-    """Calls `act(gate)` in a thread as soon as the gate of `dag_id` is open; yields its future."""
+def answering(clients, dag_id, act, *if_asked_again):
+    """Calls `act(gate)` in a thread as soon as the gate of `dag_id` is open; yields its future.
+
+    Each time that the gate opens once more, the next of `if_asked_again` is called.
+    """
     outcome = Future()
     over = threading.Event()
 
     def wait_and_act():
+        later = iter(if_asked_again)
         while not over.wait(0.2):
             gate = _open_gate(clients["ada"], dag_id)
-            if gate:
+            if gate and not outcome.done():
                 outcome.set_result(act(gate))
-                return
+            elif gate:
+                next(later)(gate)
 
     thread = threading.Thread(target=wait_and_act, daemon=True)
     thread.start()
@@ -68,9 +75,47 @@ def _run(bag, plan, dag_id="elect_preferred_leaders"):
     return run, {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
+def _states(run):
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances() if ti.map_index < 0}
+
+
+def _clear(client, dag_id, run_id, task_id):
+    """Clears a task of a run and all that follow it, as the button of the UI does."""
+    what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True}
+    how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
+    return client.post(f"/api/v2/dags/{dag_id}/clearTaskInstances", json=what | how)
+
+
+def _go_on(dag, run):
+    """Runs what was cleared of an ended run, as the scheduler would, up to its gate; its states."""
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk.definitions.dag import _run_task
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        cleared = session.get(DagRun, run.id)
+        cleared.dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+        cleared.state = "running"
+        while ready := cleared.update_state(session=session)[0]:
+            for ti in ready:
+                ti.try_number += 1
+            session.commit()
+            for ti in ready:
+                _run_task(ti=ti, task=dag.get_task(ti.task_id))
+            session.expire_all()
+        return _states(cleared)
+
+
 def _receipt(tmp_path, plan):
     folder = tmp_path / "v1" / "receipts" / f"cluster={CLUSTER}" / plan.digest
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def _kept(tmp_path):
+    """What the gates asked and were answered, in order."""
+    folder = tmp_path / "v1" / "approvals" / f"cluster={CLUSTER}"
+    return [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
 
 
 def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_person(bag, clients, world, plan, tmp_path):
@@ -85,6 +130,10 @@ def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_pers
     assert {event["approver"] for event in events} == {"olivia"}
     assert events[0]["detail"]["comment"] == "planned window"
     assert events[-1]["event"] == "done"
+    asked, decided = _kept(tmp_path)
+    assert asked == {"run": f"elect_preferred_leaders.{run.run_id}", "digest": plan.digest}
+    assert decided["responded_by_user"]["name"] == "olivia"
+    assert {name: decided[name] for name in asked} == asked
 
 
 def test_the_approver_sees_the_plan_and_its_digest(bag, clients, world, plan):
@@ -107,6 +156,7 @@ def test_a_rejected_plan_is_dropped(bag, clients, world, plan, tmp_path):
     assert str(run.state) == "success"
     assert world.server.snapshot() == before
     assert _receipt(tmp_path, plan) == []
+    assert _kept(tmp_path)[1]["chosen_options"] == ["Reject"]
 
 
 def test_a_viewer_may_not_answer(bag, clients, world, plan):
@@ -121,7 +171,7 @@ def test_a_viewer_may_not_answer(bag, clients, world, plan):
     assert world.requests == []
 
 
-def test_no_answer_in_time_counts_as_reject(bag, clients, world, plan, monkeypatch):
+def test_no_answer_in_time_counts_as_reject(bag, clients, world, plan, tmp_path, monkeypatch):
     from airflow.jobs.job import Job
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
     from airflow.utils.session import create_session
@@ -138,6 +188,7 @@ def test_no_answer_in_time_counts_as_reject(bag, clients, world, plan, monkeypat
     assert (states["approve"], states["apply_plan"]) == ("success", "skipped")
     assert str(run.state) == "success"
     assert world.requests == []
+    assert _kept(tmp_path)[1]["responded_by_user"] is None
 
 
 @pytest.mark.parametrize(
@@ -196,3 +247,75 @@ def test_a_plan_of_another_kind_is_refused_before_anybody_is_asked(bag, clients,
         "upstream_failed",
         "upstream_failed",
     )
+
+
+@pytest.fixture
+def nights(world, tmp_path):
+    """Three snapshots of `alpha`, and one more each time it is called: removals are planned anew."""
+    from controller_core.adapters.object_store import FolderStore
+
+    ages = iter(range(9, 4, -1))
+
+    def another():
+        stored_night(FolderStore(tmp_path), datetime.now(UTC), next(ages))
+
+    for _ in range(3):
+        another()
+    return another
+
+
+@pytest.fixture
+def retain_snapshots(database):
+    """The DAG, for runs that act: `dag.test()` keeps a run's params as the defaults of the next one."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=str(ROOT / "dags" / "retain_snapshots.py")).dags["retain_snapshots"]
+
+
+REMOVAL = {"cluster": CLUSTER, "act": True} | dict.fromkeys(("keep_last", "keep_daily"), 1)
+GATED = ("plan_retention", "approve", "remove_snapshots")
+
+
+def test_a_gate_that_was_cleared_while_it_was_open_does_not_ask_about_another_plan(retain_snapshots, clients, nights):
+    """Airflow keeps the text that a gate showed first: whoever said yes would say it to the earlier plan."""
+
+    def clear(gate):
+        nights()
+        return _clear(clients["ada"], "retain_snapshots", gate["task_instance"]["dag_run_id"], "plan_retention")
+
+    with answering(clients, "retain_snapshots", clear, _answer(clients["olivia"], "Approve")) as cleared:
+        run = retain_snapshots.test(run_conf=REMOVAL, logical_date=None)
+    assert cleared.result().status_code == 200
+    assert [_states(run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
+
+
+def test_a_gate_that_was_cleared_after_its_answer_asks_about_the_same_plan_only(
+    retain_snapshots, clients, nights, capfd
+):
+    dag = retain_snapshots
+    with answering(clients, "retain_snapshots", _answer(clients["olivia"], "Reject")):
+        run = dag.test(run_conf=REMOVAL, logical_date=None)
+    assert _clear(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
+    assert [_go_on(dag, run)[name] for name in GATED] == ["success", "awaiting_input", "None"]
+    nights()
+    assert _clear(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
+    assert [_go_on(dag, run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
+    assert 'start a new run of retain_snapshots with {"cluster": "alpha"' in "".join(capfd.readouterr())
+
+
+def test_an_approval_that_was_written_into_airflow_by_hand_is_none(bag, clients, world, plan):
+    """A role that may edit XComs and task instances could else approve in another person's name."""
+    dag = bag.dags["elect_preferred_leaders"]
+
+    def forge(gate):
+        run_id = gate["task_instance"]["dag_run_id"]
+        yes = {"chosen_options": ["Approve"], "responded_by_user": {"id": "ada", "name": "ada"}, "digest": plan.digest}
+        task = f"/api/v2/dags/{dag.dag_id}/dagRuns/{run_id}/taskInstances/approve"
+        forged = clients["olivia"].post(f"{task}/xcomEntries", json={"key": "return_value", "value": yes})
+        return forged, clients["olivia"].patch(task, json={"new_state": "success"})
+
+    with answering(clients, dag.dag_id, forge) as forged:
+        _, states = _run(bag, plan)
+    assert [answer.is_success for answer in forged.result()] == [True, True]
+    assert (states["approve"], states["apply_plan"]) == ("success", "failed")
+    assert world.requests == []

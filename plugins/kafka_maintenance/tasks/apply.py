@@ -22,10 +22,11 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
     """
     from kafka_maintenance.operations import apply
 
-    approval = approved(plan, answer)
+    store, run = hooks.store(), run_name(context_of_run())
+    approval = approved(plan, answer, store=store, run=run)
     cluster = hooks.cluster(plan["cluster"])
     receipt = apply.apply_plan(
-        store=hooks.store(),
+        store=store,
         plan_uri=plan["uri"],
         approved_digest=approval.digest,
         approver=approval.approver,
@@ -33,7 +34,7 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
         auth=cluster.auth,
         tls=cluster.tls,
         now=datetime.now(UTC),
-        run_id=run_name(context_of_run()),
+        run_id=run,
         comment=approval.comment,
     )
     print(receipt.text)  # noqa: T201 - the task's log

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import context_of_run
+from kafka_maintenance.tasks.common import context_of_run, run_name
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
 if TYPE_CHECKING:
@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
 @task
 def snapshot_to_plan(cluster: str, plan: str | None) -> str | None:
-    """The manifest of a snapshot made for this run; None where a stored plan is named, which has its own."""
+    """The manifest of a snapshot made for this run; None where a stored plan is named, which has its own.
+
+    A run that was cleared gets a fresh one, as the cluster may have changed since; a retry finds that of the first try.
+    """
     if plan:
         return None
-    return str(snapshot_of_run(cluster, context_of_run())["manifest"])
+    context = context_of_run()
+    run, clears = run_name(context), context["dag_run"].clear_number
+    return str(snapshot_of_run(cluster, f"{run}.{clears + 1}" if clears else run)["manifest"])
 
 
 @task

@@ -66,15 +66,16 @@ def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dic
     """
     from kafka_maintenance.operations.snapshot_retention_plan import apply_stored_retention
 
-    approval = approved(plan, answer)
+    store, run = hooks.store(), run_name(context_of_run())
+    approval = approved(plan, answer, store=store, run=run)
     receipt = apply_stored_retention(
-        store=hooks.store(),
+        store=store,
         plan_uri=plan["uri"],
         cluster=plan["cluster"],
         approved_digest=approval.digest,
         approver=approval.approver,
         now=datetime.now(UTC),
-        run_id=run_name(context_of_run()),
+        run_id=run,
         comment=approval.comment,
         progress=print,
     )

@@ -27,7 +27,8 @@ def take_snapshot(cluster: str) -> dict[str, Any]:
     label(cluster)
     context = context_of_run()
     night, today = night_of(context), datetime.now(UTC).date()
-    found = snapshot_of_run(cluster, context) if night == today else stored_snapshot(cluster, night, run_name(context))
+    run = run_name(context)
+    found = snapshot_of_run(cluster, run) if night == today else stored_snapshot(cluster, night, run)
     if found is None:
         raise AirflowSkipException(
             f"cluster {cluster!r}: no snapshot taken, the night {night} is over (today is {today} UTC); "
@@ -37,8 +38,8 @@ def take_snapshot(cluster: str) -> dict[str, Any]:
     return found
 
 
-def snapshot_of_run(cluster: str, context: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot of `cluster` that the run of `context` has made, or makes now under today's date."""
+def snapshot_of_run(cluster: str, run: str) -> dict[str, Any]:
+    """The snapshot of `cluster` that the run of that name has made, or makes now under today's date."""
     from kafka_maintenance.operations.snapshot import take_snapshot as take
 
     settings = hooks.cluster(cluster)
@@ -48,7 +49,7 @@ def snapshot_of_run(cluster: str, context: dict[str, Any]) -> dict[str, Any]:
         tls=settings.tls,
         cluster=cluster,
         store=hooks.store(),
-        run_id=run_name(context),
+        run_id=run,
         now=datetime.now(UTC),
     )
     return _told(result.manifest)

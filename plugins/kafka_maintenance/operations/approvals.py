@@ -1,0 +1,64 @@
+"""What a gate asked and what it was answered, kept in the store: whoever can edit Airflow's records cannot write a yes.
+
+Create-only, a question before anybody can answer it and the answer after; the last of a run counts.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from controller_core.errors import ObjectExistsError
+from kafka_maintenance.operations.snapshot_manifest import ROOT, require_name, run_token
+
+if TYPE_CHECKING:  # reading a DAG needs no boto3, which is slow to import
+    from controller_core.adapters.object_store import ObjectStore
+
+
+def keep_question(store: "ObjectStore", *, cluster: str, run: str, ask_id: str, digest: str) -> None:
+    """Records that the plan of that digest is about to be shown.
+
+    Args:
+        store: where plans and receipts are.
+        cluster: our name of it.
+        run: the run whose gate asks.
+        ask_id: names the question among those of the run, which sort in the order in which they were asked.
+        digest: of the plan shown.
+
+    Errors: `ObjectStoreError` subclasses: nobody may be asked then.
+    """
+    document = {"run": run, "digest": digest}
+    _put_once(store, f"{_prefix(cluster, run)}{ask_id}-asked.json", document)
+
+
+def keep_answer(store: "ObjectStore", *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> str:
+    """Records the answer to that question, with the digest that was shown; its address.
+
+    Errors: `ObjectStoreError` subclasses, `ObjectMissingError` when nothing was asked: the answer does not count then.
+    """
+    prefix = f"{_prefix(cluster, run)}{ask_id}"
+    question = json.loads(store.get(f"{prefix}-asked.json"))
+    key = f"{prefix}-decided.json"
+    _put_once(store, key, {**answer, **question})
+    return store.uri_of(key)
+
+
+def kept_answer(store: "ObjectStore", *, cluster: str, run: str, uri: str) -> Mapping[str, Any] | None:
+    """The answer at `uri` with the digest it is about; None when that is not the last word of the run's gate."""
+    keys = store.list(_prefix(cluster, run))
+    if not keys or store.uri_of(keys[-1]) != uri:
+        return None
+    answer: Mapping[str, Any] = json.loads(store.get(keys[-1]))
+    return answer
+
+
+def _prefix(cluster: str, run: str) -> str:
+    return f"{ROOT}/approvals/cluster={require_name(cluster, 'cluster')}/{run_token(run)}/"
+
+
+def _put_once(store: "ObjectStore", key: str, document: Mapping[str, Any]) -> None:
+    data = json.dumps(document, sort_keys=True, ensure_ascii=False, default=str).encode()
+    try:
+        store.put_new(key, data)
+    except ObjectExistsError:
+        if store.get(key) != data:  # a client repeats a put whose answer was lost, and meets its own object
+            raise
