@@ -14,7 +14,7 @@ from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.apply import apply_plan, verify
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.drain import clusters_to_report, lingering_runs, plan_drain, report_notifications
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -39,9 +39,8 @@ def drain_isr_notifications() -> None:
     """Report on every cluster; plan → gate → apply → verify on one."""
     reports = report_notifications.expand(cluster=clusters_to_report(given("cluster")))
     TriggerDagRunOperator.partial(
-        task_id="open_gated_runs",
+        **OPENING_RUNS,
         trigger_dag_id="drain_isr_notifications",
-        skip_when_already_exists=True,
         doc_md="Opens a gated run per cluster with lingering notifications, where the Variable allows it.",
     ).expand_kwargs(lingering_runs(reports, given("act")))
     plan = plan_drain(given("cluster"), given("plan"), given("act"))

@@ -7,7 +7,8 @@ tonight's, and analyses all clusters in one Spark job: imbalance, deletion eligi
 Report, tables and plans go to the store; the tab *Report* of the run shows them. Writes nothing to any cluster.
 
 Backfill: `airflow backfill create --dag-id nightly_analysis --from-date … --to-date …` analyses past nights again from
-their own stored snapshots. A night without one is skipped with a note that names the nearest.
+their own stored snapshots. A night without one is skipped with a note that names the nearest. A run that lacks a cluster fails at its
+end, when all else is done, unless its param `fail_if_incomplete` is false.
 The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated runs by itself when it finds work.
 Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
 """
@@ -15,10 +16,11 @@ Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronPartitionTimetable, dag
+from airflow.sdk import CronPartitionTimetable, Param, dag
 
 from kafka_maintenance.pools import SPARK_POOL
 from kafka_maintenance.tasks.analysis import (
+    all_clusters_analysed,
     choose_snapshots,
     chosen_snapshots,
     gated_runs,
@@ -26,7 +28,7 @@ from kafka_maintenance.tasks.analysis import (
     publish_report,
     stage_snapshots,
 )
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, SPARK_CONNECTION, SUBMIT_FIELDS
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS, SPARK_CONNECTION, SUBMIT_FIELDS
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
@@ -37,6 +39,13 @@ from kafka_maintenance.tasks.settings import SETTINGS
     doc_md=__doc__,
     default_args=DEFAULT_ARGS,
     tags=["kafka", "reads-store", "scheduled"],
+    params={
+        "fail_if_incomplete": Param(
+            True,
+            type="boolean",
+            description="Fail at the end when a cluster was not analysed; false for past nights that some clusters do not have",
+        ),
+    },
 )
 def nightly_analysis() -> None:
     """Snapshots of the night → one Spark job → report and plans."""
@@ -53,15 +62,16 @@ def nightly_analysis() -> None:
     report = publish_report(staged, choice)
     plans = plan_repairs.expand(chosen=chosen_snapshots(choice))
     TriggerDagRunOperator.partial(
-        task_id="open_gated_runs",
-        skip_when_already_exists=True,
-        doc_md="Opens a gated run per plan, where the Variable allows it; a person still has to approve each.",
+        **OPENING_RUNS,
+        doc_md="Opens a gated run per plan, where the Variable allows it; a person still has to approve each. "
+        "Fails where the DAG of a plan is paused: unpause it, then clear this task.",
     ).expand_kwargs(gated_runs(plans, choice))
     all_clusters_planned = EmptyOperator(
         task_id="all_clusters_planned",
         doc_md="Not reached where the plans of a cluster could not be made: the run counts as failed then, and the gated runs of "
         "the others are opened all the same.",
     )
+    all_clusters_analysed(report)
     staged >> analyse >> report >> plans >> all_clusters_planned
 
 

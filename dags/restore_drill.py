@@ -2,9 +2,9 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### Restore drill: a backup that was never restored is a hope
 
-Once a week the newest snapshot of every cluster is restored into a throw-away ZooKeeper on the worker, photographed
+Once a week the newest snapshot of every listed cluster is restored into a throw-away ZooKeeper on the worker, photographed
 again and compared znode by znode; for one cluster real brokers are started on the restored tree and must come up with
-the same topics. No cluster is contacted; the store is only read.
+the same topics. A cluster without a snapshot fails. No cluster is contacted; the store is only read.
 Schedule: `KAFKA_MAINTENANCE_DRILL_CRON`, UTC.
 """
 
@@ -28,7 +28,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
             None,
             type=["array", "null"],
             items={"type": "string", "minLength": 1},
-            description="Connection ids of the clusters; empty: all that have a snapshot",
+            description="Connection ids of the clusters; empty: all that are listed",
         ),
         "brokers": Param(
             None,

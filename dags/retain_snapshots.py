@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.approval import PlanApprovalOperator
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.retention import (
     KEEP,
     clusters_to_judge,
@@ -50,9 +50,8 @@ def retain_snapshots() -> None:
     """Report on every cluster; plan → gate → remove → verify for one."""
     reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_judge(given("cluster")))
     TriggerDagRunOperator.partial(
-        task_id="open_gated_runs",
+        **OPENING_RUNS,
         trigger_dag_id="retain_snapshots",
-        skip_when_already_exists=True,
         doc_md="Opens a gated run per cluster with snapshots to remove, where the Variable allows it.",
     ).expand_kwargs(removal_runs(reports, given("act"), KEEP))
     plan = plan_retention(given("cluster"), given("plan"), given("act"), KEEP)

@@ -7,9 +7,10 @@ of ZooKeeper. Which connections are clusters is said by the Variable `kafka_main
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from airflow.sdk import BaseHook, Variable
 
@@ -27,6 +28,19 @@ SPARK_CONNECTION = "kafka_maintenance_spark"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 ZOOKEEPER_PORT = 2181
 _SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
+_CLUSTER_FIELDS: Final = (
+    "chroot",
+    "auth",
+    "tls",
+    "kafka_version",
+    "inter_broker_protocol_version",
+    "archived",
+    "analysis",
+)
+_TRUTH: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 ZOOKEEPER_TIMEOUT_S = 10.0
 
 
@@ -39,13 +53,18 @@ class ConnectionFields(Protocol):
 
     conn_type: str | None
     host: str | None
+    schema: str | None
     port: int | None
     login: str | None
     password: str | None
 
     @property
+    def extra(self) -> str | None:
+        """The extra field as text; a ValueError in the API server when it is not JSON."""
+
+    @property
     def extra_dejson(self) -> Any:
-        """The extra field as a mapping."""
+        """The extra field as a mapping; an empty one in a task when it is not JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,21 +210,23 @@ def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
 
 def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
     """What a connection says of a cluster; raises SettingsMissingError with the field that is wrong."""
-    extra = _mapping(name, connection.extra_dejson)
-    if not connection.host:
+    extra = {field: value for field, value in _extra(name, connection).items() if value is not None}
+    unknown = sorted(extra.keys() - set(_CLUSTER_FIELDS))
+    if unknown:
         raise SettingsMissingError(
-            f"cluster {name!r} not used: its connection has no host; put ZooKeeper's host:port there, several with commas"
+            f"cluster {name!r} not used: its connection's extra holds {unknown}, expected only {', '.join(_CLUSTER_FIELDS)}; "
+            "correct the names"
         )
     chroot = str(extra.get("chroot") or "").strip("/")
     return Cluster(
         name=name,
-        zookeeper=_hosts(connection.host, connection.port) + (f"/{chroot}" if chroot else ""),
+        zookeeper=_hosts(name, connection) + (f"/{chroot}" if chroot else ""),
         auth=_auth(name, connection, extra),
-        tls=_tls(name, extra.get("tls")),
+        tls=_tls(name, extra.get("tls", False)),
         kafka_version=_text(extra.get("kafka_version")),
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
-        archived=_truth(extra.get("archived")),
-        analysis=_mapping(name, extra.get("analysis") or {}),
+        archived=_truth(f"cluster {name!r} not used: its connection says archived", extra.get("archived", False)),
+        analysis=_mapping(name, extra.get("analysis", {}), "its analysis"),
     )
 
 
@@ -234,7 +255,7 @@ def store_settings_from(uri: str | None, connection: ConnectionFields | None) ->
         )
     if connection is None:
         return StoreSettings(uri=uri)
-    extra = _mapping(STORE_CONNECTION, connection.extra_dejson)
+    extra = _extra(STORE_CONNECTION, connection)
     return StoreSettings(
         uri=uri,
         endpoint_url=_text(extra.get("endpoint_url")),
@@ -250,7 +271,7 @@ def spark_settings() -> "SparkSettings":
     Raises:
         SettingsMissingError: there is no such connection, or it is unusable.
     """
-    return spark_settings_from(_connection(SPARK_CONNECTION, "spark", "Spark's master, e.g. local[2]"))
+    return spark_settings_from(_connection(SPARK_CONNECTION, kind="spark", hint="Spark's master, e.g. local[2]"))
 
 
 def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
@@ -261,8 +282,8 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
     """
     from kafka_maintenance.spark import SparkSettings  # noqa: PLC0415 - start-up time of the DAG parser
 
-    host, extra = connection.host or "", _mapping(SPARK_CONNECTION, connection.extra_dejson)
-    jars, conf = extra.get("jars", []), _mapping(SPARK_CONNECTION, extra.get("conf", {}))
+    host, extra = connection.host or "", _extra(SPARK_CONNECTION, connection)
+    jars, conf = extra.get("jars", []), _mapping(SPARK_CONNECTION, extra.get("conf", {}), "its conf")
     if not host or not isinstance(jars, list):
         raise SettingsMissingError(
             f"connection {SPARK_CONNECTION!r} not used: expected a host such as local[2] or spark://host:7077 and, in its "
@@ -278,25 +299,52 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
 
 
 def open_gated_runs() -> bool:
-    """Whether scheduled runs may open gated runs by themselves; False unless the Variable says so."""
-    return _truth(Variable.get(OPEN_GATED_RUNS_VARIABLE, default="false"))
+    """Whether scheduled runs may open gated runs by themselves; False where the Variable is missing or empty.
+
+    Raises:
+        SettingsMissingError: it says neither true nor false.
+    """
+    said = Variable.get(OPEN_GATED_RUNS_VARIABLE, default=None)
+    return _truth(f"gated runs not opened: the Variable {OPEN_GATED_RUNS_VARIABLE} says", said or False)
 
 
-def _connection(name: str, kind: str = "generic", hint: str = "ZooKeeper's host:port") -> ConnectionFields:
+def no_connection(name: str, kind: str = "generic", hint: str = "ZooKeeper's host:port") -> SettingsMissingError:
+    """The error that says that Airflow found no connection `name`, which should be of a `kind` with a host that is `hint`."""
+    return SettingsMissingError(
+        f"connection {name!r} not used: there is none of that id, or none that Airflow can read (valid JSON, or a valid URI); "
+        f"add or correct one of type {kind} whose host is {hint}"
+    )
+
+
+def _connection(name: str, **wanted: str) -> ConnectionFields:
     from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
 
     try:
         found: ConnectionFields = BaseHook.get_connection(name)
     except AirflowNotFoundException as error:
-        raise SettingsMissingError(
-            f"connection {name!r} not used: there is no connection of that id; add one of type {kind} whose host is {hint}"
-        ) from error
+        raise no_connection(name, **wanted) from error
     return found
 
 
-def _hosts(host: str, port: int | None) -> str:
-    parts = [part.strip() for part in host.split(",") if part.strip()]
-    return ",".join(part if ":" in part else f"{part}:{port or ZOOKEEPER_PORT}" for part in parts)
+def _hosts(name: str, connection: ConnectionFields) -> str:
+    host = connection.host or ""
+    if not host:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection has no host; put ZooKeeper's host:port there, several with commas"
+        )
+    if connection.schema or "/" in host:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection holds a path (host {host!r}, schema {connection.schema!r}), expected "
+            "hosts alone; put the path into its extra, as chroot"
+        )
+    return ",".join(_with_port(part.strip(), connection.port) for part in host.split(",") if part.strip())
+
+
+def _with_port(host: str, port: int | None) -> str:
+    """`host:port`; an IPv6 address gets its brackets, a host that names a port keeps it."""
+    with suppress(ValueError):
+        host = f"[{IPv6Address(host)}]"
+    return host if ":" in host.rpartition("]")[2] else f"{host}:{port or ZOOKEEPER_PORT}"
 
 
 def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> "ZooKeeperAuth | None":
@@ -319,27 +367,49 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
 def _tls(name: str, found: Any) -> "ZooKeeperTls | None":
     from controller_core.adapters.zookeeper import ZooKeeperTls  # noqa: PLC0415 - see the imports
 
+    says = f"cluster {name!r} not used: its connection says tls"
     if not isinstance(found, Mapping):
-        return ZooKeeperTls() if _truth(found) else None
+        return (
+            ZooKeeperTls() if _truth(says, found, "true, false or, in a connection given as JSON, an object") else None
+        )
     files = {field: _text(found.get(field)) for field in ("ca", "certificate", "key")}
     unknown = sorted(found.keys() - files.keys() - {"check_hostname"})
     if unknown:
         raise SettingsMissingError(
-            f"cluster {name!r} not used: its connection says tls with {unknown}, expected ca, certificate, key (PEM files on "
-            "the worker) and check_hostname; correct its extra"
+            f"{says} with {unknown}, expected ca, certificate, key (PEM files on the worker) and check_hostname; correct its extra"
         )
-    return ZooKeeperTls(**files, check_hostname=_truth(found.get("check_hostname", True)))
+    return ZooKeeperTls(
+        **files, check_hostname=_truth(f"{says} with check_hostname", found.get("check_hostname", True))
+    )
 
 
-def _mapping(name: str, extra: Any) -> Mapping[str, Any]:
-    if not isinstance(extra, Mapping):
-        raise SettingsMissingError(f"connection {name!r} not used: its extra is {extra!r}, expected a JSON object")
-    return extra
+def _extra(name: str, connection: ConnectionFields) -> Mapping[str, Any]:
+    """The extra field, as Airflow reads it (it keeps secrets out of logs) once it is known to be JSON."""
+    try:
+        json.loads(connection.extra or "{}")
+        found = connection.extra_dejson
+    except ValueError as error:
+        raise SettingsMissingError(
+            f"connection {name!r} not used: its extra is not JSON ({error}), expected a JSON object; correct it"
+        ) from error
+    return _mapping(name, found, "its extra")
+
+
+def _mapping(name: str, found: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise SettingsMissingError(
+            f"connection {name!r} not used: {what} is a {type(found).__name__}, expected a JSON object; correct it"
+        )
+    return found
 
 
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-def _truth(value: Any) -> bool:
-    return str(value).strip().lower() in {"1", "true", "yes", "on"}
+def _truth(says: str, value: Any, expected: str = "true or false") -> bool:
+    """What a word for true or false means; any other word is refused in a message that begins with `says`."""
+    word = str(value).strip().lower()
+    if word not in _TRUTH:
+        raise SettingsMissingError(f"{says} {value!r}, expected {expected}; correct it")
+    return _TRUTH[word]

@@ -4,11 +4,12 @@ import json
 import os
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests import airflow_home
-from tests.dags.test_gates import WHEN_OPENED
+from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
 from tests.dags.world import BROKERS, registration
 
 REPORT = "<h1>Kafka maintenance report</h1>"
@@ -58,14 +59,17 @@ def spark(monkeypatch):
 
     def submit(hook, application):
         arguments = hook._application_args
-        jobs.append((arguments, json.loads(Path(arguments[arguments.index("--problems") + 1]).read_text())))
+        problems = json.loads(Path(arguments[arguments.index("--problems") + 1]).read_text())
+        jobs.append((arguments, problems))
         output = Path(arguments[arguments.index("--output") + 1])
-        output.mkdir(parents=True)
+        output.mkdir(parents=True, exist_ok=True)
         clusters = {
             manifest.cluster: {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
             for manifest in list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
         }
-        (output / "summary.json").write_text(json.dumps({"clusters": clusters, "not_analysed": []}))
+        gaps = [{"cluster": "old", "stage": "history", "reason": "an earlier night is damaged"}]
+        missed = [{"cluster": each["cluster"], "stage": "fetch", "reason": each["reason"]} for each in problems]
+        (output / "summary.json").write_text(json.dumps({"clusters": clusters, "not_analysed": gaps + missed}))
         (output / "report.html").write_text(REPORT)
         (output / "report.md").write_text("# Report")
 
@@ -107,6 +111,13 @@ def _xcom(run, task_id, map_index=-1):
         )
         row = session.scalars(query).first()
         return XComModel.deserialize_value(row) if row else None
+
+
+def _want_retry(run, task_id):
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        run.get_task_instance(task_id, session=session).state = None
 
 
 def _snapshots(store, cluster=None):
@@ -181,12 +192,15 @@ class TestNightlyAnalysis:
         run = bag.dags["nightly_analysis"].test(logical_date=night, run_after=night)
         states = _states(run)
         assert states.pop("open_gated_runs") == "skipped"
+        assert states.pop("all_clusters_analysed") == "failed"  # alpha has no snapshot
         assert set(states.values()) == {"success"}
+        assert str(run.state) == "failed"
         ((arguments, problems),) = spark
         assert arguments[arguments.index("--date") + 1] == OLD_NIGHTS[0]
         assert [(problem["cluster"], problem["date"]) for problem in problems] == [("alpha", OLD_NIGHTS[0])]
         assert problems[0]["reason"].startswith("cluster 'alpha' has no snapshot of 2026-11-02")
         published = _xcom(run, "publish_report")
+        assert published["not_analysed"] == [f"alpha: {problems[0]['reason']}"]
         assert published["report_html"].startswith(f"{store}/v1/analysis/date={OLD_NIGHTS[0]}/run=")
         assert published["missing"] == ["cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night."]
         assert _xcom(run, "plan_repairs", 0) == []
@@ -299,27 +313,93 @@ class TestOneClusterOfAFleet:
             "failed",
         )
 
-    def test_snapshots_of_the_others_are_drilled(self, bag, store, zookeeper, monkeypatch):
+    def test_the_drill_is_for_each_of_them(self, store):
         from kafka_maintenance.tasks.restore_drill import clusters_to_drill
 
-        for cluster in ("lost", "old"):
-            _take_old(zookeeper, store, OLD_NIGHTS[0], cluster)
-        chosen = clusters_to_drill.function(None, None)
-        assert [each["cluster"] for each in chosen] == ["lost", "old"]
+        assert [each["cluster"] for each in clusters_to_drill.function(None, None)] == ["lost", "alpha", "old"]
+        assert [each["cluster"] for each in clusters_to_drill.function(["alhpa"], None)] == ["alhpa"]
+
+
+@pytest.mark.parametrize(
+    ("missed", "wanted"),
+    [
+        pytest.param([], True, id="a whole night"),
+        pytest.param(["alpha: damaged"], False, id="not wanted, as in a backfill"),
+    ],
+)
+def test_a_night_passes(monkeypatch, missed, wanted):
+    from kafka_maintenance.tasks import analysis
+
+    monkeypatch.setattr(analysis, "context_of_run", lambda: {"params": {"fail_if_incomplete": wanted}})
+    assert analysis.all_clusters_analysed.function({"not_analysed": missed}) is None
+
+
+def test_a_night_that_lacks_a_cluster_fails_at_once_and_names_it(monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from kafka_maintenance.tasks import analysis
+
+    monkeypatch.setattr(analysis, "context_of_run", lambda: {"params": {"fail_if_incomplete": True}})
+    report = {"night": "2026-11-02", "report_html": "/s/report.html", "not_analysed": ["alpha: damaged", "beta: gone"]}
+    message = "night 2026-11-02 not analysed for every cluster: alpha: damaged; beta: gone; the others are in /s/report"
+    with pytest.raises(AirflowFailException, match=message):
+        analysis.all_clusters_analysed.function(report)
+
+
+class TestBrokersOfTheDrill:
+    @pytest.fixture(autouse=True)
+    def clusters(self, monkeypatch):
+        """`beta` and `gamma` name their Kafka version, `alpha` does not."""
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta", "gamma"]')
+        for name, extra in (("alpha", {}), ("beta", {"kafka_version": "3.9"}), ("gamma", {"kafka_version": "2.8"})):
+            connection = {"conn_type": "generic", "host": "zk1", "extra": extra}
+            monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+
+    @pytest.mark.parametrize(
+        ("only", "brokers", "versions"),
+        [
+            pytest.param(None, None, [None, "3.9", None], id="the first that names its version"),
+            pytest.param(None, "gamma", [None, None, "2.8"], id="the named one"),
+            pytest.param(["alpha"], None, [None], id="nobody names one"),
+        ],
+    )
+    def test_are_started_for_one_cluster(self, only, brokers, versions):
+        from kafka_maintenance.tasks.restore_drill import clusters_to_drill
+
+        assert [each["kafka_version"] for each in clusters_to_drill.function(only, brokers)] == versions
+
+    @pytest.mark.parametrize(
+        ("only", "brokers"),
+        [
+            pytest.param(None, "gmama", id="a misspelt name"),
+            pytest.param(None, "alpha", id="no version"),
+            pytest.param(["alpha", "beta"], "gamma", id="not in this drill"),
+        ],
+    )
+    def test_are_refused_for_a_cluster_that_cannot_have_them(self, only, brokers):
+        from kafka_maintenance.operations.errors import BadInputError
+        from kafka_maintenance.tasks.restore_drill import clusters_to_drill
+
+        with pytest.raises(BadInputError, match=f"brokers of '{brokers}' not started: .* those are beta"):
+            clusters_to_drill.function(only, brokers)
 
 
 @pytest.mark.services
 class TestRestoreDrill:
-    def test_the_newest_snapshot_of_every_cluster_is_restored_and_compared(self, bag, store, zookeeper):
+    def test_the_newest_snapshot_of_every_cluster_is_restored_and_a_cluster_without_one_fails(
+        self, bag, store, zookeeper
+    ):
         _take_old(zookeeper, store, OLD_NIGHTS[0])
         run = bag.dags["restore_drill"].test(logical_date=None)
-        assert _states(run) == {"clusters_to_drill": "success", "drill[0]": "success"}
-        found = _xcom(run, "drill", 0)
+        assert _states(run) == {"clusters_to_drill": "success", "drill[0]": "failed", "drill[1]": "success"}
+        assert run.state == "failed"  # alpha is listed and has no snapshot
+        found = _xcom(run, "drill", 1)
         assert found["cluster"] == "old"
         assert found["restored"] > 5
         assert found["brokers"] is None
 
-    def test_a_damaged_snapshot_fails_its_drill(self, bag, store, zookeeper, tmp_path):
+    def test_a_damaged_snapshot_fails_its_drill(self, bag, store, zookeeper, tmp_path, monkeypatch):
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["old"]')
         manifest = _take_old(zookeeper, store, OLD_NIGHTS[0]).manifest
         raw = manifest.object("raw").key
         _write_over(store, raw, (tmp_path / raw).read_bytes()[:-1] + b"x")
@@ -327,14 +407,54 @@ class TestRestoreDrill:
         assert _states(run)["drill[0]"] == "failed"
 
 
+@pytest.mark.services
+def test_a_gated_run_that_is_cleared_plans_on_the_present_and_a_retry_on_what_it_had(bag, clients, store):
+    dag = bag.dags["elect_preferred_leaders"]
+    run = dag.test(logical_date=None, run_conf={"cluster": "alpha"})
+    first = _xcom(run, "snapshot_to_plan")
+    _want_retry(run, "snapshot_to_plan")
+    assert _go_on(dag, run)["snapshot_to_plan"] == "success"
+    assert _xcom(run, "snapshot_to_plan") == first
+    assert _clear(clients["ada"], dag.dag_id, run.run_id, "snapshot_to_plan").status_code == 200
+    assert _go_on(dag, run)["snapshot_to_plan"] == "success"
+    assert _xcom(run, "snapshot_to_plan") != first
+    assert len(_snapshots(store)) == 2
+
+
 PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "uri": "/s/p.json", "digest": "a" * 64}]]
 TODAY = {"night": datetime.now(UTC).date().isoformat()}
 
 
 @pytest.mark.parametrize("dag_id", ["drain_isr_notifications", "nightly_analysis", "retain_snapshots"])
-def test_a_gated_run_that_was_opened_before_is_not_opened_again(bag, dag_id):
+def test_a_gated_run_is_opened_once_and_never_in_a_paused_dag(bag, dag_id):
     opening = bag.dags[dag_id].get_task("open_gated_runs")
     assert opening.partial_kwargs["skip_when_already_exists"]
+    assert opening.partial_kwargs["fail_when_dag_is_paused"]
+
+
+@pytest.mark.parametrize(
+    ("paused", "opened", "outcome"),
+    [
+        pytest.param(True, "failed", "failed", id="nobody would be asked"),
+        pytest.param(False, "success", "success", id="its gate will ask"),
+    ],
+)
+def test_a_run_fails_that_would_open_gated_runs_of_a_paused_dag(bag, world, monkeypatch, paused, opened, outcome):
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    from kafka_maintenance.operations import drain
+
+    report = SimpleNamespace(text="it lingers", count=1, lingering=True, oldest=f"isr_change_{paused}")
+    monkeypatch.setattr(drain, "report", lambda **_: report)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
+    dag = bag.dags["drain_isr_notifications"]
+    monkeypatch.setattr(dag.get_task("open_gated_runs"), "retries", 0)
+    dag.test(logical_date=None, mark_success_pattern=".*")  # makes the DAG known to the database
+    with create_session() as session:
+        session.get(DagModel, dag.dag_id).is_paused = paused
+    run = dag.test(logical_date=None)
+    assert (_states(run)["open_gated_runs[0]"], run.state) == (opened, outcome)
 
 
 class TestGatedRuns:

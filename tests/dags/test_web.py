@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 
 import pytest
 
@@ -98,11 +99,32 @@ def test_a_plan_that_was_altered_in_the_store_says_that_it_will_be_refused(clien
     assert "was altered" in text
 
 
-def test_a_plan_that_is_gone_says_which(clients, plan, rejected, tmp_path):
+def test_a_plan_that_is_gone_says_so_in_its_place(clients, plan, rejected, tmp_path):
     _store_path(tmp_path, plan.uri).unlink()
     answer = _plan_page(clients["victor"], rejected)
-    assert answer.status_code == 502
+    assert answer.status_code == 200
+    assert "It is gone, retention removes plans with their snapshot" in answer.text
     assert plan.uri in answer.text
+
+
+def test_the_plans_of_a_fleet_are_read_at_once_and_one_that_is_gone_hides_no_other(monkeypatch, plan, tmp_path):
+    from controller_core.adapters.object_store import FolderStore
+    from kafka_maintenance.web import sources
+
+    together = threading.Barrier(2, timeout=5)  # broken where one waits for the other
+
+    class Slow(FolderStore):
+        def get(self, key):
+            together.wait()
+            return super().get(key)
+
+    named = {"kind": plan.kind, "cluster": CLUSTER, "digest": plan.digest, "uri": plan.uri}
+    gone = named | {"uri": plan.uri.replace(plan.digest[:8], "0" * 8)}
+    monkeypatch.setattr(sources, "_store", lambda: Slow(tmp_path))
+    monkeypatch.setattr(sources, "_returned", lambda *_: iter([[named, gone] * 2]))
+    pages_of_fleet = sources.plans_of_run("nightly_analysis", "a night")
+    assert [page.problem is None for page in pages_of_fleet] == [True, False] * 2
+    assert "It is gone" in pages_of_fleet[1].problem
 
 
 def test_a_run_without_plan_or_report_says_so(clients, world):
@@ -125,6 +147,36 @@ def test_the_overview_lists_clusters_and_what_is_wrong_with_them(clients, world,
     assert "no snapshot yet" in text
     assert "ghost" in text
     assert "never shown" not in text
+
+
+@pytest.fixture
+def half_read(database):
+    """A connection in the database whose extra is no JSON, as an older Airflow took it."""
+    from airflow.models.connection import Connection
+    from airflow.models.crypto import get_fernet
+    from airflow.utils.session import create_session
+
+    made = Connection(conn_id="half_read", conn_type="generic", host="zk1")
+    made._extra, made.is_extra_encrypted = get_fernet().encrypt(b'{"tls": true,}').decode(), get_fernet().is_encrypted
+    with create_session() as session:
+        session.add(made)
+    yield made.conn_id
+    with create_session() as session:
+        session.delete(session.get(Connection, made.id))
+
+
+def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(clients, world, half_read, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([half_read, "comma", CLUSTER]))
+    monkeypatch.setenv("AIRFLOW_CONN_COMMA", '{"conn_type": "generic", "host": "zk1", "extra": "{,}"}')
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", "generic://zk1:2181")
+    answer = clients["victor"].get(f"{PREFIX}/clusters")
+    assert answer.status_code == 200
+    for name in (half_read, "comma"):
+        assert (
+            f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read"
+            in answer.text
+        )
+    assert "zk1:2181" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -169,3 +221,20 @@ def test_a_long_plan_is_cut_and_says_so():
     text = pages.plan_page([pages.PlanPage(kind="k", cluster="c", digest="d", uri="u", steps=[rows])])
     assert text.count("CreateDeleteTopic") == pages.ROWS_SHOWN_MAX
     assert "and 7 more" in text
+
+
+def test_many_plans_are_folded_and_share_the_rows():
+    rows = [("do", "CreateDeleteTopic", "{}")] * pages.ROWS_SHOWN_MAX
+    one = pages.PlanPage(kind="k", cluster="c", digest="d", uri="u", steps=[rows], problem="It is gone")
+    text = pages.plan_page([one] * 400)
+    assert text.count("CreateDeleteTopic") == 400 * pages.ROWS_SHOWN_MIN
+    assert text.count("<details>") == 400
+    assert text.count('<span class="bad">!</span></summary>') == 400
+    assert pages.plan_page([one]).count("<details open>") == 1
+
+
+def test_the_steps_of_a_long_plan_are_cut():
+    steps = [[("do", "CreateDeleteTopic", "{}")]] * (pages.ROWS_SHOWN_MAX + 7)
+    assert "and 7 more steps" in pages.plan_page(
+        [pages.PlanPage(kind="k", cluster="c", digest="d", uri="u", steps=steps)]
+    )

@@ -13,16 +13,18 @@ assert airflow_home
 
 @dataclass
 class Fields:
-    """What is read of a connection."""
+    """What is read of a connection; `extra_dejson` is `extra` as Airflow reads it."""
 
     host: str | None = "zk1"
     port: int | None = None
     login: str | None = None
     password: str | None = None
+    schema: str | None = None
     extra_dejson: Any = None
     conn_type: str = "generic"
 
     def __post_init__(self):
+        self.extra = json.dumps(self.extra_dejson) if self.extra_dejson is not None else None
         self.extra_dejson = {} if self.extra_dejson is None else self.extra_dejson
 
 
@@ -35,6 +37,9 @@ class Fields:
         pytest.param(Fields(extra_dejson={"chroot": "/kafka/"}), "zk1:2181/kafka", id="a chroot with slashes"),
         pytest.param(Fields(extra_dejson={"chroot": "a/b"}), "zk1:2181/a/b", id="a deep chroot without a slash"),
         pytest.param(Fields(extra_dejson={"chroot": "/"}), "zk1:2181", id="the root is no chroot"),
+        pytest.param(Fields(extra_dejson={"chroot": None}), "zk1:2181", id="null is nothing"),
+        pytest.param(Fields(host="::1"), "[::1]:2181", id="an IPv6 address gets brackets"),
+        pytest.param(Fields(host="[::1]:1,::2,zk3", port=3), "[::1]:1,[::2]:3,zk3:3", id="several, some IPv6"),
     ],
 )
 def test_the_connect_string_of_a_connection(fields, zookeeper):
@@ -59,6 +64,8 @@ def test_all_that_a_connection_may_say():
     [
         pytest.param(None, None, id="plain text"),
         pytest.param("no", None, id="said so"),
+        pytest.param(False, None, id="said so, as JSON"),
+        pytest.param("Yes", (None, None, None, True), id="as a word, e.g. in a URI"),
         pytest.param(True, (None, None, None, True), id="the system's authorities, no certificate of ours"),
         pytest.param({"ca": "/ca.pem"}, ("/ca.pem", None, None, True), id="an authority of our own"),
         pytest.param(
@@ -82,13 +89,36 @@ def test_tls_of_a_connection(tls, fields):
         pytest.param(
             Fields(extra_dejson={"tls": {"cert": "x"}}), r"tls with \['cert'\], expected ca", id="unknown in tls"
         ),
+        pytest.param(
+            Fields(extra_dejson={"tls": "required"}), "says tls 'required', expected true, false", id="no word"
+        ),
+        pytest.param(Fields(extra_dejson={"tls": ""}), "says tls '', expected true, false", id="an empty word"),
+        pytest.param(Fields(extra_dejson={"tls": ["/ca.pem"]}), r"says tls \['/ca.pem'\], expected true", id="a list"),
+        pytest.param(
+            Fields(extra_dejson={"tls": {"check_hostname": "flase"}}),
+            "says tls with check_hostname 'flase', expected true or false",
+            id="no word in tls",
+        ),
+        pytest.param(
+            Fields(extra_dejson={"archived": "y"}), "says archived 'y', expected true or false", id="archived"
+        ),
+        pytest.param(
+            Fields(extra_dejson={"TLS": True, "ssl": True, "chroot": "k"}),
+            r"extra holds \['TLS', 'ssl'\], expected only chroot, auth, tls, kafka_version",
+            id="unknown fields",
+        ),
+        pytest.param(Fields(schema="kafka"), "holds a path .*schema 'kafka'.* as chroot", id="a path in the URI"),
+        pytest.param(Fields(host="zk1,zk2/kafka"), "holds a path .* as chroot", id="a path after the hosts"),
         pytest.param(Fields(extra_dejson={"auth": "digest"}), "holds no login and password", id="auth without login"),
         pytest.param(
             Fields(login="a", password="b", extra_dejson={"auth": "kerberos"}),
             "says auth 'kerberos', expected 'digest' or 'sasl'",
             id="unknown auth",
         ),
-        pytest.param(Fields(extra_dejson=[1]), "expected a JSON object", id="extra is no object"),
+        pytest.param(Fields(extra_dejson=[1]), "its extra is a list, expected a JSON object", id="extra is no object"),
+        pytest.param(
+            Fields(extra_dejson={"analysis": "x"}), "its analysis is a str, expected a JSON object", id="no analysis"
+        ),
     ],
 )
 def test_an_unusable_connection_says_why(fields, message):
@@ -96,6 +126,34 @@ def test_an_unusable_connection_says_why(fields, message):
 
     with pytest.raises(SettingsMissingError, match=message):
         cluster_from("alpha", fields)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param(
+            {"host": "zk1", "extra": '{"auth": "digest", "tls": true,}'}, "its extra is not JSON", id="a trailing comma"
+        ),
+        pytest.param({"host": "zk1", "extra": '["tls"]'}, "expected a JSON object", id="extra is no object"),
+        pytest.param({"uri": "generic://zk1:2181/kafka"}, "holds a path", id="a path in the URI"),
+        pytest.param({"uri": "generic://zk1/?tls=%7B%22ca%22%3A%22x%22%7D"}, "says tls", id="an object in the URI"),
+    ],
+)
+def test_a_connection_that_airflow_reads_by_halves_is_refused_in_tasks(given, message):
+    from airflow.sdk import Connection
+
+    from kafka_maintenance.hooks import SettingsMissingError, cluster_from
+
+    with pytest.raises(SettingsMissingError, match=message):
+        cluster_from("alpha", Connection(conn_id="alpha", **given))
+
+
+def test_an_ipv6_uri_keeps_its_port():
+    from airflow.sdk import Connection
+
+    from kafka_maintenance.hooks import cluster_from
+
+    assert cluster_from("alpha", Connection(conn_id="alpha", uri="generic://[::1]:2281")).zookeeper == "[::1]:2281"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +197,7 @@ def test_archived_clusters_are_not_live_and_unusable_ones_hold_up_nobody(two_clu
     ("name", "message"),
     [
         pytest.param("gamma", "lists alpha, old, ghost; add it there", id="not listed"),
-        pytest.param("ghost", "there is no connection of that id", id="listed, but without a connection"),
+        pytest.param("ghost", "there is none of that id", id="listed, but without a connection"),
     ],
 )
 def test_an_unknown_cluster_says_what_is_missing(two_clusters, name, message):
@@ -181,11 +239,14 @@ def test_a_missing_store_says_how_to_name_one():
 
 
 def test_gated_runs_are_not_opened_unless_the_variable_says_so(monkeypatch):
-    from kafka_maintenance.hooks import open_gated_runs
+    from kafka_maintenance.hooks import SettingsMissingError, open_gated_runs
 
     assert not open_gated_runs()
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
     assert open_gated_runs()
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "y")
+    with pytest.raises(SettingsMissingError, match="says 'y', expected true or false"):
+        open_gated_runs()
 
 
 @pytest.mark.parametrize(

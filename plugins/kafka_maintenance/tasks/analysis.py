@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import PokeReturnValue, task
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, gated_run, label, night_of, run_name
@@ -140,7 +140,28 @@ def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, 
         "report": published.report_markdown,
         "report_html": published.report_html,
         "missing": [missing["note"] for missing in choice["missing"]],
+        "not_analysed": [
+            f"{row['cluster']}: {row['reason']}"
+            for row in published.summary["not_analysed"]
+            if row["stage"] != "history"
+        ],
     }
+
+
+@task(
+    doc_md="Fails where a cluster was not analysed, unless the run's param `fail_if_incomplete` is false: the report and the plans "
+    "of the others are there all the same."
+)
+def all_clusters_analysed(report: dict[str, Any]) -> None:
+    """Names the clusters that the published report lacks, with the reasons."""
+    from kafka_maintenance.operations.errors import listed
+
+    missed = report["not_analysed"]
+    if missed and context_of_run()["params"]["fail_if_incomplete"]:
+        raise AirflowFailException(
+            f"night {report['night']} not analysed for every cluster: {listed(missed)}; the others are in "
+            f"{report['report_html']}; mend what is named and clear the run, or start it with fail_if_incomplete false"
+        )
 
 
 @task(

@@ -23,6 +23,12 @@ GATE_DOC = (
 )
 GATED_RUNS_MAX = 256
 """Runs of one DAG at a time: one a cluster of a fleet. A run that waits for a person holds no slot of a worker or a pool."""
+OPENING_RUNS: dict[str, Any] = {
+    "task_id": "open_gated_runs",
+    "skip_when_already_exists": True,
+    "fail_when_dag_is_paused": True,
+}
+"""How `TriggerDagRunOperator` opens gated runs. One of a paused DAG would wait unseen, and start long after its plan."""
 SNAPSHOTS = Asset("kafka_metadata_snapshots")
 WHATEVER_SUCCEEDED = "all_done_min_one_success"
 """Trigger rule of a task that goes on with the clusters whose mapped instances succeeded."""

@@ -7,18 +7,31 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.tasks.common import label
 
 
 @task
 def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[str, Any]]:
-    """The clusters that have a snapshot (of `only`, or of all), and the version of the brokers to start for one of them."""
-    from kafka_maintenance.operations.snapshots import manifest_keys
+    """The clusters of `only`, or all that are listed, and the version of the brokers to start for one of them.
 
-    store = hooks.store()
-    names = [name for name in only or hooks.cluster_names() if manifest_keys(store, name)]
-    versions = {name: found.kafka_version for name in names if (found := hooks.usable_cluster(name))}
-    chosen = brokers or next((name for name in names if versions.get(name)), None)
+    One without a snapshot or a usable connection is among them: its own drill says so.
+
+    Raises:
+        BadInputError: no brokers can be started for `brokers`; names the clusters that would do.
+    """
+    names = only or hooks.cluster_names()
+    versions = {
+        name: found.kafka_version
+        for name in names
+        if (found := hooks.usable_cluster(name)) and found.kafka_version is not None
+    }
+    chosen = brokers or next(iter(versions), None)
+    if brokers and brokers not in versions:
+        raise BadInputError(
+            f"brokers of {brokers!r} not started: expected a cluster of this drill whose connection names its kafka_version, "
+            f"those are {', '.join(versions) or 'none'}; name one of them, or leave it empty"
+        )
     return [{"cluster": name, "kafka_version": versions.get(name) if name == chosen else None} for name in names]
 
 

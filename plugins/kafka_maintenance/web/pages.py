@@ -7,6 +7,10 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 ROWS_SHOWN_MAX = 500
+"""Rows of each list that a page of one plan shows; many plans share them."""
+ROWS_SHOWN_MIN = 10
+PLANS_OPEN_MAX = 3
+"""So many plans are shown unfolded; of more, the head lines are what a person looks for first."""
 
 _ENVIRONMENT = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 _FRAME = """\
@@ -19,7 +23,7 @@ _FRAME = """\
 <style>
   :root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 22%, transparent); }
   body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem; max-width: 75rem; }
-  h1 { font-size: 1.4rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; }
+  h1 { font-size: 1.4rem; margin: 0 0 .25rem; } summary h1 { display: inline; } h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; }
   .note { opacity: .75; } .bad { color: #c62828; font-weight: 600; } .good { color: #2e7d32; font-weight: 600; }
   table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
   .scroll { overflow-x: auto; }
@@ -39,7 +43,8 @@ _NOTHING = """\
 """
 _PLAN = """\
 {% for plan in plans %}
-<h1>{{ plan.kind }} on {{ plan.cluster }}</h1>
+<details{% if plans | length <= open %} open{% endif %}>
+<summary><h1>{{ plan.kind }} on {{ plan.cluster }}</h1>{% if plan.problem %} <span class="bad">!</span>{% endif %}</summary>
 <p class="note">Digest <code data-testid="digest">{{ plan.digest }}</code><br><code>{{ plan.uri }}</code></p>
 {% if plan.problem %}
 <p class="bad" data-testid="problem">{{ plan.problem }}</p>
@@ -58,7 +63,7 @@ _PLAN = """\
 {% endif %}
 </ul>
 {% endfor %}
-{% for step in plan.steps %}
+{% for step in plan.steps[:limit] %}
 <h2>Step {{ loop.index }} of {{ plan.steps | length }}</h2>
 <div class="scroll"><table>
 <thead><tr><th></th><th>What</th><th>With</th></tr></thead>
@@ -71,10 +76,14 @@ _PLAN = """\
 {% endif %}
 </tbody></table></div>
 {% endfor %}
+{% if plan.steps | length > limit %}
+<p class="note">… and {{ plan.steps | length - limit }} more steps</p>
+{% endif %}
 {% for name, text in plan.receipts %}
 <h2>Receipt {{ name }}</h2>
 <pre data-testid="receipt">{{ text }}</pre>
 {% endfor %}
+</details>
 {% endfor %}
 """
 _CLUSTERS = """\
@@ -138,8 +147,9 @@ def note_page(title: str, note: str) -> str:
 
 
 def plan_page(plans: Sequence[PlanPage]) -> str:
-    """The plans of a run, one below the other."""
-    return _render(_PLAN, {"title": "Plan", "plans": plans, "limit": ROWS_SHOWN_MAX})
+    """The plans of a run, one below the other; of many, folded and each with fewer of its rows."""
+    limit = max(ROWS_SHOWN_MAX // max(len(plans), 1), ROWS_SHOWN_MIN)
+    return _render(_PLAN, {"title": "Plan", "plans": plans, "limit": limit, "open": PLANS_OPEN_MAX})
 
 
 def text_page(title: str, text: str) -> str:

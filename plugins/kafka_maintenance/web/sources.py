@@ -62,12 +62,14 @@ def report_of_run(dag_id: str, run_id: str) -> str:
 
 
 def plans_of_run(dag_id: str, run_id: str) -> list[PlanPage]:
-    """The plans that the run made, as the store holds them now.
+    """The plans that the run made, as the store holds them now; one that is gone says so in its place.
 
     Raises:
         NothingToShowError: the run made none, or not yet.
-        ObjectMissingError: the store has lost one.
+        StoreUnreachableError: the store does not answer.
     """
+    from kafka_maintenance.operations.snapshots import at_once  # noqa: PLC0415 - pyarrow, only when it is asked for
+
     named = [
         plan
         for value in _returned(dag_id, run_id, PLANNING_TASKS)
@@ -77,7 +79,7 @@ def plans_of_run(dag_id: str, run_id: str) -> list[PlanPage]:
         raise NothingToShowError("This run has made no plan: it has not come so far, or there was nothing to do.")
     store = _store()
     gate = f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE}/required_actions" if _has_gate(dag_id) else None
-    return [plan_page(store, plan, gate) for plan in named]
+    return list(at_once(lambda plan: plan_page(store, plan, gate), named))
 
 
 def plan_page(store: ObjectStore, named: Mapping[str, Any], gate: str | None) -> PlanPage:
@@ -96,6 +98,8 @@ def plan_page(store: ObjectStore, named: Mapping[str, Any], gate: str | None) ->
         found, sections, steps = described(store, uri, cluster)
     except (InvalidPlanError, BadInputError) as error:
         return replace(page, problem=f"It will be refused: {error}")
+    except ObjectMissingError as error:
+        return replace(page, problem=f"It is gone, retention removes plans with their snapshot: {error}")
     problem = None if found == digest else f"It will be refused: the store holds another plan now, with digest {found}."
     return replace(page, sections=[section for section in sections if section[1]], steps=steps, problem=problem)
 
@@ -149,7 +153,9 @@ def clusters() -> tuple[str, list[ClusterRow]]:
 def _cluster_row(name: str) -> ClusterRow:
     try:
         settings = hooks.cluster_from(name, Connection.get_connection_from_secrets(name))
-    except (AirflowNotFoundException, ControllerCoreError) as error:
+    except AirflowNotFoundException:
+        return ClusterRow(name=name, zookeeper="-", problem=str(hooks.no_connection(name)))
+    except ControllerCoreError as error:
         return ClusterRow(name=name, zookeeper="-", problem=str(error))
     return ClusterRow(
         name=name, zookeeper=settings.zookeeper, kafka=settings.kafka_version or "-", archived=settings.archived
