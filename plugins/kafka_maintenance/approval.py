@@ -109,11 +109,11 @@ class PlanApprovalOperator(ApprovalOperator):
         return {**super().execute_complete(context, event), "kept": kept}
 
     def _asked(self, context: Context) -> dict[str, Any]:
-        """Names the question in the store; the id of a task instance is a fresh UUIDv7 at each try."""
+        """Names the question in the store: a clear gives the task instance a fresh UUIDv7, a retry the next number."""
         return {
             "cluster": self.plan["cluster"],
             "run": run_name(cast("dict[str, Any]", context)),
-            "ask_id": str(context["ti"].id),
+            "ask_id": f"{context['ti'].id}-{context['ti'].try_number:04d}",
         }
 
 

@@ -2,6 +2,8 @@
 
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
+from types import SimpleNamespace
+
 import pytest
 
 assert airflow_home
@@ -163,3 +165,22 @@ def test_a_long_plan_is_cut_and_says_where_all_of_it_is():
     text = body(PLAN | {"markdown": "x" * (BODY_LENGTH_MAX + 5)})
     assert f"… cut after {BODY_LENGTH_MAX} of {BODY_LENGTH_MAX + 5} characters; the tab Plan shows all." in text
     assert "a" * 64 in text
+
+
+def test_each_try_of_a_gate_is_a_question_of_its_own(store):
+    from kafka_maintenance.approval import PlanApprovalOperator
+    from kafka_maintenance.operations.approvals import keep_answer, keep_question, kept_answer
+
+    gate = PlanApprovalOperator(task_id="approve", plan=PLAN)
+    run = SimpleNamespace(dag_id="elect_preferred_leaders", run_id="manual")
+    first, second = (
+        gate._asked({"ti": SimpleNamespace(id="01a2", try_number=number), "dag_run": run}) for number in (1, 2)
+    )
+    keep_question(store, digest="a" * 64, **first)
+    lost = keep_answer(store, answer=ANSWER, **first)
+    keep_question(store, digest="a" * 64, **second)
+    assert kept_answer(store, cluster="alpha", run=RUN, uri=lost) is None
+    kept = keep_answer(store, answer=ANSWER | {"chosen_options": ["Reject"]}, **second)
+    found = kept_answer(store, cluster="alpha", run=RUN, uri=kept)
+    assert found is not None
+    assert found["chosen_options"] == ["Reject"]

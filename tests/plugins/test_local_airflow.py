@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from kafka_maintenance.local import AirflowApi, AirflowServer, PostgresServer, Workspace
+from kafka_maintenance.local import AirflowApi, AirflowServer, PostgresServer, Workspace, airflow_api
 from kafka_maintenance.local import stack as stacks
 from kafka_maintenance.local.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 from kafka_maintenance.local.ports import listens
@@ -40,7 +40,7 @@ def api_of(answers):
     return AirflowApi("http://airflow", "operator", "geheim", transport=httpx.MockTransport(fake)), fake
 
 
-def gate_detail(*, state="awaiting_input", asked_at=None):
+def gate_detail(*, state="awaiting_input", asked_at=None, try_number=1):
     instance = {
         "dag_id": "delete_topics",
         "dag_run_id": "r1",
@@ -48,11 +48,24 @@ def gate_detail(*, state="awaiting_input", asked_at=None):
         "map_index": -1,
         "state": state,
         "start_date": (asked_at or datetime.now(UTC) - timedelta(minutes=1)).isoformat(),
+        "try_number": try_number,
     }
     return {"task_instance": instance, "subject": "delete?", "body": "plan", "options": ["Approve", "Reject"]}
 
 
 RUN = "/api/v2/dags/delete_topics/dagRuns/r1"
+
+
+def test_a_question_that_is_asked_again_is_left_open_longer(monkeypatch):
+    slept = []
+    monkeypatch.setattr(airflow_api.time, "sleep", slept.append)
+    now = datetime.now(UTC)
+    for try_number in (1, 2, 3):
+        detail = gate_detail(asked_at=now, try_number=try_number)
+        answer = f"{RUN}/taskInstances/approve/-1/hitlDetails"
+        api, _ = api_of({f"{RUN}/hitlDetails": (200, {"hitl_details": [detail]}), answer: (200, {})})
+        api.answer_all("delete_topics", "r1", "Approve")
+    assert [round(seconds) for seconds in slept] == [airflow_api.ANSWER_AFTER_S * number for number in (1, 2, 3)]
 
 
 def test_a_refusal_names_request_user_and_answer():

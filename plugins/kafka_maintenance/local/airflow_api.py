@@ -17,7 +17,8 @@ from kafka_maintenance.local.errors import AirflowRequestError, AlreadyAnsweredE
 
 POLL_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_S = 60.0
-ANSWER_AFTER_S = 6.0
+ANSWER_AFTER_S = 8.0
+"""How long a question is left open at its first try; at each further one as long again, as the scheduler may be slow."""
 GATE_PATH = "/hitlDetails"
 RUN_ENDED = frozenset({"success", "failed"})
 Json = dict[str, Any]
@@ -35,6 +36,7 @@ class Gate:
     body: str
     options: tuple[str, ...]
     asked_at: datetime
+    try_number: int
 
     @property
     def path(self) -> str:
@@ -216,7 +218,8 @@ class AirflowApi:
         Raises:
             AlreadyAnsweredError: somebody has answered it meanwhile.
         """
-        time.sleep(max(0.0, gate.asked_at.timestamp() + ANSWER_AFTER_S - time.time()))
+        answer_at_s = gate.asked_at.timestamp() + ANSWER_AFTER_S * gate.try_number
+        time.sleep(max(0.0, answer_at_s - time.time()))
         self.request("PATCH", gate.path, body={"chosen_options": [option], "params_input": params})
 
     def answer_all(self, dag_id: str, run_id: str, option: str, **params: Any) -> None:
@@ -304,6 +307,7 @@ def _gate(detail: Json) -> Gate:
         body=detail["body"] or "",
         options=tuple(detail["options"]),
         asked_at=datetime.fromisoformat(ti["start_date"] or detail["created_at"]),
+        try_number=ti["try_number"],
     )
 
 
