@@ -85,6 +85,18 @@ def checked_key(key: str) -> str:
     return key
 
 
+def put_once(store: ObjectStore, key: str, data: bytes) -> None:
+    """`put_new`, for which equal bytes that are there already are as good; `ObjectExistsError` for others.
+
+    A client that repeats a put whose answer was lost meets its own object.
+    """
+    try:
+        store.put_new(key, data)
+    except ObjectExistsError:
+        if store.get(key) != data:
+            raise
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """A local file that appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,16 +5,13 @@ Create-only, a question before anybody can answer it and the answer after; the l
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from controller_core.errors import ObjectExistsError
+from controller_core.adapters.object_store_port import ObjectStore, put_once
 from kafka_maintenance.operations.snapshot_manifest import ROOT, require_name, run_token
 
-if TYPE_CHECKING:  # reading a DAG needs no boto3, which is slow to import
-    from controller_core.adapters.object_store import ObjectStore
 
-
-def keep_question(store: "ObjectStore", *, cluster: str, run: str, ask_id: str, digest: str) -> None:
+def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, digest: str) -> None:
     """Records that the plan of that digest is about to be shown.
 
     Args:
@@ -26,11 +23,10 @@ def keep_question(store: "ObjectStore", *, cluster: str, run: str, ask_id: str, 
 
     Errors: `ObjectStoreError` subclasses: nobody may be asked then.
     """
-    document = {"run": run, "digest": digest}
-    _put_once(store, f"{_prefix(cluster, run)}{ask_id}-asked.json", document)
+    put_once(store, f"{_prefix(cluster, run)}{ask_id}-asked.json", _bytes_of({"run": run, "digest": digest}))
 
 
-def keep_answer(store: "ObjectStore", *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> str:
+def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> str:
     """Records the answer to that question, with the digest that was shown; its address.
 
     Errors: `ObjectStoreError` subclasses, `ObjectMissingError` when nothing was asked: the answer does not count then.
@@ -38,11 +34,11 @@ def keep_answer(store: "ObjectStore", *, cluster: str, run: str, ask_id: str, an
     prefix = f"{_prefix(cluster, run)}{ask_id}"
     question = json.loads(store.get(f"{prefix}-asked.json"))
     key = f"{prefix}-decided.json"
-    _put_once(store, key, {**answer, **question})
+    put_once(store, key, _bytes_of({**answer, **question}))
     return store.uri_of(key)
 
 
-def kept_answer(store: "ObjectStore", *, cluster: str, run: str, uri: str) -> Mapping[str, Any] | None:
+def kept_answer(store: ObjectStore, *, cluster: str, run: str, uri: str) -> Mapping[str, Any] | None:
     """The answer at `uri` with the digest it is about; None when that is not the last word of the run's gate."""
     keys = store.list(_prefix(cluster, run))
     if not keys or store.uri_of(keys[-1]) != uri:
@@ -55,10 +51,5 @@ def _prefix(cluster: str, run: str) -> str:
     return f"{ROOT}/approvals/cluster={require_name(cluster, 'cluster')}/{run_token(run)}/"
 
 
-def _put_once(store: "ObjectStore", key: str, document: Mapping[str, Any]) -> None:
-    data = json.dumps(document, sort_keys=True, ensure_ascii=False, default=str).encode()
-    try:
-        store.put_new(key, data)
-    except ObjectExistsError:
-        if store.get(key) != data:  # a client repeats a put whose answer was lost, and meets its own object
-            raise
+def _bytes_of(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, default=str).encode()

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, Final
 
 from controller_core.adapters.object_store import ObjectStore
+from controller_core.adapters.object_store_port import put_once
 from controller_core.errors import ObjectExistsError
 from kafka_maintenance.operations.errors import ClusterBusyError
 
@@ -86,12 +87,11 @@ class ReceiptLog:
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
         data = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
         try:
-            self._store.put_new(key, data)
+            put_once(self._store, key, data)
         except ObjectExistsError:
-            if self._store.get(key) != data:  # a client repeats a put whose answer was lost, and meets its own object
-                raise ClusterBusyError(
-                    f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
-                ) from None
+            raise ClusterBusyError(
+                f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
+            ) from None
         self.events = (*self.events, entry)
 
     def _last(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller_core.adapters.object_store import ObjectStore, open_store
+from controller_core.adapters.object_store_port import put_once
 from controller_core.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from controller_core.plan import Plan, plan_and_digest, plan_digest, plan_from_bytes, plan_to_bytes, rollback_plan
 from controller_core.plan_fields import canonical
@@ -149,9 +150,8 @@ def _described(
 def put_same(store: ObjectStore, key: str, data: bytes) -> None:
     """Create-only; an equal object that is there already is as good, another one is a damaged plan."""
     try:
-        store.put_new(key, data)
+        put_once(store, key, data)
     except ObjectExistsError:
-        if store.get(key) != data:
-            raise InvalidPlanError(
-                f"plan {store.uri_of(key)} not stored: another document has that name; it was altered, remove it and plan again"
-            ) from None
+        raise InvalidPlanError(
+            f"plan {store.uri_of(key)} not stored: another document has that name; it was altered, remove it and plan again"
+        ) from None
