@@ -193,6 +193,11 @@ def day(text: str) -> date:
         raise argparse.ArgumentTypeError(f"expected a date as YYYY-MM-DD, found {text!r}") from None
 
 
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that were on the command line: the others are None or empty."""
+    return {name: value for name, value in options.items() if value is not None and value not in ([], {})}
+
+
 def natural(text: str) -> int:
     """A whole number from 0 on, as an argument."""
     if not text.isdecimal():

@@ -18,6 +18,7 @@ from kafka_maintenance.cli_common import (
     add_store_arguments,
     add_zookeeper_arguments,
     cluster_of,
+    given,
     heir,
     natural,
     positive,
@@ -121,11 +122,6 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
         limits=_limits(arguments),
         sizes=_sizes(arguments),
     )
-
-
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that were on the command line: the others are None or empty."""
-    return {name: value for name, value in options.items() if value is not None and value not in ([], {})}
 
 
 def _goals(arguments: argparse.Namespace) -> Any:

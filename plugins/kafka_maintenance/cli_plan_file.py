@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli_common import ExitStatus, add_json_argument, heir, natural, positive, wants_json
-from kafka_maintenance.cli_plan import given
+from kafka_maintenance.cli_common import ExitStatus, add_json_argument, given, heir, natural, positive, wants_json
 from kafka_maintenance.operations.errors import BadInputError
 
 

@@ -238,17 +238,6 @@ class AirflowApi:
         self.wait_for(ended, what=f"run {run_id} of {dag_id} has ended", timeout_s=timeout_s)
         return str(self.run(dag_id, run_id)["state"])
 
-    def create_backfill(self, dag_id: str, from_date: str, to_date: str, *, max_active_runs: int = 1) -> int:
-        """Start a backfill over `from_date` to `to_date` (ISO dates, both included); its id."""
-        body = {
-            "dag_id": dag_id,
-            "from_date": f"{from_date}T00:00:00Z",
-            "to_date": f"{to_date}T23:59:59Z",
-            "max_active_runs": max_active_runs,
-            "reprocess_behavior": "completed",
-        }
-        return int(self.request("POST", "/backfills", body=body)["id"])
-
     def backfills(self, dag_id: str) -> list[Json]:
         """The backfills of a DAG."""
         found: list[Json] = self.request("GET", "/backfills", query={"dag_id": dag_id, "limit": 100})["backfills"]

@@ -36,6 +36,8 @@ UNPUBLISHED: Final = "unpublished/"
 """Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
 _BAD_INPUT_STATUS: Final = 2
 _SUMMARY: Final = "summary.json"
+_HISTORY: Final = "history"
+"""`spark_jobs.storage.HISTORY`, which is imported with Spark only."""
 _MARK: Final = ".kafka-maintenance"
 """Lies in a local output folder; without it nothing there is removed."""
 _NIGHTS_SHOWN: Final = 5
@@ -90,6 +92,13 @@ class Analysis:
     snapshots: tuple[Mapping[str, str], ...]  # cluster, snapshot_id and digest of each
     summary: Mapping[str, Any]
     digest: str
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """What of the night could not be analysed, each with its reason; snapshots that it could do without are none."""
+        return tuple(
+            f"{row['cluster']}: {row['reason']}" for row in self.summary["not_analysed"] if row["stage"] != _HISTORY
+        )
 
 
 def stage(
@@ -206,12 +215,9 @@ def publish(
             store.delete(key)
     else:
         analysis = _published(Path(output), store, night, run_id, now)
-    missed = [
-        f"{row['cluster']}: {row['reason']}" for row in analysis.summary["not_analysed"] if row["stage"] != "history"
-    ]
-    if missed and fail_if_incomplete:
+    if analysis.missed and fail_if_incomplete:
         raise AnalysisIncompleteError(
-            f"night {night} not analysed for every cluster, the others are in {analysis.report_html}: {listed(missed)}"
+            f"night {night} not analysed for every cluster, the others are in {analysis.report_html}: {listed(analysis.missed)}"
         )
     return analysis
 

@@ -140,11 +140,7 @@ def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, 
         "report": published.report_markdown,
         "report_html": published.report_html,
         "missing": [missing["note"] for missing in choice["missing"]],
-        "not_analysed": [
-            f"{row['cluster']}: {row['reason']}"
-            for row in published.summary["not_analysed"]
-            if row["stage"] != "history"
-        ],
+        "not_analysed": list(published.missed),
     }
 
 
