@@ -57,6 +57,7 @@ def nightly_analysis() -> None:
         pool=SPARK_POOL,
         doc_md="One Spark job for all clusters of the night: reads the staged snapshots, writes tables and report.",
         driver_memory=SETTINGS.driver_memory,
+        execution_timeout=SETTINGS.analysis_timeout,
         **{name: staged[name] for name in SUBMIT_FIELDS},
     )
     report = publish_report(staged, choice)

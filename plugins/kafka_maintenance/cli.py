@@ -36,6 +36,7 @@ from kafka_maintenance.cli_common import (
     wants_json,
 )
 from kafka_maintenance.cli_plan import plan_document
+from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
 _INTERRUPTED: Final = 130
@@ -172,7 +173,7 @@ def _add_apply(commands: Any) -> None:
     add_approver_argument(command)
     command.add_argument("--comment", metavar="TEXT", help="for the receipt")
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
-    add_zookeeper_arguments(command)
+    add_zookeeper_arguments(command, required=False)
     add_json_argument(command)
     command.set_defaults(run=_apply)
 
@@ -187,6 +188,8 @@ def _apply(arguments: argparse.Namespace) -> int:
         show(arguments, plan.markdown, {**plan_document(plan), "applied": False})
         tell(f"kafka-maintenance: nothing applied; after reading the plan: --approve {plan.digest}")
         return ExitStatus.REFUSED
+    if arguments.zookeeper is None:
+        raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
     receipt = apply_plan(
         store=store,
         plan_uri=arguments.plan,
@@ -239,7 +242,10 @@ def _add_stack(commands: Any) -> None:
     for name, what in (("up", "start it and leave it running"), ("down", "stop it"), ("status", "what of it runs")):
         action = actions.add_parser(name, help=what, description=f"The local stack: {what}.")
         action.add_argument(
-            "--folder", metavar="DIR", type=Path, help="where its data and logs are (default: .local/stack)"
+            "--folder",
+            metavar="DIR",
+            type=Path,
+            help="where its data and logs are, and nothing else (default: .local/stack of the checkout)",
         )
         add_json_argument(action)
         action.set_defaults(run=_stack, action=name)

@@ -18,8 +18,9 @@ from kafka_maintenance.cli_common import (
     show,
     store_of,
 )
-from kafka_maintenance.operations import analyse as operation
+from kafka_maintenance.operations.analyse import analyse
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.published_analyses import Analysis, key_of, latest_report
 from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, choose
 from kafka_maintenance.operations.snapshots import manifest_keys, place_of
 from kafka_maintenance.spark import SparkSettings
@@ -66,7 +67,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
     night = arguments.date or _newest_night(store)
     choice = choose(store, night, arguments.cluster, history_nights=arguments.history_nights)
     with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
-        done = operation.analyse(
+        done = analyse(
             store,
             choice.snapshots,
             arguments.folder or Path(scratch),
@@ -91,15 +92,15 @@ def _analyse(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
-    found = operation.latest_report(store, arguments.date)
+    found = latest_report(store, arguments.date)
     if arguments.html is not None:
-        write_whole(arguments.html, store.get(operation.key_of(store, found.report_html)))
+        write_whole(arguments.html, store.get(key_of(store, found.report_html)))
     _show(arguments, store, found)
     return ExitStatus.DONE
 
 
-def _show(arguments: argparse.Namespace, store: ObjectStore, done: operation.Analysis) -> None:
-    text = store.get(operation.key_of(store, done.report_markdown)).decode()
+def _show(arguments: argparse.Namespace, store: ObjectStore, done: Analysis) -> None:
+    text = store.get(key_of(store, done.report_markdown)).decode()
     show(
         arguments,
         f"{text}\n{done.report_html}\n{done.uri}",

@@ -108,16 +108,6 @@ class StoreSettings:
             region=self.region,
         )
 
-    def environment(self) -> dict[str, str]:
-        """The credentials as boto3's environment variables, for a child process such as a Spark driver."""
-        named = {
-            "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_DEFAULT_REGION": self.region,
-        }
-        return {name: value for name, value in named.items() if value}
-
 
 class KafkaClusterHook(BaseHook):
     """Airflow connection of a cluster → a ZooKeeper session on its tree."""
@@ -352,6 +342,11 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
 
     scheme = _text(extra.get("auth"))
     if scheme is None:
+        if connection.login or connection.password:
+            raise SettingsMissingError(
+                f"cluster {name!r} not used: its connection holds a login or a password but no auth in its extra, so the session "
+                "would be anonymous; name the scheme, digest or sasl, or clear both"
+            )
         return None
     if scheme not in _SCHEMES:
         raise SettingsMissingError(

@@ -5,6 +5,7 @@ The schema is `schema/compose-spec.json` of compose-go v2.16.2 (Apache License 2
 
 import json
 import re
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -143,6 +144,7 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
     from airflow.sdk import Connection
 
     from kafka_maintenance import hooks
+    from kafka_maintenance.operations.analyse import works_in_place
     from kafka_maintenance.tasks.common import SPARK_CONNECTION
     from kafka_maintenance.tasks.settings import PREFIX, Settings
 
@@ -163,6 +165,20 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
     assert settings.access_key == settings.secret_key == "kafka-maintenance"
     spark = Connection.from_json(environment[f"AIRFLOW_CONN_{SPARK_CONNECTION.upper()}"], conn_id="spark")
     assert spark.host == "local[2]"
+    cluster = hooks.spark_settings_from(
+        Connection.from_json(json.dumps({**json.loads(spark.as_json()), "host": "spark://spark-master:7077"}))
+    )
+    assert works_in_place(SimpleNamespace(uri=uri), cluster), (
+        "the workers read what the driver is told, so they need all of it:"
+    )
+    assert cluster.jars == ("/opt/s3a/*.jar",)
+    assert re.search(r"s3a_jars fetch .*&& mv \S+/s3a-jars/\*/\*\.jar /opt/s3a/", TEXT, re.DOTALL)
+    assert cluster.conf["spark.hadoop.fs.s3a.endpoint"] == settings.endpoint_url
+    for name in ("airflow-scheduler", "spark-master", "spark-worker"):
+        found = SERVICES[name]["environment"]
+        assert {found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]} == {
+            "${S3_ACCESS_KEY:-kafka-maintenance}", "${S3_SECRET_KEY:-kafka-maintenance}"
+        }  # fmt: skip
     ours = {name.removeprefix(PREFIX).lower() for name in environment if name.startswith(PREFIX)}
     assert ours <= set(Settings.__dataclass_fields__)
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kafka_maintenance.operations.errors import BadInputError
 from tests.airflow_home import ROOT
 from tests.dags.world import CLUSTER
 from tests.plugins.snapshot_world import stored_night
@@ -247,6 +248,20 @@ def test_a_plan_of_another_kind_is_refused_before_anybody_is_asked(bag, clients,
         "upstream_failed",
         "upstream_failed",
     )
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "arguments", "beside"),
+    [
+        ("reassign_partitions", "plan_reassignment", (100, {"drain": [3]}, None), "goals"),
+        ("reassign_partitions", "plan_reassignment", (100, {}, "broker:9092"), "bootstrap_servers"),
+        ("delete_topics", "plan_deletions", (["orders"],), "topics"),
+    ],
+)
+def test_what_is_asked_beside_a_stored_plan_is_refused(bag, dag_id, task_id, arguments, beside):
+    planning = bag.dags[dag_id].get_task(task_id).python_callable
+    with pytest.raises(BadInputError, match=f"stored plan is applied as it is, and {beside}"):
+        planning(CLUSTER, None, "/s/plan.json", *arguments)
 
 
 @pytest.fixture

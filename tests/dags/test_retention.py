@@ -145,3 +145,18 @@ def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights,
     assert [line.split(":")[0] for line in told["What stays, and why"]] == [nights[4].snapshot_id]
     altered = plan_page(store, named | {"digest": "0" * 64}, gate=None)
     assert "the store holds another plan" in altered.problem
+
+
+def test_a_damaged_receipt_is_shown_as_it_lies_in_the_store(bag, tmp_path):
+    from controller_core.adapters.object_store import FolderStore
+    from kafka_maintenance.web.sources import plan_page
+
+    store = FolderStore(tmp_path)
+    store.put("v1/receipts/cluster=alpha/d1/0001-started.json", b'{"by": "olivia"}')
+    store.put("v1/receipts/cluster=alpha/d1/0002-done.json", b'{"by": "oli\xff')
+    named = {"kind": "retain_snapshots", "cluster": "alpha", "uri": f"{store.uri}/v1/gone.json", "digest": "d1"}
+    (_, whole), (name, damaged) = plan_page(store, named, gate=None).receipts
+    assert name == "0002-done.json"
+    assert "Damaged" in damaged
+    assert '{"by": "oli\ufffd' in damaged
+    assert '"by": "olivia"' in whole

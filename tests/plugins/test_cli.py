@@ -81,7 +81,6 @@ def test_version(capsys):
         pytest.param(["analyse", "--store", "s", "--date", "21.11."], id="no date"),
         pytest.param(["analyse", "--store", "s", "--history-nights", "0"], id="no night"),
         pytest.param(["snapshots", "list", "--store", "s", "--date", "2026-3-1"], id="a date that no key has"),
-        pytest.param(["apply", "plan.json"], id="no ZooKeeper"),
     ],
 )
 def test_a_wrong_command_line_is_bad_input(capsys, monkeypatch, arguments):
@@ -105,9 +104,14 @@ def test_a_plan_can_be_read_before_it_is_approved(capsys, stored):
 
 
 def test_without_approval_nothing_is_applied(capsys, stored):
-    status, out, err = run(capsys, "apply", stored.uri, "--zookeeper", "127.0.0.1:1")
+    status, out, err = run(capsys, "apply", stored.uri)
     assert (status, out) == (1, f"{stored.markdown}\n")
     assert f"nothing applied; after reading the plan: --approve {stored.digest}" in err
+
+
+def test_an_approved_plan_needs_a_cluster(capsys, stored):
+    status, _, err = run(capsys, "apply", stored.uri, "--approve", stored.digest)
+    assert (status, "no cluster named; give --zookeeper" in err) == (2, True)
 
 
 def test_somebody_is_named_as_approver(capsys, stored, monkeypatch):

@@ -111,6 +111,9 @@ def test_tls_of_a_connection(tls, fields):
         pytest.param(Fields(host="zk1,zk2/kafka"), "holds a path .* as chroot", id="a path after the hosts"),
         pytest.param(Fields(extra_dejson={"auth": "digest"}), "holds no login and password", id="auth without login"),
         pytest.param(
+            Fields(login="kafka", password="secret of zookeeper"), "would be anonymous", id="login without auth"
+        ),
+        pytest.param(
             Fields(login="a", password="b", extra_dejson={"auth": "kerberos"}),
             "says auth 'kerberos', expected 'digest' or 'sasl'",
             id="unknown auth",
@@ -219,16 +222,13 @@ def test_the_connection_test_reports_an_unreachable_zookeeper(monkeypatch):
 
 
 def test_the_store_takes_its_credentials_from_the_connection():
-    from kafka_maintenance.hooks import store_settings_from
+    from kafka_maintenance.hooks import StoreSettings, store_settings_from
 
     fields = Fields(login="key", password="secret", extra_dejson={"endpoint_url": "http://s3:1", "region_name": "r"})
-    assert store_settings_from("s3://bucket/prefix", fields).environment() == {
-        "AWS_ENDPOINT_URL": "http://s3:1",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "r",
-    }
-    assert store_settings_from("/srv/store", None).environment() == {}
+    assert store_settings_from("s3://bucket/prefix", fields) == StoreSettings(
+        uri="s3://bucket/prefix", endpoint_url="http://s3:1", access_key="key", secret_key="secret", region="r"
+    )
+    assert store_settings_from("/srv/store", None) == StoreSettings(uri="/srv/store")
 
 
 def test_a_missing_store_says_how_to_name_one():
@@ -275,9 +275,16 @@ def test_every_setting_has_an_environment_variable():
         "KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S": "90",
         "KAFKA_MAINTENANCE_SCRATCH": "/scratch",
         "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
+        "KAFKA_MAINTENANCE_SNAPSHOT_KEY_FILE": "/run/secrets/snapshot.key",
+        "KAFKA_MAINTENANCE_KEEP_DAILY": "0",
     }
     assert settings_from(environment) == Settings(
-        snapshot_cron="* * * * *", approval_timeout_s=90, scratch=Path("/scratch"), driver_memory="1g"
+        snapshot_cron="* * * * *",
+        approval_timeout_s=90,
+        scratch=Path("/scratch"),
+        driver_memory="1g",
+        snapshot_key_file=Path("/run/secrets/snapshot.key"),
+        keep_daily=0,
     )
     assert settings_from({}) == Settings()
 
@@ -288,6 +295,12 @@ def test_every_setting_has_an_environment_variable():
         pytest.param("SNAPSHOT_CRON", "nightly", "expected a cron of five fields", id="no cron"),
         pytest.param(
             "APPROVAL_TIMEOUT_S", "-1", "expected a whole number of seconds above 0, found '-1'", id="negative"
+        ),
+        pytest.param(
+            "KEEP_LAST", "0", "KEEP_LAST not read: expected how many .*, 1 or more, found '0'", id="keep none"
+        ),
+        pytest.param(
+            "KEEP_DAILY", "-1", "KEEP_DAILY not read: expected how many .*, 0 or more, found '-1'", id="below 0"
         ),
         pytest.param("SNAPSHOT_WAIT_S", "2h", "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S not read", id="with a unit"),
     ],

@@ -1,7 +1,9 @@
 """Which snapshots a night consists of: the expected ones, the missing ones with the reason, and what is read for it."""
 
 import json
+import os
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,8 @@ from controller_core.errors import ObjectDamagedError
 from kafka_maintenance.operations import analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshot_blame import blame, blame_text
-from kafka_maintenance.operations.snapshot_choice import NoSnapshotError, choose, snapshot_of_night
-from kafka_maintenance.operations.snapshot_manifest import snapshot_prefix
+from kafka_maintenance.operations.snapshot_choice import NoSnapshotError, choose, snapshots_of_night
+from kafka_maintenance.operations.snapshot_manifest import run_token, snapshot_prefix
 from kafka_maintenance.operations.snapshots import find_snapshot, newest_snapshot
 from tests.spark.worlds import NIGHT, World, publish
 
@@ -98,9 +100,11 @@ def test_a_missing_night_names_the_nearest(nights_ago, note):
     store = MemoryStore()
     for ago in nights_ago:
         publish(ALPHA.on(ago), store)
-    with pytest.raises(NoSnapshotError, match=r"^cluster 'alpha' has no snapshot of 2026-11-20") as told:
-        snapshot_of_night(store, "alpha", NIGHT)
-    assert str(told.value).endswith(note)
+    found, errors = snapshots_of_night(store, ["alpha"], NIGHT)
+    assert found == []
+    assert isinstance(errors["alpha"], NoSnapshotError)
+    assert str(errors["alpha"]).startswith("cluster 'alpha' has no snapshot of 2026-11-20")
+    assert str(errors["alpha"]).endswith(note)
 
 
 def test_the_newest_snapshot_is_found_without_reading_the_history(store):
@@ -216,8 +220,20 @@ def test_an_output_folder_with_somebodys_files_is_refused_and_stays(store, tmp_p
     assert own.read_text() == "my own"
 
 
+def test_what_failed_runs_left_is_removed_after_a_while(store, tmp_path):
+    for run in ("failed", "young"):
+        analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path / run, run_id=run)
+    (tmp_path / "own" / "output").mkdir(parents=True)
+    for old in ("failed", "own"):
+        for path in (*(tmp_path / old).rglob("*"), tmp_path / old):
+            os.utime(path, (0, 0))
+    long_ago = datetime.now(UTC) - timedelta(days=2)
+    assert analyse.remove_abandoned(tmp_path, long_ago) == [tmp_path / "failed"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "young"]
+
+
 def test_a_job_that_works_in_place_finds_nothing_of_an_attempt_before(store, tmp_path):
-    mine, others = (f"{analyse.UNPUBLISHED}run={analyse.run_token(run)}/plans/alpha.plan.json" for run in "rs")
+    mine, others = (f"{analyse.UNPUBLISHED}run={run_token(run)}/plans/alpha.plan.json" for run in "rs")
     for key in (mine, others):
         store.put(key, b"{}")
     analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path, run_id="r", in_place=True)

@@ -8,7 +8,7 @@ import pytest
 from controller_core.adapters.object_store import open_store
 from kafka_maintenance.cli import main
 from kafka_maintenance.local import sample_history
-from kafka_maintenance.operations import analyse
+from kafka_maintenance.operations import published_analyses
 from tests.spark.worlds import World, publish
 
 LAST = sample_history.NIGHTS[-1]
@@ -38,10 +38,10 @@ def test_the_newest_night_is_analysed_and_its_report_is_printed(store, tmp_path,
     assert "The nights so far" in out
     assert str(sample_history.NIGHTS[0]) in out
     html, manifest = out.split()[-2:]
-    assert store.get(analyse.key_of(store, html)).startswith(b"<!doctype html>")
+    assert store.get(published_analyses.key_of(store, html)).startswith(b"<!doctype html>")
     assert main(["report", "--store", store.uri, "--html", str(tmp_path / "page.html")]) == 0
     assert capsys.readouterr().out == out
-    assert (tmp_path / "page.html").read_bytes() == store.get(analyse.key_of(store, html))
+    assert (tmp_path / "page.html").read_bytes() == store.get(published_analyses.key_of(store, html))
     assert main(["report", "--store", store.uri, "--date", str(LAST), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["manifest_uri"] == manifest
     assert main(["report", "--store", store.uri, "--date", "2020-01-01"]) == 2
@@ -62,7 +62,7 @@ def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(store, tmp_pat
     assert (status, told["exit_status"], told["error"]) == (3, 3, "AnalysisIncompleteError")
     assert "other: " in err
     assert "nobody: cluster 'nobody' has no snapshot" in err
-    (published,) = analyse.list_analyses(store, LAST)
+    (published,) = published_analyses.list_analyses(store, LAST)
     assert published.run_id == "strict"
     assert set(published.summary["clusters"]) == {sample_history.CLUSTER}
 

@@ -24,7 +24,7 @@ from kafka_maintenance.local.process import start_child, wait_until
 from kafka_maintenance.local.s3 import ObjectStoreServer
 from kafka_maintenance.local.s3a_jars import s3a_jars
 from kafka_maintenance.local.workspace import Workspace
-from kafka_maintenance.operations import analyse
+from kafka_maintenance.operations import analyse, published_analyses
 from kafka_maintenance.operations.snapshot_choice import choose
 from kafka_maintenance.operations.snapshots import fetch_tables, list_snapshots
 from kafka_maintenance.spark import (
@@ -142,7 +142,7 @@ def settings(workspace, master, s3):
     return SparkSettings(
         master=master,
         driver_memory="1g",
-        jars=tuple(map(str, s3a_jars())),
+        jars=(f"{s3a_jars()[0].parent}/*.jar",),  # as docker-compose.yml names them
         conf={
             **FEW_CONF,
             f"{s3a}endpoint": s3.endpoint_url,
@@ -171,7 +171,7 @@ def elsewhere(s3, tmp_path, monkeypatch):
 
 def objects(store, analysis):
     """What an analysis published by name, its manifest apart: that one says when."""
-    prefix = analyse.key_of(store, analysis.uri).removesuffix("manifest.json")
+    prefix = published_analyses.key_of(store, analysis.uri).removesuffix("manifest.json")
     return {
         key.removeprefix(prefix): store.get(key) for key in store.list(prefix) if not key.endswith("/manifest.json")
     }
@@ -188,7 +188,7 @@ def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, sett
     staged = analyse.stage(store, chosen, tmp_path / "here", run_id="r", night=NIGHT)
     nightly_analysis.run(spark, nightly_analysis.parse(staged.arguments), say=list)
     beside = open_store(str(tmp_path / "beside"))
-    here = objects(beside, analyse.publish(staged.output, beside, night=NIGHT, run_id="r"))
+    here = objects(beside, published_analyses.publish(staged.output, beside, night=NIGHT, run_id="r"))
 
     done = analyse.analyse(store, chosen, tmp_path / "there", run_id="r", night=NIGHT, spark_settings=settings)
 

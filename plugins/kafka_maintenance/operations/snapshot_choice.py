@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from controller_core.adapters.object_store import ObjectStore
+from controller_core.errors import ControllerCoreError
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import (
@@ -38,7 +39,7 @@ __all__ = [
     "choose",
     "earlier_snapshots",
     "passed_over",
-    "snapshot_of_night",
+    "snapshots_of_night",
 ]
 
 
@@ -54,18 +55,30 @@ class Choice:
     missing: Mapping[str, str]
 
 
-def snapshot_of_night(store: ObjectStore | str, cluster: str, night: date | str) -> Manifest:
-    """The newest snapshot of a cluster of that UTC date that can be read; the log tells of the others.
+def snapshots_of_night(
+    store: ObjectStore | str, clusters: Iterable[str], night: date | str
+) -> tuple[list[Manifest], dict[str, ControllerCoreError]]:
+    """The newest snapshot of each cluster of that UTC date that can be read, in the clusters' order; the log tells of others.
 
-    Raises:
-        NoSnapshotError: it has none.
-        ObjectDamagedError, ObjectMissingError, UnknownFormatError: no manifest of that date can be read (`UNUSABLE`).
+    Returns:
+        The manifests; and cluster → why it has none: `NoSnapshotError`, or one of `UNUSABLE` where no manifest of that date
+        can be read.
     """
     store = opened(store)
-    found = newest_snapshot(store, cluster, night)
-    if found is None:
-        raise NoSnapshotError(_missing_note(cluster, str(night), keys_by_date(store, cluster)))
-    return found
+
+    def of_cluster(name: str) -> Manifest | ControllerCoreError:
+        try:
+            found = newest_snapshot(store, name, night)
+        except UNUSABLE as error:
+            return error
+        return found or NoSnapshotError(_missing_note(name, str(night), keys_by_date(store, name)))
+
+    names = list(clusters)
+    found = dict(zip(names, at_once(of_cluster, names), strict=True))
+    return (
+        [one for one in found.values() if isinstance(one, Manifest)],
+        {name: one for name, one in found.items() if not isinstance(one, Manifest)},
+    )
 
 
 def choose(
@@ -93,12 +106,8 @@ def choose(
         places = {place_of(key) for key in manifest_keys(store)}
         first = _first_of(night, history_nights)
         clusters = sorted({cluster for cluster, day in places if first <= day <= str(night)})
-    snapshots, missing = [], {}
-    for name in clusters:
-        try:
-            snapshots.append(snapshot_of_night(store, name, night))
-        except (NoSnapshotError, *UNUSABLE) as error:
-            missing[name] = str(error)
+    snapshots, errors = snapshots_of_night(store, clusters, night)
+    missing = {name: str(error) for name, error in errors.items()}
     if not snapshots:
         nights = sorted({day for _, day in places or map(place_of, manifest_keys(store))})
         raise BadInputError(

@@ -12,6 +12,8 @@ from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, g
 from kafka_maintenance.tasks.settings import SETTINGS
 
 NOTE = "note"
+_ABANDONED_AFTER = timedelta(days=2)
+"""Staged snapshots of a run that failed are kept so long, for whoever looks into it or clears a task."""
 
 
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.snapshot_wait_s + 3600)
@@ -46,25 +48,23 @@ def choice_of(night: date) -> dict[str, Any]:
     One whose connection or whose snapshot cannot be used is missing, too, and not `awaited`: it does not hold up the others.
     An archived one is not even `expected`.
     """
-    from kafka_maintenance.operations.snapshot_choice import UNUSABLE, NoSnapshotError, snapshot_of_night
+    from kafka_maintenance.operations.snapshot_choice import NoSnapshotError, snapshots_of_night
 
-    store = hooks.store()
-    chosen: list[dict[str, str]] = []
+    archived: dict[str, bool] = {}
     missing: list[dict[str, Any]] = []
     for name in hooks.cluster_names():
         try:
-            cluster = hooks.cluster(name)
+            archived[name] = hooks.cluster(name).archived
         except hooks.SettingsMissingError as error:
             missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
-            continue
-        try:
-            found = snapshot_of_night(store, name, night)
-            chosen.append({"cluster": name, "manifest": found.uri, "digest": found.digest})
-        except NoSnapshotError as error:
-            awaited = not cluster.archived
-            missing.append({"cluster": name, "expected": awaited, "awaited": awaited, "note": str(error)})
-        except UNUSABLE as error:
-            missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
+    found, errors = snapshots_of_night(hooks.store(), archived, night)
+    for name, reason in errors.items():
+        if isinstance(reason, NoSnapshotError):
+            awaited = not archived[name]
+            missing.append({"cluster": name, "expected": awaited, "awaited": awaited, "note": str(reason)})
+        else:
+            missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{reason}."})
+    chosen = [{"cluster": one.cluster, "manifest": one.uri, "digest": one.digest} for one in found]
     return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}
 
 
@@ -87,12 +87,16 @@ def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     """
     from kafka_maintenance import spark
     from kafka_maintenance.operations import analyse
+    from kafka_maintenance.operations.snapshot_manifest import run_token
 
     context = context_of_run()
     tries = context["ti"].try_number
     run = run_name(context) if tries == 1 else f"{run_name(context)}.{tries}"  # a night analysed again is kept beside
-    folder = SETTINGS.scratch / analyse.run_token(run)
+    folder = SETTINGS.scratch / run_token(run)
     shutil.rmtree(folder, ignore_errors=True)
+    long_ago = datetime.now(UTC) - max(_ABANDONED_AFTER, 4 * SETTINGS.analysis_timeout)
+    for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
+        print(f"removed what a failed run left: {left}")  # noqa: T201 - the task's log
     store, spark_settings = hooks.store(), hooks.spark_settings()
     staged = analyse.stage(
         store,
@@ -129,9 +133,9 @@ def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
 @task
 def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Puts report, tables and summary into the store, the manifest last; says where they are."""
-    from kafka_maintenance.operations import analyse
+    from kafka_maintenance.operations.published_analyses import publish
 
-    published = analyse.publish(staged["output"], hooks.store(), night=staged["night"], run_id=staged["run"])
+    published = publish(staged["output"], hooks.store(), night=staged["night"], run_id=staged["run"])
     shutil.rmtree(staged["folder"], ignore_errors=True)
     print(f"report: {published.report_markdown}")  # noqa: T201 - the task's log
     return {

@@ -55,7 +55,7 @@ def plan_reassignment(
     from spark_jobs.planner.goals import Goals
 
     if plan:
-        return stored("reassign_partitions", cluster, plan)
+        return stored("reassign_partitions", cluster, plan, goals=goals, bootstrap_servers=bootstrap_servers)
     try:
         wanted = Goals.from_json(goals or {})
     except ImpossibleGoalError as error:
@@ -71,7 +71,7 @@ def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics:
     from kafka_maintenance.operations import planning
 
     if plan:
-        return stored("delete_topics", cluster, plan)
+        return stored("delete_topics", cluster, plan, topics=topics)
     return _made(planning.plan_deletions, cluster, manifest, topics=topics)
 
 
@@ -81,10 +81,20 @@ def _made(make: Callable[..., "StoredPlan | None"], cluster: str, manifest: str 
     return summed_up(make(hooks.store(), cluster, manifest=manifest, kafka_version=version, **what), cluster)
 
 
-def stored(kind: str, cluster: str, uri: str) -> dict[str, Any]:
-    """A plan that lies in the store, its digest verified; raises InvalidPlanError for another kind or cluster."""
+def stored(kind: str, cluster: str, uri: str, **beside: Any) -> dict[str, Any]:
+    """A plan that lies in the store, its digest verified; raises InvalidPlanError for another kind or cluster.
+
+    What was asked `beside` it would have no effect: BadInputError.
+    """
+    from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.stored_plans import load_plan
 
+    asked = [name for name, value in beside.items() if value]
+    if asked:
+        raise BadInputError(
+            f"plan {uri!r} not loaded: a stored plan is applied as it is, and {', '.join(asked)} given beside it would have "
+            "no effect; leave one of them out"
+        )
     return summed_up(load_plan(hooks.store(), uri, kind=kind, cluster=cluster), cluster)
 
 

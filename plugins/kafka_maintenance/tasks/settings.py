@@ -35,16 +35,23 @@ class Settings:
     keep_monthly: int = 12
     approval_timeout_s: int = 12 * 3600
     snapshot_wait_s: int = 2 * 3600
+    analysis_timeout_s: int = 6 * 3600
     verify_timeout_s: int = 600
     poke_interval_s: int = 30
     drain_age_min_s: int = 600
     driver_memory: str = "2g"
+    snapshot_key_file: Path | None = None
     scratch: Path = Path(tempfile.gettempdir()) / "kafka-maintenance"
 
     @property
     def approval_timeout(self) -> timedelta:
         """How long a gate waits for a person before it counts as rejected."""
         return timedelta(seconds=self.approval_timeout_s)
+
+    @property
+    def analysis_timeout(self) -> timedelta:
+        """How long one try of the Spark job may take: Spark waits without end for a cluster that has no free worker."""
+        return timedelta(seconds=self.analysis_timeout_s)
 
 
 def settings_from(environment: Mapping[str, str]) -> Settings:
@@ -53,7 +60,7 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: a number is not a whole one, or not positive where it must be, or a cron has not five fields.
     """
-    found: dict[str, str | int | Path] = {}
+    found: dict[str, str | int | Path | None] = {}
     for name, default in _defaults().items():
         variable = PREFIX + name.upper()
         text = environment.get(variable, "").strip()
@@ -61,10 +68,10 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
             continue
         match default:
             case int() if name.startswith("keep_"):
-                found[name] = _count(variable, text)
+                found[name] = _count(variable, text, low=1 if name == "keep_last" else 0)
             case int():
                 found[name] = _positive(variable, text)
-            case Path():
+            case Path() | None:
                 found[name] = Path(text)
             case _ if name.endswith("_cron"):
                 found[name] = _cron(variable, text)
@@ -73,7 +80,7 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     return Settings(**found)  # type: ignore[arg-type]  # each value was made from the type of its default
 
 
-def _defaults() -> dict[str, str | int | Path]:
+def _defaults() -> dict[str, str | int | Path | None]:
     defaults = Settings()
     return {name: getattr(defaults, name) for name in Settings.__dataclass_fields__}
 
@@ -84,9 +91,11 @@ def _positive(variable: str, text: str) -> int:
     return int(text)
 
 
-def _count(variable: str, text: str) -> int:
-    if not text.isdecimal():
-        raise SettingsError(f"{variable} not read: expected how many snapshots to keep, 0 or more, found {text!r}")
+def _count(variable: str, text: str, *, low: int) -> int:
+    if not text.isdecimal() or int(text) < low:
+        raise SettingsError(
+            f"{variable} not read: expected how many snapshots to keep, {low} or more, found {text!r}; correct it"
+        )
     return int(text)
 
 

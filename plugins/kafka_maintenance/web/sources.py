@@ -198,7 +198,12 @@ def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...], key: str = "r
 def _receipts(store: ObjectStore, cluster: str, digest: str) -> Iterator[tuple[str, str]]:
     prefix = f"v1/receipts/cluster={cluster}/{digest}/"
     for key in sorted(store.list(prefix)):
-        yield key.removeprefix(prefix), json.dumps(json.loads(store.get(key)), indent=1, sort_keys=True)
+        content = store.get(key)
+        try:
+            shown = json.dumps(json.loads(content), indent=1, sort_keys=True)
+        except ValueError as error:
+            shown = f"Damaged, no JSON ({error}); as it lies in the store:\n{content.decode(errors='replace')}"
+        yield key.removeprefix(prefix), shown
 
 
 def _has_gate(dag_id: str) -> bool:
