@@ -112,7 +112,7 @@ def probe_store(store: ObjectStore) -> None:
     """Proves at a scratch key, removed again, that a second create-only write is refused."""
     key = f"probe/{secrets.token_hex(8)}"
     try:
-        store.put_new(key, b"first")
+        put_once(store, key, b"first")
         try:
             store.put_new(key, b"second")
         except ObjectExistsError:

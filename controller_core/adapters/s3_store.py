@@ -49,6 +49,9 @@ _DENIED_CODES: Final = frozenset(
     }
 )
 _MISSING_CODES: Final = frozenset({"404", "NoSuchKey", "NotFound"})
+_WEATHER_CODES: Final = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"})
+_WEATHER_STATUSES: Final = frozenset({"429", "500", "502", "503", "504"})
+"""What passes by itself. 501 (no such feature) and 507 (full) do not."""
 _LOST_RACE_CODES: Final = frozenset({"412", "PreconditionFailed"})
 
 
@@ -150,11 +153,12 @@ class S3Store:
                     self._client.put_object(
                         Bucket=self._bucket, Key=self._full(key), Body=data, ChecksumSHA256=checksum, **conditions
                     )
-            except (
-                _ConflictError
-            ):  # Amazon's answer while two conditional writes overlap: ask once more, then it is decided
+            except _ConflictError:  # Amazon's answer while two conditional writes overlap: ask once more
                 if not may_repeat:
-                    raise exists_error(self.uri_of(key)) from None
+                    raise StoreUnreachableError(
+                        f"object {self.uri_of(key)!r} not written: expected the store to decide between two writers of it, "
+                        "found the conflict (409) twice; run again: nothing half-written is visible"
+                    ) from None
             else:
                 return
 
@@ -203,6 +207,11 @@ class S3Store:
             )
         if code in {"BadDigest", "XAmzContentChecksumMismatch"}:
             return ObjectDamagedError(f"object {uri!r} not {deed}: its bytes changed on the way ({said}); run again")
+        if code in _WEATHER_CODES or status in _WEATHER_STATUSES:
+            return StoreUnreachableError(
+                f"object {uri!r} not {deed}: expected an answer, found {code}: {said} again and again; check the store and "
+                "run again"
+            )
         if deed in {"written", "deleted"}:
             return StoreUnwritableError(
                 f"object {uri!r} not {deed}: expected a writable bucket with room, found {code}: {said}; "

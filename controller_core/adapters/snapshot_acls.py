@@ -19,7 +19,11 @@ _OPEN_ACL: Final = '[[31, "world", "anyone"]]'
 
 
 def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller) -> tuple[dict[str, str], bool]:
-    """ACLs of all znodes where the cluster is secured. Not part of the cut: ZooKeeper has no event for them."""
+    """ACLs of all znodes where the cluster is secured. Not part of the cut: ZooKeeper has no event for them.
+
+    As the session sees them: one that could not be read is absent, and without the right to change it a digest entry
+    `user:hash` is shown as `user:x`. Both are kept as they came; a restore takes both for unknown.
+    """
     if options.acls == "never":
         return {}, bool(cut.unreadable)
     secured = bool(cut.unreadable)

@@ -168,7 +168,7 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
     todo: deque[tuple[int, str]] = deque([(GET_DATA, "/")])
     in_flight: deque[tuple[list[tuple[int, str]], Any]] = deque()
     batch = min(64, options.batch_count)  # grows with the replies: nobody knows yet how large the znodes are
-    left_alone = frozenset(options.left_alone if not wire.chroot else ())
+    left_alone = _left_alone(wire, options)
     while todo or in_flight:
         while todo and len(in_flight) < options.window:
             reads = _taken(todo, batch, wire.chroot_bytes)
@@ -193,6 +193,11 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
                     note_failure(code, kind, path, denied, wire)
         told.tell(len(znodes))
     return znodes, denied, moment
+
+
+def _left_alone(wire: Wire, options: ReadOptions) -> frozenset[str]:
+    """Trees that are not part of the cut; below a chroot there are none of ZooKeeper's own."""
+    return frozenset() if wire.chroot else frozenset(options.left_alone)
 
 
 def _taken(todo: deque[tuple[int, str]], count_max: int, chroot_bytes: int) -> list[tuple[int, str]]:
@@ -225,7 +230,8 @@ def _settle(
     """
     told.begin("settle")
     told.tell(len(znodes))
-    dirty = wire.touched(0, moment.events)
+    left_alone = _left_alone(wire, options)
+    dirty = wire.touched(0, moment.events, left_alone)
     uncertain: set[str] = set()
     for round_number in range(options.rounds_max):
         if not dirty:
@@ -236,7 +242,7 @@ def _settle(
             reached = Moment(reply.zxid, reply.noted)
             answers = reply.answers()
             _apply(paths, answers, znodes, denied, wire)
-            news = wire.touched(moment.events, reply.noted)
+            news = wire.touched(moment.events, reply.noted, left_alone)
             uncertain |= news.intersection(paths)
             uncertain.update(
                 path for path, answer in zip(paths, answers, strict=True) if _newest_zxid(answer) > moment.zxid
@@ -244,7 +250,7 @@ def _settle(
         told.tell(len(znodes))
         if not uncertain:
             return moment, 0, round_number + 1
-        dirty = uncertain | wire.touched(moment.events, reached.events)
+        dirty = uncertain | wire.touched(moment.events, reached.events, left_alone)
         moment = reached
     return moment, len(dirty), options.rounds_max
 

@@ -7,7 +7,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, Self
 
@@ -131,15 +131,19 @@ class Wire:
     def event_count(self) -> int:
         return len(self._events)
 
-    def touched(self, start: int, end: int) -> set[str]:
-        """Paths that the events [start, end) may have changed: the znode, and its parent when it came or went."""
+    def touched(self, start: int, end: int, left_alone: Collection[str] = ()) -> set[str]:
+        """Paths that the events [start, end) may have changed: the znode, and its parent when it came or went.
+
+        Those equal to or below a path of `left_alone` are not among them: nobody reads these trees.
+        """
         paths: set[str] = set()
         for kind, full in self._events[start:end]:
             path = full[len(self.chroot) :] or "/"
             paths.add(path)
             if kind != _CHANGED and path != "/":
                 paths.add(path.rpartition("/")[0] or "/")
-        return paths if self.chroot else {path for path in paths if not path.startswith("/zookeeper")}
+        below = tuple(f"{path}/" for path in left_alone)
+        return {path for path in paths if path not in left_alone and not path.startswith(below)}
 
     def server(self) -> tuple[tuple[int, ...] | None, int | None]:
         """The server's version and how many znodes it has; None where `srvr` is not permitted."""

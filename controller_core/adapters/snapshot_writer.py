@@ -1,21 +1,22 @@
 """Writes many znodes in few transactions: how a whole tree is restored.
 
 Transactions are cut by bytes and by count and sent several at a time on one session, which keeps their order, so parents
-need not be waited for. A second writing of the same tree finds what the first one left and goes on from there.
+need not be waited for. A second writing of the same tree finds what the first one left and goes on from there. A server
+drops the connection of a request that it finds too large: what was under way is then sent again, znode by znode.
 Source: snapshot-design §3 (50 creations a transaction were the fastest); ZooKeeper `multi`.
 """
 
 # ruff: noqa: SLF001 -- kazoo's own transaction cannot write null data; kazoo is pinned
 
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NodeExistsError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, SessionExpiredError
 from kazoo.protocol.serialization import Create, Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
@@ -24,6 +25,10 @@ from controller_core.errors import RestoreConflictError, TooLargeZnodeError
 
 OVERHEAD_BYTES: Final = 64  # around each creation: header, lengths, flags, a short ACL
 _TIMEOUT_S: Final = 60.0
+_BROKEN: Final = (ConnectionLoss, SessionExpiredError)
+"""The request may have been carried out, or not; kazoo connects again."""
+_TRIES_MAX: Final = 3  # of one znode by itself, before its size is to blame and not the network
+_RECONNECT_POLL_S: Final = 0.05
 
 
 class NewZnode(NamedTuple):
@@ -54,10 +59,12 @@ def write_tree(
 ) -> int:
     """Creates the znodes, parents before children as given; how many it created.
 
-    A znode that exists with the same data counts as done. The root is never created; give it to `set_root`.
+    A znode that exists with the same data counts as done. The root is never created; give it to `set_root`. When the
+    connection breaks, what was not answered is sent again, znode by znode.
 
-    Errors: `RestoreConflictError` when one exists with other data, `TooLargeZnodeError` when one cannot fit a request,
-    `ZooKeeperError` subclasses otherwise; everything before it is written, and writing again goes on from there.
+    Errors: `RestoreConflictError` when one exists with other data, `TooLargeZnodeError` when one breaks the connection
+    again and again, `ZooKeeperError` subclasses otherwise; everything before it is written, and writing again goes on
+    from there.
     """
     options = options or WriteOptions()
     acls = _Acls()
@@ -67,10 +74,13 @@ def write_tree(
 
     def settle() -> int:
         batch, pending = in_flight.popleft()
-        if any(isinstance(answer, Exception) for answer in pending.get(timeout=_TIMEOUT_S)):
-            failed.append(batch)  # something was there already: looked at one by one, after those under way
-            return 0
-        return len(batch)
+        try:
+            done = not any(isinstance(answer, Exception) for answer in pending.get(timeout=_TIMEOUT_S))
+        except _BROKEN:
+            done = False
+        if not done:
+            failed.append(batch)  # something was there already, or is too large: one by one, after those under way
+        return len(batch) if done else 0
 
     with translated_errors(client, "written"):
         for batch in _batches(znodes, options):
@@ -148,14 +158,7 @@ def _submit(client: Any, batch: Sequence[NewZnode], acls: _Acls) -> Any:
 def _one_by_one(client: Any, batch: Sequence[NewZnode], acls: _Acls) -> int:
     created = 0
     for znode in batch:
-        try:
-            answer = _submit(client, [znode], acls).get(timeout=_TIMEOUT_S)[0]
-        except (KazooException, KazooTimeoutError) as error:
-            raise TooLargeZnodeError(
-                f"znode {znode.path!r} not written: the connection broke ({type(error).__name__}) at its "
-                f"{len(znode.data or b'')} bytes; if it is larger than the server's jute.maxbuffer (1 MiB by default), raise "
-                "that; then run again"
-            ) from error
+        answer = _alone(client, znode, acls)
         if isinstance(answer, NodeExistsError):
             found, _ = client.get(znode.path)
             if (found or b"") != (znode.data or b""):
@@ -168,3 +171,27 @@ def _one_by_one(client: Any, batch: Sequence[NewZnode], acls: _Acls) -> int:
         else:
             created += 1
     return created
+
+
+def _alone(client: Any, znode: NewZnode, acls: _Acls) -> Any:
+    """What the server answers to the creation of one znode; nothing else is under way, so a break of the connection is its own."""
+    for _ in range(_TRIES_MAX):
+        _wait_until_connected(client)
+        try:
+            return _submit(client, [znode], acls).get(timeout=_TIMEOUT_S)[0]
+        except _BROKEN as error:
+            last: Exception = error
+    raise TooLargeZnodeError(
+        f"znode {znode.path!r} not written: expected an answer, but the connection broke at each of {_TRIES_MAX} tries "
+        f"({type(last).__name__}); its {len(znode.data or b'')} bytes are likely more than the server's jute.maxbuffer "
+        "(1,048,575 by default): raise that on every server, then run again"
+    ) from last
+
+
+def _wait_until_connected(client: Any) -> None:
+    """Until kazoo has connected again; `ConnectionLoss` when it does not."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not client.connected:
+        if time.monotonic() > deadline:
+            raise ConnectionLoss
+        time.sleep(_RECONNECT_POLL_S)

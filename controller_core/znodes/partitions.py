@@ -61,7 +61,8 @@ def decode_topic(data: bytes | None, *, path: str) -> TopicZnode:
     if topic_id is not None and not _TOPIC_ID.fullmatch(topic_id):
         raise mismatch(path, "topic_id", "22 characters of URL-safe base64", topic_id)
     version = document.values.get("version")
-    version = version if type(version) is int else TOPIC_VERSION_FIRST  # no reader looks at it
+    if type(version) is not int or not INT_MIN <= version <= INT_MAX:
+        version = TOPIC_VERSION_FIRST  # no reader looks at it, so that no other number makes a topic unreadable either
     known = (*_TOPIC_KEYS, "topic_id")
     return TopicZnode(assignments, topic_id, version, document.unknown_fields(known))
 

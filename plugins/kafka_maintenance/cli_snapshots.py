@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -290,10 +291,7 @@ def _query(arguments: argparse.Namespace) -> int:
         cluster=arguments.cluster,
         rows_max=arguments.rows_max,
     )
-    document = {
-        name: getattr(result, name) for name in ("columns", "types", "rows", "cut_off", "snapshots", "passed_over")
-    }
-    show(arguments, operation.query_text(result), document)
+    show(arguments, operation.query_text(result), asdict(result))
     return ExitStatus.DONE
 
 

@@ -311,8 +311,21 @@ class Stubbed:
             id="overlap, then lost",
         ),
         pytest.param(
-            [("ConditionalRequestConflict", 409)] * 2, ObjectExistsError, "exists already", id="overlap twice"
+            [("ConditionalRequestConflict", 409)] * 2,
+            StoreUnreachableError,
+            "found the conflict .*run again",
+            id="overlap twice",
         ),
+        pytest.param([("SlowDown", 503)], StoreUnreachableError, "SlowDown: said so", id="too much to do"),
+        pytest.param(
+            [("InternalError", 500)], StoreUnreachableError, "check the store and run again", id="a fault of its own"
+        ),
+        pytest.param(
+            [("RequestTimeout", 400)], StoreUnreachableError, "RequestTimeout", id="bytes that came too slowly"
+        ),
+        pytest.param([("BadGateway", 502)], StoreUnreachableError, "BadGateway", id="a proxy without its server"),
+        pytest.param([("NotImplemented", 501)], StoreUnwritableError, "NotImplemented", id="no conditional writes"),
+        pytest.param([("StorageFull", 507)], StoreUnwritableError, "StorageFull", id="no room"),
         pytest.param([("AccessDenied", 403)], StoreAccessDeniedError, "access key", id="credentials refused"),
         pytest.param([("SignatureDoesNotMatch", 403)], StoreAccessDeniedError, "secret", id="wrong secret"),
         pytest.param([("NoSuchBucket", 404)], StoreUnreachableError, "no bucket 'b'", id="no bucket"),

@@ -110,6 +110,25 @@ def test_a_change_during_the_scan_is_seen(filled, client):
         writer.delete("/consumers", recursive=True)
 
 
+@pytest.mark.parametrize("left_alone", [("/zookeeper",), ("/zookeeper", "/zookeeper-other")])
+def test_only_the_trees_left_alone_may_change_unseen(server, filled, left_alone):
+    """Without a chroot; the neighbour's name begins as that of ZooKeeper's own tree."""
+    with client_of(server.hosts) as client, client_of(server.hosts) as writer:
+        writer.create("/zookeeper-other/x", b"early", makepath=True)
+        late = iter([lambda: writer.set("/zookeeper-other/x", b"late"), lambda: writer.create("/zookeeper-other/new")])
+
+        def change(progress):
+            if progress.phase == "scan" and progress.read > ZNODES // 2:
+                next(late, lambda: None)()
+
+        cut = read_cut(client, ReadOptions(batch_count=50, window=1, left_alone=left_alone), change)
+        writer.delete("/zookeeper-other", recursive=True)
+    assert cut.consistent
+    found = {path: znode.data for path, znode in cut.znodes.items() if path.startswith("/zookeeper")}
+    read = {"/zookeeper-other": b"", "/zookeeper-other/x": b"late", "/zookeeper-other/new": b""}
+    assert found == {path: data for path, data in read.items() if "/zookeeper-other" not in left_alone}
+
+
 def test_a_tree_that_never_rests_is_reported_as_such(filled, client, monkeypatch):
     """One znode changes before every reading of it."""
     hot = "/brokers/topics/topic-00000/partitions/0/state"

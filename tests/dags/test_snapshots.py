@@ -1,7 +1,9 @@
 """The snapshot and analysis DAGs on a real ZooKeeper and a folder store: one snapshot a run, none of a past date."""
 
+import base64
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +48,18 @@ def store(zookeeper, monkeypatch, tmp_path):
     monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(alpha))
     monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(old))
     return str(tmp_path)
+
+
+@pytest.fixture
+def key_file(monkeypatch, tmp_path_factory):
+    """A key that the tasks take, as `KAFKA_MAINTENANCE_SNAPSHOT_KEY_FILE` names it."""
+    from kafka_maintenance.tasks import restore_drill, snapshots
+
+    path = tmp_path_factory.mktemp("key") / "night.key"
+    path.write_bytes(base64.b64encode(os.urandom(32)))
+    for tasks in (snapshots, restore_drill):
+        monkeypatch.setattr(tasks, "SETTINGS", replace(tasks.SETTINGS, snapshot_key_file=path))
+    return path
 
 
 @pytest.fixture
@@ -165,6 +179,48 @@ class TestSnapshotMetadata:
             "take_snapshot[1]": "success",
         }
         assert [manifest.cluster for manifest in _snapshots(store)] == ["alpha"]
+
+    def test_a_night_with_a_key_holds_secrets_and_its_drill_brings_them_back(
+        self, bag, store, monkeypatch, zookeeper, key_file
+    ):
+        from controller_core.adapters.snapshot_secrets import Sealer
+        from controller_core.adapters.zookeeper import connect
+        from kafka_maintenance.operations.snapshots import read_raw
+        from kafka_maintenance.tasks import restore_drill
+
+        user = b'{"version":1,"config":{"SCRAM-SHA-256":"salt=abc,stored_key=s3cr3t"}}'
+        with connect(f"{zookeeper.hosts}/kafka") as session:
+            session.create("/config/users/alice", user, make_parents=True)
+            run = bag.dags["snapshot_metadata"].test(logical_date=None, run_conf={"clusters": ["alpha"]})
+            session.delete("/config/users/alice", -1)
+        assert _states(run)["take_snapshot[0]"] == "success"
+        (manifest,) = _snapshots(store)
+        assert (manifest.key_id, manifest.redacted) == (Sealer.from_file(key_file).key_id, ("/config/users/alice",))
+        assert [data for data in read_raw(store, manifest)["sealed"].to_pylist() if data]
+        monkeypatch.setattr(restore_drill, "label", lambda _: None)
+        report = restore_drill.drill.function({"cluster": "alpha", "kafka_version": None})
+        assert "secret" not in " ".join(report["left_out"])
+
+    def test_a_key_file_that_is_not_there_fails_before_anything_is_read(
+        self, bag, store, monkeypatch, zookeeper, key_file
+    ):
+        from controller_core.errors import SnapshotKeyError
+        from kafka_maintenance.operations import restore_drill as operation
+        from kafka_maintenance.operations import snapshot
+        from kafka_maintenance.tasks import restore_drill, snapshots
+
+        touched = []
+        monkeypatch.setattr(snapshot, "connect", lambda *_, **__: touched.append("cluster"))
+        monkeypatch.setattr(operation, "restore_drill", lambda **_: touched.append("store"))
+        monkeypatch.setattr(restore_drill, "label", lambda _: None)
+        key_file.unlink()
+        with pytest.raises(
+            SnapshotKeyError, match=r"night\.key' not read: No such file or directory; correct the path"
+        ):
+            snapshots.snapshot_of_run("alpha", "run")
+        with pytest.raises(SnapshotKeyError, match=r"night\.key' not read"):
+            restore_drill.drill.function({"cluster": "alpha", "kafka_version": None})
+        assert touched == []
 
     def test_a_wrong_chroot_leaves_nothing_in_the_store(self, bag, store, monkeypatch, zookeeper):
         alpha = {"conn_type": "generic", "host": zookeeper.hosts, "extra": {"chroot": "/elsewhere"}}

@@ -7,6 +7,7 @@ import pytest
 from controller_core.adapters.object_store import MemoryStore
 from controller_core.errors import InvalidPlanError
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
+from kafka_maintenance.operations.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.snapshot_manifest import run_key
 from kafka_maintenance.operations.snapshot_retention import (
     RetentionPolicy,
@@ -140,6 +141,118 @@ def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
         < deleted.index(old.key)
         < deleted.index(f"{old.prefix}/raw.parquet")
     )
+
+
+# ------------------------------------------------------------------------------------------------- plans
+
+LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+PLAN, ROLLBACK = "a" * 64, "b" * 64
+
+
+def put_plan(store, manifest, digest=PLAN):
+    """As `stored_plans` names it, with its rollback beside it; the key."""
+    stem = f"{manifest.prefix}/plans/reassign_partitions-{digest[:12]}"
+    for suffix in (".md", ".rollback.json", ".json"):
+        store.put(f"{stem}{suffix}", b"{}")
+    return f"{stem}.json"
+
+
+def receipt(store, *events, digest=PLAN, plan="somewhere else"):
+    log = ReceiptLog(store, cluster="alpha", digest=digest, run="run", approver="olivia", now=NOW)
+    for event in events:
+        log.append(event, plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("events", "stays"),
+    [
+        pytest.param((), False, id="never approved"),
+        pytest.param((EventKind.STARTED,), True, id="begun"),
+        pytest.param((EventKind.STARTED, EventKind.INTENDED, EventKind.REQUESTED), True, id="its worker died"),
+        pytest.param((EventKind.STARTED, EventKind.INTENDED, EventKind.UNFINISHED), True, id="waited for in vain"),
+        pytest.param((EventKind.STARTED, EventKind.INTENDED, EventKind.REFUSED), True, id="refused half-way"),
+        pytest.param((EventKind.STARTED, EventKind.REFUSED), False, id="refused before anything was asked"),
+        pytest.param((EventKind.STARTED, EventKind.REFUSED, EventKind.STARTED), True, id="begun again"),
+        pytest.param((EventKind.STARTED, EventKind.VERIFIED, EventKind.DONE), False, id="done"),
+    ],
+)
+def test_a_plan_that_is_not_finished_keeps_its_snapshot(store, events, stays):
+    old, _ = add(store, 10), add(store, 5)
+    put_plan(store, old)
+    receipt(store, *events)
+    plan = plan_retention(store, LAST_ONE, now=NOW)
+    reasons = {kept.snapshot_id: kept.reasons for kept in plan.kept}
+    assert reasons.get(old.snapshot_id) == (
+        ("plan reassign_partitions-aaaaaaaaaaaa is not finished",) if stays else None
+    )
+
+
+def test_a_rollback_that_is_not_finished_keeps_the_snapshot_of_its_plan(store):
+    """Its name bears the digest of the plan that it undoes; that one is done."""
+    old, _ = add(store, 10), add(store, 5)
+    key = put_plan(store, old)
+    receipt(store, EventKind.STARTED, EventKind.DONE)
+    receipt(store, EventKind.STARTED, digest=ROLLBACK, plan=store.uri_of(key.replace(".json", ".rollback.json")))
+    (kept, _) = plan_retention(store, LAST_ONE, now=NOW).kept
+    assert kept.reasons == ("plan reassign_partitions-aaaaaaaaaaaa.rollback is not finished",)
+    receipt(store, EventKind.DONE, digest=ROLLBACK)
+    assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [5]
+
+
+def test_a_restore_that_is_not_finished_keeps_its_snapshot(store):
+    """Its receipt is of another make: two objects, the first of which names the plan."""
+    old, _ = add(store, 10), add(store, 5)
+    store.put(f"{old.prefix}/plans/restore-{PLAN[:12]}.json", b"{}")
+    started = f"v1/receipts/cluster=alpha/{PLAN}/0000-started.json"
+    store.put(started, b'{"plan": "gone"}')
+    assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [10, 5]
+    store.put(started.replace("0000-started", "9999-done"), b"{}")
+    assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [5]
+
+
+@pytest.mark.parametrize(
+    "event", [b"", b"null", b"[]", b"{}", b'{"detail": {"plan": "v1/cluster=alpha/plans/x.json"}}']
+)
+def test_a_receipt_that_names_no_plan_of_a_snapshot_keeps_nothing(store, event):
+    add(store, 10), add(store, 5)
+    store.put(f"v1/receipts/cluster=alpha/{PLAN}/0001-started.json", event)
+    assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [5]
+
+
+def test_receipts_are_listed_and_not_read(store, monkeypatch):
+    for days_ago in range(5, 12):
+        night = add(store, days_ago)
+        put_plan(store, night, f"{days_ago:064x}")
+        receipt(store, EventKind.STARTED, EventKind.DONE, digest=f"{days_ago:064x}")
+    read = []
+    real = MemoryStore.get
+    monkeypatch.setattr(MemoryStore, "get", lambda self, key: read.append(key) or real(self, key))
+    plan_retention(store, LAST_ONE, now=NOW)
+    assert not [key for key in read if "/receipts/" in key]
+
+
+def test_the_approver_is_told_how_many_applied_plans_go(store):
+    old, _ = add(store, 10), add(store, 5)
+    put_plan(store, old)
+    put_plan(store, old, "c" * 64)
+    before = plan_retention(store, LAST_ONE, now=NOW, cluster="alpha")
+    receipt(store, EventKind.STARTED, EventKind.DONE)
+    plan = plan_retention(store, LAST_ONE, now=NOW, cluster="alpha")
+    assert [gone.applied for gone in plan.dropped] == [1]
+    assert ": 9 objects, 1 of them plans that were applied" in retention_text(plan)
+    assert plan.digest == before.digest, "what goes is the same"
+    made = store_retention(store, plan, "alpha")
+    assert made.summary == "remove 1 of 2 snapshots, with 1 plans that were applied"
+    assert load_retention(store, made.uri, cluster="alpha") == made
+
+
+def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_nights):
+    made = stored(store)
+    put_plan(store, five_nights[0])
+    receipt(store, EventKind.STARTED)
+    with pytest.raises(PlanChangedError, match=r"is not finished.*nothing was removed"):
+        applied(store, made)
+    assert len(list_snapshots(store)) == 5
 
 
 def test_what_killed_runs_left_is_swept_when_it_is_old(store):

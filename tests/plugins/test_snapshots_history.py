@@ -2,17 +2,23 @@
 
 import json
 from datetime import timedelta
+from itertools import permutations
 
 import pytest
 
 from controller_core.adapters.object_store import MemoryStore
+from controller_core.adapters.snapshot_reader import ReadOptions
+from controller_core.adapters.zookeeper import ZooKeeperAuth
 from controller_core.errors import ObjectMissingError
+from controller_core.ports import Acl
 from kafka_maintenance.local import ZooKeeperServer
+from kafka_maintenance.operations import snapshot_query
 from kafka_maintenance.operations.recreation_kit import recreation_kits
 from kafka_maintenance.operations.restore_drill import drill_text, restore_drill
 from kafka_maintenance.operations.snapshot import take_snapshot
 from kafka_maintenance.operations.snapshot_blame import blame, blame_json, blame_text
 from kafka_maintenance.operations.snapshot_diff import diff, diff_json, diff_text, side_of_cluster, side_of_snapshot
+from kafka_maintenance.operations.snapshot_query import query_history, query_text
 from tests.plugins import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -41,9 +47,11 @@ def store(request):
     return MemoryStore(request.node.name)
 
 
-def take(chroot, store, night=0):
+def take(chroot, store, night=0, **how):
     now = world.NOON + timedelta(days=night)
-    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id=f"night {night}", now=now).manifest
+    return take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=store, run_id=f"night {night}", now=now, **how
+    ).manifest
 
 
 def delete_topic(session, topic):
@@ -146,6 +154,111 @@ def test_a_topic_that_gets_its_id_is_no_other_topic(kafka, chroot, store):
         -1,
     )
     assert diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON)).changes == ()
+
+
+# ------------------------------------------------------------------------------------- what may not be read
+
+OPS = ZooKeeperAuth(scheme="digest", username="ops", password="secret")
+OWN = (Acl(31, "auth", ""),)
+
+
+@pytest.fixture
+def half_open(chroot):
+    """Only `ops` may read these: configs of users and topics, a registration, deletions, the states of `orders`."""
+    open_parents = ("/brokers/topics/orders", "/config/changes", "/admin")
+    closed = ("/admin/delete_topics", "/brokers/topics/orders/partitions", "/config/topics", "/config/users")
+    with world.session(chroot, auth=OPS) as session:
+        for path in (*open_parents, *closed, *world.PERSISTENT):
+            if session.exists(path) is None:
+                acl = OWN if path in closed else world.OPEN
+                session.create(path, world.PERSISTENT.get(path, b""), make_parents=True, acl=acl)
+        session.create("/brokers/ids/1", world.broker(1), ephemeral=True, acl=OWN)
+        session.create("/admin/delete_topics/payments", b"")
+        yield tuple(sorted((*closed, "/brokers/ids/1")))
+
+
+def test_what_may_not_be_read_is_not_gone(half_open, chroot, store):
+    """The night of somebody who may read everything, that of a stranger, and the other way round."""
+    whole = take(chroot, store, auth=OPS)
+    partial = take(chroot, store, 1)
+    assert (whole.unreadable, partial.unreadable) == ((), half_open)
+    live = side_of_cluster(chroot, now=world.NOON)
+    for sides in permutations([side_of_snapshot(store, whole), side_of_snapshot(store, partial), live], 2):
+        found = diff(*sides, noise=True)
+        assert found.changes == ()
+        assert found.not_compared == half_open
+        assert f"not compared: {', '.join(half_open)} and what lies below" in diff_text(found)
+        assert diff_json(found)["not_compared"] == list(half_open)
+
+
+def test_changes_beside_what_may_not_be_read_are_told(half_open, chroot, store):
+    whole = take(chroot, store, auth=OPS)
+    with world.session(chroot, auth=OPS) as session:
+        session.set("/config/clients/slow", world.config(producer_byte_rate="1"), -1)
+        session.set("/config/topics/orders", world.config(retention_ms="2"), -1)
+        session.set("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3]}}', -1)
+        session.set("/brokers/topics/orders/partitions/1/state", world.state(2, 9, (2, 3)), -1)
+    found = diff(side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 1)))
+    assert [(change.kind, change.subject) for change in found.changes] == [
+        ("replicas_moved", "orders-1"),
+        ("config_changed", "clients/slow producer.byte.rate"),
+    ]
+    sides = side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 2, auth=OPS))
+    kinds = [change.kind for change in diff(*sides).changes]
+    assert kinds == ["replicas_moved", "isr_changed", "config_removed", "config_changed", "config_changed"]
+    assert "not compared" not in diff_text(diff(*sides))
+
+
+def test_a_side_that_is_not_consistent_is_named(kafka, chroot, store):
+    before = side_of_snapshot(store, take(chroot, store))
+    after = side_of_snapshot(store, take(chroot, store, 1, options=ReadOptions(method="plain")))
+    found = diff(before, after)
+    first, second, _ = diff_text(found).splitlines()
+    assert [first.endswith(")"), second.partition("), ")[2]] == [
+        True,
+        "NOT consistent: plain scan, as asked: no proof was tried",
+    ]
+    assert diff_json(found)["after_torn"] == "plain scan, as asked: no proof was tried"
+    live = side_of_cluster(chroot, now=world.NOON, options=ReadOptions(method="plain"))
+    assert "NOT consistent" in diff_text(diff(live, before)).splitlines()[0]
+
+
+def test_blame_passes_over_what_may_not_be_read(half_open, chroot, store):
+    for night, auth in enumerate((OPS, None, OPS)):
+        take(chroot, store, night, auth=auth)
+    report = blame(store, "alpha", "orders")
+    histories = {each.field: [seen.value for seen in each.history] for each in report.blames}
+    assert histories["config retention.ms"] == ["1000"]
+    assert histories["leader of 0"] == [1]
+    assert histories["replicas of 0"] == [[1, 2]]
+    assert histories["deletion_requested"] == [False]
+    assert "/config/topics could not be read in 1 of 3 snapshots" in blame_text(report)
+    assert "/config/users" not in blame_text(report)
+    (deleted,) = [each for each in blame(store, "alpha", "payments").blames if each.field == "deletion_requested"]
+    assert [seen.value for seen in deleted.history] == [True]
+    leader = {each.field: each.history for each in blame(store, "alpha", "orders-1").blames}["leader"]
+    assert [seen.value for seen in leader] == [2]
+
+
+def test_blame_of_what_no_snapshot_could_read(half_open, chroot, store):
+    take(chroot, store)
+    fields = {each.field for each in blame(store, "alpha", "orders-1").blames}
+    assert "replicas" in fields
+    assert "leader" not in fields
+    with pytest.raises(ObjectMissingError, match="knows such a topic or partition"):
+        blame(store, "alpha", "nothing")
+
+
+def test_a_query_tells_what_its_rows_lack(half_open, chroot, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        snapshot_query,
+        "_answer",
+        lambda *_, **__: {"columns": [], "types": [], "rows": [], "cut_off": 0, "snapshots": 2},
+    )
+    take(chroot, store, auth=OPS)
+    take(chroot, store, 1)
+    text = query_text(query_history(store, "SELECT 1", folder=tmp_path))
+    assert "/config/users could not be read in 1 of 2 snapshots: what it held then is unknown, not gone" in text
 
 
 def test_blame_tells_since_when(kafka, chroot, store):

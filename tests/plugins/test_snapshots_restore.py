@@ -233,6 +233,28 @@ def test_a_deleted_topic_is_made_anew_only_when_asked(kafka, snapshot, store, ch
     assert kafka.exists("/config/topics/payments").czxid < kafka.exists("/brokers/topics/payments").czxid + 1
 
 
+@pytest.mark.parametrize("topic_id", ["3tRvjlrmRXmsYOMp9Fg0AA", "AAAAAAAAAAAAAAAAAAAAAQ"])
+def test_a_topic_made_anew_stays_so_when_the_controller_gave_it_an_id(kafka, snapshot, store, chroot, topic_id):
+    for path in sorted((path for path in world.PERSISTENT if "payments" in path), reverse=True):
+        kafka.delete(path, -1)
+    stored = plan(store, snapshot, chroot, topics=("payments",), recreate=True)
+    apply(store, stored, chroot)
+    with_id = (
+        b'{"partitions":{"0":[1,2]},"topic_id":"%s","adding_replicas":{},"removing_replicas":{},"version":3}'
+        % topic_id.encode()
+    )
+    kafka.set("/brokers/topics/payments", with_id, -1)
+    receipt = apply(store, stored, chroot)
+    assert (receipt.written, receipt.already_there) == (0, stored.step_count)
+    with pytest.raises(RefusedError, match="everything asked for is there already"):
+        plan(store, snapshot, chroot, topics=("payments",), recreate=True)
+    kafka.set("/brokers/topics/payments", with_id.replace(b"[1,2]", b"[2,1]"), -1)
+    with pytest.raises(RefusedError, match="the cluster changed since the plan"):
+        apply(store, stored, chroot)
+    with pytest.raises(RefusedError, match="payments: its assignment differs and is not touched"):
+        plan(store, snapshot, chroot, topics=("payments",), recreate=True)
+
+
 def test_a_topic_whose_brokers_are_gone_is_not_made_anew(snapshot, store, server, chroot):
     with world.session(chroot) as session:
         for path in sorted((path for path in world.PERSISTENT if "payments" in path), reverse=True):
@@ -259,6 +281,74 @@ def test_with_stopped_brokers_any_path_comes_back(store, chroot):
         apply(store, plan(store, manifest, chroot, paths=("/brokers/topics/orders",)), chroot)
         assert session.get("/brokers/topics/orders/partitions/0/state")[0] == world.state(1)
         assert session.children("/config/changes") == []
+
+
+@pytest.fixture
+def stopped(chroot):
+    """A cluster whose brokers are stopped."""
+    with world.session(chroot) as session:
+        world.fill(session, brokers=(), controller=None)
+        yield session
+
+
+def taken(chroot, store, **kwargs):
+    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON, **kwargs).manifest
+
+
+def test_brokers_that_started_after_the_plan_are_told(stopped, store, chroot):
+    manifest = taken(chroot, store)
+    stopped.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    stored = plan(store, manifest, chroot, topics=("orders",))
+    stopped.create("/brokers/ids/1", world.broker(1), ephemeral=True)
+    apply(store, stored, chroot)
+    (change,) = stopped.children("/config/changes")
+    assert stopped.get(f"/config/changes/{change}")[0] == b'{"version":2,"entity_path":"topics/orders"}'
+
+
+def test_brokers_that_stopped_after_the_plan_are_not_told(kafka, snapshot, store, chroot):
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+    for number in (1, 2):
+        kafka.delete(f"/brokers/ids/{number}", -1)
+    apply(store, stored, chroot)
+    assert kafka.children("/config/changes") == []
+
+
+@pytest.mark.parametrize("path", ["/brokers/topics/orders/partitions/0/state", "/latest_producer_id_block"])
+def test_nothing_is_written_under_brokers_that_started_after_the_plan(stopped, store, chroot, path):
+    manifest = taken(chroot, store)
+    for changed in (path, "/config/topics/orders"):
+        stopped.set(changed, b"{}", -1)
+    stored = plan(store, manifest, chroot, topics=("orders",), paths=(path,))
+    stopped.create("/brokers/ids/1", world.broker(1), ephemeral=True)
+    with pytest.raises(
+        RefusedError, match=rf"expected no running brokers, as when it was planned, found 1; .*'{path}'"
+    ):
+        apply(store, stored, chroot)
+    assert [stopped.get(each)[0] for each in (path, "/config/topics/orders")] == [b"{}", b"{}"]
+
+
+def test_what_was_restored_before_the_brokers_started_is_there(stopped, store, chroot):
+    manifest = taken(chroot, store)
+    stopped.set("/latest_producer_id_block", b"{}", -1)
+    stored = plan(store, manifest, chroot, paths=("/latest_producer_id_block",))
+    apply(store, stored, chroot)
+    stopped.create("/brokers/ids/1", world.broker(1), ephemeral=True)
+    assert apply(store, stored, chroot).already_there == 1
+
+
+def test_a_snapshot_of_no_one_moment_is_told_to_the_approver(kafka, store, chroot):
+    torn = taken(chroot, store, options=ReadOptions(method="plain"))
+    kafka.delete("/config/clients/slow", -1)
+    first = plan(store, torn, chroot, configs=("clients/*",))
+    assert "note: NOT of one moment: plain scan, as asked: no proof was tried; no snapshot of" in first.text
+    later = take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=store, run_id="sure", now=world.NOON + timedelta(days=1)
+    ).manifest
+    second = plan(store, torn, chroot, configs=("clients/*",))
+    assert f"the newest that is of one moment is {later.snapshot_id}, of 2026-03-02" in second.text
+    assert first.digest != second.digest, "the note is what is approved, too"
+    assert "NOT of one moment" not in plan(store, later, f"{chroot}-new", whole=True).text
 
 
 def test_another_cluster_is_refused(snapshot, store, server, chroot):

@@ -117,9 +117,13 @@ def s3() -> Iterator[ObjectStoreServer]:
 
 
 @contextmanager
-def permitted(server: ObjectStoreServer, puts: int) -> Iterator[str]:
-    """An S3 endpoint before `server` that permits so many writes, then answers 403 as Amazon does; its URL."""
-    left = [puts]
+def gate_before(server: ObjectStoreServer, *, puts: int = 1000, lost: int | None = None) -> Iterator[str]:
+    """An S3 endpoint before `server`; its URL.
+
+    It permits so many writes, then answers 403 as Amazon does. Write number `lost` is carried out and answered with 500.
+    """
+    count = [0]
+    fault = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>try again</Message></Error>'
     refusal = (
         b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>not authorized: s3:PutObject</Message></Error>'
     )
@@ -130,16 +134,19 @@ def permitted(server: ObjectStoreServer, puts: int) -> Iterator[str]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.command == "PUT":
-                left[0] -= 1
-            if self.command == "PUT" and left[0] < 0:
+                count[0] += 1
+            if self.command == "PUT" and count[0] > puts:
                 self.reply(403, [("Content-Type", "application/xml")], refusal)
                 return
             behind = http.client.HTTPConnection(server.endpoint_url.removeprefix("http://"), timeout=30)
             headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
             behind.request(self.command, self.path, body, headers)
             found = behind.getresponse()
-            self.reply(found.status, found.getheaders(), found.read())
+            status, answered, content = found.status, found.getheaders(), found.read()
             behind.close()
+            if self.command == "PUT" and count[0] == lost:
+                status, answered, content = 500, [("Content-Type", "application/xml")], fault
+            self.reply(status, answered, content)
 
         def reply(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
             self.send_response(status)
@@ -178,7 +185,7 @@ def test_an_s3_server_that_stops_permitting_writes(hosts, s3, puts):
     """2 writes are the probe, 9 the objects, then the note and the manifest."""
     prefix = f"after-{puts}"
     with (
-        permitted(s3, puts) as endpoint,
+        gate_before(s3, puts=puts) as endpoint,
         pytest.raises(
             StoreAccessDeniedError, match=rf"s3://{BUCKET}/{prefix}/.*not written.*AccessDenied.*check the access"
         ),
@@ -192,3 +199,16 @@ def test_an_s3_server_that_stops_permitting_writes(hosts, s3, puts):
     assert result.created == (puts < 12), "with the note written, the second run only shows what the first one made"
     (only,) = snapshots.list_snapshots(store)
     assert snapshots.verify_snapshot(store, only) == []
+
+
+@pytest.mark.parametrize("put", [1, 2, 3, 11, 12, 13])
+def test_an_s3_server_whose_answer_is_lost(hosts, s3, put):
+    """The write is done; the client asks again and meets its own object. Numbers as above."""
+    prefix = f"lost-{put}"
+    with gate_before(s3, lost=put) as endpoint:
+        store = s3_store(s3, prefix, endpoint)
+        result = take_snapshot(zookeeper=hosts, cluster="alpha", store=store, run_id="r", now=world.NOON)
+        assert result.created
+    (only,) = snapshots.list_snapshots(s3_store(s3, prefix, s3.endpoint_url))
+    assert only == result.manifest
+    assert snapshots.verify_snapshot(s3_store(s3, prefix, s3.endpoint_url), only) == []

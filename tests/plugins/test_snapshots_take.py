@@ -143,6 +143,15 @@ def test_secrets_stay_out(kafka, chroot, tmp_path):
     assert snapshots.verify_snapshot(store, manifest) == []
 
 
+@pytest.mark.parametrize("version", ["99999999999", "-2147483649", "1e3", '"2"', "null", "true"])
+def test_an_odd_version_of_a_topic_stops_no_snapshot(kafka, chroot, store, version):
+    kafka.create("/brokers/topics/odd", b'{"version":%s,"partitions":{"0":[1,2]}}' % version.encode())
+    manifest = take(chroot, store).manifest
+    (odd,) = [row for row in snapshots.read_table(store, manifest, "topics").to_pylist() if row["topic"] == "odd"]
+    assert (odd["json_version"], odd["partition_count"]) == (1, 1)
+    assert snapshots.verify_snapshot(store, manifest) == []
+
+
 def test_secrets_are_kept_sealed_with_a_key(kafka, chroot, store, tmp_path):
     key_file = tmp_path / "snapshot.key"
     key_file.write_bytes(base64.b64encode(os.urandom(32)))

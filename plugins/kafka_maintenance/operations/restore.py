@@ -20,8 +20,16 @@ from controller_core.adapters.snapshot_writer import NewZnode, WriteOptions, rai
 from controller_core.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
 from controller_core.ports import Acl, Check, Create, Operation, Set, ZooKeeper
 from kafka_maintenance.operations.cluster_lock import LOCK_PATH, Holder, cluster_lock
-from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError
-from kafka_maintenance.operations.restore_content import Content, RestoreScope, notice_of, recreated_topic, restorable
+from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
+from kafka_maintenance.operations.restore_content import (
+    Content,
+    RestoreScope,
+    is_alterable,
+    notice_of,
+    recreated_topic,
+    restorable,
+    same_assignment,
+)
 from kafka_maintenance.operations.restore_document import (
     KIND,
     Step,
@@ -34,7 +42,13 @@ from kafka_maintenance.operations.restore_document import (
     plan_steps,
     scope_of,
 )
-from kafka_maintenance.operations.restore_plan import missing_znodes, plan_restore, require_same_cluster
+from kafka_maintenance.operations.restore_plan import (
+    assumed_acls,
+    missing_znodes,
+    plan_restore,
+    require_login_for,
+    require_same_cluster,
+)
 from kafka_maintenance.operations.restore_target import Target
 from kafka_maintenance.operations.snapshot import require_kafka_tree
 from kafka_maintenance.operations.snapshot_manifest import ROOT, Manifest
@@ -92,7 +106,8 @@ def apply_restore(
     if manifest.digest != document["snapshot"]["digest"]:
         raise PlanChangedError(f"plan {plan_uri} not applied: its snapshot {manifest.uri} was changed; plan again")
     scope = scope_of(document["scope"])
-    content = restorable(read_raw(store, manifest), scope, Sealer.from_file(key_file) if key_file else None)
+    sealer = Sealer.from_file(key_file) if key_file else None
+    content = restorable(read_raw(store, manifest), scope, sealer, secured=manifest.secured)
     receipts = f"{ROOT}/receipts/cluster={manifest.cluster}/{plan.digest}"
     record = {"plan": plan_uri, "digest": plan.digest, "approver": approver, "run": run_id, "at": iso_time(now)}
     _note(store, f"{receipts}/0000-started.json", record)
@@ -119,6 +134,7 @@ def _apply_whole(
     options: WriteOptions | None,
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
+    require_login_for(content.assumed_acls, target)
     with target.session(create_chroot=True) as session:
         missing = missing_znodes(session, content, manifest, target)
         if content_digest(content) != document["content_sha256"]:
@@ -152,16 +168,19 @@ def _apply_part(
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
     originals = {znode.path: znode for znode in content.znodes}
+    steps = plan_steps(document)
+    require_login_for(assumed_acls(content, steps, scope), target)
     written = there = 0
     with target.session(create_chroot=False) as session:
         require_kafka_tree(session, target.zookeeper)
         require_same_cluster(session, manifest, target)
         with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
             guards = [fence, *_cluster_guard(session)]
+            told = _require_alterable(session, steps, scope)
             batch: list[Operation] = []
             size = count = 0
-            for step in plan_steps(document):
-                operations = _operations(session, step, originals, scope)
+            for step in steps:
+                operations = _operations(session, step, originals, scope, told=told)
                 if not operations:
                     there += 1
                     continue
@@ -179,12 +198,42 @@ def _apply_part(
     return written, there
 
 
+def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> bool:
+    """Whether brokers run now, which are then to be told; refuses what may not change under them and is still to be written.
+
+    The plan does not know: brokers that were stopped then may have started since.
+    """
+    brokers = session.children(znodes.BROKER_IDS)
+    if not brokers:
+        return False
+    held = [
+        step
+        for step in steps
+        if step.size
+        and not is_alterable(step.path)
+        and not (_is_anew(step.path, scope) and step.expected_mzxid is None)
+    ]
+    found = session.get_many([step.path for step in held])
+    undone = [
+        step.path
+        for step, there in zip(held, found, strict=True)
+        if there is None or content_sum(there[0])["sha256"] != step.sha256
+    ]
+    if undone:
+        raise RefusedError(
+            f"restore not applied: expected no running brokers, as when it was planned, found {listed(brokers)}; "
+            f"{len(undone)} znodes, such as {undone[0]!r}, may not change under them, which hold them in memory; nothing was "
+            "written now: stop all brokers and apply again, or plan configs and ACLs only"
+        )
+    return True
+
+
 def _operations(
-    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope
+    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, *, told: bool
 ) -> list[Operation]:
     """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
     original = originals.get(step.path)
-    anew = original is not None and _is_topic(step.path) and scope.recreate
+    anew = original is not None and _is_anew(step.path, scope)
     data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
     if original is None or content_sum(data)["sha256"] != step.sha256:
         raise RefusedError(
@@ -195,7 +244,7 @@ def _operations(
         found, stat = session.get(step.path)
     except NoNodeError:
         found, stat = None, None
-    if found is not None and not differs(found, data):
+    if found is not None and (not differs(found, data) or (anew and same_assignment(found, data, step.path))):
         return []
     if (stat.mzxid if stat else None) != step.expected_mzxid:
         raise RefusedError(
@@ -208,7 +257,7 @@ def _operations(
         operations.append(Create(path=step.path, data=data, acl=acl))
     else:
         operations.append(Set(path=step.path, data=data, version=stat.version))
-    notice = notice_of(step.path) if step.notice else None
+    notice = notice_of(step.path) if told else None
     if notice is not None:
         operations.append(Create(path=notice[0], data=notice[1], sequential=True))
     return operations
@@ -239,8 +288,9 @@ def _cluster_guard(session: ZooKeeper) -> list[Check]:
     return [] if stat is None else [Check(path=znodes.CLUSTER_ID, version=stat.version)]
 
 
-def _is_topic(path: str) -> bool:
-    return path.rpartition("/")[0] == znodes.TOPICS
+def _is_anew(path: str, scope: RestoreScope) -> bool:
+    """Whether it is a topic that is made anew, empty."""
+    return scope.recreate and path.rpartition("/")[0] == znodes.TOPICS
 
 
 def _acl(text: str | None) -> tuple[Acl, ...] | None:

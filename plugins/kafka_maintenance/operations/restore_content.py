@@ -4,6 +4,7 @@ Source: snapshot-design §3; zookeeper-layout §0.1 for what is a request or a n
 make a change effective on living brokers.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pyarrow as pa
 from controller_core import znodes
 from controller_core.adapters.snapshot_secrets import Sealer
 from controller_core.adapters.snapshot_writer import NewZnode
+from controller_core.errors import MalformedZnodeError
 from controller_core.model import ReplicaAssignment
 
 NOTIFICATION_PARENTS: Final = (
@@ -26,6 +28,8 @@ NOTIFICATION_PARENTS: Final = (
     "/delegation_token/token_changes",
 )
 REQUESTS: Final = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_REPLICA_ELECTION)
+_MASK: Final = ":x"
+_CREATOR_ALL: Final = [31, "auth", ""]
 _ALTERABLE: Final = re.compile(r"^/(config/(topics|brokers|clients|users|ips)|kafka-acl|kafka-acl-extended)/.")
 
 
@@ -63,20 +67,25 @@ class RestoreScope:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Znodes to create, parents first, and path → why a znode of the snapshot is not among them."""
+    """Znodes to create, parents first, and path → why a znode of the snapshot is not among them.
+
+    `assumed_acls` are the paths whose ACL the snapshot does not know whole: theirs names who restores, see `known_acl`.
+    """
 
     znodes: Sequence[NewZnode]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    assumed_acls: tuple[str, ...] = ()
 
 
-def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None) -> Content:
+def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None, *, secured: bool = False) -> Content:
     """The persistent znodes of a snapshot that may be created again.
 
     Never ephemerals, never `/controller`; secrets only with their key; what lies below a znode that is left out is left
-    out too.
+    out too. `secured` is the manifest's: there an ACL that is null was not read, elsewhere it is open.
     """
     kept: list[NewZnode] = []
     left_out: dict[str, str] = {}
+    assumed: list[str] = []
     columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
     for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
         reason = _reason(path, owner, scope)
@@ -88,10 +97,35 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None)
         if reason is None and left_out:
             reason = _below(path, left_out)
         if reason is None:
-            kept.append(NewZnode(path, content, acl if scope.acls else None))
+            known = known_acl(acl, secured=secured) if scope.acls else None
+            if scope.acls and known != acl:
+                assumed.append(path)
+            kept.append(NewZnode(path, content, known))
         else:
             left_out[path] = reason
-    return Content(kept, left_out)
+    return Content(kept, left_out, tuple(assumed))
+
+
+def known_acl(acl: str | None, *, secured: bool) -> str | None:
+    """An ACL to restore that opens nothing which was closed; itself when the snapshot knows it whole.
+
+    An ACL that could not be read becomes "all for who restores", nothing for others. To a session without the right to
+    change it ZooKeeper shows the digest entry `user:hash` as `user:x`, which nobody can log in as: "all for who restores"
+    takes its place, the other entries stay.
+
+    Args:
+        acl: JSON `[[perms, scheme, id], …]`; null: not read, or open to everybody.
+        secured: whether the snapshot's cluster has ACLs, so that null means "not read".
+
+    Source: ZooKeeper `FinalRequestProcessor` (getACL), `PrepRequestProcessor.fixupACL` (scheme `auth`).
+    """
+    if acl is None:
+        return json.dumps([_CREATOR_ALL]) if secured else None
+    if f'{_MASK}"' not in acl:
+        return acl
+    entries = json.loads(acl)
+    seen = [entry for entry in entries if not (entry[1] == "digest" and entry[2].endswith(_MASK))]
+    return acl if seen == entries else json.dumps([_CREATOR_ALL, *seen])
 
 
 def _reason(path: str, ephemeral_owner: int | None, scope: RestoreScope) -> str | None:
@@ -162,13 +196,27 @@ def notice_of(path: str) -> tuple[str, bytes] | None:
     return None
 
 
+def same_assignment(found: bytes | None, wanted: bytes | None, path: str) -> bool:
+    """Whether a topic's znode gives each partition the wanted replicas, or the target ones of a reassignment among them.
+
+    Bytes would not do: the controller rewrites a new topic's znode with an id (Kafka 2.8+). One that cannot be read is the
+    same as none.
+    """
+    try:
+        there, wished = (znodes.decode_topic(data, path=path).assignments for data in (found, wanted))
+    except MalformedZnodeError:
+        return False
+    return there in (wished, _targets(wished))
+
+
 def recreated_topic(data: bytes | None, path: str) -> bytes:
     """The assignment of a deleted topic for a new one: no id, no unfinished reassignment, the target replicas."""
     topic = znodes.decode_topic(data, path=path)
-    replicas = {number: each.target for number, each in sorted(topic.assignments.items())}
-    return znodes.encode_topic(
-        znodes.TopicZnode({number: ReplicaAssignment(brokers) for number, brokers in replicas.items()}, None, version=1)
-    )
+    return znodes.encode_topic(znodes.TopicZnode(_targets(topic.assignments), None, version=1))
+
+
+def _targets(assignments: Mapping[int, ReplicaAssignment]) -> dict[int, ReplicaAssignment]:
+    return {number: ReplicaAssignment(each.target) for number, each in sorted(assignments.items())}
 
 
 def _upper_snake(name: str) -> str:

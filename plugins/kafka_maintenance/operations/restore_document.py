@@ -30,7 +30,7 @@ class Step:
     """One znode to create (`expected_mzxid` None: there must be none) or to set, if that transaction wrote it last.
 
     A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
-    write, which is not in the plan; `notice` says that brokers are told.
+    write, which is not in the plan; `notice` says that brokers ran at planning and are to be told: applying looks again.
     """
 
     path: str

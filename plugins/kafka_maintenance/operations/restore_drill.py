@@ -20,22 +20,28 @@ from controller_core.adapters.snapshot_reader import ReadOptions
 from controller_core.adapters.snapshot_secrets import Sealer
 from controller_core.adapters.zookeeper import ZooKeeperAuth, connect
 from controller_core.errors import ObjectMissingError
-from kafka_maintenance.local import KafkaCluster, Workspace, ZooKeeperServer
+from kafka_maintenance.local import KafkaCluster, Workspace, ZooKeeperServer, stop_orphans
 from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore import Target, apply_restore, plan_restore
 from kafka_maintenance.operations.restore_content import RestoreScope, restorable
+from kafka_maintenance.operations.restore_plan import NOT_OF_ONE_MOMENT, not_of_one_moment
 from kafka_maintenance.operations.snapshot import take_snapshot
 from kafka_maintenance.operations.snapshot_manifest import Manifest
 from kafka_maintenance.operations.snapshots import newest_snapshot, opened, read_manifest, read_raw
 
 _SHOWN_MAX: Final = 20
+_LOGIN: Final = ZooKeeperAuth(scheme="sasl", username="drill", password="drill")  # noqa: S106 -- of a throw-away server
+"""May do everything, whatever the ACLs say: those of a snapshot name logins whose passwords nobody knows here."""
 _LEADERS_TIMEOUT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
-    """How a drill went; `passed` when nothing differs and, with brokers, every topic has its leaders again."""
+    """How a drill went; `passed` when nothing differs and, with brokers, every topic has its leaders again.
+
+    `notes` are what restoring this snapshot in earnest would bring: that it is of no one moment, what its ACLs lack.
+    """
 
     cluster: str
     snapshot: str
@@ -45,6 +51,8 @@ class DrillReport:
     differences: tuple[str, ...]
     acls_compared: bool
     brokers: str | None
+    consistent: bool
+    notes: tuple[str, ...]
     passed: bool
 
 
@@ -71,16 +79,14 @@ def restore_drill(
 
     Errors: `ObjectMissingError` when there is no snapshot; those of the local stack when no server starts.
     """
+    stop_orphans()  # the servers of a drill that was killed would run on for ever
     store = opened(store)
     chosen = _chosen(store, cluster, manifest)
     raw = read_raw(store, chosen)
-    principals = _principals(raw)
+    auth = _LOGIN if chosen.secured else None
+    torn = not_of_one_moment(store, chosen)  # the scratch store has no other snapshot to name
     with ExitStack() as stack:
-        users = dict.fromkeys(principals, "drill")
-        server = stack.enter_context(
-            ZooKeeperServer(workspace, name="drill-zookeeper", users=users or None, heap_mb=1024)
-        )
-        auth = ZooKeeperAuth(scheme="sasl", username=principals[0], password="drill") if principals else None  # noqa: S106
+        server = stack.enter_context(_server(workspace, auth))
         scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
         target = Target(zookeeper=f"{server.hosts}/drill", auth=auth)
         scratch = MemoryStore("drill")
@@ -107,9 +113,9 @@ def restore_drill(
             options=ReadOptions(acls="always" if scope.acls else "never"),
             key_file=key_file,
         )
-        differences = compare_raw(
-            raw, read_raw(scratch, again.manifest), scope, Sealer.from_file(key_file) if key_file else None
-        )
+        sealer = Sealer.from_file(key_file) if key_file else None
+        differences = compare_raw(raw, read_raw(scratch, again.manifest), scope, sealer, secured=chosen.secured)
+        others = [note for note in plan.document["notes"] if not note.startswith(NOT_OF_ONE_MOMENT)]
         brokers = None
         if kafka_version is not None:
             brokers, missing = _with_brokers(raw, server, kafka_version, auth)
@@ -123,13 +129,22 @@ def restore_drill(
         differences=tuple(differences),
         acls_compared=scope.acls,
         brokers=brokers,
+        consistent=chosen.consistent,
+        notes=(*([torn] if torn else []), *others),
         passed=not differences,
     )
 
 
-def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None) -> list[str]:
-    """What a restore lost, added or changed: path by path, data and ACLs; what is left out on purpose is no difference."""
-    wanted = {znode.path: znode for znode in restorable(before, scope, sealer).znodes}
+def compare_raw(
+    before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None, *, secured: bool = False
+) -> list[str]:
+    """What a restore lost, added or changed: path by path, data and ACLs; what is left out on purpose is no difference.
+
+    Nor is an ACL that `before`, of a cluster that is `secured`, does not know whole.
+    """
+    content = restorable(before, scope, sealer, secured=secured)
+    wanted = {znode.path: znode for znode in content.znodes}
+    assumed = frozenset(content.assumed_acls)
     found = {znode.path: znode for znode in restorable(after, scope, sealer).znodes}
     differences = [f"{path} is missing" for path in sorted(wanted.keys() - found.keys())]
     differences += [f"{path} was not in the snapshot" for path in sorted(found.keys() - wanted.keys())]
@@ -138,7 +153,7 @@ def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: 
             path == "/" and not wanted[path].data and not found[path].data
         ):
             differences.append(f"{path} has other data")
-        if scope.acls and _acl(wanted[path].acl) != _acl(found[path].acl):
+        if scope.acls and path not in assumed and _acl(wanted[path].acl) != _acl(found[path].acl):
             differences.append(f"{path} has another ACL")
     return differences
 
@@ -156,6 +171,7 @@ def drill_text(report: DrillReport) -> str:
         ),
     ]
     lines += [f"left out: {count} {reason}" for reason, count in report.left_out.items()]
+    lines += [f"note: {note}" for note in report.notes]
     if report.brokers:
         lines.append(report.brokers)
     lines += [f"difference: {each}" for each in report.differences[:_SHOWN_MAX]]
@@ -182,6 +198,19 @@ def _chosen(store: ObjectStore, cluster: str | None, manifest: Manifest | str | 
     return found
 
 
+def _server(workspace: Workspace | None, auth: ZooKeeperAuth | None) -> ZooKeeperServer:
+    """A ZooKeeper to throw away, to which `auth` is the superuser; without it nobody logs in."""
+    if auth is None:
+        return ZooKeeperServer(workspace, name="drill-zookeeper", heap_mb=1024)
+    return ZooKeeperServer(
+        workspace,
+        name="drill-zookeeper",
+        users={auth.username: auth.password},
+        heap_mb=1024,
+        config={"superUser": auth.username},  # zoo.cfg becomes the system property zookeeper.superUser
+    )
+
+
 def _acl(text: str | None) -> Any:
     """None (not asked for) is the open ACL of a cluster that is not secured."""
     return json.loads(text) if text is not None else [[31, "world", "anyone"]]
@@ -193,17 +222,6 @@ def _schemes(raw: pa.Table) -> dict[str, set[str]]:
         for _, scheme, name in json.loads(text):
             schemes.setdefault(scheme, set()).add(name)
     return schemes
-
-
-def _principals(raw: pa.Table) -> list[str]:
-    """SASL users that the ACLs name, the most powerful (most often named with all rights) first."""
-    counts: dict[str, int] = {}
-    for text in raw["acl"].to_pylist():
-        for perms, scheme, name in json.loads(text) if text else ():
-            if scheme == "sasl" and perms == 31:  # noqa: PLR2004 -- all rights
-                counts[name] = counts.get(name, 0) + 1
-    others = _schemes(raw).get("sasl", set()) - counts.keys()
-    return [*sorted(counts, key=lambda name: -counts[name]), *sorted(others)]
 
 
 def _acls_can_be_set(raw: pa.Table) -> bool:

@@ -4,7 +4,7 @@ Source: snapshot-design §3; zookeeper-layout §20.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ from kafka_maintenance.operations.restore_content import (
     notice_of,
     recreated_topic,
     restorable,
+    same_assignment,
     selected_configs,
     selected_paths,
     selected_topics,
@@ -45,10 +46,13 @@ from kafka_maintenance.operations.restore_document import (
 from kafka_maintenance.operations.restore_target import Target
 from kafka_maintenance.operations.snapshot import require_kafka_tree
 from kafka_maintenance.operations.snapshot_manifest import Manifest
-from kafka_maintenance.operations.snapshots import opened, read_manifest, read_raw
+from kafka_maintenance.operations.snapshots import keys_by_date, opened, read_manifest, read_raw, readable_snapshots
 from kafka_maintenance.operations.stored_plans import put_same
 
+NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
 _SHOWN_MAX: Final = 10
+_NIGHTS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
+_LARGE_BYTES: Final = 1_000_000  # zookeeper-layout §0.4: a server takes requests of up to 1,048,575 bytes by default
 
 
 def plan_restore(
@@ -67,7 +71,7 @@ def plan_restore(
     store = opened(store)
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
-    content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)
+    content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None, secured=manifest.secured)
     notes: list[str] = []
     before: dict[str, bytes] = {}
     if scope.whole:
@@ -83,6 +87,9 @@ def plan_restore(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
             + ("; ".join(notes) or "everything asked for is there already")
         )
+    assumed = assumed_acls(content, steps, scope)
+    require_login_for(assumed, target)
+    notes += [note for note in (not_of_one_moment(store, manifest), _acl_note(assumed), _size_note(steps)) if note]
     document = plan_document(manifest, target, scope, steps, content.left_out, notes)
     if scope.whole:  # 400,000 steps say no more than their digest
         document |= {
@@ -97,6 +104,61 @@ def plan_restore(
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
     put_same(store, key, data)
     return stored_restore(store.uri_of(key), document)
+
+
+def not_of_one_moment(store: ObjectStore, manifest: Manifest) -> str | None:
+    """What whoever restores a torn snapshot is to know: why it is one, and which newest one is not; None when it is none."""
+    if manifest.consistent:
+        return None
+    return f"{NOT_OF_ONE_MOMENT}: {manifest.reason}; {_newest_consistent(store, manifest.cluster)}"
+
+
+def _newest_consistent(store: ObjectStore, cluster: str) -> str:
+    by_date = keys_by_date(store, cluster)
+    for day in sorted(by_date, reverse=True)[:_NIGHTS_MAX]:
+        found = [each for each in readable_snapshots(store, by_date[day])[0] if each.consistent]
+        if found:
+            return f"the newest that is of one moment is {found[-1].snapshot_id}, of {day}"
+    return f"no snapshot of the newest {_NIGHTS_MAX} nights is, as far as they can be read"
+
+
+def assumed_acls(content: Content, steps: Sequence[Step], scope: RestoreScope) -> Sequence[str]:
+    """Paths that the plan gives an ACL which the snapshot does not know whole; a znode that is only set keeps its own."""
+    if scope.whole:
+        return content.assumed_acls
+    created = {step.path for step in steps if step.expected_mzxid is None}
+    return [path for path in content.assumed_acls if path in created]
+
+
+def require_login_for(assumed: Sequence[str], target: Target) -> None:
+    """Refuses ACLs that name who restores when that is nobody: the session is anonymous."""
+    if not assumed or target.auth is not None or (target.tls is not None and target.tls.certificate is not None):
+        return
+    raise RefusedError(
+        f"restore to {target.zookeeper} refused: the snapshot does not know the whole ACL of {len(assumed)} znodes, such as "
+        f"{assumed[0]!r}; expected a login, which they are given to instead, found an anonymous session; log in as the "
+        "brokers do, or leave all ACLs out (--without-acls), which opens every znode to everybody"
+    )
+
+
+def _acl_note(assumed: Sequence[str]) -> str | None:
+    if not assumed:
+        return None
+    return (
+        f"the snapshot does not know the whole ACL of {len(assumed)} znodes, such as {assumed[0]}: what is missing goes to the "
+        "login that restores, and to nobody else"
+    )
+
+
+def _size_note(steps: Iterable[Step]) -> str | None:
+    large = [step for step in steps if step.size > _LARGE_BYTES]
+    if not large:
+        return None
+    largest = max(large, key=lambda step: step.size)
+    return (
+        f"{len(large)} znodes hold more than {_LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
+        "refuses them if its jute.maxbuffer is not raised above that (1,048,575 by default)"
+    )
 
 
 def _missing_in(target: Target, content: Content, manifest: Manifest) -> list[NewZnode]:
@@ -214,7 +276,8 @@ def _topics_anew(
     for path in selected_topics(wanted, scope):
         topic = path.rpartition("/")[2]
         if session.exists(path) is not None:
-            if differs(session.get(path)[0], wanted[path]):
+            found = session.get(path)[0]
+            if differs(found, wanted[path]) and not same_assignment(found, wanted[path], path):
                 remarks.append(
                     f"{topic}: its assignment differs and is not touched; move replicas with reassign_partitions"
                 )

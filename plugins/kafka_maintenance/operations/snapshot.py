@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store import ObjectStore
+from controller_core.adapters.object_store_port import put_once
 from controller_core.adapters.snapshot_decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot_format import RawLayer, raw_layer, raw_to_parquet, table_to_parquet
 from controller_core.adapters.snapshot_reader import Cut, Progress, ReadOptions, read_cut
@@ -236,7 +237,7 @@ def _publish(
     objects: list[StoredObject] = []
     for name, (content, rows) in contents.items():
         stored = StoredObject(f"{prefix}/{name}.parquet", len(content), hashlib.sha256(content).hexdigest(), rows)
-        store.put_new(stored.key, content)
+        put_once(store, stored.key, content)
         objects.append(stored)
     key = f"{prefix}/{MANIFEST}"
     manifest = new_manifest(uri=store.uri_of(key), prefix=prefix, objects=tuple(objects), **fields)
@@ -278,12 +279,7 @@ def _made_before(store: ObjectStore, cluster: str, run_id: str) -> Manifest | No
 
 
 def _show(store: ObjectStore, manifest: Manifest) -> None:
-    content = manifest_bytes(manifest)
-    try:
-        store.put_new(manifest.key, content)
-    except ObjectExistsError:
-        if store.get(manifest.key) != content:
-            raise
+    put_once(store, manifest.key, manifest_bytes(manifest))
 
 
 def _replace_note(store: ObjectStore, manifest: Manifest) -> None:

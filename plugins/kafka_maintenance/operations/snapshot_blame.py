@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow.compute as pc
 
+from controller_core import znodes
 from controller_core.adapters.object_store import ObjectStore
 from controller_core.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model import TopicPartition
 from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.snapshot_manifest import Manifest
+from kafka_maintenance.operations.snapshot_unreadable import is_hidden, unreadable_text
 from kafka_maintenance.operations.snapshots import (
     UNUSABLE,
     Unusable,
@@ -24,6 +27,7 @@ from kafka_maintenance.operations.snapshots import (
 ABSENT: Final = None
 _TOPIC_FIELDS: Final = ("topic_id", "czxid", "partition_count", "json_version", "deletion_requested")
 _PARTITION_FIELDS: Final = ("replicas", "adding", "removing", "leader", "leader_epoch", "isr", "controller_epoch")
+_STATE_FIELDS: Final = frozenset({"leader", "leader_epoch", "isr", "controller_epoch"})
 
 _State: TypeAlias = dict[str, Any]
 
@@ -49,7 +53,8 @@ class Blame:
 class BlameReport:
     """Histories of a subject's fields over `snapshot_count` snapshots, the oldest of which is `since`.
 
-    `passed_over` says why each other snapshot could not be read; a history knows nothing of what they show.
+    `passed_over` says why each other snapshot could not be read; a history knows nothing of what they show. Neither does it
+    of the paths in `unreadable`, which ZooKeeper refused while a snapshot was taken.
     """
 
     subject: str
@@ -58,6 +63,7 @@ class BlameReport:
     since: datetime
     blames: tuple[Blame, ...]
     passed_over: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()
 
 
 def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
@@ -74,24 +80,30 @@ def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
             f"history of {subject!r} not found: cluster {cluster!r} has no snapshots in {store.uri!r}"
         )
     states, damaged = _states(manifests, lambda manifest: _topic_state(store, manifest, subject))
+    path_of: Callable[[str], str] = partial(_path_in_topic, subject)
     partition = _as_partition(subject)
     if partition is not None and not any(state for _, state in states):
         states, damaged = _states(manifests, lambda manifest: _partition_state(store, manifest, partition))
+        path_of = partial(_path_of_partition, partition)
     passed_over = tuple(str(error) for error in (*unusable, *damaged))
     if not states:
         raise ObjectDamagedError(
             f"history of {subject!r} not found: expected a snapshot of {cluster!r} that can be read, found {len(passed_over)} "
             f"that cannot: {listed(passed_over)}"
         )
+    fields = list(dict.fromkeys(name for _, state in reversed(states) for name in state))
+    about = {path_of(name) for name in ("exists", "config", *fields)}
+    unreadable = tuple(unreadable_text((manifest for manifest, _ in states), about))
     if not any(state for _, state in states):
         raise ObjectMissingError(
             f"history of {subject!r} not found: none of the {len(states)} snapshots of {cluster!r} knows such a topic or "
             "partition; give a topic, or TOPIC-NUMBER"
             + (f" (passed over: {listed(passed_over)})" if passed_over else "")
+            + (f" ({listed(unreadable)})" if unreadable else "")
         )
-    fields = list(dict.fromkeys(name for _, state in reversed(states) for name in state))
-    blames = tuple(Blame(name, tuple(_history(states, name))) for name in fields)
-    return BlameReport(subject, cluster, len(states), states[0][0].taken_at, blames, passed_over)
+    histories = {name: tuple(_history(states, name, path_of(name))) for name in fields}
+    blames = tuple(Blame(name, history) for name, history in histories.items() if history)
+    return BlameReport(subject, cluster, len(states), states[0][0].taken_at, blames, passed_over, unreadable)
 
 
 def blame_text(report: BlameReport) -> str:
@@ -105,6 +117,7 @@ def blame_text(report: BlameReport) -> str:
         lines.append(f"{each.field} = {_shown(now.value)}  ({since})")
         lines += [f"    before: {_shown(seen.value)}  (from {_day(seen.taken_at)})" for seen in before]
     lines += [f"passed over: {reason}" for reason in report.passed_over]
+    lines += report.unreadable
     return "\n".join(lines)
 
 
@@ -132,9 +145,12 @@ def _states(
     return states, damaged
 
 
-def _history(states: Sequence[tuple[Manifest, _State]], name: str) -> Iterator[Seen]:
+def _history(states: Sequence[tuple[Manifest, _State]], name: str, path: str) -> Iterator[Seen]:
+    """The values of a field that the znode at `path` holds, over the snapshots that could read it."""
     runs: list[Seen] = []
     for manifest, state in states:
+        if is_hidden(path, manifest.unreadable):
+            continue
         value = state.get(name, ABSENT)
         if not runs or runs[-1].value != value:
             runs.append(Seen(value, manifest.snapshot_id, manifest.taken_at))
@@ -163,6 +179,21 @@ def _partition_state(store: ObjectStore, manifest: Manifest, partition: TopicPar
     own = pc.and_(pc.equal(table["topic"], partition.topic), pc.equal(table["partition"], partition.partition))
     rows = table.filter(own).to_pylist()
     return {name: rows[0][name] for name in _PARTITION_FIELDS} if rows else {}
+
+
+def _path_in_topic(topic: str, name: str) -> str:
+    """The znode that a field of a topic comes from."""
+    what, _, number = name.partition(" of ")
+    if name.partition(" ")[0] == "config":
+        return znodes.config_path("topics", topic)
+    if what in _STATE_FIELDS:
+        return znodes.state_path(TopicPartition(topic, int(number)))
+    return znodes.delete_topic_path(topic) if name == "deletion_requested" else znodes.topic_path(topic)
+
+
+def _path_of_partition(partition: TopicPartition, name: str) -> str:
+    """The znode that a field of a partition comes from."""
+    return znodes.state_path(partition) if name in _STATE_FIELDS else znodes.topic_path(partition.topic)
 
 
 def _as_partition(subject: str) -> TopicPartition | None:

@@ -1,11 +1,11 @@
 """What changed between two snapshots, or between a snapshot and the living cluster, in Kafka's words.
 
 Compared are the decoded tables, so a change of a stat alone (a rewritten but equal znode, a counter) is no change; with
-`noise` epochs and versions are compared too.
+`noise` epochs and versions are compared too. What either side could not read is not compared: nobody knows what it holds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from controller_core.adapters.snapshot_reader import Progress, ReadOptions, read
 from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls, connect
 from kafka_maintenance.operations.snapshot import require_kafka_tree
 from kafka_maintenance.operations.snapshot_manifest import Manifest
+from kafka_maintenance.operations.snapshot_unreadable import without_hidden
 from kafka_maintenance.operations.snapshots import opened, read_manifest, read_tables
 
 _SHOWN_MAX: Final = 20
@@ -27,12 +28,17 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two states compared: its decoded tables, and what to call it."""
+    """One of the two states compared: its decoded tables, and what to call it.
+
+    `unreadable` are the paths that ZooKeeper refused; `torn` says why the side is not consistent, None if it is.
+    """
 
     label: str
     taken_at: datetime
     zxid: int
     tables: Mapping[str, pa.Table]
+    unreadable: tuple[str, ...] = ()
+    torn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,20 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """All changes from `before` to `after`, grouped by kind in the order of `KINDS`."""
+    """All changes from `before` to `after`, grouped by kind in the order of `KINDS`.
+
+    `not_compared` are the paths that one of both could not read, with all below them. A torn side mixes moments: some of
+    its changes may be none.
+    """
 
     before: str
     after: str
     before_zxid: int
     after_zxid: int
     changes: tuple[Change, ...]
+    not_compared: tuple[str, ...] = ()
+    before_torn: str | None = None
+    after_torn: str | None = None
 
 
 KINDS: Final[Mapping[str, str]] = {
@@ -93,7 +106,14 @@ def side_of_snapshot(store: ObjectStore | str, manifest: Manifest | str) -> Side
     """A stored snapshot, decoded with today's code."""
     store = opened(store)
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
-    return Side(manifest.snapshot_id, manifest.taken_at, manifest.zxid, read_tables(store, manifest))
+    return Side(
+        manifest.snapshot_id,
+        manifest.taken_at,
+        manifest.zxid,
+        read_tables(store, manifest),
+        unreadable=manifest.unreadable,
+        torn=None if manifest.consistent else manifest.reason or "its manifest does not say why",
+    )
 
 
 def side_of_cluster(
@@ -113,11 +133,20 @@ def side_of_cluster(
     identity = SnapshotIdentity(
         cluster="live", snapshot_id="live", taken_at=now, zxid=cut.zxid, consistent=cut.consistent
     )
-    return Side(f"live {zookeeper}", now, cut.zxid, decode_tables(raw.table, identity, raw.public_configs))
+    return Side(
+        f"live {zookeeper}",
+        now,
+        cut.zxid,
+        decode_tables(raw.table, identity, raw.public_configs),
+        unreadable=tuple(sorted(cut.unreadable)),
+        torn=cut.reason,
+    )
 
 
 def diff(before: Side, after: Side, *, noise: bool = False) -> Diff:
     """The changes from one side to the other; with `noise` also epochs, versions and broker epochs alone."""
+    not_compared = tuple(sorted({*before.unreadable, *after.unreadable}))
+    before, after = (replace(side, tables=without_hidden(side.tables, not_compared)) for side in (before, after))
     changes: list[Change] = []
     changes += _cluster_changes(before, after, noise=noise)
     changes += _broker_changes(before, after)
@@ -131,12 +160,30 @@ def diff(before: Side, after: Side, *, noise: bool = False) -> Diff:
     changes += _presence(before, after, "bad_rows", lambda row: (row["path"],), "bad_znode_found", "bad_znode_gone")
     order = {kind: number for number, kind in enumerate(KINDS)}
     changes.sort(key=lambda change: order[change.kind])
-    return Diff(before.label, after.label, before.zxid, after.zxid, tuple(changes))
+    return Diff(
+        before.label,
+        after.label,
+        before.zxid,
+        after.zxid,
+        tuple(changes),
+        not_compared=not_compared,
+        before_torn=before.torn,
+        after_torn=after.torn,
+    )
 
 
 def diff_text(found: Diff) -> str:
     """For people: kinds with their counts, then each change, long lists cut and counted."""
-    lines = [f"from {found.before} (zxid {found.before_zxid:#x})", f"to   {found.after} (zxid {found.after_zxid:#x})"]
+    lines = [
+        f"from {found.before} (zxid {found.before_zxid:#x}){_torn_text(found.before_torn)}",
+        f"to   {found.after} (zxid {found.after_zxid:#x}){_torn_text(found.after_torn)}",
+    ]
+    if found.not_compared:
+        more = f" … and {len(found.not_compared) - _SHOWN_MAX} more" if len(found.not_compared) > _SHOWN_MAX else ""
+        lines.append(
+            f"not compared: {', '.join(found.not_compared[:_SHOWN_MAX])}{more} and what lies below: one side could not read "
+            "it; log in as the brokers do"
+        )
     if not found.changes:
         lines.append("nothing changed")
     for kind, heading in KINDS.items():
@@ -159,9 +206,16 @@ def diff_json(found: Diff) -> dict[str, Any]:
         "after": found.after,
         "before_zxid": found.before_zxid,
         "after_zxid": found.after_zxid,
+        "before_torn": found.before_torn,
+        "after_torn": found.after_torn,
+        "not_compared": list(found.not_compared),
         "counts": counts,
         "changes": [asdict(change) for change in found.changes],
     }
+
+
+def _torn_text(reason: str | None) -> str:
+    return f", NOT consistent: {reason}" if reason else ""
 
 
 def _line(change: Change) -> str:

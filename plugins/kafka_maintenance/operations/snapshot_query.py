@@ -14,6 +14,7 @@ from controller_core.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.local.cache import locked
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshot_manifest import Manifest, partition_rows
+from kafka_maintenance.operations.snapshot_unreadable import unreadable_text
 from kafka_maintenance.operations.snapshots import (
     UNUSABLE,
     Unusable,
@@ -32,7 +33,8 @@ _CELL_MAX = 60
 class QueryResult:
     """Rows of a query; `cut_off` when there were more than were asked for; over so many `snapshots`.
 
-    `passed_over` says why each other snapshot could not be read: the rows lack what it holds.
+    `passed_over` says why each other snapshot could not be read: the rows lack what it holds. `unreadable` says the same of
+    paths that ZooKeeper refused while a snapshot was taken.
     """
 
     columns: tuple[str, ...]
@@ -41,6 +43,7 @@ class QueryResult:
     cut_off: bool
     snapshots: int
     passed_over: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()
 
 
 def query_history(
@@ -91,6 +94,7 @@ def query_history(
         bool(found["cut_off"]),
         int(found["snapshots"]),
         passed_over,
+        tuple(unreadable_text(manifests)),
     )
 
 
@@ -154,7 +158,7 @@ def query_text(result: QueryResult) -> str:
     head = "  ".join(name.ljust(width) for name, width in zip(result.columns, widths, strict=True)).rstrip()
     tail = f"{len(cells)} rows{' (cut off)' if result.cut_off else ''} from {result.snapshots} snapshots"
     told = [f"passed over: {reason}" for reason in result.passed_over]
-    return "\n".join([head, "  ".join("-" * width for width in widths), *lines, tail, *told])
+    return "\n".join([head, "  ".join("-" * width for width in widths), *lines, tail, *told, *result.unreadable])
 
 
 def _shown(value: Any) -> str:

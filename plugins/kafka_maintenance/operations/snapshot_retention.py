@@ -1,6 +1,7 @@
 """Which snapshots are kept and why, and the removal of the others.
 
-Nothing is deleted without a plan whose digest was approved; what a plan of today may still need is never deleted.
+Nothing is deleted without a plan whose digest was approved; what a plan of today, or one that was begun and is not finished,
+may still need is never deleted: its rollback and its proof lie in the folder of its snapshot.
 Deleted is in the order that leaves nothing half-visible: the note of the run, the manifest, then the objects.
 """
 
@@ -14,11 +15,14 @@ from typing import Any, Final
 from controller_core.adapters.object_store import ObjectStore
 from controller_core.errors import ObjectExistsError, ObjectMissingError
 from kafka_maintenance.operations.errors import PlanChangedError
-from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, pin_key, run_key
+from kafka_maintenance.operations.receipts import EventKind, receipt_prefix
+from kafka_maintenance.operations.snapshot_manifest import MANIFEST, ROOT, Manifest, cluster_prefix, pin_key, run_key
 from kafka_maintenance.operations.snapshots import list_snapshots, opened
 
 RECENT: Final = timedelta(days=2)
 ABANDONED_AFTER_DAYS: Final = 2
+_DIGEST_LETTERS: Final = 12
+"""Of a plan's digest, in the name of its object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +52,13 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A snapshot that goes: all keys to delete, in order."""
+    """A snapshot that goes: all keys to delete, in order. `applied` of them are plans that have a receipt."""
 
     snapshot_id: str
     cluster: str
     taken_at: str
     keys: tuple[str, ...]
+    applied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +82,16 @@ def plan_retention(
     dropped: list[Dropped] = []
     for name in sorted({manifest.cluster for manifest in manifests}):
         own = [manifest for manifest in manifests if manifest.cluster == name]
+        receipts = receipts_of(store, name)
         reasons = _reasons(own, policy, now, pins(store, name))
+        for snapshot_id, plans in unfinished_plans(store, name, own, receipts).items():
+            reasons.setdefault(snapshot_id, []).extend(f"plan {plan} is not finished" for plan in plans)
         for manifest in own:
             found = tuple(reasons.get(manifest.snapshot_id, ()))
             if found:
                 kept.append(Kept(manifest.snapshot_id, name, found))
             else:
-                dropped.append(_dropped(store, manifest))
+                dropped.append(_dropped(store, manifest, receipts))
     abandoned = tuple(_abandoned(store, manifests, now, cluster))
     return RetentionPlan(
         policy, tuple(kept), tuple(dropped), abandoned, retention_digest(policy, kept, dropped, abandoned)
@@ -126,7 +134,9 @@ def retention_text(plan: RetentionPlan) -> str:
     lines += [f"  {kept.cluster} {kept.snapshot_id}: {', '.join(kept.reasons)}" for kept in plan.kept]
     lines.append(f"remove {len(plan.dropped)}")
     lines += [
-        f"  {gone.cluster} {gone.snapshot_id} of {gone.taken_at}: {len(gone.keys)} objects" for gone in plan.dropped
+        f"  {gone.cluster} {gone.snapshot_id} of {gone.taken_at}: {len(gone.keys)} objects"
+        + (f", {gone.applied} of them plans that were applied" if gone.applied else "")
+        for gone in plan.dropped
     ]
     if plan.abandoned:
         lines.append(f"sweep {len(plan.abandoned)} objects that killed runs left")
@@ -171,6 +181,71 @@ def pins(store: ObjectStore | str, cluster: str) -> dict[str, str]:
     return found
 
 
+# ------------------------------------------------------------------------------------------------- plans
+
+
+def receipts_of(store: ObjectStore, cluster: str) -> dict[str, tuple[str, ...]]:
+    """Digest of each plan that was ever begun on a cluster → keys of its receipt, in order. One listing; nothing is read."""
+    root = receipt_prefix(cluster, "").removesuffix("/")
+    found: dict[str, list[str]] = {}
+    for key in store.list(root):
+        found.setdefault(key.removeprefix(root).partition("/")[0], []).append(key)
+    return {digest: tuple(keys) for digest, keys in found.items()}
+
+
+def unfinished_plans(
+    store: ObjectStore, cluster: str, manifests: Iterable[Manifest], receipts: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Snapshot id → plans in its folder that were begun and not carried out to the end: a second run goes on with them.
+
+    Args:
+        store: where the plans are.
+        cluster: whose.
+        manifests: its snapshots.
+        receipts: as of `receipts_of`.
+
+    The name of a plan bears its digest. That of a rollback bears the digest of what it undoes: its receipt is read.
+    """
+    unsettled = {digest[:_DIGEST_LETTERS]: keys for digest, keys in receipts.items() if not _is_settled(keys)}
+    if not unsettled:
+        return {}
+    plans = {key for key in store.list(cluster_prefix(cluster)) if _is_plan(key) and _digest_in(key) in unsettled}
+    without_plan = unsettled.keys() - {_digest_in(key) for key in plans}
+    plans |= {_plan_named_by(store, unsettled[digest][0]) for digest in without_plan}
+    snapshots = {manifest.prefix: manifest.snapshot_id for manifest in manifests}
+    found: dict[str, list[str]] = {}
+    for key in sorted(plans):
+        folder, _, name = key.partition("/plans/")
+        if folder in snapshots:
+            found.setdefault(snapshots[folder], []).append(name.removesuffix(".json"))
+    return found
+
+
+def _is_settled(keys: Sequence[str]) -> bool:
+    """Whether a receipt ends with the plan carried out, or refused before anything was asked of Kafka."""
+    events = [key.removesuffix(".json").rpartition("-")[2] for key in keys]
+    return EventKind.DONE in events or (events[-1] == EventKind.REFUSED and EventKind.INTENDED not in events)
+
+
+def _is_plan(key: str) -> bool:
+    return "/plans/" in key and key.endswith(".json")
+
+
+def _digest_in(key: str) -> str:
+    """The beginning of its digest, as the key of a plan says it; something else for what lies beside a plan."""
+    return key.removesuffix(".json").rpartition("-")[2]
+
+
+def _plan_named_by(store: ObjectStore, key: str) -> str:
+    """Key of the plan that the first event of a receipt names; empty when it names none."""
+    try:
+        event = json.loads(store.get(key))
+        uri = str(event.get("detail", event)["plan"])
+    except (ValueError, KeyError, TypeError, AttributeError, ObjectMissingError):
+        return ""
+    return uri[uri.rfind(f"{ROOT}/cluster=") :]
+
+
 # ------------------------------------------------------------------------------------------------- decisions
 
 
@@ -208,11 +283,14 @@ def _reasons(
     return reasons
 
 
-def _dropped(store: ObjectStore, manifest: Manifest) -> Dropped:
+def _dropped(store: ObjectStore, manifest: Manifest, receipts: Iterable[str]) -> Dropped:
     key = manifest.key
     rest = [other for other in store.list(f"{manifest.prefix}/") if other != key]
     keys = (run_key(manifest.cluster, manifest.run_id), key, *rest)
-    return Dropped(manifest.snapshot_id, manifest.cluster, manifest.taken_at.isoformat(timespec="seconds"), keys)
+    begun = {digest[:_DIGEST_LETTERS] for digest in receipts}
+    applied = sum(_is_plan(other) and _digest_in(other) in begun for other in rest)
+    taken_at = manifest.taken_at.isoformat(timespec="seconds")
+    return Dropped(manifest.snapshot_id, manifest.cluster, taken_at, keys, applied)
 
 
 def _abandoned(store: ObjectStore, manifests: Iterable[Manifest], now: datetime, cluster: str | None) -> Iterable[str]:
@@ -231,11 +309,11 @@ def _abandoned(store: ObjectStore, manifests: Iterable[Manifest], now: datetime,
 def retention_digest(
     policy: RetentionPolicy, kept: Sequence[Kept], dropped: Sequence[Dropped], abandoned: Sequence[str]
 ) -> str:
-    """SHA-256 of a decision: the policy, what is kept, and every key that is deleted. Reasons are for people only."""
+    """SHA-256 of a decision: the policy, what is kept, and every key that is deleted. Reasons and counts are for people."""
     document = [
         asdict(policy),
         [each.snapshot_id for each in kept],
-        [asdict(each) for each in dropped],
+        [{name: getattr(each, name) for name in ("snapshot_id", "cluster", "taken_at", "keys")} for each in dropped],
         list(abandoned),
     ]
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -170,7 +170,8 @@ def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
         raise ValueError(f"expected format version {FORMAT_VERSION}, found {document['format_version']!r}")
     kept = tuple(Kept(row["snapshot_id"], row["cluster"], tuple(row["reasons"])) for row in document["kept"])
     dropped = tuple(
-        Dropped(row["snapshot_id"], row["cluster"], row["taken_at"], tuple(row["keys"])) for row in document["dropped"]
+        Dropped(row["snapshot_id"], row["cluster"], row["taken_at"], tuple(row["keys"]), int(row.get("applied", 0)))
+        for row in document["dropped"]
     )
     policy = RetentionPolicy(**document["policy"])
     plan = RetentionPlan(policy, kept, dropped, tuple(document["abandoned"]), document["digest"])
@@ -180,6 +181,9 @@ def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
 def _described(uri: str, cluster: str, plan: RetentionPlan) -> StoredRetention:
     count = len(plan.dropped)
     summary = f"remove {count} of {count + len(plan.kept)} snapshots"
+    applied = sum(dropped.applied for dropped in plan.dropped)
+    if applied:
+        summary += f", with {applied} plans that were applied"
     if plan.abandoned:
         summary += f", sweep {len(plan.abandoned)} objects that killed runs left"
     markdown = (

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.tasks.common import label
+from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @task
@@ -42,18 +43,22 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
     "anything differs. With a Kafka version, real brokers must come up on the restored tree with the same topics.",
 )
 def drill(chosen: dict[str, Any]) -> dict[str, Any]:
-    """How the drill of one cluster went; the differences are in the log."""
+    """How the drill of one cluster went; the notes and the differences are in the log."""
+    from controller_core.adapters.snapshot_secrets import Sealer
     from kafka_maintenance.operations.restore_drill import restore_drill
 
     label(chosen["cluster"])
+    if SETTINGS.snapshot_key_file:
+        Sealer.from_file(SETTINGS.snapshot_key_file)  # a key that cannot be used is told before a server is started
     report = restore_drill(
         store=hooks.store(),
         cluster=chosen["cluster"],
         now=datetime.now(UTC),
         kafka_version=chosen["kafka_version"],
+        key_file=SETTINGS.snapshot_key_file,
     )
-    for difference in report.differences:
-        print(difference)  # noqa: T201 - the task's log
+    for line in (*report.notes, *report.differences):
+        print(line)  # noqa: T201 - the task's log
     if not report.passed:
         raise AirflowFailException(
             f"cluster {report.cluster!r}: snapshot {report.snapshot} was restored, but {len(report.differences)} things "
@@ -65,4 +70,6 @@ def drill(chosen: dict[str, Any]) -> dict[str, Any]:
         "restored": report.restored,
         "left_out": dict(report.left_out),
         "brokers": report.brokers,
+        "consistent": report.consistent,
+        "notes": list(report.notes),
     }

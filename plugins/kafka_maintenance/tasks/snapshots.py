@@ -8,6 +8,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import SNAPSHOTS, context_of_run, label, night_of, run_name
+from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @task
@@ -51,6 +52,7 @@ def snapshot_of_run(cluster: str, run: str) -> dict[str, Any]:
         store=hooks.store(),
         run_id=run,
         now=datetime.now(UTC),
+        key_file=SETTINGS.snapshot_key_file,
     )
     return _told(result.manifest)
 
