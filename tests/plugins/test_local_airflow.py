@@ -180,6 +180,13 @@ def gated_dags(tmp_path):
     return folder
 
 
+def test_a_proxy_does_not_stand_before_airflow(tmp_path, monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "intranet.example")
+    server = AirflowServer(Workspace(tmp_path), database_url="postgresql://", repository=REPOSITORY)
+    assert server.env["no_proxy"] == "intranet.example,127.0.0.1,localhost"
+
+
 @pytest.mark.e2e
 def test_airflow_runs_a_gated_dag_with_real_users_and_leaves_nothing(gated_dags):
     with Workspace.create_temporary() as workspace, PostgresServer(workspace) as postgres:

@@ -1,10 +1,18 @@
 """The demo counts what happened and says what did not; brokers are asked for their own view."""
 
+import errno
+import io
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
+
 import pytest
 
 from kafka_maintenance.local import KafkaCluster, demo, sample_history
 from kafka_maintenance.local.broker_metadata import broker_metadata
 from kafka_maintenance.local.demo_cluster import TroubledCluster
+from kafka_maintenance.local.errors import LocalStackError
 from kafka_maintenance.local.ports import LOOPBACK, free_port
 from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.stack import LocalStack, StackSettings
@@ -45,6 +53,78 @@ def test_the_sample_history_has_seven_nights_of_one_cluster():
     nights = [path.parent.parent.name for path in manifests]
     assert nights == [f"date={night}" for night in sample_history.NIGHTS]
     assert all(f"cluster={sample_history.CLUSTER}" in path.parts for path in manifests)
+
+
+class StartedStack:
+    """Stands for a started stack, whose logs cannot be copied; knows whether it was stopped."""
+
+    def __init__(self, settings, *, say):
+        users = {name: SimpleNamespace(password="geheim") for name in ("operator", "approver", "viewer")}
+        self.airflow = SimpleNamespace(url="http://airflow", users=users)
+        self.workspace = SimpleNamespace(logs="/nowhere")
+        self.stopped = False
+
+    def start(self):
+        pass
+
+    def stop(self):
+        self.stopped = True
+
+
+class ClosedTerminal(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.fixture
+def demo_stack(monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "LocalStack", StartedStack)
+    monkeypatch.setattr(demo, "LOGS", tmp_path / "logs")
+    return demo._stack(StackSettings(), demo.Progress())
+
+
+def test_a_stack_is_stopped_though_its_logs_cannot_be_kept(demo_stack, capsys):
+    with pytest.raises(LocalStackError, match="a fault"), demo_stack as stack:
+        raise LocalStackError("a fault")
+    assert stack.stopped
+    assert "logs not kept in" in capsys.readouterr().out
+
+
+def test_a_stack_is_stopped_though_its_terminal_is_closed(demo_stack, monkeypatch):
+    with pytest.raises(OSError, match="Input/output error"), demo_stack as stack:
+        monkeypatch.setattr(sys, "stdout", ClosedTerminal())
+        raise KeyboardInterrupt
+    assert stack.stopped
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "status"),
+    [
+        pytest.param("SIGTERM", "SIG_DFL", 130, id="told to end"),
+        pytest.param("SIGHUP", "SIG_DFL", 130, id="its terminal was closed, which is told twice"),
+        pytest.param("SIGHUP", "SIG_IGN", 1, id="under nohup it goes on"),
+    ],
+)
+def test_the_demo_stops_in_an_orderly_way_when_it_is(number, before, status):
+    script = f"""
+        import os, signal, sys
+        from kafka_maintenance.local import demo
+        from kafka_maintenance.local.errors import LocalStackError
+        def prepare(version):
+            try:
+                os.kill(os.getpid(), signal.{number})
+            finally:
+                os.kill(os.getpid(), signal.{number})
+                print("all is stopped")
+            raise LocalStackError("the demo goes on")
+        demo.prepare = prepare
+        signal.signal(signal.{number}, signal.{before})
+        sys.exit(demo.main())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], check=False, capture_output=True, timeout=300
+    )
+    assert (done.returncode, b"all is stopped" in done.stdout) == (status, True), done.stderr.decode()
 
 
 def test_a_broker_that_is_not_there_is_no_answer():

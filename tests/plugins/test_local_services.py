@@ -80,6 +80,15 @@ def test_object_store_serves_a_bucket_and_leaves_nothing(kind, capsys):
     assert ("moto stands in" in capsys.readouterr().err) == (kind == "moto")
 
 
+def test_a_proxy_does_not_stand_before_the_object_store(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "intranet.example")
+    with ObjectStoreServer(kind="moto") as server:
+        assert server.create_bucket("bucket") == "s3://bucket"
+        assert client_of(server).list_buckets()["Buckets"][0]["Name"] == "bucket"
+
+
 def test_versitygw_refuses_a_wrong_login():
     if gateway_program() is None:
         pytest.skip("versitygw is not built and there is no Go to build it")

@@ -24,7 +24,7 @@ import httpx
 
 from kafka_maintenance.local.airflow_api import AirflowApi
 from kafka_maintenance.local.errors import LocalStackError
-from kafka_maintenance.local.ports import LOOPBACK, check_port, free_port
+from kafka_maintenance.local.ports import LOOPBACK, bypass_proxy, check_port, free_port
 from kafka_maintenance.local.process import Child, start_child, wait_until
 from kafka_maintenance.local.service import Service
 from kafka_maintenance.local.workspace import Workspace
@@ -103,6 +103,7 @@ class AirflowServer(Service):
 
     def launch(self) -> Self:
         """Migrate the database and start the components; returns before they are healthy."""
+        bypass_proxy()
         check_port(self.port, self.name)
         self.cli("db", "migrate")
         for component in COMPONENTS:
@@ -188,6 +189,7 @@ class AirflowServer(Service):
             for key, value in os.environ.items()
             if not key.startswith(("AIRFLOW_", "KAFKA_MAINTENANCE_")) and key != "PYTHONDONTWRITEBYTECODE"
         }
+        bypass_proxy(inherited)
         paths = (str(self.repository), str(self.repository / "plugins"))
         settings = {
             "CORE__DAGS_FOLDER": str(dags_folder),

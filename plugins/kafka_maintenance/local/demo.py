@@ -343,7 +343,9 @@ class Demo:
 
 def main() -> int:
     """Run the demo; the exit status."""
-    signal.signal(signal.SIGTERM, _end)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup make demo` shall outlive its terminal
+            signal.signal(number, _end)
     approve = os.environ.get("APPROVE", "").lower() in {"yes", "y", "1", "true"}
     progress = Progress()
     try:
@@ -391,16 +393,24 @@ def _stack(settings: StackSettings, progress: Progress) -> Iterator[LocalStack]:
             progress.say(f"login {stack.airflow.url}  {name} / {stack.airflow.users[name].password}")
         yield stack
     finally:
-        with progress.part("stop"):
-            if progress.faults or sys.exc_info()[0] is not None:
-                _keep_logs(stack, progress)
-            stack.stop()
+        try:
+            with progress.part("stop"):
+                if progress.faults or sys.exc_info()[0] is not None:
+                    _keep_logs(stack, progress)
+                stack.stop()
+        finally:
+            stack.stop()  # does nothing the second time; where the terminal is closed a print fails before the first
 
 
 def _keep_logs(stack: LocalStack, progress: Progress) -> None:
-    shutil.rmtree(LOGS, ignore_errors=True)
-    shutil.copytree(stack.workspace.logs, LOGS)
-    progress.say(f"logs are kept in {LOGS}")
+    """Copy the logs to where they outlive the stack; where that fails, say so."""
+    try:
+        shutil.rmtree(LOGS, ignore_errors=True)
+        shutil.copytree(stack.workspace.logs, LOGS)
+    except OSError as error:  # shutil.Error is one
+        progress.say(f"logs not kept in {LOGS}: {error}")
+    else:
+        progress.say(f"logs are kept in {LOGS}")
 
 
 def _settings(environment: Mapping[str, str]) -> StackSettings:
@@ -442,7 +452,9 @@ def _store_login(stack: LocalStack) -> dict[str, str]:
     }
 
 
-def _end(_signal: int, _frame: FrameType | None) -> NoReturn:
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    # A closing terminal sends SIGHUP twice: the second would interrupt the stopping.
+    signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

@@ -43,6 +43,10 @@ class AlreadyAnsweredError(AirflowRequestError):
     """Somebody has answered the question of a gate meanwhile."""
 
 
+class ForeignFolderError(LocalStackError, ValueError):
+    """The folder named for a stack holds files that no stack made."""
+
+
 class StackRunningError(LocalStackError):
     """The folder's stack is up already, or is not up when it should be."""
 

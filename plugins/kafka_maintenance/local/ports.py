@@ -1,9 +1,11 @@
-"""TCP ports on loopback: free ones to give out, taken ones to tell of."""
+"""TCP ports on loopback: free ones to give out, taken ones to tell of, and no proxy before them."""
 
 import contextlib
+import os
 import random
 import socket
 import threading
+from collections.abc import MutableMapping
 
 import psutil
 
@@ -63,6 +65,21 @@ def listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0):
         return True
     return False
+
+
+def bypass_proxy(env: MutableMapping[str, str] | None = None) -> None:
+    """Have HTTP clients reach loopback directly, also where the user's environment names a proxy.
+
+    Args:
+        env: `no_proxy` and `NO_PROXY` are set here, because clients differ in which they read; what they except already
+            stays. None for the environment of this process, which its children inherit.
+    """
+    environment = os.environ if env is None else env
+    lower, upper = environment.get("no_proxy", ""), environment.get("NO_PROXY", "")
+    for name, excepted in (("no_proxy", lower or upper), ("NO_PROXY", upper or lower)):
+        hosts = [host.strip() for host in excepted.split(",") if host.strip()]
+        own = () if "*" in hosts else (LOOPBACK, "localhost")  # beside others the * would mean nothing to some clients
+        environment[name] = ",".join(dict.fromkeys((*hosts, *own)))
 
 
 def _can_bind(port: int) -> bool:

@@ -22,7 +22,7 @@ import httpx
 
 from kafka_maintenance.local.cache import cache_folder, locked
 from kafka_maintenance.local.errors import LocalStackError
-from kafka_maintenance.local.ports import LOOPBACK, check_port, listens
+from kafka_maintenance.local.ports import LOOPBACK, bypass_proxy, check_port, listens
 from kafka_maintenance.local.process import start_child, wait_until
 from kafka_maintenance.local.service import Server
 from kafka_maintenance.local.workspace import Workspace
@@ -83,6 +83,7 @@ class ObjectStoreServer(Server):
         Raises:
             LocalStackError: versitygw was demanded and cannot be built; else what `start_child` and `wait_until` raise.
         """
+        bypass_proxy()
         check_port(self.port, self.name)
         command, env = self._versitygw() if self.kind == "versitygw" else self._moto()
         self._child = child = start_child(self.workspace, self.name, command, env={**os.environ, **env})

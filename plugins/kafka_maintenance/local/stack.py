@@ -6,7 +6,6 @@ stack for a person at a terminal, left running and found again by its folder.
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kafka_maintenance.local.airflow_server import AirflowServer
-from kafka_maintenance.local.errors import StackRunningError
+from kafka_maintenance.local.errors import ForeignFolderError, LocalStackError, StackRunningError, from_os_error
 from kafka_maintenance.local.java import find_java
 from kafka_maintenance.local.kafka import KafkaCluster
 from kafka_maintenance.local.postgres import PostgresServer
@@ -26,6 +25,8 @@ from kafka_maintenance.local.zookeeper import ZooKeeperServer
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DEFAULT_FOLDER = REPOSITORY / ".local" / "stack"
+MARK = ".kafka-maintenance-stack"
+"""Lies in the folder of each stack that `up` started; without it nothing there is removed."""
 CLUSTER_NAME = "demo"
 BUCKET = "kafka-maintenance"
 CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
@@ -230,7 +231,8 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
     """Start a stack and leave it running after this process.
 
     Args:
-        folder: its folder; the name under which `status` and `down` find it.
+        folder: its folder; the name under which `status` and `down` find it. New, empty, or of an earlier stack, whose
+            data are deleted.
         settings: what it consists of.
         say: called with one line of progress at a time.
 
@@ -239,15 +241,23 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
 
     Raises:
         StackRunningError: the folder's stack is up already.
-        LocalStackError: a part did not start; what was started is stopped again.
+        ForeignFolderError: there are files in the folder that no stack made.
+        LocalStackError: there is no checkout to take the DAGs from; or a part did not start, then what was started is
+            stopped again.
     """
+    settings, folder = settings or StackSettings(), folder.resolve()
+    if settings.airflow and not (REPOSITORY / "dags").is_dir():
+        raise LocalStackError(
+            f"starting a stack in {folder}: expected a checkout with its DAGs at {REPOSITORY}, found no folder dags there,"
+            " as in an installed package; start it from a checkout, or without Airflow (--no-airflow)"
+        )
     alive = [record.name for record in read_records(folder) if running(record)]
     if alive:
         raise StackRunningError(
             f"starting a stack in {folder}: expected none there, found {len(alive)} running processes"
             f" ({', '.join(alive[:6])}); use it, or `kafka-maintenance stack down` first"
         )
-    _forget(folder)
+    _make_empty(folder)
     stack = LocalStack(settings, workspace=Workspace(folder, detached=True), say=say)
     try:
         stack.start()
@@ -260,12 +270,16 @@ def up(folder: Path = DEFAULT_FOLDER, settings: StackSettings | None = None, *, 
 def down(folder: Path = DEFAULT_FOLDER) -> list[str]:
     """Stop exactly what was started in a folder, also when the process that started it crashed; delete its data.
 
-    Temporary stacks (of a demo, of a test) whose owner is dead are stopped and deleted as well.
+    A folder that `up` did not make keeps its files. Temporary stacks (of a demo, of a test) whose owner is dead are
+    stopped and deleted as well.
 
     Returns:
         Names of the processes that were still running; empty when none was.
     """
+    folder = folder.resolve()
     stop_orphans()
+    if not _is_marked(folder) and not read_records(folder):
+        return []
     stopped = stop_workspace(folder)
     _forget(folder)
     return stopped
@@ -278,6 +292,7 @@ def status(folder: Path = DEFAULT_FOLDER) -> dict[str, Any]:
         `folder`, `state` ("up", "down" or "damaged": some processes died), `processes` (name → pid, None if dead)
         and, when it came up whole, `addresses`.
     """
+    folder = folder.resolve()
     records = read_records(folder)
     processes = {record.name: record.pid if running(record) else None for record in records}
     alive = [name for name, pid in processes.items() if pid]
@@ -289,7 +304,32 @@ def status(folder: Path = DEFAULT_FOLDER) -> dict[str, Any]:
     return found
 
 
+def _make_empty(folder: Path) -> None:
+    """Make the folder of a new stack, with our mark; what an earlier stack left in it is deleted.
+
+    Raises:
+        ForeignFolderError: it holds files and lacks the mark, so somebody else made them.
+    """
+    if folder.is_dir() and not _is_marked(folder) and any(folder.iterdir()):
+        raise ForeignFolderError(
+            f"starting a stack in {folder}: expected an empty folder or that of an earlier stack, with the file {MARK},"
+            " found files without it; name another folder, or move them away"
+        )
+    _forget(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARK).write_text(
+            "A local stack of kafka-maintenance: `stack down` and the next `stack up` delete it.\n"
+        )
+    except OSError as error:
+        raise from_os_error(error, f"making the folder of a local stack at {folder}") from error
+
+
 def _forget(folder: Path) -> None:
     """Delete a stack's folder, if it is one."""
-    if (folder / "logs").is_dir() and os.path.normpath(folder) != os.path.normpath(REPOSITORY):
+    if _is_marked(folder):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_marked(folder: Path) -> bool:
+    return (folder / MARK).is_file()

@@ -21,10 +21,14 @@ from typing import Self
 
 import psutil
 
-from kafka_maintenance.local.errors import from_os_error
+from kafka_maintenance.local.cache import locked
+from kafka_maintenance.local.errors import LocalStackError, from_os_error
 
 WORKSPACE_VARIABLE = "KAFKA_MAINTENANCE_WORKSPACE"
 POLL_INTERVAL_S = 0.05
+# How old a workspace must be to count as left behind, where its owner cannot be asked for.
+UNREADABLE_AGE_S = 60.0
+ELSEWHERE_AGE_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Workspace:
     """
 
     def __init__(self, folder: Path, *, detached: bool = False, temporary: bool = False) -> None:
-        self.folder = folder.absolute()
+        self.folder = folder.resolve()
         self.temporary = temporary
         self.logs = self.folder / "logs"
         self._records = self.folder / "processes.json"
@@ -62,7 +66,7 @@ class Workspace:
             if detached:
                 self._owner.unlink(missing_ok=True)
             else:
-                self._owner.write_text(json.dumps({"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}))
+                _write_json(self._owner, _this_process())
         except OSError as error:
             raise from_os_error(error, f"making the folder of a local stack at {self.folder}") from error
 
@@ -111,24 +115,31 @@ class Workspace:
 
 def temporary_root() -> Path:
     """Where temporary workspaces of this user live; short, because a Unix socket's path has 107 bytes at most."""
-    return Path(tempfile.gettempdir()) / f"kafka-maintenance-{os.getuid()}"
+    return Path(tempfile.gettempdir()).resolve() / f"kafka-maintenance-{os.getuid()}"
 
 
 def read_records(folder: Path) -> list[ProcessRecord]:
-    """The processes recorded in a workspace, in start order; empty when there is no record."""
+    """The processes recorded in a workspace, in start order; empty when there is no record.
+
+    Raises:
+        LocalStackError: `processes.json` is not one of ours, or damaged.
+    """
+    path = folder / "processes.json"
     try:
-        rows = json.loads((folder / "processes.json").read_text())
-    except FileNotFoundError:
+        return [ProcessRecord(**row) for row in json.loads(path.read_text())]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return [ProcessRecord(**row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise LocalStackError(
+            f"reading which processes a local stack has: expected records in {path}, found something else ({error});"
+            " name the stack's own folder, or end its processes by hand and delete the file"
+        ) from error
 
 
 def write_records(folder: Path, records: Iterable[ProcessRecord]) -> None:
     """Replace the records of a workspace in one step."""
-    scratch = folder / f"processes.json.{os.getpid()}"
     try:
-        scratch.write_text(json.dumps([asdict(record) for record in records], indent=1))
-        scratch.replace(folder / "processes.json")
+        _write_json(folder / "processes.json", [asdict(record) for record in records])
     except OSError as error:
         raise from_os_error(error, f"recording a started process in {folder}") from error
 
@@ -154,17 +165,23 @@ def stop_workspace(folder: Path) -> list[str]:
         kill_processes(session_members(record))
     kill_processes(_marked_processes(folder))
     _delete_adopted(folder)
-    if folder.exists():
-        write_records(folder, [])
+    (folder / "processes.json").unlink(missing_ok=True)
     return stopped
 
 
 def stop_orphans() -> list[Path]:
-    """Stop and delete temporary workspaces whose owner is dead; the folders that were deleted."""
-    orphans = [folder for folder in _workspaces(temporary_root()) if not _owner_runs(folder)]
-    for folder in orphans:
-        stop_workspace(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+    """Stop and delete temporary workspaces whose owner is dead; the folders that were deleted.
+
+    Several may be at it at the same time: one works, the others wait and find nothing left.
+    """
+    root = temporary_root()
+    if not _is_own_folder(root):
+        return []
+    with locked(root / "orphans.lock"):
+        orphans = [folder for folder in _workspaces(root) if not _owner_runs(folder)]
+        for folder in orphans:
+            stop_workspace(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     return orphans
 
 
@@ -221,21 +238,21 @@ def _delete_adopted(folder: Path) -> None:
 
 
 def _stop_process(record: ProcessRecord) -> None:
-    process = psutil.Process(record.pid)
     with contextlib.suppress(psutil.Error):
+        process = psutil.Process(record.pid)
         process.resume()
         process.send_signal(record.stop_signal)
         _wait_ended([record.pid], timeout_s=record.stop_timeout_s)
-    if running(record):
-        kill_processes([process])
+        if running(record):
+            kill_processes([process])
 
 
 def _marked_processes(folder: Path) -> list[psutil.Process]:
     """Processes that carry the workspace in their environment: started, and not yet recorded when the parent died."""
-    marked = []
+    marked, mark = [], str(folder.resolve())
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(WORKSPACE_VARIABLE) == str(folder):
+            if process.pid != os.getpid() and process.environ().get(WORKSPACE_VARIABLE) == mark:
                 marked.append(process)
     return marked
 
@@ -256,11 +273,54 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
+def _write_json(path: Path, document: object) -> None:
+    """Write a file in one step: who reads it meanwhile, or after a crash, finds a whole one."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch.write_text(json.dumps(document, indent=1))
+    scratch.replace(path)
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Whether it is a folder of this user, and no other's link: below /tmp anybody can make one with our name."""
+    return path.is_dir() and path.lstat().st_uid == os.getuid()
+
+
 def _workspaces(root: Path) -> Iterator[Path]:
-    if root.exists():
-        yield from sorted(folder for folder in root.iterdir() if (folder / "owner.json").exists())
+    yield from sorted(folder for folder in root.iterdir() if (folder / "owner.json").exists())
+
+
+def _this_process() -> dict[str, int | str]:
+    """What `owner.json` holds: enough to tell later whether this very process still runs."""
+    return {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "pid_namespace": _pid_namespace()}
+
+
+def _pid_namespace() -> str:
+    """Where our process ids are valid: a container has ids of its own. Empty elsewhere than on Linux."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
 
 
 def _owner_runs(folder: Path) -> bool:
-    owner = json.loads((folder / "owner.json").read_text())
-    return start_ticks(int(owner["pid"])) == int(owner["start_ticks"])
+    """Whether the process that made a workspace still runs; assumed of a young one that does not say who made it."""
+    try:
+        owner = json.loads((folder / "owner.json").read_text())
+        pid, ticks, namespace = (
+            int(owner["pid"]),
+            int(owner["start_ticks"]),
+            owner.get("pid_namespace", _pid_namespace()),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return _age_s(folder) < UNREADABLE_AGE_S
+    if namespace != _pid_namespace():  # of another container with the same /tmp: its ids mean nothing here
+        return _age_s(folder) < ELSEWHERE_AGE_S
+    return start_ticks(pid) == ticks and not _has_ended(pid)
+
+
+def _age_s(folder: Path) -> float:
+    """Seconds since something was last made or deleted in a folder; 0 for one that is just gone."""
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0
