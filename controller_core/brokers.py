@@ -93,7 +93,9 @@ class TellAllPartitions(Task):
     brokers: tuple[BrokerId, ...]
 
     def __call__(self, turn: Turn) -> None:
-        turn.push(SendMetadataUpdate(self.brokers, tuple(turn.context.partitions_with_leaders())))
+        context = turn.context
+        known = context.partitions_with_leaders(queued_too=context.dialect.new_brokers_hear_of_deletions)
+        turn.push(SendMetadataUpdate(self.brokers, tuple(known)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +122,24 @@ class OnBrokerFailure(Task):
             offline_dirs=type(context.offline_dirs)(dirs),
             shutting_down=context.shutting_down.difference(self.brokers),
         )
-        turn.push(OnReplicasBecomeOffline(turn.context.replicas_on_brokers(self.brokers)))
+        turn.push(OnReplicasBecomeOffline(turn.context.replicas_on_brokers(self.brokers), self.brokers))
         if context.dialect.watches_broker_data:
             turn.tell(Unwatch(kind=WatchKind.BROKER, names=tuple(map(str, self.brokers))))
 
 
 @dataclass(frozen=True, slots=True)
 class OnReplicasBecomeOffline(Task):
-    """`onReplicasBecomeOffline`: elect new leaders, then shrink the ISRs."""
+    """`onReplicasBecomeOffline`: elect new leaders, then shrink the ISRs. `dead` are brokers that failed as a whole."""
 
     replicas: tuple[PartitionAndReplica, ...]
+    dead: tuple[BrokerId, ...] = ()
 
     def __call__(self, turn: Turn) -> None:
-        leaderless = tuple(turn.context.partitions_with_offline_leader())
+        context = turn.context
+        if context.dialect.only_dead_brokers_leave_partitions_offline:
+            leaderless = tuple(context.partitions_led_by(self.dead))
+        else:
+            leaderless = tuple(context.partitions_with_offline_leader())
         turn.push(
             ChangePartitionStates(leaderless, PartitionState.OFFLINE),
             TriggerOnlinePartitionStateChange(),
@@ -269,12 +276,12 @@ class ReadListedLogDirEvents(Task):
 
 @dataclass(frozen=True, slots=True)
 class ProbeLogDirs(Task):
-    """Replicas on the brokers → Online again: their answers tell which directories failed."""
+    """Replicas on the brokers → Online again, registered or not: their answers tell which directories failed."""
 
     def __call__(self, turn: Turn) -> None:
         if isinstance(turn.answer, LogDirEventsRead):
-            brokers = tuple(broker for broker in dict.fromkeys(turn.answer.brokers) if broker in turn.context.brokers)
-            turn.push(ChangeReplicaStates(turn.context.replicas_on_brokers(brokers), ReplicaState.ONLINE))
+            replicas = turn.context.replicas_on_brokers(turn.answer.brokers)
+            turn.push(ChangeReplicaStates(replicas, ReplicaState.ONLINE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class UncleanElectionEnabled:
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown:
-    """A broker asks to shut down; `broker_epoch` None is not checked."""
+    """A broker asks to shut down; `broker_epoch` None, or -1, is not checked."""
 
     broker: BrokerId
     broker_epoch: int | None = None

@@ -230,9 +230,9 @@ class ControllerContext:
         leadership = self.leadership(partition)
         return NO_EPOCH if leadership is None else leadership.leader_epoch
 
-    def partitions_with_leaders(self) -> list[TopicPartition]:
-        """Partitions with leadership whose topic is not queued for deletion, sorted."""
-        doomed = self.topics_to_be_deleted
+    def partitions_with_leaders(self, *, queued_too: bool = False) -> list[TopicPartition]:
+        """Partitions with leadership whose topic is not queued for deletion (or also those), sorted."""
+        doomed = frozenset() if queued_too else self.topics_to_be_deleted
         return sorted(
             p for p, entry in self.partitions.items() if entry.leadership is not None and p.topic not in doomed
         )
@@ -245,10 +245,15 @@ class ControllerContext:
             found.update(p for p in partitions if p in self.led_by.get(broker, NO_PARTITIONS))
         return sorted(p for p in found if p.topic not in self.topics_to_be_deleted)
 
-    def partition_leaders_on_broker(self, broker: BrokerId) -> list[TopicPartition]:
-        """Partitions that the broker leads and that have more than one replica, topic not queued, sorted."""
+    def partitions_led_by(self, brokers: Iterable[BrokerId]) -> list[TopicPartition]:
+        """Partitions that one of the brokers leads, online or not, topic not queued for deletion, sorted."""
+        led = set(chain.from_iterable(self.led_by.get(broker, NO_PARTITIONS) for broker in brokers))
+        return sorted(p for p in led if p.topic not in self.topics_to_be_deleted)
+
+    def partition_leaders_on_broker(self, broker: BrokerId, *, queued_too: bool = False) -> list[TopicPartition]:
+        """Partitions that the broker leads and that have more than one replica, topic not queued (or also then), sorted."""
         led = self.led_by.get(broker, NO_PARTITIONS)
-        doomed = self.topics_to_be_deleted
+        doomed = frozenset() if queued_too else self.topics_to_be_deleted
         return sorted(p for p in led if p.topic not in doomed and len(self.assignment(p)) > 1)
 
     def is_topic_queued_for_deletion(self, topic: str) -> bool:

@@ -4,7 +4,7 @@ Source: controller behaviour, table of dialect flags, §6.1 and the "since" rema
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,6 +70,8 @@ class Dialect:
     log_dir_failures: bool  # 1.0
     watches_broker_data: bool  # 1.1
     live_set_replaced_first: bool  # <= 2.1
+    only_dead_brokers_leave_partitions_offline: bool  # <= 0.11: other leaders that are not online are not looked at
+    new_brokers_hear_of_deletions: bool  # <= 2.6: partitions of topics queued for deletion, as being deleted
     election_results_decide_metadata: bool  # 3.1: brokers hear of a death unless an election succeeded
     restores_topic_node_during_deletion: bool  # 2.0
     # Deletion
@@ -79,6 +81,7 @@ class Dialect:
     # Reassignment
     adding_and_removing_replicas: bool  # 2.4, KIP-455
     completes_reassignments_on_notification: bool  # 2.7
+    running_reassignments_are_not_started_again: bool  # <= 1.0: a changed request node is a request too
     # Leaders
     imbalance_waits_for_adding: bool  # 2.7: a preferred replica that is being added need not lead yet
     rebalance_wants_live_broker_only: bool  # <= 0.10.2: log directories are not looked at
@@ -86,6 +89,7 @@ class Dialect:
     rebalance_requires_preferred_in_isr: bool  # 2.6
     rebalance_elects_one_by_one: bool  # <= 1.0
     preferred_elections_filtered: bool  # 2.2
+    needless_election_is_error: bool  # 2.4
     controlled_shutdown_skips_deletions: bool  # 2.1
     # Life cycle and ISR notifications
     election_bumps_epoch_atomically: bool  # 2.1
@@ -93,6 +97,8 @@ class Dialect:
     failover_deletes_notifications: bool  # 1.1
     startup_update_metadata_empty: bool  # 2.2
     controller_json_version: int  # 2 since 3.4
+    # Brokers
+    min_isr_capped_by_replicas: bool  # 3.7, KAFKA-15583: no more in-sync replicas are wanted than there are replicas
     # Defaults of broker configs
     unclean_leader_election_default: bool  # true through 0.10.2
     delete_topic_default: bool  # false through 0.11
@@ -207,6 +213,8 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         log_dir_failures=since("1.0"),
         watches_broker_data=since("1.1"),
         live_set_replaced_first=not since("2.2"),
+        only_dead_brokers_leave_partitions_offline=not since("1.0"),
+        new_brokers_hear_of_deletions=not since("2.7"),
         election_results_decide_metadata=since("3.1"),
         restores_topic_node_during_deletion=since("2.0"),
         deletion_marks_partitions_nonexistent_first=since("2.1"),
@@ -214,18 +222,21 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         preferred_election_blocks_deletion=not since("0.11.0"),
         adding_and_removing_replicas=since("2.4"),
         completes_reassignments_on_notification=since("2.7"),
+        running_reassignments_are_not_started_again=not since("1.1"),
         imbalance_waits_for_adding=since("2.7"),
         rebalance_wants_live_broker_only=not since("0.11.0"),
         rebalance_blocked_by_any_reassignment=not since("3.4"),
         rebalance_requires_preferred_in_isr=since("2.6"),
         rebalance_elects_one_by_one=not since("1.1"),
         preferred_elections_filtered=since("2.2"),
+        needless_election_is_error=since("2.4"),
         controlled_shutdown_skips_deletions=since("2.1"),
         election_bumps_epoch_atomically=since("2.1"),
         lists_notifications_when_processed=since("1.1"),
         failover_deletes_notifications=since("1.1"),
         startup_update_metadata_empty=since("2.2"),
         controller_json_version=2 if since("3.4") else 1,
+        min_isr_capped_by_replicas=since("3.7"),
         unclean_leader_election_default=not since("0.11.0"),
         delete_topic_default=since("1.0"),
     )
@@ -233,6 +244,20 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
 
 _TOPIC_ID_JSON, _ADDING_JSON = 3, 2  # versions of the topic znode
 _FEATURES_JSON = 5  # version of a broker's znode
+VERSION_ZNODES: Mapping[str, str] = {
+    "/config/ips": "2.8",
+    "/feature": "2.7",
+    "/kafka-acl-extended": "2.0",
+    "/config/brokers/<default>": "1.1",
+    "/delegation_token/tokens": "1.1",
+    "/log_dir_event_notification": "1.0",
+    "/latest_producer_id_block": "0.11.0",
+}
+"""Znodes that no version before the named one creates (layout §0.1, §12).
+
+Every broker creates the first, and the last two, when it starts; the controller writes `/feature`; the others exist where
+somebody used what they are for.
+"""
 
 
 class Evidence(NamedTuple):
@@ -241,12 +266,9 @@ class Evidence(NamedTuple):
     broker_json_versions: tuple[int, ...] = ()
     topic_json_versions: tuple[int, ...] = ()
     controller_json_version: int | None = None
-    controller_epoch_version: int | None = None  # znode version minus content: equal since 2.1, one less before
+    controller_epoch_version: int | None = None  # znode version minus content, plus one: 1 since 2.1, 0 before
     has_recovery_state: bool = False
-    has_feature_node: bool = False
-    has_ip_configs: bool = False
-    has_log_dir_event_node: bool = False
-    has_producer_id_block: bool = False
+    version_znodes: Collection[str] = ()  # those of VERSION_ZNODES that exist
 
 
 class Detected(NamedTuple):
@@ -259,22 +281,18 @@ class Detected(NamedTuple):
 def detect_version(evidence: Evidence) -> Detected:
     """The oldest Kafka version that explains what a snapshot holds.
 
-    Rules, newest first; the first that applies decides. A cluster may be newer than what it has written so far, so an
-    operator who knows better names the version.
+    The newest sign decides, of two of one version the one that stands first. A cluster may be newer than what it has
+    written so far, so an operator who knows better names the version.
     """
-    rules: Iterable[tuple[str, bool, str]] = (
+    signs: Iterable[tuple[str, bool, str]] = (
         ("3.4", (evidence.controller_json_version or 0) > 1, "/controller carries kraftControllerEpoch"),
         ("3.2", evidence.has_recovery_state, "a state znode carries leader_recovery_state"),
         ("2.8", _TOPIC_ID_JSON in evidence.topic_json_versions, "a topic znode has version 3"),
-        ("2.8", evidence.has_ip_configs, "/config/ips exists"),
-        ("2.7", evidence.has_feature_node, "/feature exists"),
         ("2.7", _FEATURES_JSON in evidence.broker_json_versions, "a broker is registered with version 5"),
         ("2.4", _ADDING_JSON in evidence.topic_json_versions, "a topic znode has version 2"),
         ("2.1", (evidence.controller_epoch_version or 0) > 0, "/controller_epoch was created with 0"),
-        ("1.0", evidence.has_log_dir_event_node, "/log_dir_event_notification exists"),
-        ("0.11.0", evidence.has_producer_id_block, "/latest_producer_id_block exists"),
+        *((version, path in evidence.version_znodes, f"{path} exists") for path, version in VERSION_ZNODES.items()),
     )
-    for version, applies, reason in rules:
-        if applies:
-            return Detected(version, (reason,))
-    return Detected("0.10.2", ("nothing that a later version writes was found",))
+    oldest = Detected(MINOR_VERSIONS[0], ("nothing that a later version writes was found",))
+    found = (Detected(version, (reason,)) for version, applies, reason in signs if applies)
+    return max(found, key=lambda detected: parse_version(detected.version), default=oldest)

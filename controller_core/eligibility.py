@@ -14,8 +14,10 @@ class IneligibilityKind(Enum):
     """The reasons, in the words of an operator."""
 
     DELETION_DISABLED = "deletion disabled"
+    UNREADABLE = "unreadable, cannot be judged"
     UNKNOWN_TOPIC = "unknown topic"
     DEAD_REPLICA = "dead replica"
+    NEVER_LED = "partition that never had a leader"
     REASSIGNMENT = "partition being reassigned"
     PREFERRED_ELECTION = "preferred-replica election running"
 
@@ -38,7 +40,7 @@ class DeletionEligibility(NamedTuple):
 
 
 def deletion_eligibility(
-    context: ControllerContext, topic: str, *, when_requested: bool = False
+    context: ControllerContext, topic: str, *, when_requested: bool = False, unreadable: str | None = None
 ) -> DeletionEligibility:
     """Everything that stands against deleting `topic`, as a controller finds it when it starts.
 
@@ -48,17 +50,21 @@ def deletion_eligibility(
         context: the cluster.
         topic: which.
         when_requested: as found when the request arrives, where nobody looks for dead replicas yet.
+        unreadable: what of the topic's metadata could not be read, and why; None: all of it is in `context`.
     """
-    reasons = tuple(_reasons(context, topic))
+    reasons = tuple(_reasons(context, topic, unreadable))
     if when_requested:
         reasons = tuple(reason for reason in reasons if reason.kind is not IneligibilityKind.DEAD_REPLICA)
     return DeletionEligibility(topic, not reasons, reasons)
 
 
-def _reasons(context: ControllerContext, topic: str) -> list[IneligibilityReason]:
+def _reasons(context: ControllerContext, topic: str, unreadable: str | None) -> list[IneligibilityReason]:
     if not context.config.delete_topic:
         text = "delete.topic.enable is false: the controller drops every deletion request"
         return [IneligibilityReason(IneligibilityKind.DELETION_DISABLED, None, (), text)]
+    if unreadable is not None:
+        text = f"{unreadable}; what is known of topic {topic!r} is not enough to judge it"
+        return [IneligibilityReason(IneligibilityKind.UNREADABLE, None, (), text)]
     entry = context.topics.get(topic)
     if entry is None or not entry.known:
         text = f"topic {topic!r} does not exist: the controller drops the request"
@@ -76,6 +82,9 @@ def _partition_reasons(context: ControllerContext, partition: TopicPartition) ->
     if dead:
         text = f"{partition} has replicas on brokers {list(dead)!r}, which are down or lost the log directory"
         found.append(IneligibilityReason(IneligibilityKind.DEAD_REPLICA, partition, dead, text))
+    if context.leadership(partition) is None and not context.dialect.offline_without_leader_ok:
+        text = f"{partition} never had a leader; up to Kafka 1.1 the deletion then begins and never ends (KAFKA-6650)"
+        found.append(IneligibilityReason(IneligibilityKind.NEVER_LED, partition, (), text))
     if assignment.is_being_reassigned or _is_reassigned(context, partition):
         text = f"{partition} is being reassigned; the deletion waits until that is done"
         found.append(IneligibilityReason(IneligibilityKind.REASSIGNMENT, partition, (), text))

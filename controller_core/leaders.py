@@ -18,7 +18,7 @@ from controller_core.effects import (
     ScheduleRebalance,
 )
 from controller_core.elections import ElectionStrategy
-from controller_core.model import BrokerId, PartitionAndReplica, TopicPartition
+from controller_core.model import UNKNOWN_BROKER_EPOCH, BrokerId, PartitionAndReplica, TopicPartition
 from controller_core.partition_machine import ChangePartitionStates, TriggerOnlinePartitionStateChange
 from controller_core.pending import Task
 from controller_core.rebalance import leader_imbalance, triggered_brokers
@@ -33,6 +33,16 @@ _EMPTY_ASSIGNMENT = (
     "automatic rebalance takes the head of an empty replica list and raises: no partition of the cluster is rebalanced "
     "as long as this one is so"
 )
+_ELECTION_WEDGED = (
+    "the clean-up raises over this partition, so the node stays: no other election can be asked for until somebody "
+    "deletes it (since 1.1: and moves the controller, which no longer watches it), or the controller moves"
+)
+_LEADERLESS = "looking for its leader raises: no partition of the request is elected, nobody is answered, and a request node stays"
+_LEADERLESS_AT_FAILOVER = (
+    "looking for its leader raises and ends the failover: the controller resigns, and so does every next one, until "
+    "somebody deletes the request node"
+)
+_NOT_NEEDED, _UNSUPPORTED = "ELECTION_NOT_NEEDED", "UNSUPPORTED_VERSION"
 
 # Automatic rebalance
 
@@ -101,7 +111,7 @@ class ProcessPreferredElectionRequest(Task):
 
 @dataclass(frozen=True, slots=True)
 class ElectRequested(Task):
-    """Elects what was asked for, then deletes the request node."""
+    """Elects what was asked for, then cleans up."""
 
     at_failover: bool = False
 
@@ -110,24 +120,58 @@ class ElectRequested(Task):
         if not isinstance(answer, PreferredElectionRequestRead) or answer.partitions is None:
             return
         context = turn.context
-        asked = tuple(sorted(set(answer.partitions)))
-        wanted, errors = _sort_out(context, asked, elections.PREFERRED, lenient=self.at_failover)
+        under_way = context.partitions_in_preferred_election
+        asked = sorted(set(answer.partitions) - under_way)
+        wanted, errors = _sort_out(context, asked, elections.PREFERRED, at_failover=self.at_failover)
+        _tell_of_leaderless(turn, wanted, at_failover=self.at_failover)
         for partition, error in errors.items():
-            turn.refuse(RefusalKind.INVALID_REQUEST, partition, f"preferred election not done: {error}", error=error)
-        tasks: list[Task] = [OnReplicaElection(tuple(wanted), elections.PREFERRED)]
+            if error:
+                reason = f"preferred election not done: {error}"
+                turn.refuse(RefusalKind.INVALID_REQUEST, partition, reason, error=error)
+        cleaned_up = EndElectionRequest(tuple(wanted), self.at_failover)
+        tasks: list[Task] = [OnReplicaElection(tuple(wanted), elections.PREFERRED), cleaned_up]
         if context.dialect.preferred_election_blocks_deletion:
             topics = tuple(sorted({p.topic for p in wanted}))
-            turn.change(partitions_in_preferred_election=frozenset(wanted))
-            tasks = [MarkTopicsIneligible(topics), *tasks, EndPreferredElection(), ResumeDeletionForTopics(topics)]
-        turn.push(*tasks, DeleteElectionRequest())
+            turn.change(partitions_in_preferred_election=under_way.union(wanted))
+            tasks = [MarkTopicsIneligible(topics), *tasks]
+        turn.push(*tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class EndElectionRequest(Task):
+    """`removePartitionsFromPreferredReplicaElection`: through Kafka 2.1 a partition without leadership stops it.
+
+    At a failover those versions do not elect what they do not know, so nothing stops the clean-up there.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    at_failover: bool = False
+
+    def __call__(self, turn: Turn) -> None:
+        context = turn.context
+        raises = not context.dialect.preferred_elections_filtered and not self.at_failover
+        stuck = [p for p in self.partitions if raises and context.leadership(p) is None]
+        for partition in stuck:
+            reason = "preferred election not done: nobody leads it; the request node stays"
+            turn.refuse(RefusalKind.INVALID_REQUEST, partition, reason, kafka=_ELECTION_WEDGED)
+        if stuck:
+            return
+        tasks: list[Task] = [DeleteElectionRequest()]
+        if context.dialect.preferred_election_blocks_deletion:
+            topics = tuple(sorted({p.topic for p in self.partitions}))
+            tasks += [EndPreferredElection(self.partitions), ResumeDeletionForTopics(topics)]
+        turn.push(*tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class EndPreferredElection(Task):
     """Through Kafka 0.10.2: the election no longer stands against deletions."""
 
+    partitions: tuple[TopicPartition, ...]
+
     def __call__(self, turn: Turn) -> None:
-        turn.change(partitions_in_preferred_election=frozenset())
+        left = turn.context.partitions_in_preferred_election.difference(self.partitions)
+        turn.change(partitions_in_preferred_election=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +190,17 @@ class ProcessElectLeaders(Task):
 
     def __call__(self, turn: Turn) -> None:
         context, request = turn.context, self.request
+        if request.unclean and not context.dialect.unclean_by_argument:
+            reason = "the brokers' protocol has no unclean elections before Kafka 2.4; set the topic's config instead"
+            turn.refuse(RefusalKind.INVALID_REQUEST, "unclean elections", reason, error=_UNSUPPORTED)
+            turn.tell(ReplyElections(errors=(), error=_UNSUPPORTED))
+            return
         strategy = elections.OFFLINE_ALLOWING_UNCLEAN if request.unclean else elections.PREFERRED
         asked = request.partitions or tuple(
             sorted(p for p, x in context.partitions.items() if x.assignment is not None)
         )
         wanted, errors = _sort_out(context, asked, strategy)
+        _tell_of_leaderless(turn, wanted)
         failure = "ELIGIBLE_LEADERS_NOT_AVAILABLE" if request.unclean else "PREFERRED_LEADER_NOT_AVAILABLE"
         turn.push(OnReplicaElection(tuple(wanted), strategy), AnswerElections(asked, errors, failure))
 
@@ -165,41 +215,58 @@ class AnswerElections(Task):
 
     def __call__(self, turn: Turn) -> None:
         failed = turn.context.results.failed
-        found = ((p, self.errors.get(p) or (self.failure if p in failed else "")) for p in self.asked)
+        found = ((p, self.errors.get(p, self.failure if p in failed else "")) for p in self.asked)
         turn.tell(ReplyElections(errors=tuple(found)))
 
 
 def _sort_out(
-    context: ControllerContext, asked: Iterable[TopicPartition], strategy: ElectionStrategy, *, lenient: bool = False
+    context: ControllerContext,
+    asked: Iterable[TopicPartition],
+    strategy: ElectionStrategy,
+    *,
+    at_failover: bool = False,
 ) -> tuple[list[TopicPartition], dict[TopicPartition, str]]:
-    """Partitions to elect, and Kafka's error for the others. `lenient`: at failover what needs none is no error."""
+    """Partitions to elect, and Kafka's error for the others; "" where none is needed and that is no error."""
     wanted: list[TopicPartition] = []
     errors: dict[TopicPartition, str] = {}
+    told = context.dialect.needless_election_is_error and not at_failover
     for partition in asked:
-        error = _objection(context, partition, strategy)
+        error = _objection(context, partition, strategy, at_failover=at_failover)
         if error is None:
             wanted.append(partition)
-        elif not (lenient and error == "ELECTION_NOT_NEEDED"):
-            errors[partition] = error
+        else:
+            errors[partition] = error if told or error != _NOT_NEEDED else ""
     return wanted, errors
 
 
-def _objection(context: ControllerContext, partition: TopicPartition, strategy: ElectionStrategy) -> str | None:
+def _objection(
+    context: ControllerContext, partition: TopicPartition, strategy: ElectionStrategy, *, at_failover: bool
+) -> str | None:
+    """Kafka's error; None where there is no objection. At a failover every version looks, before 2.2 no other does."""
+    filtered = at_failover or context.dialect.preferred_elections_filtered
+    assignment = context.assignment(partition)
+    if filtered and not assignment:
+        return "UNKNOWN_TOPIC_OR_PARTITION"
     if partition.topic in context.topics_to_be_deleted:
         return "INVALID_TOPIC_EXCEPTION"
-    if not context.dialect.preferred_elections_filtered:
-        return None
-    assignment = context.assignment(partition)
-    if not assignment:
-        return "UNKNOWN_TOPIC_OR_PARTITION"
     leadership = context.leadership(partition)
-    if leadership is None:
+    if not filtered or leadership is None:
         return None
     if strategy is elections.PREFERRED:
         needless = leadership.leader == assignment[0]
     else:
         needless = context.is_live(leadership.leader)
-    return "ELECTION_NOT_NEEDED" if needless else None
+    return _NOT_NEEDED if needless else None
+
+
+def _tell_of_leaderless(turn: Turn, wanted: Iterable[TopicPartition], *, at_failover: bool = False) -> None:
+    """Kafka asks for the leader of each partition before it elects any; one that never had a leader makes that raise."""
+    context = turn.context
+    if at_failover or context.dialect.preferred_elections_filtered:
+        kafka = _LEADERLESS_AT_FAILOVER if at_failover else _LEADERLESS
+        for partition in (p for p in wanted if context.leadership(p) is None):
+            reason = "it never had a leader; the other elections are done all the same"
+            turn.refuse(RefusalKind.ISOLATED, partition, reason, kafka=kafka)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +311,7 @@ def _shutdown_objection(context: ControllerContext, broker: BrokerId, epoch: int
     if context.active_controller_id != context.config.controller_id:
         return "ControllerMoved"
     known = context.brokers.get(broker)
-    if context.dialect.broker_epochs and epoch is not None:
+    if context.dialect.broker_epochs and epoch is not None and epoch != UNKNOWN_BROKER_EPOCH:
         if known is None:
             return "NoSuchElement"  # the look-up of its epoch raises before anybody asks whether it is available
         if epoch < known.epoch:
@@ -274,10 +341,12 @@ class StopFollowers(Task):
     partitions: tuple[TopicPartition, ...]
 
     def __call__(self, turn: Turn) -> None:
-        if turn.open_batch():
-            context = turn.context
-            turn.add(request_batch.stop_replica(context, (self.broker,), p, delete=False) for p in self.partitions)
-            turn.send_batch()
+        context, broker = turn.context, self.broker
+        opened = turn.open_batch()
+        if opened:
+            turn.add(request_batch.stop_replica(context, (broker,), p, delete=False) for p in self.partitions)
+        if not opened or not turn.send_batch():
+            turn.tell(ReplyControlledShutdown(broker=broker, error="IllegalState"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,5 +356,7 @@ class AnswerControlledShutdown(Task):
     broker: BrokerId
 
     def __call__(self, turn: Turn) -> None:
-        led = tuple(turn.context.partition_leaders_on_broker(self.broker))
+        context = turn.context
+        queued_too = not context.dialect.controlled_shutdown_skips_deletions
+        led = tuple(context.partition_leaders_on_broker(self.broker, queued_too=queued_too))
         turn.tell(ReplyControlledShutdown(broker=self.broker, partitions_still_led=led))

@@ -40,7 +40,13 @@ from controller_core.zookeeper_answers import fence
 
 @dataclass(frozen=True, slots=True)
 class TriggerLegacyReassignments(Task):
-    """Remembers the requests, drops those that cannot or need not be done, and runs the others."""
+    """Remembers the requests, drops those that cannot or need not be done, and runs the others.
+
+    Through Kafka 1.0 the event also comes when the controller itself has rewritten the node: what runs already is left
+    alone, but at a failover nothing runs yet.
+    """
+
+    at_failover: bool = False
 
     def __call__(self, turn: Turn) -> None:
         answer = turn.answer
@@ -50,11 +56,14 @@ class TriggerLegacyReassignments(Task):
             reason = f"request node not readable: {answer.problem}; it stays, and every controller stumbles over it"
             turn.refuse(RefusalKind.INVALID_REQUEST, "/admin/reassign_partitions", reason)
             return
-        asked = turn.context.reassignment_targets.update(answer.targets)
-        turn.change(reassignment_targets=asked, reassignment_errors={})
+        context = turn.context
+        known = context.reassignment_targets
+        only_new = context.dialect.running_reassignments_are_not_started_again and not self.at_failover
+        asked = {p: target for p, target in answer.targets.items() if not (only_new and p in known)}
+        turn.change(reassignment_targets=known.update(asked), reassignment_errors={})
         runs: list[Task] = []
         dropped: list[TopicPartition] = []
-        for partition, target in sorted(answer.targets.items()):
+        for partition, target in sorted(asked.items()):
             error = _objection(turn, partition, target)
             if error is None:
                 runs += [WatchIsr(partition), MarkTopicsIneligible((partition.topic,)), RunLegacy(partition, target)]
@@ -62,7 +71,7 @@ class TriggerLegacyReassignments(Task):
                 dropped.append(partition)
                 if error:
                     refuse_target(turn, partition, target, error)
-        turn.push(*runs, RemoveFromReassigned(tuple(dropped)))
+        turn.push(*runs, RemoveFromReassigned(tuple(dropped), with_errors=True))
 
 
 def _objection(turn: Turn, partition: TopicPartition, target: tuple[BrokerId, ...]) -> str | None:
@@ -147,19 +156,22 @@ class ContinueLegacy(Task):
 
 @dataclass(frozen=True, slots=True)
 class RemoveFromReassigned(Task):
-    """Step 11: the rest is written back to the request node; an empty node is deleted."""
+    """Step 11: the rest is written back to the request node; an empty node is deleted.
+
+    `with_errors`: what failed in the request that ends here goes too. A run that fails later leaves its entry.
+    """
 
     partitions: tuple[TopicPartition, ...]
+    with_errors: bool = False
 
     def __call__(self, turn: Turn) -> None:
-        failed = turn.context.reassignment_errors
+        failed = turn.context.reassignment_errors if self.with_errors else {}
         gone = tuple(dict.fromkeys((*self.partitions, *failed)))
         if not gone:
             return
         turn.tell(Unwatch(kind=WatchKind.PARTITION_STATE, names=tuple(map(str, gone))))
         for partition in gone:
             turn.context = without_reassignment(turn.context, partition)
-        turn.change(reassignment_errors={})
         left = tuple(sorted(turn.context.reassignment_targets.items()))
         version = fence(turn.context)
         if left:

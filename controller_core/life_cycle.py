@@ -59,6 +59,7 @@ from controller_core.turn import Turn
 from controller_core.zookeeper_answers import fence
 
 FIRST_REBALANCE_S = 5
+_NODE_EXISTS = "NODEEXISTS"
 _A = TypeVar("_A", bound=Answer)
 
 # Election
@@ -102,7 +103,7 @@ def refuse_kraft(turn: Turn, answer: ControllerRead) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TakeOffice(Task):
-    """In office: fail over. Else somebody was faster."""
+    """In office: fail over. Else somebody was faster, or the registration failed half-way and is taken back."""
 
     def __call__(self, turn: Turn) -> None:
         answer = turn.answer
@@ -113,8 +114,10 @@ class TakeOffice(Task):
                 active_controller_id=turn.context.config.controller_id,
             )
             turn.push(OnControllerFailover())
-        else:
+        elif isinstance(answer, Failed) and answer.error == _NODE_EXISTS:
             turn.push(MaybeResign())
+        else:
+            turn.push(TriggerControllerMove())
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +187,13 @@ class ResignAndDelete(Task):
     def __call__(self, turn: Turn) -> None:
         if not isinstance(turn.answer, ControllerRead):
             return
-        version = fence(turn.context)
-        if turn.answer.controller_id == turn.context.config.controller_id:
+        context, now = turn.context, turn.answer.controller_id
+        me, known = context.config.controller_id, context.active_controller_id
+        if now == me:
+            version = fence(context) if context.epoch > 0 else None  # an office that was never taken has no version yet
             turn.push(OnControllerResignation(), DeleteOffice(version))
+        elif known != me:
+            turn.change(active_controller_id=now)
 
 
 @dataclass(frozen=True, slots=True)

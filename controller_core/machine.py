@@ -51,6 +51,7 @@ from controller_core.commands import (
 from controller_core.context import ControllerContext
 from controller_core.effects import (
     Effect,
+    RegisterController,
     ReplyAlterPartition,
     ReplyControlledShutdown,
     ReplyElections,
@@ -118,11 +119,12 @@ def _resume(context: ControllerContext, answer: Answer) -> Step:
         )
     turn = Turn(replace(context, awaiting=None), answer)
     if isinstance(answer, Failed) and answer.error in {CONTROLLER_MOVED, SESSION_EXPIRED}:
-        _lose_office(turn, answer.error)
+        _lose_office(turn, answer)
     return _run(turn)
 
 
-def _lose_office(turn: Turn, error: str) -> None:
+def _lose_office(turn: Turn, failed: Failed) -> None:
+    error, asked = failed.error, failed.effect
     turn.stack.clear()
     turn.drop_batch()
     turn.change(results=NO_RESULTS, deferred=())
@@ -132,11 +134,13 @@ def _lose_office(turn: Turn, error: str) -> None:
         "another controller rules: what was under way is given up",
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
-    if error == CONTROLLER_MOVED:
-        turn.push(MaybeResign())
-    else:
+    if error == SESSION_EXPIRED:
         turn.change(inbox=())
         turn.push(OnControllerResignation())
+    elif isinstance(asked, RegisterController) and not asked.atomically:
+        turn.push(TriggerControllerMove())  # through Kafka 2.0 `/controller` is ours by then
+    else:
+        turn.push(MaybeResign())
 
 
 def _run(turn: Turn) -> Step:

@@ -12,6 +12,7 @@ BrokerId = NewType("BrokerId", int)
 NO_LEADER = BrokerId(-1)
 LEADER_DURING_DELETE = BrokerId(-2)
 NO_EPOCH = -1
+UNKNOWN_BROKER_EPOCH = -1  # in a request: not to be checked
 EPOCH_DURING_DELETE = -2
 
 

@@ -49,7 +49,8 @@ class Observation:
 
     `pending` maps the paths of request znodes that exist to their text, `unreadable` those of malformed znodes of topics
     and partitions to what is wrong with them. What was not asked for is absent, so that a
-    check of it fails instead of passing. The `json_versions` are format versions, from which Kafka's is guessed.
+    check of it fails instead of passing. From the `json_versions`, which are format versions, and from `version_znodes` (those of
+    `dialect.VERSION_ZNODES` that exist) Kafka's version is guessed.
     """
 
     kafka_cluster_id: str | None = None
@@ -61,6 +62,7 @@ class Observation:
     broker_json_versions: Mapping[BrokerId, int] = field(default_factory=dict)
     controller_json_version: int | None = None
     topic_json_versions: frozenset[int] = frozenset()
+    version_znodes: frozenset[str] = frozenset()
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
     assignments: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
     states: Mapping[TopicPartition, LeaderAndIsr] = field(default_factory=dict)

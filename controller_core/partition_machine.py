@@ -25,7 +25,7 @@ from controller_core.effects import (
 from controller_core.elections import Elected, ElectionStrategy, Strategy
 from controller_core.entries import NOTHING, PartitionEntry
 from controller_core.model import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
-from controller_core.pending import NO_RESULTS, AddLeaderAndIsr, CallResults, Task
+from controller_core.pending import NO_RESULTS, PARTITION_MACHINE, AddLeaderAndIsr, CallResults, Task
 from controller_core.refusals import Refusal, RefusalKind
 from controller_core.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
 from controller_core.turn import Turn
@@ -51,7 +51,7 @@ class ChangePartitionStates(Task):
         turn.change(results=NO_RESULTS)
         if not self.partitions and turn.context.dialect.batched_state_changes:
             return
-        if not turn.open_batch("partition machine"):
+        if not turn.open_batch(PARTITION_MACHINE):
             turn.change(
                 results=CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be opened"))
             )

@@ -57,6 +57,11 @@ class AddUpdateMetadata(NamedTuple):
 Add = AddLeaderAndIsr | AddStopReplica | AddUpdateMetadata
 
 
+PARTITION_MACHINE, REPLICA_MACHINE = "partition machine", "replica machine"
+STATE_MACHINES = frozenset({PARTITION_MACHINE, REPLICA_MACHINE})
+"""Owners of batches whose failure stays within the call; any other owner's makes the controller resign."""
+
+
 class BatchFault(Enum):
     """Where a request batch raises Kafka's IllegalStateException, for tests and simulations of a broken batch."""
 

@@ -29,7 +29,7 @@ class ProcessReassignmentRequest(Task):
 
     def __call__(self, turn: Turn) -> None:
         if not turn.context.dialect.adding_and_removing_replicas:
-            turn.ask(ReadReassignmentRequests(), TriggerLegacyReassignments())
+            turn.ask(ReadReassignmentRequests(), TriggerLegacyReassignments(self.at_failover))
             return
         if self.at_failover:
             turn.push(ResumeOtherReassignments())

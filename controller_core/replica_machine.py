@@ -21,7 +21,7 @@ from controller_core.model import (
     TopicPartition,
 )
 from controller_core.partition_machine import describe_problem, unclean_permitted
-from controller_core.pending import Add, AddLeaderAndIsr, Task
+from controller_core.pending import REPLICA_MACHINE, Add, AddLeaderAndIsr, Task
 from controller_core.refusals import Refusal, RefusalKind
 from controller_core.states import ReplicaState, previous_replica_states
 from controller_core.turn import Turn
@@ -57,7 +57,7 @@ class ChangeReplicaStates(Task):
     def __call__(self, turn: Turn) -> None:
         if not self.replicas and turn.context.dialect.batched_state_changes:
             return
-        if not turn.open_batch("replica machine"):
+        if not turn.open_batch(REPLICA_MACHINE):
             return
         groups: dict[BrokerId, list[TopicPartition]] = {}
         for partition, broker in dict.fromkeys(self.replicas):

@@ -4,12 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controller_core import request_batch
-from controller_core.commands import Answer
+from controller_core.commands import Answer, MoveController
 from controller_core.context import ControllerContext
 from controller_core.effects import Effect
 from controller_core.model import PartitionAndReplica, TopicPartition
-from controller_core.pending import Add, BatchFault, BatchRecord, RequestBatch, Task
+from controller_core.pending import NO_RESULTS, STATE_MACHINES, Add, BatchFault, BatchRecord, RequestBatch, Task
 from controller_core.refusals import Refusal, RefusalKind
+
+_MACHINE_STAYS_BROKEN = (
+    "the rest of the batch stays in it, and every later call of this state machine fails until another controller takes "
+    "over"
+)
 
 
 class Turn:
@@ -75,9 +80,9 @@ class Turn:
     # The request batch of the running call
 
     def open_batch(self, owner: str = "controller") -> bool:
-        """Starts a batch; false, with a refusal, where the batch is broken."""
+        """Starts a batch; false, with a refusal, where the batch is broken (see `_refuse_batch`)."""
         if self.context.batch_fault is BatchFault.NEW_BATCH:
-            self.refuse(RefusalKind.BROKEN_BATCH, "request batch", "an earlier call left requests in it")
+            self._refuse_batch(owner, "an earlier call left requests in it")
             return False
         self.change(batch=RequestBatch(owner=owner))
         return True
@@ -90,7 +95,7 @@ class Turn:
             self.change(batch=RequestBatch((*batch.chunks, chunk), batch.owner))
 
     def send_batch(self) -> bool:
-        """Sends the open batch; false, with a refusal, where not all of it could be sent."""
+        """Sends the open batch; false, with a refusal, where not all of it could be sent (see `_refuse_batch`)."""
         batch = self.context.batch or request_batch.EMPTY
         epoch = self.context.epoch
         sent = request_batch.send(self.context, batch, epoch)
@@ -98,14 +103,21 @@ class Turn:
         self.change(batch=None)
         self.batches.append(BatchRecord(batch, None if sent.fault else epoch))
         if sent.fault:
-            self.refuse(
-                RefusalKind.BROKEN_BATCH,
-                "request batch",
-                sent.fault,
-                kafka="the rest of the batch stays in it, and every later call of this state machine fails until "
-                "another controller takes over",
-            )
+            self._refuse_batch(batch.owner, sent.fault, kafka=_MACHINE_STAYS_BROKEN)
         return not sent.fault
+
+    def _refuse_batch(self, owner: str, fault: str, *, kafka: str = "") -> None:
+        """A state machine's batch fails its call. With any other the controller is broken: `handleIllegalState`.
+
+        Then everything that is under way is given up, and the office goes before anything else is done.
+        """
+        if owner in STATE_MACHINES:
+            self.refuse(RefusalKind.BROKEN_BATCH, "request batch", fault, kafka=kafka)
+            return
+        reason = f"{fault}; the controller drops it, gives up what was under way, and moves to another broker"
+        self.refuse(RefusalKind.BROKEN_BATCH, "request batch", reason)
+        self.stack.clear()
+        self.change(results=NO_RESULTS, deferred=(), inbox=(MoveController(), *self.context.inbox))
 
     def drop_batch(self) -> None:
         """Gives up the open batch, if there is one."""

@@ -65,6 +65,10 @@ class SnapshotRows:
         """A column of broker lists as tuples; null is an empty one."""
         return tuples(self.partitions.column(name))
 
+    def unreadable(self) -> dict[str, str]:
+        """Queued topic → what of it cannot be read, and why."""
+        return {entry["topic"]: f"{entry['path']}: {entry['reason']}" for entry in self.facts["unreadable"]}
+
     def config(self, name: str) -> dict[str, str]:
         """Topic → value of one topic config."""
         return {entry["topic"]: entry["value"] for entry in self.facts["topic_configs"] if entry["key"] == name}
@@ -185,9 +189,9 @@ def brokers_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
 
 def deletion_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
     """Rows of DELETION_ELIGIBILITY as the core finds them; `requested_at`, `remedy` and the count are null."""
-    context = context_of(rows).context
+    context, unreadable = context_of(rows).context, rows.unreadable()
     for topic in sorted(rows.facts["queued_topics"]):
-        found = deletion_eligibility(context, topic)
+        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
         reasons = [
             {
                 "kind": reason.kind.value,

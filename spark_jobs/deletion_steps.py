@@ -27,28 +27,30 @@ from spark_jobs.imagined import outcome
 TOPICS_MAX = 100
 """Topics of a cluster that are followed to their end, by name; the others are in the eligibility table only."""
 _ROUNDS_MAX = 5
+_SHOWN = 5
 _WAITS_FOR = (IneligibilityKind.REASSIGNMENT, IneligibilityKind.PREFERRED_ELECTION)
-_DROPPED = (IneligibilityKind.DELETION_DISABLED, IneligibilityKind.UNKNOWN_TOPIC)
+_NOT_BEGUN = (IneligibilityKind.DELETION_DISABLED, IneligibilityKind.UNREADABLE, IneligibilityKind.UNKNOWN_TOPIC)
 
 
 def predict_deletions(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
     """Rows of schemas.DELETION_PREDICTION for the topics queued in one snapshot."""
-    context = context_of(rows, with_queue=False).context
+    context, unreadable = context_of(rows, with_queue=False).context, rows.unreadable()
     for topic in sorted(rows.facts["queued_topics"])[:TOPICS_MAX]:
-        for number, text in enumerate(steps(context, topic), start=1):
+        for number, text in enumerate(steps(context, topic, unreadable.get(topic)), start=1):
             yield {"topic": topic, "step": number, "effect": text}
 
 
-def steps(context: ControllerContext, topic: str) -> list[str]:
+def steps(context: ControllerContext, topic: str, unreadable: str | None = None) -> list[str]:
     """What happens to `topic` in words, in order; ends with its end, or with what is waited for.
 
     Args:
         context: the cluster, with no topic queued.
         topic: the one that is asked to be deleted.
+        unreadable: what of its metadata could not be read, and why; None: nothing.
     """
-    reasons = deletion_eligibility(context, topic).reasons
+    reasons = deletion_eligibility(context, topic, unreadable=unreadable).reasons
     kinds = {reason.kind for reason in reasons}
-    if kinds.intersection(_DROPPED):
+    if kinds.intersection(_NOT_BEGUN):
         return [reason.text for reason in reasons]
     waits = frozenset({topic}) if kinds.intersection(_WAITS_FOR) else frozenset()
     result = outcome(context, (InitTopicDeletion(frozenset({topic}), waits), TryTopicDeletion()))
@@ -65,9 +67,11 @@ def steps(context: ControllerContext, topic: str) -> list[str]:
         told += _in_words(effects)
     if topic not in result.context.topics_to_be_deleted:
         return [*told, f"the deletion of {topic} is complete"]
-    missing = sorted({broker for reason in reasons for broker in reason.brokers})
     if waits:
         return [*told, f"the deletion of {topic} waits until its reassignments and elections are done"]
+    if never_led := [str(reason.partition) for reason in reasons if reason.kind is IneligibilityKind.NEVER_LED]:
+        return [*told, f"the deletion of {topic} never ends: {_cut(never_led)} never had a leader (KAFKA-6650)"]
+    missing = sorted({broker for reason in reasons for broker in reason.brokers})
     return [
         *told,
         f"the deletion of {topic} waits for brokers {_listed(missing)}, and goes on by itself when they return",
@@ -134,6 +138,11 @@ def _paths(effect: Effect) -> list[str]:
             return [f"/admin/delete_topics/{topic}" for topic in topics]
         case _:
             return []
+
+
+def _cut(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _listed(brokers: list[BrokerId]) -> str:

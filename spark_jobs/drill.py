@@ -166,6 +166,8 @@ def drill(
         if was is None or is_now is None:
             continue
         least = min_isr.get(partition.topic, min_isr_default)
+        if context.dialect.min_isr_capped_by_replicas:
+            least = min(least, len(context.full_assignment(partition).replicas))
         leads = is_now.leader >= 0
         if was.leader in gone:
             if leads:
@@ -195,4 +197,6 @@ def _drill(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
 
 
 def _affected(context: ControllerContext, failed: tuple[BrokerId, ...]) -> set[TopicPartition]:
-    return {replica.partition for replica in context.replicas_on_brokers(failed)}
+    """Partitions with a replica there; those of topics that are being deleted are nobody's loss, and nobody elects for them."""
+    there = {replica.partition for replica in context.replicas_on_brokers(failed)}
+    return {partition for partition in there if partition.topic not in context.topics_to_be_deleted}

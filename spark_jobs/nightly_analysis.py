@@ -5,7 +5,9 @@
 
 `--input` names snapshot folders or folders that hold some, local or `s3a://`; `@FILE` reads arguments from a file, one a
 line. Of each cluster the newest snapshot of the date is analysed; earlier ones give the comparison and the history.
-`--only imbalance findings` makes these results alone; `failure_drill.py` and `history.py` are such jobs with a name.
+What is read is compared with its manifest, by size and SHA-256, unless `--verified` says that somebody did so already.
+`--only imbalance findings` makes these results and `not_analysed`; `failure_drill.py` and `history.py` are such jobs with
+a name. An `--output` may be used again: its results are replaced, those that this job does not make stay.
 Exit status 0: done; 2: bad input; 4: done, but not for every cluster (only with `--fail-if-incomplete`).
 """
 
@@ -43,6 +45,10 @@ from spark_jobs.storage import HISTORY, DatasetError, Problem, Snapshot
 from spark_jobs.transforms import bad_rows, deletion, facts, health, history, imbalance
 
 DONE, BAD_INPUT, INCOMPLETE = 0, 2, 4
+NOT_ANALYSED = "not_analysed"
+"""The result that every job makes: without it nobody could tell a healthy cluster from one that was not looked at."""
+_PLANS = "plans"
+_PLAN_FILES = ("plan", "rollback", "certificate")
 _WRITERS = 2
 _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
@@ -65,13 +71,14 @@ class Args:
     with_plans: bool = True
     with_drill: bool = True
     drill_pairs_max: int = drill.PAIRS_MAX
+    verified: bool = False  # the snapshots' bytes were compared with their manifests already
     fail_if_incomplete: bool = False
     only: frozenset[str] = frozenset()  # names of outputs; empty for all
     problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
 
     def wants(self, name: str) -> bool:
         """Whether the result of that name is to be made."""
-        return not self.only or name in self.only
+        return not self.only or name in self.only or name == NOT_ANALYSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +114,29 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     Raises:
         DatasetError: there is nothing to analyse.
     """
-    snapshots, problems = storage.find_snapshots(spark, args.inputs)
-    problems = [*problems, *args.problems]
-    chosen = choose(snapshots, args.date, args.history_nights)
-    if not chosen.tonight and not problems:
+    snapshots, unreadable = storage.find_snapshots(spark, args.inputs)
+    chosen, damaged = _intact(spark, snapshots, args)
+    problems = [_placed(problem, chosen, args.date) for problem in (*unreadable, *args.problems, *damaged)]
+    if not chosen.tonight and all(problem.stage == HISTORY for problem in problems):
         dates = sorted({snapshot.date for snapshot in snapshots})
         raise DatasetError(
             f"night {args.date} not analysed: expected a snapshot of it in {list(args.inputs)!r}, found {len(snapshots)} "
-            f"of the nights {dates!r}; name one of them, or the folder that holds the snapshots"
+            f"of the nights {dates!r} and {len(problems)} of other nights that cannot be read; name one of them, or the "
+            "folder that holds the snapshots"
         )
-    night = _Night(spark, chosen, args, [_placed(problem, chosen, args.date) for problem in problems])
+    night = _Night(spark, chosen, args, problems)
     say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
+    place = storage.folder(spark, args.output)
+    if args.wants("proposals"):
+        _remove_plans(place)
+    made = []
     for name, seconds in _write(night.outputs(), args):
         say(f"{name}: {seconds:.1f} s")
-    place = storage.folder(spark, args.output)
-    made = [name for name in schemas.OUTPUTS if args.wants(name)]
-    page = report.read(place, made, run=args.run, night=args.date, snapshots=night.analysed)
+        made.append(name)
+    if "proposals" in made:
+        _write_plans(place)
+    page = report.read(place, made, run=args.run, night=args.date, snapshots=night.analysed, goals=args.goals)
     summary = report.summary(page)
-    for row in page.of("proposals"):
-        for kind in ("plan", "rollback", "certificate") if row["plan"] else ():
-            place.write(f"plans/{row['cluster']}.{kind}.json", row[kind].encode())
     place.write("report.md", report.markdown(page).encode())
     place.write("report.html", report.html(page).encode())
     place.write("summary.json", json.dumps(summary, indent=1, sort_keys=True).encode())
@@ -134,6 +144,39 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     say(f"report: {args.output}/report.html; not analysed: {len(page.of('not_analysed'))}")
     incomplete = any(row["stage"] != HISTORY for row in page.of("not_analysed"))
     return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
+
+
+def _intact(spark: SparkSession, snapshots: Sequence[Snapshot], args: Args) -> tuple[Chosen, list[Problem]]:
+    """The snapshots of the run, and those that were not taken because their bytes are not what their manifest says.
+
+    Where one is damaged, an earlier one of its cluster and night takes its place.
+    """
+    left, checked = list(snapshots), set[str]()
+    damaged: list[Problem] = []
+    while True:
+        chosen = choose(left, args.date, args.history_nights)
+        fresh = [] if args.verified else [found for found in chosen.window if found.uri not in checked]
+        found = storage.damaged(spark, fresh)
+        if not found:
+            return chosen, damaged
+        damaged += found
+        checked |= {snapshot.uri for snapshot in fresh}
+        lost = {(problem.cluster, problem.snapshot_id) for problem in found}
+        left = [snapshot for snapshot in left if (snapshot.cluster, snapshot.snapshot_id) not in lost]
+
+
+def _remove_plans(place: storage.Folder) -> None:
+    """What an earlier job wrote into this folder; other files there are somebody else's."""
+    for path in place.files(_PLANS):
+        if path.endswith(tuple(f".{kind}.json" for kind in _PLAN_FILES)):
+            place.remove(path.removeprefix(f"{place.path}/"))
+
+
+def _write_plans(place: storage.Folder) -> None:
+    """The files of each proposed plan, for Kafka's own tool; one cluster's at a time are in memory."""
+    for row in place.each("proposals", ("cluster", *_PLAN_FILES), at_once=1):
+        for kind in _PLAN_FILES if row["plan"] else ():
+            place.write(f"{_PLANS}/{row['cluster']}.{kind}.json", row[kind].encode())
 
 
 def _write(outputs: Iterable[_Output], args: Args) -> Iterator[tuple[str, float]]:
@@ -175,7 +218,8 @@ class _Night:
         self._problems = [*problems, *refused]
         lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
         self.analysed = tuple(found for found in chosen.tonight if (found.cluster, found.snapshot_id) not in lost)
-        self._facts = storage.through_driver(facts.snapshot_facts(self._tables, rules), schemas.FACTS)
+        unused = bad_rows.refused_rows(self._judged, self._tables["bad_rows"])
+        self._facts = storage.through_driver(facts.snapshot_facts(self._tables, rules, unused), schemas.FACTS)
         self._tonight = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
         self._facts_tonight = self._only(self.analysed, self._facts)
 
@@ -219,7 +263,7 @@ class _Night:
             drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, slices=self._slices()))
             yield "failure_drill", lambda: drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
             failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
-        yield "not_analysed", lambda: reduce(DataFrame.unionByName, failures)
+        yield NOT_ANALYSED, lambda: reduce(DataFrame.unionByName, failures)
 
     def _analyses(self) -> Iterable[tuple[str, core_bridge.Analysis]]:
         if self._args.wants("deletion_prediction"):
@@ -312,6 +356,9 @@ def parse(argv: Sequence[str]) -> Args:
     parser.add_argument(
         "--drill-pairs-max", type=int, default=drill.PAIRS_MAX, help="pairs of brokers that fail together, at most"
     )
+    parser.add_argument(
+        "--verified", action="store_true", help="the snapshots' bytes were compared with their manifests already"
+    )
     parser.add_argument("--fail-if-incomplete", action="store_true", help="exit 4 when a cluster was not analysed")
     parser.add_argument("--only", nargs="+", choices=sorted(schemas.OUTPUTS), default=[], help="only these results")
     found = parser.parse_args(argv)
@@ -327,6 +374,7 @@ def parse(argv: Sequence[str]) -> Args:
         with_plans=not found.no_plans,
         with_drill=not found.no_drill,
         drill_pairs_max=found.drill_pairs_max,
+        verified=found.verified,
         fail_if_incomplete=found.fail_if_incomplete,
         only=frozenset(found.only),
         problems=tuple(Problem(stage="fetch", **problem) for problem in json.loads(_text(found.problems) or "[]")),

@@ -1,24 +1,29 @@
 """A proposed reassignment for one snapshot: the planner's proven plan, or why there is none, in words.
 
-Runs on executors through `core_bridge.per_snapshot`. What is shown has been run through the controller's rules, wave by
+Runs on executors through `core_bridge.per_snapshot`. Partitions that cannot be moved now are left out, as the command that
+makes plan documents leaves them out, and named. What is shown has been run through the controller's rules, wave by
 wave; `solver_seconds` are the CPU seconds of planning and of that. The plan is a candidate: it becomes a plan document,
 with its preconditions and its gate, when somebody asks for it.
 """
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.core_bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Goals
-from spark_jobs.planner.model import ClusterState
+from spark_jobs.planner.model import ClusterState, shorten
+from spark_jobs.planner.movable import unmovable
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.planner.predict import moves_of, predict_plan, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
@@ -60,26 +65,30 @@ def cluster_state(rows: SnapshotRows) -> ClusterState:
 
 def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
     facts = rows.facts
-    if facts["any_reassignment"]:
-        return _without_plan(POSTPONED, "a reassignment is running; plan again when it is done")
+    if facts["reassign_requests"]:
+        return _without_plan(POSTPONED, "a request to reassign partitions is pending; plan again when it is done")
     if not facts["live"]:
         return _without_plan(IMPOSSIBLE, "no broker is registered")
     doomed = set(facts["queued_topics"]) if facts["deletion_enabled"] else set()
-    topics = set(rows.column("topic")) - doomed
-    if not any(_chosen(topic, goals) for topic in topics):
+    topics = {topic for topic in set(rows.column("topic")) if _chosen(topic, goals)}
+    if not topics - doomed:
         return _without_plan(BALANCED, "there is no topic to place")
-    goals = replace(goals, exclude_topics=(*goals.exclude_topics, *sorted(doomed)))
     started = time.process_time()
+    left_out = _left_out(rows, topics, doomed)
+    if all(row in left_out or topic not in topics for row, topic in enumerate(rows.column("topic"))):
+        return _without_plan(POSTPONED, _left_out_in_words(rows, left_out))
     try:
-        state = cluster_state(rows)
+        state = cluster_state(_without(rows, left_out))
         plan = plan_reassignment(state, goals)
         waves = schedule(plan)
         predicted = require_safe(predict_plan(state, moves_of(waves), rows.dialect))
     except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
         return _without_plan(IMPOSSIBLE, str(error))
     seconds = time.process_time() - started
+    remarks = [*([_left_out_in_words(rows, left_out)] if left_out else []), *plan.remarks]
     return {
         "status": PLANNED if len(plan.changed) else BALANCED,
+        "reason": None if len(plan.changed) else "; ".join(remarks) or None,
         "moves": plan.moves,
         "moves_lower_bound": plan.moves_bound,
         "leader_changes": plan.leader_changes,
@@ -88,6 +97,8 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         "explanation": "\n".join(
             [
                 explanation(plan),
+                *plan.balance_texts(),
+                *remarks,
                 f"{len(waves.waves)} waves, at least {waves.lower_bound} ({waves.bound_reason}).",
                 *([plan.curve_text] if plan.curve else []),
                 predicted.text,
@@ -97,6 +108,38 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         "rollback": _text(plan.rollback_json()),
         "certificate": _text(plan.certificate_json()),
     }
+
+
+def _left_out(rows: SnapshotRows, topics: AbstractSet[str], doomed: AbstractSet[str]) -> dict[int, str]:
+    """Row → why a partition of the chosen `topics` cannot be moved now. `doomed` ones are being deleted."""
+    lengths = (pc.list_value_length(rows.partitions.column(name)).to_pylist() for name in ("adding", "removing"))
+    columns = zip(rows.column("topic"), rows.column("leader"), rows.broker_lists("isr"), *lengths, strict=True)
+    live = frozenset(rows.facts["live"])
+    found = (
+        unmovable(
+            is_queued=topic in doomed, is_being_reassigned=bool(adding or removing), leader=leader, isr=isr, live=live
+        )
+        if topic in topics
+        else None
+        for topic, leader, isr, adding, removing in columns
+    )
+    return {row: reason for row, reason in enumerate(found) if reason is not None}
+
+
+def _without(rows: SnapshotRows, left_out: Mapping[int, str]) -> SnapshotRows:
+    if not left_out:
+        return rows
+    stays = np.ones(rows.partitions.num_rows, bool)
+    stays[list(left_out)] = False
+    return SnapshotRows(rows.facts, rows.partitions.filter(pa.array(stays)))
+
+
+def _left_out_in_words(rows: SnapshotRows, left_out: Mapping[int, str]) -> str:
+    names, found = rows.names(), defaultdict(list)
+    for row, reason in left_out.items():
+        found[reason].append(names[row])
+    counted = (f"{reason}: {len(those)} partitions {shorten(those)}" for reason, those in sorted(found.items()))
+    return f"Left out: {'; '.join(counted)}."
 
 
 def explanation(plan: ReassignmentPlan) -> str:

@@ -3,6 +3,7 @@
 Everything here is made from rows that were written already; nothing is computed but counts and orders.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,8 @@ from datetime import date
 from functools import cached_property
 from typing import Any
 
-from spark_jobs import report_plots
+from spark_jobs import report_plots, schemas
+from spark_jobs.planner.goals import Goals
 from spark_jobs.report_page import Section, Table, html_page, markdown_page
 from spark_jobs.storage import HISTORY, Folder, Snapshot
 
@@ -23,6 +25,8 @@ _COUNTED: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "refused_rows": (("cluster", "snapshot_id", "dataset", "reason"), ()),
 }
 """Results of a row per partition or so: a report reads how many there are of a kind, and the first of each."""
+_UNREAD: Mapping[str, frozenset[str]] = {"proposals": frozenset({"plan", "rollback", "certificate"})}
+"""Columns that no page shows, and that of all clusters together would not fit the driver."""
 SUMMARY_VERSION = 1
 _CLUSTERS_SHOWN = 20
 _ROWS_SHOWN = 15
@@ -51,6 +55,7 @@ class Page:
     rows: Mapping[str, Rows]
     snapshots: Sequence[Snapshot]
     unread: Mapping[str, int] = field(default_factory=dict)
+    goals: Goals = field(default_factory=Goals)  # of the proposals
 
     def of(self, name: str) -> Rows:
         """Rows of an output; none of one that was not made."""
@@ -79,17 +84,26 @@ class Page:
         return sorted(self.by_cluster, key=lambda cluster: (weight(cluster), cluster))
 
 
-def read(place: Folder, made: Iterable[str], *, run: str, night: date, snapshots: Sequence[Snapshot]) -> Page:
+def read(
+    place: Folder,
+    made: Iterable[str],
+    *,
+    run: str,
+    night: date,
+    snapshots: Sequence[Snapshot],
+    goals: Goals | None = None,
+) -> Page:
     """The page of the results `made` that lie in `place`."""
     rows, unread = {}, {}
     for name in made:
         if name in _COUNTED:
             rows[name] = place.counted(name, *_COUNTED[name])
             continue
-        rows[name] = place.rows(name, ROWS_MAX)
+        columns = [column for column in schemas.OUTPUTS[name].names if column not in _UNREAD.get(name, ())]
+        rows[name] = place.rows(name, ROWS_MAX, columns)
         if (more := place.row_count(name) - len(rows[name])) > 0:
             unread[name] = more
-    return Page(run, night, rows, snapshots, unread)
+    return Page(run, night, rows, snapshots, unread, goals or Goals())
 
 
 def summary(page: Page) -> dict[str, Any]:
@@ -220,7 +234,16 @@ def _overview(page: Page) -> Section:
         )
     text = f"{_counted(len(page.order), 'cluster')} analysed, {_counted(len(page.of('not_analysed')), 'problem')}, "
     text += f"{_counted(_count(page.of('refused_rows')), 'row')} refused."
-    return Section("All clusters", (text,), (Table("Clusters, the worst first", head, tuple(rows)),))
+    return Section("All clusters", (text, *_goals(page)), (Table("Clusters, the worst first", head, tuple(rows)),))
+
+
+def _goals(page: Page) -> tuple[str, ...]:
+    """What the proposals were to achieve, where that is not the default."""
+    default = Goals().to_json()
+    asked = {name: value for name, value in page.goals.to_json().items() if value != default[name]}
+    if not asked or "proposals" not in page.rows:
+        return ()
+    return (f"Reassignments were planned for other goals than the default: {json.dumps(asked)}.",)
 
 
 def _deletions_in_words(eligible: int | None, waiting: int | None) -> str | None:
@@ -256,14 +279,20 @@ def _cluster_section(page: Page, cluster: str, *, with_plots: bool) -> Section:
         _imbalance(rows["imbalance"]),
         _not_electable(rows["imbalanced_partitions"]),
         _deletions(rows["deletion_eligibility"]),
-        _predictions(rows["deletion_prediction"]),
+        _predictions(rows["deletion_prediction"], len(rows["deletion_eligibility"])),
         _drill(rows["failure_drill"]),
         plots.get("nights"),
         _nights(rows["growth"], rows["leader_churn"], rows["controller_churn"]),
+        _unstable(rows["unstable_partitions"]),
         _brokers(rows["broker_history"]),
     ]
     kept = tuple(part for part in parts if part is not None and not (isinstance(part, Table) and part.empty))
-    return Section(f"Cluster {cluster}", _verdict(page, rows), kept)
+    return Section(f"Cluster {cluster}", (*_verdict(page, rows), *_version(rows["cluster_summary"])), kept)
+
+
+def _version(summaries: Rows) -> tuple[str, ...]:
+    """By the rules of which Kafka version a cluster was judged, and why of that one."""
+    return tuple(f"Judged as Kafka {row['kafka_version']}: {row['version_reason']}." for row in summaries[:1])
 
 
 def _verdict(page: Page, rows: Mapping[str, Rows]) -> tuple[str, ...]:
@@ -337,9 +366,12 @@ def _deletions(rows: Rows) -> Table:
     return _cut("Topics queued for deletion", head, lines)
 
 
-def _predictions(rows: Rows) -> Table:
+def _predictions(rows: Rows, queued: int) -> Table:
     lines = [(row["topic"], row["step"], row["effect"]) for row in sorted(rows, key=lambda r: (r["topic"], r["step"]))]
-    return _cut("What the controller will do with them", ("topic", "step", "effect"), lines)
+    cut = _cut("What the controller will do with them", ("topic", "step", "effect"), lines)
+    followed = len({row["topic"] for row in rows})
+    note = f"Of {_counted(queued, 'topic')} the first {followed} by name were followed." if queued > followed else ""
+    return replace(cut, note=" ".join(filter(None, (cut.note, note))))
 
 
 def _findings(rows: Rows) -> Table:
@@ -374,7 +406,8 @@ def _nights(grown: Rows, churn: Rows, controllers: Rows) -> Table:
     changes = {row["date"]: row for row in churn}
     elections = {row["date"]: row["elections"] for row in controllers}
     lines = []
-    for row in sorted(grown, key=lambda row: row["date"])[-_ROWS_SHOWN:]:
+    nights = sorted(grown, key=lambda row: row["date"])
+    for row in nights[-_ROWS_SHOWN:]:
         change = changes.get(row["date"], {})
         lines.append(
             (
@@ -386,7 +419,17 @@ def _nights(grown: Rows, churn: Rows, controllers: Rows) -> Table:
         )
     head = ("night", "topics", "partitions", "brokers", "replicas per broker",
             "leader changes", "ISR changes", "assignment changes", "controller elections")  # fmt: skip
-    return Table("The nights so far", head, tuple(lines) if len(lines) > 1 else ())
+    earlier = len(nights) - len(lines)
+    note = f"{_counted(earlier, 'earlier night')}: see the table's file." if earlier else ""
+    return Table("The nights so far", head, tuple(lines) if len(lines) > 1 else (), note)
+
+
+def _unstable(rows: Rows) -> Table:
+    names = ("leader_changes", "isr_changes", "leader_epoch_steps", "nights_under_replicated")
+    ordered = sorted(rows, key=lambda row: (*(-(row[name] or 0) for name in names[:3]), row["topic"], row["partition"]))
+    lines = [(f"{row['topic']}-{row['partition']}", *(row[name] for name in names)) for row in ordered]
+    head = ("partition", "leader changes", "ISR changes", "leader epochs", "nights under-replicated")
+    return _cut("Partitions whose leader or ISR changes most", head, lines)
 
 
 def _brokers(rows: Rows) -> Table:

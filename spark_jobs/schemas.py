@@ -112,8 +112,12 @@ CLUSTER = _input(
     ("zxid", _LONG),
     ("consistent", _BOOL),
     ("isr_change_cversion", _INT),
+    ("version_znodes", ArrayType(_STRING)),
 )
 """One row per snapshot."""
+
+LATER_COLUMNS = frozenset({("cluster", "version_znodes")})
+"""(table, column) that older snapshots do not have: null there. As in `controller_core.adapters.tables`."""
 
 BAD_ROWS = _input(("path", _STRING), ("reason", _STRING))
 """Znodes that the snapshot could not decode, and rows that the analysis refused."""
@@ -140,6 +144,7 @@ FACTS = _result(
     ("any_reassignment", _BOOL),
     ("any_election", _BOOL),
     ("kafka_version", _STRING),
+    ("version_reason", _STRING),
     ("inter_broker_protocol_version", _STRING),
     ("imbalance_ratio_max", _DOUBLE),
     ("deletion_enabled", _BOOL),
@@ -147,7 +152,10 @@ FACTS = _result(
     ("election_needs_isr", _BOOL),
     ("election_blocked_by_reassignment", _BOOL),
     ("deletion_blocked_by_election", _BOOL),
+    ("deletion_needs_leader", _BOOL),
     ("min_isr_default", _INT),
+    ("min_isr_capped", _BOOL),
+    ("unreadable", ArrayType(_columns(("topic", _STRING), ("path", _STRING), ("reason", _STRING)))),
 )
 """One row per snapshot: everything a rule must know about the cluster as a whole."""
 
@@ -225,7 +233,10 @@ CLUSTER_SUMMARY = _result(
     ("leaderless_count", _LONG),
     ("imbalanced_count", _LONG),
     ("under_replicated_count", _LONG),
+    ("kafka_version", _STRING),
+    ("version_reason", _STRING),
 )
+"""One row per snapshot; `version_reason` says what lets us assume that `kafka_version`, or that somebody named it."""
 
 BROKER_LOAD = _result(
     ("broker_id", _INT),
@@ -303,7 +314,10 @@ PROPOSALS = _result(
     ("rollback", _STRING),
     ("certificate", _STRING),
 )
-"""One row per cluster: a proposed reassignment (Kafka's JSON), or why there is none. Status: planned, balanced, failed."""
+"""One row per cluster: a proposed reassignment (Kafka's JSON), or why there is none.
+
+Status: planned; balanced, nothing has to move; postponed, nothing can be moved now; impossible, no plan meets the goals.
+"""
 
 FAILURE_DRILL = _result(
     ("scenario", _STRING),

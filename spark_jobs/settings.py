@@ -32,6 +32,7 @@ RULES = StructType(
         StructField("cluster", StringType()),
         StructField("snapshot_id", StringType()),
         StructField("kafka_version", StringType()),
+        StructField("version_reason", StringType()),
         StructField("inter_broker_protocol_version", StringType()),
         StructField("imbalance_ratio_max", DoubleType()),
         StructField("deletion_enabled", BooleanType()),
@@ -39,7 +40,9 @@ RULES = StructType(
         StructField("election_needs_isr", BooleanType()),
         StructField("election_blocked_by_reassignment", BooleanType()),
         StructField("deletion_blocked_by_election", BooleanType()),
+        StructField("deletion_needs_leader", BooleanType()),
         StructField("min_isr_default", IntegerType()),
+        StructField("min_isr_capped", BooleanType()),
     ]
 )
 """One row per snapshot: the switches of its Kafka version and of its operator."""
@@ -126,7 +129,9 @@ def evidence_frame(cluster: DataFrame, brokers: DataFrame, topics: DataFrame, pa
     by_topic = topics.groupBy(*_KEY).agg(F.max("json_version").alias("topic_json"))
     recovery = partitions.where(F.col("recovery") > 0).select(*_KEY).distinct().withColumn("recovery", F.lit(True))
     return (
-        cluster.select(*_KEY, "controller_json_version", "controller_epoch", "controller_epoch_version")
+        cluster.select(
+            *_KEY, "controller_json_version", "controller_epoch", "controller_epoch_version", "version_znodes"
+        )
         .join(by_broker, _KEY, how="left")  # one row per snapshot on each side
         .join(by_topic, _KEY, how="left")
         .join(recovery, _KEY, how="left")
@@ -148,12 +153,14 @@ def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
         controller_json_version=row["controller_json_version"],
         controller_epoch_version=None if epoch is None or version is None else version - epoch + 1,
         has_recovery_state=bool(row["recovery"]),
+        version_znodes=row["version_znodes"] or (),  # null in an old snapshot
     )
-    dialect, _ = dialect_of(own, evidence)
+    dialect, detected = dialect_of(own, evidence)
     return {
         "cluster": row["cluster"],
         "snapshot_id": row["snapshot_id"],
         "kafka_version": dialect.version,
+        "version_reason": "; ".join(detected.reasons),
         "inter_broker_protocol_version": dialect.ibp_name,
         "imbalance_ratio_max": own.leader_imbalance_per_broker_percentage / 100,
         "deletion_enabled": _said(own.delete_topic_enable, dialect.delete_topic_default),
@@ -161,7 +168,9 @@ def rules_of(settings: Settings, row: Row) -> dict[str, Any]:
         "election_needs_isr": dialect.rebalance_requires_preferred_in_isr,
         "election_blocked_by_reassignment": dialect.rebalance_blocked_by_any_reassignment,
         "deletion_blocked_by_election": dialect.preferred_election_blocks_deletion,
+        "deletion_needs_leader": not dialect.offline_without_leader_ok,
         "min_isr_default": own.min_insync_replicas,
+        "min_isr_capped": dialect.min_isr_capped_by_replicas,
     }
 
 

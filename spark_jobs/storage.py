@@ -6,9 +6,11 @@ and one Parquet file per table. Nothing here raises for one unreadable snapshot:
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from spark_jobs import schemas
 _MANIFEST = "manifest.json"
 _ANALYSIS = "analysis"
 _S3 = ("s3a://", "s3://")
-_FOOTER_READERS = 8
+_READERS = 8
+_ROWS_AT_ONCE = 1_000
 
 
 class DatasetError(Exception):
@@ -46,6 +49,11 @@ class Snapshot:
     def table_uri(self, table: str) -> str:
         """Where the Parquet file of `table` lies."""
         return f"{self.uri}/{table}.parquet"
+
+    @property
+    def table_objects(self) -> list[Mapping[str, Any]]:
+        """What the manifest says of each decoded table: `key`, `size` in bytes, `sha256` in hex, `rows`."""
+        return [entry for entry in self.manifest.get("objects", ()) if Path(entry["key"]).stem in schemas.INPUTS]
 
     @property
     def row_counts(self) -> Mapping[str, int]:
@@ -91,13 +99,22 @@ class Folder:
         with self.filesystem.open_output_stream(self._at(name)) as stream:
             stream.write(data)
 
-    def rows(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
-        """Rows of a result written by `write_result`, in file order; none when it was not written."""
-        tables = [pq.read_table(path, filesystem=self.filesystem, partitioning=None) for path in self._parts(table)]
-        if not tables:
-            return []
-        whole = pa.concat_tables(tables)
-        return list((whole if limit is None else whole.slice(0, limit)).to_pylist())
+    def remove(self, name: str) -> None:
+        """Deletes the file `name`; raises FileNotFoundError."""
+        self.filesystem.delete_file(self._at(name))
+
+    def rows(self, table: str, limit: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """The first rows of a result written by `write_result`, in file order; none when it was not written."""
+        return list(islice(self.each(table, columns), limit))
+
+    def each(
+        self, table: str, columns: Sequence[str] | None = None, at_once: int = _ROWS_AT_ONCE
+    ) -> Iterator[dict[str, Any]]:
+        """Those rows one after the other, only `at_once` of them in memory."""
+        for path in self._parts(table):
+            with pq.ParquetFile(path, filesystem=self.filesystem) as file:
+                for batch in file.iter_batches(at_once, columns=None if columns is None else list(columns)):
+                    yield from batch.to_pylist()
 
     def row_count(self, table: str) -> int:
         """Rows of a result, from its files' footers."""
@@ -122,7 +139,7 @@ class Folder:
         return list(found.values())
 
     def files(self, name: str = "") -> list[str]:
-        """Paths of all files below `name`."""
+        """Paths of all files below `name`, as the file system knows them."""
         selector = arrow_fs.FileSelector(self._at(name) if name else self.path, recursive=True, allow_not_found=True)
         return [info.path for info in self.filesystem.get_file_info(selector) if info.type == arrow_fs.FileType.File]
 
@@ -153,11 +170,37 @@ def find_snapshots(spark: SparkSession, inputs: Iterable[str]) -> tuple[list[Sna
         Snapshots sorted by (taken_at, cluster, snapshot_id) and the problems of folders that cannot be used.
     """
     folders = [found for uri in inputs for found in _manifests(folder(spark, uri))]
-    with ThreadPoolExecutor(_FOOTER_READERS) as readers:
+    with ThreadPoolExecutor(_READERS) as readers:
         results = list(readers.map(_open_snapshot, folders))
     good = {(found.cluster, found.snapshot_id): found for found in results if isinstance(found, Snapshot)}
     problems = [found for found in results if isinstance(found, Problem)]
     return sorted(good.values(), key=lambda s: (s.taken_at, s.cluster, s.snapshot_id)), problems
+
+
+def damaged(spark: SparkSession, snapshots: Iterable[Snapshot]) -> list[Problem]:
+    """Snapshots with a table whose bytes are not those that the manifest names, by size and SHA-256.
+
+    A Parquet footer tells nothing of the pages: one that is damaged would end the job, and with it every other cluster's
+    night. Each table is read once more for this, by the executors.
+    """
+    listed = [(snapshot, entry) for snapshot in snapshots for entry in snapshot.table_objects]
+    paths = [snapshot.table_uri(Path(entry["key"]).stem) for snapshot, entry in listed]
+    if not paths:
+        return []
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)  # no partition columns
+    hashed = files.select("path", F.col("length").alias("size"), F.sha2("content", 256).alias("sha256"))
+    there = {_without_scheme(row["path"]): row for row in hashed.toArrow().to_pylist()}
+    found: dict[str, Problem] = {}
+    for (snapshot, entry), path in zip(listed, paths, strict=True):
+        row = there[_without_scheme(path)]
+        for field in ("size", "sha256"):
+            if row[field] != entry.get(field) and snapshot.uri not in found:
+                reason = (
+                    f"{Path(path).name} has the {field} {row[field]!s:.12}, its manifest says {entry.get(field)!s:.12}"
+                )
+                told = _unreadable(snapshot.uri, DatasetError(reason))
+                found[snapshot.uri] = Problem(snapshot.cluster, snapshot.snapshot_id, "read", told, snapshot.date)
+    return list(found.values())
 
 
 def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
@@ -228,9 +271,17 @@ def _open_snapshot(place: Folder) -> Snapshot | Problem | None:
         for table, schema in schemas.INPUTS.items():
             _check_footer(place, table, schema, snapshot.row_counts.get(table))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DatasetError) as error:
-        reason = f"snapshot {place.uri} cannot be read: {type(error).__name__}: {error}; take or download it again"
-        return Problem(cluster, snapshot_id, "read", reason, night)
+        return Problem(cluster, snapshot_id, "read", _unreadable(place.uri, error), night)
     return snapshot
+
+
+def _unreadable(uri: str, error: Exception) -> str:
+    return f"snapshot {uri} cannot be read: {type(error).__name__}: {error}; take or download it again"
+
+
+def _without_scheme(path: str) -> str:
+    """A path as `spark.read` takes it or gives it back: `file:/a`, `file:///a` and `/a` are the same."""
+    return path.removeprefix("file:").lstrip("/")
 
 
 def _check_footer(place: Folder, table: str, schema: StructType, row_count: int | None) -> None:
@@ -238,6 +289,8 @@ def _check_footer(place: Folder, table: str, schema: StructType, row_count: int 
         found, rows = file.schema_arrow, file.metadata.num_rows
     for field in schema.fields:
         wanted = arrow_type(field.dataType)
+        if field.name not in found.names and (table, field.name) in schemas.LATER_COLUMNS:
+            continue
         if field.name not in found.names:
             raise DatasetError(f"table {table!r} has no column {field.name!r} (expected {wanted}); has {found.names!r}")
         if not _same_type(found.field(field.name).type, wanted):
@@ -303,13 +356,19 @@ def _s3(spark: SparkSession) -> arrow_fs.S3FileSystem:
     def setting(name: str) -> str | None:
         return spark.conf.get(f"spark.hadoop.fs.s3a.{name}", None)
 
-    return arrow_fs.S3FileSystem(
+    return _s3_client(
         access_key=setting("access.key"),
         secret_key=setting("secret.key"),
         endpoint_override=setting("endpoint"),
         region=setting("endpoint.region"),
         scheme="http" if setting("connection.ssl.enabled") == "false" else "https",
     )
+
+
+@cache
+def _s3_client(**settings: str | None) -> arrow_fs.S3FileSystem:
+    """One client for all folders: a night may read thousands."""
+    return arrow_fs.S3FileSystem(**settings)
 
 
 def session(name: str) -> SparkSession:

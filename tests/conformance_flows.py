@@ -103,8 +103,7 @@ def on_new_partition_creation(vector: Vector) -> Document:
 
 def controlled_shutdown(vector: Vector) -> Document:
     world = _world(vector)
-    epoch = vector.action.get("broker_epoch")
-    world.command(c.ControlledShutdown(BrokerId(vector.action["broker"]), None if epoch == -1 else epoch))
+    world.command(c.ControlledShutdown(BrokerId(vector.action["broker"]), vector.action.get("broker_epoch")))
     out = _outcome(world)
     for effect in world.seen.effects:
         if isinstance(effect, e.ReplyControlledShutdown):

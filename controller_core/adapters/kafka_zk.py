@@ -126,8 +126,16 @@ class KafkaZk(PartitionZnodes, RequestZnodes):
         return found
 
     def _register(self, create: Create) -> ControllerEpoch:
-        """Up to 2.0: the new epoch node starts with 1, and its version is then taken for 1 although it is 0."""
-        self.zookeeper.multi([create])
+        """Up to 2.0: the new epoch node starts with 1, and its version is then taken for 1 although it is 0.
+
+        A node of this very session is ours: its creation was answered, and the answer lost (Kafka's `CheckedEphemeral`).
+        """
+        try:
+            self.zookeeper.multi([create])
+        except NodeExistsError:
+            found = self.zookeeper.exists(CONTROLLER)
+            if found is None or found.ephemeral_owner != self.zookeeper.session_id:
+                raise
         current = self.get_controller_epoch()
         if current is None:
             if self.create_controller_epoch(FIRST_EPOCH) == "OK":

@@ -17,6 +17,7 @@ from controller_core import znodes
 from controller_core.adapters.snapshot_secrets import is_secret_config
 from controller_core.adapters.tables import TABLES, TIMESTAMP
 from controller_core.collector import collector_paused
+from controller_core.dialect import VERSION_ZNODES
 from controller_core.errors import MalformedZnodeError
 from controller_core.model import ReplicaAssignment
 
@@ -307,6 +308,7 @@ def _cluster(rows: Mapping[str, Row], identity: SnapshotIdentity, bad: dict[str,
         "zxid": identity.zxid,
         "consistent": identity.consistent,
         "isr_change_cversion": isr_changes["cversion"] if isr_changes else None,
+        "version_znodes": [path for path in VERSION_ZNODES if path in rows],
     }
 
 

@@ -95,7 +95,10 @@ CLUSTER: Final = _table(
     _field("zxid", pa.int64()),
     _field("consistent", pa.bool_()),
     _field("isr_change_cversion", pa.int32(), nullable=True),
+    _field("version_znodes", pa.list_(pa.string()), nullable=True),
 )
+LATER_COLUMNS: Final = frozenset({("cluster", "version_znodes")})
+"""(table, column) that snapshots taken before 2026-11-23 do not have: null where they are read."""
 BAD_ROWS: Final = _table(_field("path", pa.string()), _field("reason", pa.string()))
 
 TABLES: Final[Mapping[str, pa.Schema]] = {

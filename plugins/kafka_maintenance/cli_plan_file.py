@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli_common import ExitStatus, add_json_argument, given, heir, natural, positive, wants_json
-from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.cli_common import ExitStatus, add_json_argument, given, heir, natural, positive, tell, wants_json
+from kafka_maintenance.operations.errors import BadInputError, listed
 
 
 def add_parsers(commands: Any) -> None:
@@ -79,8 +78,12 @@ def _run(arguments: argparse.Namespace) -> int:
     figures = done.plan.summary()
     if done.schedule is not None:
         figures["waves"] = done.schedule.summary()
+        if done.schedule.oversized:
+            tell(
+                f"kafka-maintenance: larger than --wave-bytes, copied in waves of their own: {listed(done.schedule.oversized)}"
+            )
     for remark in done.plan.remarks:
-        print(f"kafka-maintenance: {remark}", file=sys.stderr)
+        tell(f"kafka-maintenance: {remark}")
     if wants_json(arguments):
         print(json.dumps(figures, indent=1))
         return int(ExitStatus.DONE)

@@ -119,17 +119,26 @@ def lower_bound(plan: Change, copies: Copies, movable: Ints, caps: Limits, offli
     total = int(entry_bytes(plan, changed).sum())
     bounds.append((-(-total // caps.request_bytes_max), f"the requests hold {total} bytes"))
     if caps.broker_bytes_max is not None and copies.size is not None and len(movable):
-        size = copies.size[movable].astype(float)
+        # A replica larger than the limit fills one wave, not several.
+        size = np.minimum(copies.size[movable], caps.broker_bytes_max).astype(float)
+        beyond = ", each replica counted up to the limit" if len(oversized(copies, movable, caps)) else ""
         for at, what in ((target, "receives"), (source, "sends")):
             volume = np.bincount(at[at >= 0], weights=size[at >= 0], minlength=brokers)
             busiest = int(np.argmax(volume))
             broker = plan.state.broker_ids[busiest]
             waves = -(-int(volume[busiest]) // caps.broker_bytes_max)
-            bounds.append((waves, f"broker {broker} {what} {int(volume[busiest])} bytes"))
+            bounds.append((waves, f"broker {broker} {what} {int(volume[busiest])} bytes{beyond}"))
             large = size > caps.broker_bytes_max / 2
             most = np.bincount(at[(at >= 0) & large], minlength=1)
             bounds.append((int(most.max(initial=0)), "replicas of more than half the byte limit do not share a wave"))
     return max(bounds, key=lambda bound: bound[0])
+
+
+def oversized(copies: Copies, movable: Ints, caps: Limits) -> Ints:
+    """[N] the partitions of `movable` copies that are larger than the byte limit: their waves cannot keep it."""
+    if caps.broker_bytes_max is None or copies.size is None:
+        return np.zeros(0, np.int64)
+    return np.unique(copies.partition[movable[copies.size[movable] > caps.broker_bytes_max]])
 
 
 def entry_bytes(plan: Change, partitions: Ints) -> Ints:

@@ -118,7 +118,7 @@ def heirs(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 _INT_MAX = 2**31 - 1
 _WITHOUT_EFFECT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "aim 'leaders'": (("replace", "replication_factor", "bytes_tolerance"), "no replica moves"),
-    "aim 'repair'": (("replace",), "only forced moves are made"),
+    "aim 'repair'": (("replace", "bytes_tolerance"), "only forced moves are made"),
     "replace": (("bytes_tolerance", "tolerance"), "the heir gets exactly what its broker holds, nobody else moves"),
 }
 """What excludes which fields, and why: beside it they could only be dropped."""

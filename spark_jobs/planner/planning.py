@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from spark_jobs.planner.bounds import (
 from spark_jobs.planner.certificate import Certificate, unpriced
 from spark_jobs.planner.deal import deal
 from spark_jobs.planner.errors import ImpossibleGoalError, SolverFailedError
-from spark_jobs.planner.even_bytes import even_bytes
+from spark_jobs.planner.even_bytes import Spare, even_bytes
 from spark_jobs.planner.flow import EXPANDED, MOVES_ALONE, POOLED, Flow, place, rewarded_leaders
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
 from spark_jobs.planner.leaders import choose_leaders, ordered_lists
@@ -84,16 +85,13 @@ def _planned(state: ClusterState, wanted: Goals) -> ReassignmentPlan:
         curve: tuple[CurvePoint, ...] = ()
         width = 0
     else:
-        width, reason = _width(state, wanted)
-        tolerance = widened(wanted.tolerance, width)
-        problem = problem_within(state, wanted, width)
+        width, reason, solution = _solved(state, wanted)
         if width:
             remarks.append(f"{reason}: replica and topic bounds widened by {width}")
-        solution = solve(problem)
+        curve = _curve(state, wanted, widened(wanted.tolerance, width), solution)
         if wanted.bytes_tolerance is not None:
-            solution, said = _with_even_bytes(solution, wanted.bytes_tolerance)
+            solution, said = _with_even_bytes(solution, wanted, wanted.bytes_tolerance)
             remarks.append(said)
-        curve = _curve(state, wanted, problem, tolerance, solution)
     if solution.leaders_widened:
         remarks.append(
             f"leader bounds had to be widened by {solution.leaders_widened}: these replica sets allow no better"
@@ -174,6 +172,22 @@ def fewest_moves(problem: Problem) -> tuple[int, bool]:
     return int(flow.received.sum()) + fresh, exact
 
 
+def _solved(state: ClusterState, goals: Goals) -> tuple[int, str, Solution]:
+    """The solution at the narrowest tolerance that keeps the caps: by how much it is widened, why, and the solution."""
+    width, reason = _width(state, goals)
+    solution = solve(problem_within(state, goals, width))
+    cap = goals.moves_max
+
+    def fits(wider: int) -> bool:
+        return cap is None or solve(problem_within(state, goals, wider)).verdict.moves <= cap
+
+    if cap is None or solution.verdict.moves <= cap or goals.aim is not Aim.BALANCE or not fits(_WIDEST):
+        return width, reason, solution
+    # Where the network is only a bound, more moves may be dealt than it counts: the next width that keeps the cap.
+    width = _smallest(fits, width + 1)
+    return width, f"at most {cap} moves", solve(problem_within(state, goals, width))
+
+
 def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
     """By how much the tolerance has to be widened for the caps, or to make forced moves only, and why."""
     if goals.bytes_max is not None and state.size is None:
@@ -213,14 +227,14 @@ def _narrowest(state: ClusterState, goals: Goals, enough: Callable[[int], bool])
     return _smallest(lambda width: enough(fewest_moves(problem_within(state, goals, width))[0]))
 
 
-def _smallest(fits: Callable[[int], bool]) -> int:
-    """The smallest width that fits, by doubling and halving."""
-    if fits(0):
-        return 0
-    high = 1
-    while high < _WIDEST and not fits(high):
-        high *= 2
-    low = high // 2
+def _smallest(fits: Callable[[int], bool], least: int = 0) -> int:
+    """The smallest width from `least` on that fits, by doubling and halving."""
+    if fits(least):
+        return least
+    more = 1
+    while more < _WIDEST and not fits(least + more):
+        more *= 2
+    low, high = least + more // 2, least + more
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
@@ -243,36 +257,38 @@ def _check_caps(goals: Goals, solution: Solution) -> None:
         raise ImpossibleGoalError(f"plan capped at {goals.bytes_max} bytes: {volume} found; raise the cap")
 
 
-def _curve(
-    state: ClusterState, goals: Goals, problem: Problem, used: Tolerance, solution: Solution
-) -> tuple[CurvePoint, ...]:
+def _curve(state: ClusterState, goals: Goals, used: Tolerance, solution: Solution) -> tuple[CurvePoint, ...]:
     """Fewest moves at each tolerance; left out where one point would cost as much as the plan."""
     if goals.replace or goals.aim is not Aim.BALANCE:
         return ()
-    points = []
+    points, problem = [], solution.problem
     for width in sorted(set(goals.curve_tolerances)):
         tolerance = Tolerance.uniform(width)
         if (tolerance.replicas, tolerance.topic if problem.topic_spread else 0) == (
             used.replicas,
             used.topic if problem.topic_spread else 0,
         ):
-            points.append(CurvePoint(width, solution.verdict.moves, solution.verdict.gap == 0))
+            points.append(CurvePoint(width, solution.verdict.moves_bound, solution.verdict.gap == 0))
         elif int(individual(problem).sum()) <= _CURVE_PARTITIONS_MAX:
             points.append(CurvePoint(width, *fewest_moves(problem_of(state, goals, tolerance))))
     return tuple(points)
 
 
-def _with_even_bytes(solution: Solution, tolerance: float) -> tuple[Solution, str]:
-    """Exchanges replicas until no broker holds more than (1 + tolerance) times the mean bytes, as far as that goes."""
-    problem = solution.problem
+def _with_even_bytes(solution: Solution, goals: Goals, tolerance: float) -> tuple[Solution, str]:
+    """Exchanges replicas until no broker holds more than (1 + tolerance) times the mean bytes, as far as the caps allow."""
+    problem, before = solution.problem, solution.verdict
     if problem.size is None:
         raise ImpossibleGoalError("bytes balanced: the sizes of the partitions expected, none found; give sizes")
-    evened = even_bytes(problem, solution.lists, tolerance)
+    spare = Spare(
+        math.inf if goals.moves_max is None else goals.moves_max - before.moves,
+        math.inf if goals.bytes_max is None else goals.bytes_max - _bytes(solution),
+    )
+    evened = even_bytes(problem, solution.lists, tolerance, spare)
     verdict = require(verify(problem, evened.lists, solution.certificate), "plan with balanced bytes")
     said = (
         f"bytes per broker at most {evened.ratio:.4f} times the mean (was {evened.ratio_before:.4f}, wanted "
         f"{1 + tolerance:.4f}, no plan is below {evened.ratio_bound:.4f}) by {evened.exchanges} exchanges that cost "
-        f"{verdict.moves - solution.verdict.moves} moves"
+        f"{verdict.moves - before.moves} moves{evened.refused * '; the cap allows no more'}"
     )
     return replace(solution, lists=evened.lists, verdict=verdict), said
 

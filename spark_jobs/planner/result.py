@@ -98,6 +98,22 @@ class ReassignmentPlan:
         """Smallest and largest number of replicas, leaders and bytes over the eligible brokers, before and after."""
         return {"before": self._spread(self.problem.replicas), "after": self._spread(self.lists)}
 
+    def balance_texts(self) -> list[str]:
+        """What the plan makes of replicas, leaders and, where sizes are known, bytes per broker, a sentence each."""
+        balance = self.balance()
+        before, after = balance["before"], balance["after"]
+        texts = [
+            f"{what.capitalize()} per broker: {before[what][0]} to {before[what][1]} before, "
+            f"{after[what][0]} to {after[what][1]} after."
+            for what in ("replicas", "leaders")
+        ]
+        if self.bytes_moved is not None:
+            texts.append(
+                f"{self.bytes_moved} bytes are copied; the fullest broker holds {before['bytes_max_over_mean']} times the "
+                f"mean before, {after['bytes_max_over_mean']} times after."
+            )
+        return texts
+
     def _spread(self, lists: np.ndarray[Any, np.dtype[Any]]) -> dict[str, Any]:
         brokers, eligible = self.problem.broker_count, self.problem.eligible
         there = lists >= 0

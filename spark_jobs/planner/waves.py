@@ -23,6 +23,7 @@ from spark_jobs.planner.copies import (
     copies_of,
     entry_bytes,
     lower_bound,
+    oversized,
 )
 from spark_jobs.planner.errors import ImpossibleGoalError
 from spark_jobs.planner.goals import Aim, Goals
@@ -60,6 +61,7 @@ class Schedule:
     bound_reason: str
     limits: Limits
     waiting: tuple[str, ...]  # partitions without a live replica: alone in the last wave, they wait for a broker
+    oversized: tuple[str, ...] = ()  # partitions larger than the byte limit: their waves break it
 
     @property
     def gap(self) -> int:
@@ -102,6 +104,7 @@ class Schedule:
             "throttle_needed": [self.throttle(wave) for wave in self.waves],
             "seconds_estimated": self.seconds_estimated,
             "waiting": list(self.waiting),
+            "oversized": list(self.oversized),
         }
 
 
@@ -139,7 +142,8 @@ def schedule(plan: Change, limits: Limits | None = None) -> Schedule:
         limits: what a wave may load.
 
     Returns:
-        Waves that together end at the plan's lists; a partition that gains several replicas may be in several.
+        Waves that together end at the plan's lists; a partition that gains several replicas may be in several. A replica
+        larger than the byte limit has a wave of its brokers to itself, which breaks that limit.
 
     Raises:
         ImpossibleGoalError: a limit is below one, or in bytes where the sizes are unknown.
@@ -157,14 +161,19 @@ def schedule(plan: Change, limits: Limits | None = None) -> Schedule:
     bound, reason = lower_bound(plan, copies, movable, caps, offline)
     wave = assigned(plan, copies, movable, caps, bound)
     waves = _waves(plan, copies, wave, caps, offline)
-    waiting = tuple(plan.state.partition_name(int(row)) for row in plan.problem.rows[offline & changing(plan)])
+    waiting = _names(plan, offline & changing(plan))
     return Schedule(
         waves=tuple(waves),
         lower_bound=bound + (1 if waiting else 0),
         bound_reason=reason,
         limits=caps,
         waiting=waiting,
+        oversized=_names(plan, oversized(copies, movable, caps)),
     )
+
+
+def _names(plan: Change, partitions: Ints | Bools) -> tuple[str, ...]:
+    return tuple(plan.state.partition_name(int(row)) for row in plan.problem.rows[partitions])
 
 
 def _check(caps: Limits) -> None:

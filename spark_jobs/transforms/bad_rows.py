@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from pyspark.sql.window import Window
 
 from spark_jobs.schemas import PARTITIONS, REFUSED_ROWS
-from spark_jobs.transforms.facts import KEY
+from spark_jobs.transforms.facts import KEY, NO_LEADER
 
 _STATE_COLUMNS = ("leader", "leader_epoch", "isr", "controller_epoch", "state_version")
 
@@ -57,6 +57,11 @@ def _reasons() -> list[Column]:
             "adds or removes a broker that is not among the replicas",
         ),
         (half_a_state, "leader, isr and epochs are partly null"),
+        # The core has no place for such a state: the partition would be a new one, and healthy after its first election.
+        (F.size(F.array_distinct("isr")) != F.size("isr"), "ISR names a broker twice"),
+        (F.array_min("isr") < 0, "ISR holds a negative broker id"),
+        (F.col("leader") < NO_LEADER, "leader is neither a broker id nor -1"),
+        (F.col("leader_epoch") < 0, "leader epoch is negative"),
         (F.col("_copy") > 1, "another row has the same topic and partition"),
     )
     return [F.when(condition, F.lit(text)) for condition, text in checks]

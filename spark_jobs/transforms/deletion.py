@@ -24,8 +24,13 @@ _LOOKED_AT = 6
 """Replicas of a partition that compiled code looks at; partitions with more are looked at one by one."""
 _REMEDIES = (
     (_KIND.DELETION_DISABLED, "set delete.topic.enable=true on every broker and ask again"),
+    (_KIND.UNREADABLE, "repair what the reasons name, or take a snapshot that can read it, and judge again"),
     (_KIND.UNKNOWN_TOPIC, "nothing to do: the controller drops a request for a topic that does not exist"),
     (_KIND.DEAD_REPLICA, "start the brokers that the reasons name; the deletion then goes on by itself"),
+    (
+        _KIND.NEVER_LED,
+        "remove the request, have another broker become controller so that the partition gets a leader, and ask again",
+    ),
     (_KIND.REASSIGNMENT, "let the reassignment finish"),
     (_KIND.PREFERRED_ELECTION, "let the preferred election finish"),
 )
@@ -43,6 +48,7 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
         .select(*KEY, "topic", F.col("ctime").alias("requested_at"))
         .join(F.broadcast(facts.select(*KEY, "deletion_enabled")), KEY, how="inner")
         .join(topics.select(*KEY, "topic", "partition_count"), [*KEY, "topic"], how="left")
+        .join(F.broadcast(facts.select(*KEY, F.inline("unreadable"))), [*KEY, "topic"], how="left")  # one row per topic
     )
     by_partition = F.array_sort(F.collect_list(F.struct("partition", "place", "reasons")))
     blocked = (
@@ -52,6 +58,7 @@ def deletion_eligibility(partitions: DataFrame, topics: DataFrame, requests: Dat
     )
     reasons = (
         F.when(~F.col("deletion_enabled"), F.array(_reason(_KIND.DELETION_DISABLED, F.lit(_DISABLED))))
+        .when(F.col("path").isNotNull(), F.array(_reason(_KIND.UNREADABLE, _unreadable_text())))
         .when(F.col("partition_count").isNull(), F.array(_reason(_KIND.UNKNOWN_TOPIC, _unknown_text())))
         .otherwise(F.coalesce("of_partitions", F.array().cast(_REASONS)))
     )
@@ -80,12 +87,16 @@ def blocking_partitions(partitions: DataFrame, requests: DataFrame, facts: DataF
         F.concat_ws(", ", dead.cast("array<string>")),
         F.lit("], which are down or lost the log directory"),
     )
+    never_led_text = F.concat(
+        name, F.lit(" never had a leader; up to Kafka 1.1 the deletion then begins and never ends (KAFKA-6650)")
+    )
     waits = F.lit("; the deletion waits until that is done")
     moving_text = F.concat(name, F.lit(" is being reassigned"), waits)
     electing_text = F.concat(name, F.lit(" is in a preferred-replica election"), waits)
     reasons = F.array_compact(
         F.array(
             F.when(F.size(dead) > 0, _reason(_KIND.DEAD_REPLICA, dead_text, F.col("partition"), dead)),
+            F.when(F.col("is_never_led"), _reason(_KIND.NEVER_LED, never_led_text, F.col("partition"))),
             F.when(F.col("is_moving"), _reason(_KIND.REASSIGNMENT, moving_text, F.col("partition"))),
             F.when(F.col("is_electing"), _reason(_KIND.PREFERRED_ELECTION, electing_text, F.col("partition"))),
         )
@@ -99,7 +110,7 @@ def blocking_partitions(partitions: DataFrame, requests: DataFrame, facts: DataF
 
 
 def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """Partitions with replicas on brokers that are not live, or on their way to another assignment.
+    """Partitions with replicas on brokers that are not live, without a state where that counts, or being reassigned.
 
     Whether all replicas are live in every snapshot is asked before the snapshot's own facts are joined: the strings of a row
     that goes no further are never decoded. Lambdas are SQL: those of `F.filter` and the like have another name each time, for
@@ -107,17 +118,20 @@ def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     """
     common = F.expr("aggregate(collect_list(live), first(live), (some, others) -> array_intersect(some, others))")
     everywhere = facts.agg(common.alias("live")).select(_flags_of_live().alias("everywhere"))
-    own = facts.select(*KEY, "live", _flags_of_live().alias("flags"))
+    own = facts.select(*KEY, "live", _flags_of_live().alias("flags"), "deletion_needs_leader")
+    has_no_state = F.col("leader").isNull()
+    is_never_led = has_no_state & F.col("deletion_needs_leader")
     return (
-        partitions.select(*KEY, "topic", "partition", "replicas", "adding", "removing")
+        partitions.select(*KEY, "topic", "partition", "replicas", "adding", "removing", "leader")
         .crossJoin(F.broadcast(everywhere))  # one row
-        .where(_may_be_dead(F.col("everywhere")) | being_reassigned())
+        .where(_may_be_dead(F.col("everywhere")) | being_reassigned() | has_no_state)
         .join(F.broadcast(own), KEY, how="inner")  # many partitions to one snapshot
-        .where(_may_be_dead(F.col("flags")) | being_reassigned())
+        .where(_may_be_dead(F.col("flags")) | being_reassigned() | is_never_led)
         .select(
             *(*KEY, "topic", "partition"),
             F.lit(0).alias("place"),
             F.expr("filter(replicas, broker -> not array_contains(live, broker))").alias("dead"),
+            is_never_led.alias("is_never_led"),
             being_reassigned().alias("is_moving"),
             F.lit(False).alias("is_electing"),
         )
@@ -152,10 +166,16 @@ def _seen_in_requests(partitions: DataFrame, requests: DataFrame, facts: DataFra
             *key,
             F.lit(1).alias("place"),
             F.array().cast("array<int>").alias("dead"),
+            F.lit(False).alias("is_never_led"),
             (~being_reassigned() & F.array_contains("asked_to", _MOVE)).alias("is_moving"),
             (F.col("deletion_blocked_by_election") & F.array_contains("asked_to", _ELECT)).alias("is_electing"),
         )
     )
+
+
+def _unreadable_text() -> Column:
+    known = F.concat(F.lit("what is known of topic '"), "topic", F.lit("' is not enough to judge it"))
+    return F.concat("path", F.lit(": "), "reason", F.lit("; "), known)
 
 
 def _unknown_text() -> Column:

@@ -10,13 +10,15 @@ from spark_jobs.schemas import CORE_FACTS, FACTS, SNAPSHOT_KEY
 
 KEY = list(SNAPSHOT_KEY)
 NO_LEADER = -1
+_TOPIC_OF_PATH = "^/brokers/topics/([^/]+)"
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
-def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFrame:
+def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: DataFrame | None = None) -> DataFrame:
     """Live brokers, racks, queue and version switches of every snapshot.
 
-    In:  `tables` cluster, brokers, requests, configs and partitions (schemas of those names); `rules`, settings.RULES.
+    In:  `tables` cluster, brokers, requests, configs, partitions and bad_rows (schemas of those names); `rules`,
+         settings.RULES; `refused`, schemas.REFUSED_ROWS, without it what the snapshots could not decode.
     Out: schemas.FACTS, one row per (cluster, snapshot_id). A snapshot without brokers has an empty `live`.
     """
     live = (
@@ -38,12 +40,7 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFra
             F.max(F.col("kind") == "preferred_replica_election").alias("election_requested"),
         )
     )
-    min_isr = (
-        tables["configs"]
-        .where((F.col("entity_type") == "brokers") & (F.col("entity_name") == "<default>") & (F.col("key") == MIN_ISR))
-        .groupBy(*KEY)
-        .agg(F.max(F.col("value").try_cast("int")).alias("cluster_min_isr"))
-    )
+    undecided = tables["bad_rows"] if refused is None else refused
     under_way = tables["partitions"].where(being_reassigned()).select(*KEY).distinct()
     return (
         tables["cluster"]
@@ -51,15 +48,17 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame) -> DataFra
         .join(F.broadcast(live), KEY, how="left")  # one row per snapshot on each side
         .join(F.broadcast(asked), KEY, how="left")
         .join(F.broadcast(under_way.withColumn("under_way", F.lit(True))), KEY, how="left")
-        .join(F.broadcast(min_isr), KEY, how="left")
+        .join(F.broadcast(_cluster_defaults(tables["configs"])), KEY, how="left")
+        .join(F.broadcast(_unreadable(undecided, tables["requests"])), KEY, how="left")
         .join(F.broadcast(rules), KEY, how="inner")
         .withColumns(
             {
                 "min_isr_default": F.coalesce("cluster_min_isr", "min_isr_default"),
+                "unclean_election_default": F.coalesce("cluster_unclean", "unclean_election_default"),
                 "any_reassignment": _or_false("under_way") | _or_false("reassignment_requested"),
                 "any_election": _or_false("election_requested"),
                 "rack_count": F.coalesce("rack_count", F.lit(0)),
-                **_or_empty(FACTS, "live", "rack_of", "queued_topics"),
+                **_or_empty(FACTS, "live", "rack_of", "queued_topics", "unreadable"),
             }
         )
         .select(*FACTS.names)
@@ -130,6 +129,41 @@ def being_reassigned() -> Column:
 def led_by_another() -> Column:
     """True for a row of PARTITIONS that has a state and another leader than its preferred one, or none."""
     return F.col("leader").isNotNull() & (F.col("leader") != F.col("preferred_leader"))
+
+
+def _cluster_defaults(configs: DataFrame) -> DataFrame:
+    """What `/config/brokers/<default>` says to every broker, since Kafka 1.1; null where it says nothing (that can be read).
+
+    In: schemas.CONFIGS. Out: (cluster, snapshot_id, cluster_min_isr, cluster_unclean), one row per snapshot at most.
+    """
+    is_default = (F.col("entity_type") == "brokers") & (F.col("entity_name") == "<default>")
+    flag = F.lower(F.trim("value"))
+    unclean = F.when((F.col("key") == UNCLEAN) & flag.isin("true", "false"), flag == "true")
+    return (
+        configs.where(is_default & F.col("key").isin(UNCLEAN, MIN_ISR))
+        .groupBy(*KEY)
+        .agg(
+            F.max(F.when(F.col("key") == MIN_ISR, F.col("value").try_cast("int"))).alias("cluster_min_isr"),
+            F.max(unclean).alias("cluster_unclean"),
+        )
+    )
+
+
+def _unreadable(refused: DataFrame, requests: DataFrame) -> DataFrame:
+    """The topics queued for deletion of which a znode or a row cannot be used, each with the first such path.
+
+    In:  rows with a `path` and a `reason`; schemas.REQUESTS.
+    Out: (cluster, snapshot_id, unreadable), one row per snapshot at most.
+    """
+    queued = requests.where(F.col("kind") == "delete_topics").select(*KEY, "topic")
+    return (
+        refused.select(*KEY, F.regexp_extract("path", _TOPIC_OF_PATH, 1).alias("topic"), "path", "reason")
+        .join(F.broadcast(queued), [*KEY, "topic"], how="left_semi")
+        .groupBy(*KEY, "topic")
+        .agg(F.min(F.struct("path", "reason")).alias("first"))
+        .groupBy(*KEY)
+        .agg(F.sort_array(F.collect_list(F.struct("topic", "first.path", "first.reason"))).alias("unreadable"))
+    )
 
 
 def _or_empty(schema: StructType, *names: str) -> dict[str, Column]:

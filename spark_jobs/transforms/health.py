@@ -25,6 +25,8 @@ STALE_AFTER_S = 60
 """A notification older than this means that nobody handles them (§16.3)."""
 _RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _REPLICA_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_REPLICAS_MAX = 64
+"""How an even spread looks is worked out for partitions of up to so many replicas."""
 _FINDING = "struct<kind:string,severity:string,brokers:array<int>,age_s:bigint,detail:string>"
 
 
@@ -213,7 +215,9 @@ def cluster_summary(partitions: DataFrame, facts: DataFrame) -> DataFrame:
     )
     counts = [name for name in CLUSTER_SUMMARY.names if name.endswith("_count") and name != "broker_count"]
     return (
-        facts.select(*KEY, "taken_at", F.size("live").cast("long").alias("broker_count"))
+        facts.select(
+            *(*KEY, "taken_at", "kafka_version", "version_reason"), F.size("live").cast("long").alias("broker_count")
+        )
         .join(counted, KEY, how="left")
         .na.fill(0, counts)
         .select(*CLUSTER_SUMMARY.names)
@@ -259,7 +263,11 @@ def as_findings(frame: DataFrame) -> DataFrame:
 
 
 def _with_judgement(partitions: DataFrame, facts: DataFrame, configs: DataFrame) -> DataFrame:
-    """PARTITIONS with `min_isr`, `lagging`, `racks` (known ones, distinct), `rack_goal` and `live`."""
+    """PARTITIONS with `min_isr`, `min_isr_wanted`, `lagging`, `live`, and what `_too_close` looks at.
+
+    `racks` are those of the replicas, null for a broker that is not registered. From Kafka 3.7 on a leader wants no more
+    in-sync replicas than the partition has replicas (`Partition.effectiveMinIsr`): `min_isr` is what counts.
+    """
     is_min_isr = (F.col("key") == MIN_ISR) & (F.col("entity_type") == "topics")
     of_topic = configs.where(is_min_isr).select(
         *KEY, F.col("entity_name").alias("topic"), F.col("value").try_cast("int").alias("topic_min_isr")
@@ -267,30 +275,79 @@ def _with_judgement(partitions: DataFrame, facts: DataFrame, configs: DataFrame)
     context = facts.select(
         *KEY,
         "live",
+        "min_isr_capped",
         "rack_count",
+        *_spread(),
         F.map_from_entries(F.filter("rack_of", lambda entry: entry["rack"].isNotNull())).alias("rack_by_broker"),
         F.exists("rack_of", lambda entry: entry["rack"].isNull()).alias("some_without_rack"),
         "min_isr_default",
     )
-    racks = F.array_distinct(F.transform(_target(), lambda broker: F.try_element_at("rack_by_broker", broker)))
+    racks = F.transform(_target(), lambda broker: F.try_element_at("rack_by_broker", broker))
+    wanted = F.coalesce("topic_min_isr", "min_isr_default")
     return (
         partitions.join(F.broadcast(context), KEY)
         .join(F.broadcast(of_topic), [*KEY, "topic"], how="left")
         .withColumns(
             {
-                "min_isr": F.coalesce("topic_min_isr", "min_isr_default"),
+                "min_isr_wanted": wanted,
+                "min_isr": F.when(F.col("min_isr_capped"), F.least(wanted, F.size("replicas"))).otherwise(wanted),
                 "lagging": _lagging(),
                 "racks": racks,
-                "rack_goal": F.least(F.size(_target()), F.col("rack_count")),
+                "even": F.get("spreads", F.size(_target())),
             }
         )
+    )
+
+
+def _spread() -> tuple[Column, Column]:
+    """Of one snapshot's racks `rack_sizes`: (rack, count of brokers); and `spreads`: (least, most) replicas in a rack.
+
+    A partition of n replicas is spread evenly when each rack holds `spreads[n].least` to `spreads[n].most`, or as many as
+    it has brokers where that is less: the planner's `bounds.rack_quota`. `least` is the most that all racks can hold of n.
+    """
+    sizes = (
+        "transform(array_distinct(rack_of.rack), name -> "
+        "named_struct('rack', name, 'count', size(filter(rack_of, broker -> broker.rack = name))))"
+    )
+    held = f"aggregate({sizes}, 0, (sum, one) -> sum + least(one.count, level))"
+    filled = f"transform(sequence(0, {_REPLICAS_MAX}), level -> {held})"
+    level = "size(filter(filled, sum -> sum <= replicas)) - 1"
+    spread = f"named_struct('least', {level}, 'most', {level} + if(array_contains(filled, replicas), 0, 1))"
+    spreads = f"transform(array({filled}), filled -> transform(sequence(0, {_REPLICAS_MAX}), replicas -> {spread}))[0]"
+    return F.expr(sizes).alias("rack_sizes"), F.expr(spreads).alias("spreads")
+
+
+def _too_close() -> Column:
+    """Whether some rack holds more, or fewer, of the replicas than an even spread allows.
+
+    Fewer counts only where the racks of all replicas are known. More is true whatever racks the others are in: further
+    brokers would lower what a rack may hold. Where each replica has a rack of its own there is nothing to look at.
+    """
+    uneven = F.expr("""
+        exists(rack_sizes, one ->
+            size(filter(racks, rack -> rack = one.rack)) > least(one.count, even.most)
+            or (not exists(racks, rack -> rack is null)
+                and size(filter(racks, rack -> rack = one.rack)) < least(one.count, even.least)))
+    """)
+    several = F.size(F.array_distinct("racks")) < F.size("racks")
+    return ~F.col("some_without_rack") & (F.col("rack_count") > 1) & F.when(several, uneven).otherwise(F.lit(False))
+
+
+def _racks_in_words() -> Column:
+    counts = F.expr("""
+        array_sort(transform(filter(array_distinct(racks), rack -> rack is not null),
+            name -> concat(name, ': ', size(filter(racks, rack -> rack = name)))))
+    """)
+    unknown = F.expr("size(filter(racks, rack -> rack is null))")
+    return F.concat(
+        F.concat_ws(", ", counts), F.when(unknown > 0, F.format_string(", not known: %d", unknown)).otherwise(F.lit(""))
     )
 
 
 def _partition_checks() -> list[Column]:
     leader, isr = F.col("leader"), F.col("isr")
     has_leader = leader >= 0
-    racks_known = ~F.col("some_without_rack") & ~F.exists("racks", lambda rack: rack.isNull())
+    unreachable = F.size(_target()) < F.col("min_isr_wanted")
     stray = F.array_except("isr", "replicas")
     return [
         _finding(leader.isNull(), "no_state", WARNING, "the controller has not written a state for this partition"),
@@ -314,21 +371,31 @@ def _partition_checks() -> list[Column]:
             F.col("lagging"),
         ),
         _finding(
-            F.size(_target()) < F.col("min_isr"),
+            unreachable & ~F.col("min_isr_capped"),
             "min_isr_unreachable",
             CRITICAL,
-            F.format_string("%d replicas can never be min.insync.replicas=%d", F.size(_target()), "min_isr"),
+            F.format_string("%d replicas can never be min.insync.replicas=%d", F.size(_target()), "min_isr_wanted"),
+        ),
+        _finding(
+            unreachable & F.col("min_isr_capped"),
+            "min_isr_unreachable",
+            WARNING,
+            F.format_string(
+                "%d replicas can never be min.insync.replicas=%d: since Kafka 3.7 their number counts instead",
+                F.size(_target()),
+                "min_isr_wanted",
+            ),
         ),
         _finding(F.size(_target()) == 1, "single_replica", WARNING, "one replica only: its broker's failure stops it"),
         _finding(
-            racks_known & (F.size("racks") < F.col("rack_goal")),
+            _too_close(),
             "rack_violation",
             WARNING,
             F.format_string(
-                "replicas lie in %d racks (%s), %d are possible",
-                F.size("racks"),
-                F.concat_ws(", ", "racks"),
-                "rack_goal",
+                "replicas by rack are %s; evenly spread a rack holds %d to %d, fewer where it has fewer brokers",
+                _racks_in_words(),
+                "even.least",
+                "even.most",
             ),
             _target(),
         ),

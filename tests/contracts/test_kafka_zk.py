@@ -185,12 +185,16 @@ def test_elections_of_the_controller(world, version):
     assert other.get_controller_epoch() == epoch
 
 
-def test_the_lost_answer_to_a_won_election_is_recognised(kafka, monkeypatch):
+@pytest.mark.parametrize("version", ["3.9", "1.1"])
+def test_the_lost_answer_to_a_won_election_is_recognised(world, monkeypatch, version):
+    kafka = KafkaZk(world.zookeeper, formats_of(dialect_for(version)))
+    assert kafka.create_controller_epoch(1) == "OK"
     elsewhere = kafka.zookeeper
     multi = elsewhere.multi
 
     def won_but_unheard(operations):
-        multi(operations)
+        if operations[0].path == "/controller":
+            multi(operations)
         return multi(operations)
 
     monkeypatch.setattr(elsewhere, "multi", won_but_unheard)

@@ -8,7 +8,7 @@ from controller_core import commands as c
 from controller_core import effects as e
 from controller_core.brokers import OnBrokerFailure
 from controller_core.model import BrokerId
-from controller_core.states import ReplicaState
+from controller_core.states import PartitionState, ReplicaState
 from tests.core.clusters import T0, ZooKeeper, broker, cluster, led, perform, replica, run
 
 
@@ -66,6 +66,48 @@ def test_a_broker_changes_its_data(after, told):
 def test_a_death_that_concerns_no_partition_is_told(version):
     context = cluster({"t-0": (1, 2)}, version=version).without_brokers([BrokerId(3)])
     found = perform(context, OnBrokerFailure((BrokerId(3),)))
+    assert {effect.broker for effect in found.of(e.SendUpdateMetadata)} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("version", "leader", "state", "told"),
+    [
+        pytest.param("0.10.2", 2, PartitionState.ONLINE, True, id="0.10.2 leaves it, and tells of the death"),
+        pytest.param("0.11.0", 2, PartitionState.ONLINE, True, id="0.11 leaves it, and tells of the death"),
+        pytest.param("1.0", 1, PartitionState.ONLINE, False, id="1.0 elects for whoever is not online"),
+    ],
+)
+def test_a_death_beside_a_broker_that_is_shutting_down(version, leader, state, told):
+    context = cluster({"t-0": (2, 1)}, version=version, shutting_down=frozenset({BrokerId(2)}))
+    found = perform(context.without_brokers([BrokerId(3)]), OnBrokerFailure((BrokerId(3),)))
+    assert (found.leadership("t-0").leader, found.context.partition_state(T0)) == (leader, state)
+    assert bool(found.of(e.SendUpdateMetadata) and not found.of(e.SendLeaderAndIsr)) is told
+
+
+@pytest.mark.parametrize(("version", "told"), [("0.11.0", True), ("1.0", False), ("3.0", False), ("3.1", True)])
+def test_a_partition_that_nobody_can_lead_hides_a_death(version, told):
+    context = cluster({"t-0": (9,)}, states={"t-0": led(-1, (9,))}, version=version)
+    context = context.with_entry(T0, state=PartitionState.OFFLINE).without_brokers([BrokerId(3)])
+    found = perform(context, OnBrokerFailure((BrokerId(3),)))
+    assert bool(found.of(e.SendUpdateMetadata)) is told
+
+
+@pytest.mark.parametrize(("version", "leaders"), [("2.2", {-2, 1}), ("2.6", {-2, 1}), ("2.7", {1}), ("3.9", {1})])
+def test_what_a_new_broker_hears_of_topics_being_deleted(version, leaders):
+    context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, live=(1, 2), version=version).queue_topic_deletion(["gone"])
+    zookeeper = ZooKeeper(context, brokers=(broker(1), broker(2), broker(3)))
+    found = run(context, c.BrokersChanged(), zookeeper)
+    heard = next(effect for effect in found.of(e.SendUpdateMetadata) if effect.broker == 3)
+    assert {row.leadership.leader for row in heard.partition_states} == leaders
+
+
+def test_an_event_of_a_broker_that_is_gone_probes_all_the_same():
+    context = cluster({"t-0": (1, 3)}, live=(1, 2)).with_entry(
+        T0, replica_states=((BrokerId(1), ReplicaState.ONLINE), (BrokerId(3), ReplicaState.OFFLINE))
+    )
+    found = run(context, c.LogDirEventsChanged(), ZooKeeper(context, log_dir_events={"log_dir_event_1": 3}))
+    assert found.context.replica_state(replica("t-0-3")) is ReplicaState.ONLINE
+    assert not found.of(e.SendLeaderAndIsr)
     assert {effect.broker for effect in found.of(e.SendUpdateMetadata)} == {1, 2}
 
 

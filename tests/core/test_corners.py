@@ -14,6 +14,7 @@ from controller_core.collector import collector_paused
 from controller_core.eligibility import deletion_eligibility
 from controller_core.leader_epochs import UpdateLeaderEpochAndSendRequest
 from controller_core.leaders import ProcessControlledShutdown
+from controller_core.machine import step
 from controller_core.metadata_updates import SendMetadataUpdate
 from controller_core.model import BrokerId, PartitionAndReplica, ReplicaAssignment
 from controller_core.partition_machine import ChangePartitionStates, StartPartitionMachine
@@ -26,6 +27,7 @@ from controller_core.render import render, render_context
 from controller_core.replica_machine import ChangeReplicaStates, StartReplicaMachine
 from controller_core.states import PartitionState, ReplicaState
 from controller_core.topic_deletion import (
+    OWNER,
     CompleteReplicaDeletion,
     EnqueueTopicsForDeletion,
     FailReplicaDeletion,
@@ -113,12 +115,42 @@ def test_a_shutdown_asked_of_the_wrong_controller():
     assert found.of(e.ReplyControlledShutdown)[0].error == "ControllerMoved"
 
 
-def test_a_broken_batch_of_the_controller():
-    context = cluster({"t-0": (1, 2)}, batch_fault=BatchFault.NEW_BATCH)
-    told = UpdateLeaderEpochAndSendRequest(T0, ReplicaAssignment((1, 2)), (BrokerId(1),), ())
-    found = perform(context, SendMetadataUpdate(None), told)
-    assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH] * 2
+@pytest.mark.parametrize("fault", list(BatchFault))
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(SendMetadataUpdate(None), id="UpdateMetadata"),
+        pytest.param(SendMetadataUpdate(None, (T0,), OWNER), id="UpdateMetadata of a deletion"),
+        pytest.param(UpdateLeaderEpochAndSendRequest(T0, ReplicaAssignment((1, 2)), (1,), ()), id="a new leader epoch"),
+    ],
+)
+def test_a_broken_batch_of_the_controller_makes_it_resign(task, fault):
+    context = cluster({"t-0": (1, 2)}, batch_fault=fault)
+    found = perform(context, task, ResumeReassignments(), StartReplicaMachine())
+    assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH]
+    assert "moves to another broker" in found.refusals[0].reason
     assert not found.of(e.SendLeaderAndIsr)
+    assert found.kinds()[-1] == "DeleteController"
+    assert (found.context.active_controller_id, len(found.context.partitions)) == (None, 0)
+
+
+@pytest.mark.parametrize("fault", list(BatchFault))
+def test_a_broken_batch_of_a_state_machine_fails_its_call_only(fault):
+    context = cluster({"t-0": (1, 2)}, batch_fault=fault)
+    found = perform(context, ChangePartitionStates((T0,), PartitionState.OFFLINE), StartReplicaMachine())
+    assert found.context.active_controller_id == 1
+    assert T0 in found.context.partitions
+    assert not found.of(e.DeleteController)
+
+
+def test_events_come_after_the_move_of_a_controller_with_a_broken_batch():
+    context = cluster({"t-0": (1, 2)}, batch_fault=BatchFault.SEND)
+    waiting = step(context, c.BrokerDataChanged(BrokerId(2))).context
+    queued = step(waiting, c.RebalanceDue()).context
+    moved = broker(2)._replace(endpoints=broker(9).endpoints)
+    zookeeper = ZooKeeper(context, brokers=(broker(1), moved))
+    found = run(queued, zookeeper.answer(queued.awaiting), zookeeper)
+    assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH, RefusalKind.NOT_ACTIVE]
 
 
 def test_what_is_not_reassigned_can_be_forgotten():

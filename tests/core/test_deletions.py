@@ -11,7 +11,7 @@ from controller_core.brokers import OnBrokerStartup
 from controller_core.model import BrokerId
 from controller_core.states import PartitionState, ReplicaState
 from controller_core.topic_deletion import IneligibilityKind, TryTopicDeletion, deletion_eligibility
-from tests.core.clusters import T0, ZooKeeper, broker, cluster, perform, replica, run
+from tests.core.clusters import T0, ZooKeeper, broker, cluster, led, perform, replica, run
 
 
 def answered(context, broker_id, error="NONE", general="NONE"):
@@ -111,6 +111,27 @@ def test_eligibility_names_every_reason(fields, requested, kinds):
     assert [reason.kind.value for reason in found.reasons] == kinds
     assert found.eligible is not kinds or not kinds
     assert deletion_eligibility(context, "ghost").reasons[0].kind is IneligibilityKind.UNKNOWN_TOPIC
+
+
+@pytest.mark.parametrize(
+    ("version", "kinds"),
+    [
+        pytest.param("1.1", [IneligibilityKind.NEVER_LED], id="the deletion would never end"),
+        pytest.param("2.0", [], id="KAFKA-6650 is mended"),
+    ],
+)
+def test_a_partition_that_never_had_a_leader_keeps_its_topic(version, kinds):
+    context = cluster({"t-0": (1, 2), "t-1": (1, 2)}, states={"t-1": led(1, (1, 2))}, version=version)
+    found = deletion_eligibility(context, "t")
+    assert [reason.kind for reason in found.reasons] == kinds
+    assert found.eligible is not kinds or not kinds
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_a_topic_that_cannot_be_read_is_not_judged(topic):
+    (reason,) = deletion_eligibility(cluster({"t-0": (1, 9)}), topic, unreadable="/brokers/topics/t: no JSON").reasons
+    assert reason.kind is IneligibilityKind.UNREADABLE
+    assert "/brokers/topics/t: no JSON" in reason.text
 
 
 def test_a_deletion_that_a_reassignment_stands_against():

@@ -34,6 +34,7 @@ leader_recovery_state                         no     no    no    no    yes
 isr_through_controller                        no     no    no    no    yes
 unclean_leader_election_default               yes    no    no    no    no
 delete_topic_default                          no     yes   yes   yes   yes
+min_isr_capped_by_replicas                    no     no    no    no    yes
 """
 REQUESTS = """
 ibp         LeaderAndIsr StopReplica UpdateMetadata
@@ -129,13 +130,17 @@ def test_a_patch_version_is_its_minor_version():
         (Evidence(controller_json_version=2), "3.4"),
         (Evidence(has_recovery_state=True), "3.2"),
         (Evidence(topic_json_versions=(1, 3)), "2.8"),
-        (Evidence(has_ip_configs=True), "2.8"),
+        (Evidence(version_znodes=("/feature", "/config/ips", "/latest_producer_id_block")), "2.8"),
         (Evidence(broker_json_versions=(4, 5)), "2.7"),
-        (Evidence(has_feature_node=True), "2.7"),
+        (Evidence(version_znodes=("/feature",)), "2.7"),
         (Evidence(topic_json_versions=(2,)), "2.4"),
         (Evidence(controller_epoch_version=1), "2.1"),
-        (Evidence(has_log_dir_event_node=True), "1.0"),
-        (Evidence(has_producer_id_block=True), "0.11.0"),
+        (Evidence(controller_epoch_version=1, version_znodes=("/kafka-acl-extended",)), "2.1"),
+        (Evidence(version_znodes=("/kafka-acl-extended", "/log_dir_event_notification")), "2.0"),
+        (Evidence(version_znodes=("/config/brokers/<default>",)), "1.1"),
+        (Evidence(version_znodes=("/delegation_token/tokens",)), "1.1"),
+        (Evidence(version_znodes=("/latest_producer_id_block", "/log_dir_event_notification")), "1.0"),
+        (Evidence(version_znodes=("/latest_producer_id_block",)), "0.11.0"),
     ],
 )
 def test_a_snapshot_tells_the_oldest_version_that_explains_it(evidence, version):

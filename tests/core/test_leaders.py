@@ -9,6 +9,7 @@ from controller_core import commands as c
 from controller_core import effects as e
 from controller_core.leaders import RebalanceLeaders
 from controller_core.model import BrokerId, ReplicaAssignment
+from controller_core.pending import BatchFault
 from controller_core.rebalance import (
     DEAD,
     ELECTION_RUNNING,
@@ -73,6 +74,7 @@ def test_a_partition_without_replicas_does_not_stop_the_rebalance():
         ("t-0", 2, True, "ELECTION_NOT_NEEDED"),
         ("ghost-0", 2, False, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("gone-0", 2, False, "INVALID_TOPIC_EXCEPTION"),
+        ("gone-1", 2, False, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("lagging-0", 2, False, "PREFERRED_LEADER_NOT_AVAILABLE"),
         ("dark-0", 2, True, "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
         ("dim-0", 2, True, ""),
@@ -98,7 +100,8 @@ def test_no_partition_means_all_of_them():
 
 @pytest.mark.parametrize("version", ["3.9", "1.1", "0.10.2"])
 def test_a_preferred_election_from_the_request_node(version):
-    context = cluster({"t-0": (1, 2)}, states={"t-0": led(2, (1, 2))}, version=version).queue_topic_deletion(["gone"])
+    states = {"t-0": led(2, (1, 2)), "gone-0": led(2, (1, 2))}
+    context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, states=states, version=version).queue_topic_deletion(["gone"])
     zookeeper = ZooKeeper(context, elections=(T0, partition("gone-0")))
     found = run(context, c.PreferredElectionRequested(), zookeeper)
     assert found.leadership("t-0").leader == 1
@@ -108,13 +111,82 @@ def test_a_preferred_election_from_the_request_node(version):
 
 
 @pytest.mark.parametrize(
+    ("version", "stays"),
+    [
+        pytest.param("0.10.2", True, id="wedged in 0.10.2"),
+        pytest.param("1.0", True, id="wedged in 1.0"),
+        pytest.param("2.1", True, id="wedged in 2.1"),
+        pytest.param("2.2", False, id="filtered since 2.2"),
+    ],
+)
+@pytest.mark.parametrize("name", ["ghost-0", "new-0"])
+def test_a_requested_election_of_what_nobody_leads(version, stays, name):
+    context = cluster({"t-0": (1, 2), "new-0": (9,)}, states={"t-0": led(2, (1, 2))}, version=version)
+    asked = (T0, partition(name))
+    zookeeper = ZooKeeper(context, elections=asked)
+    found = run(context, c.PreferredElectionRequested(), zookeeper)
+    assert found.leadership("t-0").leader == 1
+    assert zookeeper.elections == (asked if stays else None)
+    assert any("so the node stays" in refusal.kafka for refusal in found.refusals) is stays
+    assert any("looking for its leader raises" in r.kafka for r in found.refusals) is (not stays and name == "new-0")
+
+
+def test_through_0_10_2_a_wedged_election_stands_against_deletions():
+    context = cluster({"t-0": (1, 2)}, states={"t-0": led(2, (1, 2))}, version="0.10.2")
+    zookeeper = ZooKeeper(context, elections=(T0, partition("ghost-0")))
+    found = run(context, c.PreferredElectionRequested(), zookeeper)
+    assert found.context.partitions_in_preferred_election == {T0, partition("ghost-0")}
+    again = run(found.context, c.PreferredElectionRequested(), zookeeper)
+    assert not again.of(e.WritePartitionStates)  # both are under way already
+    assert zookeeper.elections is None
+
+
+def test_before_2_4_an_election_that_is_not_needed_is_no_error():
+    context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, version="2.3").queue_topic_deletion(["gone", "ghost"])
+    names = [partition(name) for name in ("t-0", "gone-0", "ghost-0")]
+    found = run(context, c.ElectLeaders(tuple(names)))
+    errors = ("", "INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION")
+    assert found.of(e.ReplyElections)[0].errors == tuple(zip(names, errors, strict=True))
+    asked = ZooKeeper(context, elections=(T0,))
+    assert not run(context, c.PreferredElectionRequested(), asked).refusals
+    assert asked.elections is None
+
+
+@pytest.mark.parametrize(("version", "error"), [("2.3", "UNSUPPORTED_VERSION"), ("2.4", "")])
+def test_before_2_4_nobody_can_ask_for_unclean_elections(version, error):
+    context = cluster({"t-0": (4, 1)}, states={"t-0": led(-1, (4,))}, version=version)
+    context = context.with_entry(T0, state=PartitionState.OFFLINE)
+    found = run(context, c.ElectLeaders((T0,), unclean=True))
+    assert found.of(e.ReplyElections)[0].error == error
+    assert found.leadership("t-0").leader == (-1 if error else 1)
+
+
+@pytest.mark.parametrize(("version", "told"), [("2.0", ["gone-0", "t-0"]), ("2.1", ["t-0"]), ("3.9", ["t-0"])])
+def test_what_a_leaving_broker_still_leads_of_queued_topics(version, told):
+    states = {"t-0": led(2, (2,)), "gone-0": led(2, (2,))}
+    context = cluster({"t-0": (2, 1), "gone-0": (2, 1)}, states=states, version=version).queue_topic_deletion(["gone"])
+    found = run(context, c.ControlledShutdown(BrokerId(2)))
+    assert list(map(str, found.of(e.ReplyControlledShutdown)[0].partitions_still_led)) == told
+
+
+def test_a_controlled_shutdown_with_a_broken_batch_is_answered():
+    context = cluster({"t-0": (1, 2)}, batch_fault=BatchFault.SEND)
+    found = run(context, c.ControlledShutdown(BrokerId(2)))
+    assert found.of(e.ReplyControlledShutdown)[0].error == "IllegalState"
+    assert found.of(e.DeleteController)
+    assert found.leadership("t-0") is None
+
+
+@pytest.mark.parametrize(
     ("broker_id", "epoch", "version", "error"),
     [
         (9, None, "3.9", "BrokerNotAvailable"),
+        (9, -1, "3.9", "BrokerNotAvailable"),
         (9, 4, "3.9", "NoSuchElement"),
         (9, 4, "2.1", "BrokerNotAvailable"),
         (2, 0, "3.9", "StaleBrokerEpoch"),
         (2, 1, "3.9", ""),
+        (2, -1, "3.9", ""),
         (2, None, "2.0", ""),
     ],
 )

@@ -64,6 +64,42 @@ def test_requests_of_before_are_picked_up():
     assert zookeeper.elections is None
 
 
+@pytest.mark.parametrize(
+    ("version", "epoch"), [("0.10.2", 6), ("1.0", 6), ("1.1", 6), ("2.1", 6), ("2.3", 6), ("3.9", 6)]
+)
+def test_an_election_of_before_is_not_done_twice(version, epoch):
+    led_by = {"t-0": led(1, (1, 2)), "w-0": led(1, (1, 2)), "v-0": led(1, (1, 2))}
+    context = cluster({"t-0": (1, 2), "w-0": (2, 1), "v-0": (2, 1)}, states=led_by, version=version)
+    context = replace(context, config=replace(context.config, delete_topic=True))
+    pending = (T0, partition("w-0"), partition("v-0"), partition("ghost-0"))
+    zookeeper = ZooKeeper(context, controller=None, elections=pending, deletions=("v",))
+    found = run(vacant(context), c.Startup(), zookeeper)
+    assert (found.leadership("w-0").leader, found.leadership("w-0").leader_epoch) == (2, epoch)
+    assert found.leadership("t-0").leader_epoch == 5
+    assert zookeeper.elections is None
+    told = [(str(r.subject), r.error) for r in found.refusals if r.kind is RefusalKind.INVALID_REQUEST]
+    assert told == [("ghost-0", "UNKNOWN_TOPIC_OR_PARTITION"), ("v-0", "INVALID_TOPIC_EXCEPTION")]
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.9"])
+def test_an_election_of_before_for_what_never_had_a_leader(version):
+    context = cluster({"t-0": (9,), "u-0": (2, 1)}, states={"u-0": led(1, (1, 2))}, version=version)
+    zookeeper = ZooKeeper(context, controller=None, elections=(T0, partition("u-0")))
+    found = run(vacant(context), c.Startup(), zookeeper)
+    assert found.leadership("u-0").leader == 2
+    assert zookeeper.elections is None
+    assert any("ends the failover" in refusal.kafka for refusal in found.refusals)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.3"])
+def test_a_failover_runs_what_the_request_node_holds(version):
+    context = cluster({"t-0": (1, 2)}, version=version)
+    zookeeper = ZooKeeper(context, controller=None, targets={T0: (1, 3)})
+    found = run(vacant(context), c.Startup(), zookeeper)
+    assert found.leadership("t-0").leader_epoch == 6
+    assert set(found.context.assignment(T0)) == {1, 2, 3}
+
+
 def test_through_2_3_requests_of_before_are_known_before_deletions():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(1, 2, 3), version="2.3")
     targets = {T0: (1, 3), partition("u-0"): (1, 2), partition("ghost-0"): (1,)}
@@ -95,6 +131,54 @@ def test_somebody_was_faster(error):
     found = run(vacant(context), c.Startup(), zookeeper)
     assert found.context.active_controller_id is None
     assert found.kinds().count("ReadController") == 2
+
+
+class Interrupted(ZooKeeper):
+    """A registration that fails after `/controller` was created, by this controller or by another one."""
+
+    error = "CONTROLLER_MOVED"
+    holder = 1
+
+    def answer(self, effect):
+        if isinstance(effect, e.RegisterController):
+            self.controller = self.holder
+            return c.Failed(effect, self.error)
+        return super().answer(effect)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        pytest.param("0.10.2", "CONTROLLER_MOVED", id="the epoch was raised by another, 0.10.2"),
+        pytest.param("2.0", "CONTROLLER_MOVED", id="the epoch was raised by another, 2.0"),
+        pytest.param("2.0", "CONNECTIONLOSS", id="the connection was lost in between, 2.0"),
+        pytest.param("3.9", "CONNECTIONLOSS", id="the answer was lost, 3.9"),
+    ],
+)
+def test_a_registration_that_fails_half_way_is_taken_back(version, error):
+    context = cluster({"t-0": (1, 2)}, version=version)
+    zookeeper = Interrupted(context, controller=None)
+    zookeeper.error = error
+    found = run(vacant(context), c.Startup(), zookeeper)
+    assert [effect.controller_epoch_version for effect in found.of(e.DeleteController)] == [None]
+    assert (found.context.active_controller_id, zookeeper.controller) == (None, None)
+
+
+def test_since_2_1_a_lost_race_took_no_office_that_could_be_given_up():
+    context = cluster({"t-0": (1, 2)})
+    found = run(vacant(context), c.Startup(), Interrupted(context, controller=None))
+    assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
+    assert not found.of(e.DeleteController)
+
+
+@pytest.mark.parametrize(("version", "error"), [("2.0", "CONTROLLER_MOVED"), ("3.9", "NOAUTH")])
+def test_what_another_one_holds_by_then_is_left_alone(version, error):
+    context = cluster({"t-0": (1, 2)}, version=version)
+    zookeeper = Interrupted(context, controller=None)
+    zookeeper.error, zookeeper.holder = error, 7
+    found = run(vacant(context), c.Startup(), zookeeper)
+    assert not found.of(e.DeleteController)
+    assert (found.context.active_controller_id, zookeeper.controller) == (7, 7)
 
 
 READS = [

@@ -58,6 +58,49 @@ def test_a_leader_that_stays_gets_an_epoch(version):
     assert found.leadership("t-0").leader_epoch == 7
 
 
+@pytest.mark.parametrize(
+    ("version", "epoch", "target"),
+    [
+        pytest.param("1.0", 6, (1, 3), id="through 1.0 what runs is left alone, whatever the node says now"),
+        pytest.param("1.1", 7, (1, 4), id="from 1.1 only a new node is a request, and all of it is run"),
+    ],
+)
+def test_a_request_node_that_grows(version, epoch, target):
+    context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=SIX, version=version)
+    found, zookeeper = requested(context, {"t-0": (1, 3)})
+    zookeeper.targets = {T0: (1, 4), partition("u-0"): (1, 3)}
+    grown = run(found.context, c.ReassignmentRequested(), zookeeper)
+    assert grown.leadership("t-0").leader_epoch == epoch
+    assert dict(grown.context.reassignment_targets) == {T0: target, partition("u-0"): (1, 3)}
+    assert set(grown.context.assignment(partition("u-0"))) == {1, 2, 3}
+
+
+def test_through_1_0_the_controllers_own_rewrite_starts_nothing_again():
+    context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=SIX, version="1.0")
+    found, zookeeper = requested(context, {"t-0": (1, 3), "u-0": (1, 3)})
+    done = caught_up(found, zookeeper, (1, 2, 3))
+    assert zookeeper.targets == {partition("u-0"): (1, 3)}
+    heard = run(done.context, c.ReassignmentRequested(), zookeeper)
+    assert heard.kinds() == ["ReadReassignmentRequests"]
+    assert heard.context == done.context
+
+
+@pytest.mark.parametrize("version", ["2.3", "1.0"])
+def test_a_run_that_fails_keeps_its_request_when_another_completes(version):
+    context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=SIX, version=version)
+    found, zookeeper = requested(context, {"t-0": (1, 3), "u-0": (1, 3)})
+    zookeeper.failures["WriteTopicAssignment"] = "NOAUTH"
+    failed = caught_up(found, zookeeper, (1, 2, 3))
+    assert any("topic znode not written" in refusal.reason for refusal in failed.refusals)
+    del zookeeper.failures["WriteTopicAssignment"]
+    other = partition("u-0")
+    state = zookeeper.states[other]
+    zookeeper.states[other] = state._replace(isr=(1, 2, 3), partition_epoch=state.partition_epoch + 1)
+    done = run(failed.context, c.PartitionStateChanged(other), zookeeper)
+    assert zookeeper.targets == {T0: (1, 3)}
+    assert done.context.partitions_under_reassignment() == [T0]
+
+
 @pytest.mark.parametrize("version", ["3.9", "2.3"])
 def test_other_requests_stay_in_the_node(version):
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=SIX, version=version)

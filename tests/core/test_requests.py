@@ -13,10 +13,12 @@ from controller_core.config import ControllerConfig, config_from
 from controller_core.dialect import dialect_for
 from controller_core.errors import InvalidPlanError
 from controller_core.model import Broker, BrokerId, Endpoint, LeaderRecoveryState, ReplicaAssignment
+from controller_core.partition_machine import ChangePartitionStates
 from controller_core.pending import BatchFault, RequestBatch
 from controller_core.render import render, render_context, render_refusals
+from controller_core.states import PartitionState
 from controller_core.wire import request_fields
-from tests.core.clusters import ZooKeeper, cluster, led, partition, run
+from tests.core.clusters import ZooKeeper, cluster, led, partition, perform, run
 
 T0, T1 = partition("t-0"), partition("t-1")
 
@@ -214,7 +216,8 @@ def test_text_of_a_context_and_of_refusals():
         "adding=3 removing=1",
     ):
         assert line in text
-    refused = run(dataclasses.replace(cluster({}), batch_fault=BatchFault.SEND), c.ControlledShutdown(BrokerId(1)))
+    broken = dataclasses.replace(cluster({"t-0": (1, 2)}), batch_fault=BatchFault.SEND)
+    refused = perform(broken, ChangePartitionStates((T0,), PartitionState.OFFLINE))
     assert "Kafka: the rest of the batch stays in it" in render_refusals(refused.refusals)
 
 

@@ -1,6 +1,7 @@
 """Plans made from a live read or from a snapshot, stored once, and read again with doubt."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -205,6 +206,19 @@ def test_one_wave_of_given_targets_is_cut_under_limits():
     assert "every partition keeps its in-sync majority" in plan.markdown
 
 
+def test_a_partition_larger_than_the_byte_limit_is_told():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 4)
+    parts = [TopicPartition("a", number) for number in range(4)]
+    wave = [Target(each, ids(1, 3)) for each in parts]
+    sizes = {**dict.fromkeys(parts, 50), parts[0]: 2_000}
+    shown = plan_of(
+        planning.plan_reassignment, world, waves=[wave], limits=Limits(broker_bytes_max=200), sizes=sizes
+    ).markdown
+    assert "2 waves: proven fewest" in shown
+    assert "1 partitions are larger than the 200 bytes that a broker may copy in a wave: a-0." in shown
+
+
 def test_a_target_that_gains_several_replicas_takes_steps_under_limits():
     world = three_brokers()
     world.topic("a", ((1,), 1, (1,)))
@@ -382,7 +396,7 @@ def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
                 "kafka_cluster_id": live.kafka_cluster_id, "controller_id": live.office.controller_id,
                 "controller_epoch": live.controller_epoch, "controller_epoch_version": live.controller_epoch_version,
                 "controller_json_version": 2, "kraft_controller_epoch": -1, "migration": None, "zxid": 1,
-                "consistent": True, "isr_change_cversion": 0,
+                "consistent": True, "isr_change_cversion": 0, "version_znodes": sorted(live.version_znodes),
             }
         ],
     }  # fmt: skip
@@ -392,10 +406,26 @@ def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "version"),
+    [
+        pytest.param(znode.LATEST_PRODUCER_ID_BLOCK, "0.11.0", id="producer ids"),
+        pytest.param(znode.LOG_DIR_EVENT_NOTIFICATION, "1.0", id="failures of log directories"),
+    ],
+)
+def test_empty_znodes_tell_the_version(path, version):
+    world = cluster()
+    world.own.create(path)
+    as_up_to_2_0 = {"controller_epoch": 3, "controller_epoch_version": 2, "controller_json_version": 1}
+    seen = replace(observe(world.zookeeper()), topic_json_versions=frozenset({1}), **as_up_to_2_0)
+    assert planning._dialect(seen, None).version == version
+
+
 def test_a_snapshot_is_seen_as_the_live_cluster_is():
     world = cluster()
+    world.own.create(znode.LATEST_PRODUCER_ID_BLOCK)
     live, stored = observe(world.zookeeper()), observe_tables(tables_of(world))
-    for name in ("kafka_cluster_id", "controller_epoch", "topics", "assignments", "states"):
+    for name in ("kafka_cluster_id", "controller_epoch", "version_znodes", "topics", "assignments", "states"):
         assert getattr(stored, name) == getattr(live, name), name
     assert stored.brokers.keys() == live.brokers.keys()
     assert stored.queued_topics == {"old"}

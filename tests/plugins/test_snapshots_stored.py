@@ -87,6 +87,7 @@ def test_the_decode_step_reads_old_snapshots(version):
     assert [(row["broker_id"], row["rack"]) for row in tables["brokers"].to_pylist()] == [(1, "r1"), (2, "r1")]
     (cluster,) = tables["cluster"].to_pylist()
     assert (cluster["controller_id"], cluster["consistent"]) == (1, True)
+    assert cluster["version_znodes"] == ["/log_dir_event_notification", "/latest_producer_id_block"]
     assert ("users", "alice", "producer_byte_rate", "2048") in {
         (row["entity_type"], row["entity_name"], row["key"], row["value"]) for row in tables["configs"].to_pylist()
     }

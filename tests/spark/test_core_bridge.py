@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from controller_core.eligibility import IneligibilityKind
 from spark_jobs import core_bridge, drill
 from spark_jobs.schemas import NOT_ANALYSED
 from spark_jobs.transforms import deletion, facts, imbalance
@@ -26,6 +27,8 @@ def random_partitions(dice):
             replicas = some(dice, range(5), 1, 3)
             leader = dice.choice((None, -1, *replicas, replicas[0]))
             isr = () if leader is None else some(dice, replicas)
+            if isr and dice.random() < 0.15:
+                isr = (*isr, next(broker for broker in range(9) if broker not in replicas))  # genuine through Kafka 2.3
             adding = some(dice, replicas, 0, 1)
             removing = tuple(broker for broker in replicas[1:] if broker not in adding)
             moving = (adding, removing) if dice.random() < 0.15 else ((), ())
@@ -43,6 +46,9 @@ def random_world(number):
         partitions=rows,
         queued=dict.fromkeys(some(dice, "abcx"), 60),
         requests=tuple((kind, row[0], row[1], row[2], 5) for row in named),
+        bad_rows=tuple(
+            (f"/brokers/topics/{topic}", "not JSON") for topic in some(dice, "abcx", 0, 1) if number % 5 == 0
+        ),
     )
 
 
@@ -78,6 +84,8 @@ def test_spark_sql_equals_the_core(spark):
     queue_by_core = core_bridge.core_eligibility(tables["partitions"], told).cache()
     assert queue_by_core.where("error is not null").collect() == []
     assert queue_by_core.where("not eligible").count() > FLEET / 4
+    kinds = {reason["kind"] for row in queue_by_core.collect() for reason in row["reasons"]}
+    assert kinds == {kind.value for kind in IneligibilityKind}
     queue_by_sql = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
     assert keyed(queue_by_sql, "topic", "eligible", "reasons") == keyed(queue_by_core, "topic", "eligible", "reasons")
     for cached in (found, by_core, by_sql, ratios_by_core, queue_by_core):

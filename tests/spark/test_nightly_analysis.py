@@ -1,7 +1,8 @@
 """The whole night: staged from a store, analysed, published; and what happens to clusters that cannot be."""
 
 import json
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,12 +11,13 @@ import pytest
 
 from controller_core.adapters.object_store import open_store
 from controller_core.errors import ObjectDamagedError, ObjectMissingError
-from kafka_maintenance.operations import analyse
+from kafka_maintenance.operations import analyse, published_analyses
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshot_choice import choose
 from spark_jobs import drill, nightly_analysis, report, schemas, storage
+from spark_jobs.planner.goals import Goals
 from spark_jobs.transforms import facts, health, history, imbalance
-from tests.spark.worlds import NIGHT, World, publish
+from tests.spark.worlds import NIGHT, World, publish, write
 
 ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
 ALPHA = World(
@@ -26,7 +28,10 @@ ALPHA = World(
     bad_rows=(("/brokers/topics/odd", "not JSON"),),
 )
 BETA = World(
-    cluster="beta", brokers={1: None, 2: None}, partitions=(("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (), None, ()))
+    cluster="beta",
+    brokers={1: None, 2: None},
+    partitions=(("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (), None, ())),
+    queued={"t": 5},
 )
 GAMMA = World(cluster="gamma", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
 DELTA = World(cluster="delta", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
@@ -65,7 +70,7 @@ def night(spark, tmp_path_factory):
         missing={"zeta": "cluster 'zeta' has no snapshot"},
     )
     status = job(spark, staged, "--fail-if-incomplete")
-    published = analyse.publish(
+    published = published_analyses.publish(
         staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2026, 11, 20, 4, tzinfo=UTC)
     )
     return store, staged, status, published
@@ -95,6 +100,10 @@ def test_bad_rows_are_counted_and_kept(night):
     found = {(row["cluster"], row["dataset"], row["path"]) for row in table_of(night, "refused_rows")}
     assert found == {("beta", "partitions", "/brokers/topics/t/partitions/1"), ("alpha", "raw", "/brokers/topics/odd")}
     assert night[3].summary["refused_row_count"] == 2
+    (queued,) = [row for row in table_of(night, "deletion_eligibility") if row["cluster"] == "beta"]
+    assert [reason["kind"] for reason in queued["reasons"]] == ["unreadable, cannot be judged"]
+    foretold = [row["effect"] for row in table_of(night, "deletion_prediction") if row["cluster"] == "beta"]
+    assert foretold == [reason["text"] for reason in queued["reasons"]]
 
 
 def test_the_summary_says_what_a_task_needs(night):
@@ -123,6 +132,7 @@ def test_the_report_reads_from_top_to_bottom(night):
         "trash-0 has replicas on brokers [9]",
         "start the brokers that the reasons name",
         "(proven minimal)",
+        "Judged as Kafka 3.9: named in the settings.",
         "Receive: broker 5 from 0 to",
         "Compared with the night before (since 2026-11-19 02:30)",
         "The nights so far",
@@ -136,25 +146,25 @@ def test_the_report_reads_from_top_to_bottom(night):
 
 def test_a_published_analysis_is_whole_and_stays(night):
     store, staged, _, published = night
-    names = {key.rpartition("/")[2] for key in store.list(analyse.PREFIX)}
+    names = {key.rpartition("/")[2] for key in store.list(published_analyses.PREFIX)}
     assert {"report.md", "report.html", "summary.json", "imbalance.parquet", "manifest.json"} <= names
     assert [found["cluster"] for found in published.snapshots if found["digest"]] == ["alpha", "beta"]
-    again = analyse.publish(
+    again = published_analyses.publish(
         staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2030, 1, 1, tzinfo=UTC)
     )
     assert again == published
-    later = analyse.publish(
+    later = published_analyses.publish(
         staged.output, store, night=NIGHT, run_id="again", now=datetime(2026, 11, 20, 5, tzinfo=UTC)
     )
-    assert analyse.latest_report(store, NIGHT) == later
-    assert [found.run_id for found in analyse.list_analyses(store)] == ["scheduled 2026/11", "again"]
+    assert published_analyses.latest_report(store, NIGHT) == later
+    assert [found.run_id for found in published_analyses.list_analyses(store)] == ["scheduled 2026/11", "again"]
 
 
 def test_an_incomplete_analysis_fails_after_it_is_published(night):
     store, staged, _, _ = night
-    with pytest.raises(analyse.AnalysisIncompleteError, match="gamma"):
-        analyse.publish(staged.output, store, night=NIGHT, run_id="strict", fail_if_incomplete=True)
-    assert "strict" in [found.run_id for found in analyse.list_analyses(store)]
+    with pytest.raises(published_analyses.AnalysisIncompleteError, match="gamma"):
+        published_analyses.publish(staged.output, store, night=NIGHT, run_id="strict", fail_if_incomplete=True)
+    assert "strict" in [found.run_id for found in published_analyses.list_analyses(store)]
 
 
 def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
@@ -200,45 +210,103 @@ def test_a_night_without_a_snapshot_names_the_nights_there_are(night):
 def test_no_report_and_a_changed_manifest_are_told(night, tmp_path):
     empty = open_store(str(tmp_path / "empty"))
     with pytest.raises(ObjectMissingError, match="run one"):
-        analyse.latest_report(empty)
-    key = f"{analyse.PREFIX}date=2026-11-20/run=x/manifest.json"
-    document = json.loads(night[0].get(analyse.key_of(night[0], night[3].uri)))
+        published_analyses.latest_report(empty)
+    key = f"{published_analyses.PREFIX}date=2026-11-20/run=x/manifest.json"
+    document = json.loads(night[0].get(published_analyses.key_of(night[0], night[3].uri)))
     empty.put(key, json.dumps({**document, "run_id": "other"}).encode())
     with pytest.raises(ObjectDamagedError, match="was changed"):
-        analyse.latest_report(empty)
+        published_analyses.latest_report(empty)
 
 
 def test_publishing_needs_a_finished_analysis(tmp_path):
     with pytest.raises(BadInputError, match="run the job again"):
-        analyse.publish(tmp_path, open_store(str(tmp_path / "store")), night=NIGHT, run_id="x")
+        published_analyses.publish(tmp_path, open_store(str(tmp_path / "store")), night=NIGHT, run_id="x")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(("--date", "2026-01-01"), "name one of them", id="no snapshot of that night"),
+        pytest.param(
+            ("--date", "2026-01-01"),
+            "found 1 of the nights ['2026-11-20'] and 1 of other nights that cannot be read; name one of them",
+            id="no snapshot of that night",
+        ),
         pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
         pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
     ],
 )
 def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, words):
-    publish(GAMMA, open_store(str(tmp_path / "store")))
+    publish(GAMMA, store := open_store(str(tmp_path / "store")))
+    store.put(publish(GAMMA.on(1), store).key, b"{")
     (goals := tmp_path / "goals.json").write_text('{"include_topics": "orders"}')
     arguments = [argument.format(goals=goals) for argument in arguments]
     monkeypatch.setattr(storage, "session", lambda _: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
-    given = [
-        "--input",
-        str(tmp_path / "store"),
-        "--output",
-        str(tmp_path / "out"),
-        "--run",
-        "r",
-        "--date",
-        "2026-11-20",
-    ]
-    assert nightly_analysis.main([*given, *arguments]) == nightly_analysis.BAD_INPUT
+    given = by_hand(tmp_path / "store", tmp_path / "out", *arguments)
+    assert nightly_analysis.main(given) == nightly_analysis.BAD_INPUT
     assert words in capsys.readouterr().err
+
+
+def by_hand(store, output, *more):
+    return ["--input", str(store), "--output", str(output), "--run", "r", "--date", str(NIGHT), *more]
+
+
+def run_by_hand(spark, store, output, *more):
+    return nightly_analysis.run(spark, nightly_analysis.parse(by_hand(store, output, *more)), say=list)
+
+
+def flip(path):
+    """Another byte in the middle of a file's first page, which no footer tells."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 4] ^= 0xFF
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("only", [(), ("--only", "imbalance", "findings")])
+def test_a_damaged_page_costs_its_own_cluster_only(spark, tmp_path, only):
+    flip(write(ALPHA, tmp_path / "store") / "partitions.parquet")
+    write(BETA, tmp_path / "store")
+    arguments = (tmp_path / "store", tmp_path / "out", "--no-drill", "--fail-if-incomplete", *only)
+    assert run_by_hand(spark, *arguments) == nightly_analysis.INCOMPLETE
+    (problem,) = pq.read_table(tmp_path / "out" / "not_analysed", partitioning=None).to_pylist()
+    assert (problem["cluster"], problem["stage"]) == ("alpha", "read")
+    assert "partitions.parquet has the sha256 " in problem["reason"]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (list(summary["clusters"]), summary["not_analysed_count"]) == (["beta"], 1)
+    assert "1 cluster analysed, 1 problem," in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
+    write(BETA, tmp_path / "store")
+    flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
+    flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")
+    snapshots, _ = storage.find_snapshots(spark, [str(tmp_path)])
+    chosen, damaged = nightly_analysis._intact(spark, snapshots, nightly_analysis.parse(by_hand("in", "out")))
+    assert [(found.cluster, found.snapshot_id) for found in chosen.window] == [("beta", BETA.snapshot_id)]
+    assert len(damaged) == 2
+
+
+def test_what_was_verified_is_not_read_twice(spark, tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(storage, "damaged", lambda _, snapshots: read.extend(snapshots) or [])
+    write(GAMMA, tmp_path / "store")
+    for verified, count in ((("--verified",), 0), ((), 1)):
+        assert run_by_hand(spark, tmp_path / "store", tmp_path / "out", *verified, "--only", "growth") == 0
+        assert len(read) == count
+
+
+def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
+    write(replace(ALPHA, queued={}), tmp_path / "store")
+    output, only = tmp_path / "out", ("--only", "proposals", "failure_drill", "findings")
+    run_by_hand(spark, tmp_path / "store", output, *only)
+    assert (output / "plans" / "alpha.plan.json").exists()
+    (output / "plans" / "notes.txt").write_text("mine")
+    run_by_hand(spark, tmp_path / "store", output, "--no-plans", "--no-drill", *only)
+    assert [path.name for path in (output / "plans").iterdir()] == ["notes.txt"]
+    text = (output / "report.md").read_text()
+    assert "Proposed reassignment" not in text
+    assert "Failure drill" not in text
+    assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
 
 
 def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
@@ -307,3 +375,46 @@ def test_a_cluster_is_called_healthy_only_where_somebody_looked(spark, tmp_path)
     assert "| alpha | partitions | no replicas | 40 |" in text
     numbers = report.summary(page)["clusters"]["alpha"]
     assert (numbers["refused_row_count"], numbers["critical_count"], numbers["electable_count"]) == (40, 0, None)
+
+
+def test_the_page_says_what_it_leaves_out(spark, tmp_path):
+    written(
+        tmp_path, "deletion_prediction", cluster="alpha", snapshot_id="s", topic=["a", "a", "b"], step=[1, 2, 1], effect="e"
+    )  # fmt: skip
+    written(tmp_path, "deletion_eligibility", cluster="alpha", snapshot_id="s", topic=["a", "b", "c"], eligible=True,
+            partition_count=1, reasons=[[]] * 3, remedy="")  # fmt: skip
+    nights = [date(2026, 11, 1) + timedelta(days=number) for number in range(18)]
+    written(tmp_path, "growth", cluster="alpha", date=nights, topic_count=1)
+    written(tmp_path, "unstable_partitions", cluster="alpha", topic="t", partition=list(range(20)), nights=3,
+            leader_changes=list(range(20)), leader_epoch_steps=40, isr_changes=0, nights_under_replicated=2)  # fmt: skip
+    made = ["deletion_prediction", "deletion_eligibility", "growth", "unstable_partitions"]
+    text = report.markdown(page_of(spark, tmp_path, made, "alpha"))
+    assert "Of 3 topics the first 2 by name were followed." in text
+    assert "3 earlier nights: see the table's file." in text
+    assert "| t-19 | 19 | 0 | 40 | 2 |" in text
+    assert "| t-4 |" not in text
+    assert "5 more rows are in the table's file." in text
+
+
+def test_a_report_names_goals_and_reads_no_plan(spark, tmp_path, monkeypatch):
+    written(tmp_path, "proposals", cluster=["alpha"], snapshot_id="s", status="planned", moves=2, moves_lower_bound=2,
+            leader_changes=0, explanation="Why: it is so.", plan="{}", rollback="{}", certificate="{}")  # fmt: skip
+    place, read = storage.folder(spark, str(tmp_path)), []
+    monkeypatch.setattr(storage.Folder, "each", _told(storage.Folder.each, read))
+    tonight = [storage.Snapshot("", "alpha", str(NIGHT), "s", "", {})]
+    page = report.read(
+        place, ["proposals"], run="r", night=NIGHT, snapshots=tonight, goals=Goals(moves_max=7, drain=frozenset({3}))
+    )
+    assert not {"plan", "rollback", "certificate"} & {name for columns in read for name in columns}
+    text = report.markdown(page)
+    assert 'planned for other goals than the default: {"drain": [3], "moves_max": 7}.' in text
+    assert "* Why: it is so." in text
+    assert "other goals" not in report.markdown(page_of(spark, tmp_path, ["proposals"], "alpha"))
+
+
+def _told(each, read):
+    def spy(place, table, columns=None, **more):
+        read.append(columns)
+        return each(place, table, columns, **more)
+
+    return spy

@@ -1,6 +1,7 @@
 """Reading and writing name what differs."""
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ WORLD = World(brokers={1: "a"}, partitions=(("t", 0, (1,), 1, (1,)),))
 
 def test_the_tables_are_those_of_the_snapshot():
     assert set(schemas.INPUTS) == set(tables.TABLES)
+    assert schemas.LATER_COLUMNS == tables.LATER_COLUMNS
     for name, schema in schemas.INPUTS.items():
         ours, theirs = storage.arrow_schema(schema), tables.TABLES[name]
         assert [(field.name, field.type) for field in ours] == [(field.name, field.type) for field in theirs], name
@@ -75,6 +77,17 @@ def test_a_snapshot_that_cannot_be_read_is_a_problem_of_its_cluster(spark, tmp_p
     assert words in problem.reason
 
 
+def test_a_snapshot_older_than_a_column_has_nulls_there(spark, tmp_path):
+    old, new = World(cluster="old"), World(cluster="new", controller={"version_znodes": ["/feature"]})
+    path = write(old, tmp_path) / "cluster.parquet"
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["version_znodes"]), path)
+    write(new, tmp_path)
+    found, problems = storage.find_snapshots(spark, [str(tmp_path)])
+    assert problems == []
+    rows = storage.read_table(spark, found, "cluster").collect()
+    assert {row["cluster"]: row["version_znodes"] for row in rows} == {"old": None, "new": ["/feature"]}
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
@@ -120,12 +133,68 @@ def test_settings_of_one_cluster_that_cannot_be_used_hold_up_no_other():
         found.of("a")
 
 
+@pytest.mark.parametrize(
+    ("znodes", "kafka", "reason", "deletes", "unclean"),
+    [
+        pytest.param(None, "0.10.2", "nothing that a later", False, True, id="a snapshot from before they were noted"),
+        pytest.param([], "0.10.2", "nothing that a later", False, True, id="none of them"),
+        pytest.param(
+            ["/latest_producer_id_block"], "0.11.0", "/latest_producer_id_block exists", False, False, id="0.11"
+        ),
+        pytest.param(
+            ["/log_dir_event_notification", "/latest_producer_id_block"],
+            *("1.0", "/log_dir_event_notification exists", True, False),
+            id="1.0 to 2.0",
+        ),
+    ],
+)
+def test_a_version_nobody_named_is_told_by_znodes(znodes, kafka, reason, deletes, unclean):
+    row = {
+        **dict.fromkeys(("broker_json", "topic_json", "controller_json_version", "recovery")),
+        "cluster": "old",
+        "snapshot_id": "1",
+        "controller_epoch": 7,
+        "controller_epoch_version": 6,
+        "version_znodes": znodes,
+    }
+    rules = settings.rules_of(settings.parse_settings(""), row)
+    assert (rules["kafka_version"], rules["deletion_enabled"]) == (kafka, deletes)
+    assert rules["unclean_election_default"] is unclean
+    assert rules["version_reason"].startswith(reason)
+
+
 def test_small_files_lie_beside_the_tables(spark, tmp_path):
     place = storage.folder(spark, str(tmp_path / "out"))
     place.write("plans/a.json", json.dumps({}).encode())
     assert place.read("plans/a.json") == b"{}"
     assert place.rows("nothing") == []
     assert (place.row_count("nothing"), place.counted("nothing", ["kind"])) == (0, [])
+
+
+def test_rows_are_read_up_to_a_limit_and_in_the_columns_that_are_wanted(spark, tmp_path):
+    (tmp_path / "found").mkdir()
+    for part in (0, 1):
+        columns = {"kind": ["a"] * 2_000, "number": range(part * 2_000, part * 2_000 + 2_000)}
+        pq.write_table(pa.table(columns), tmp_path / "found" / f"part-{part}.parquet")
+    place = storage.folder(spark, str(tmp_path))
+    assert place.rows("found", 2_001, ["number"]) == [{"number": number} for number in range(2_001)]
+    assert len(place.rows("found")) == 4_000
+    place.remove("found/part-0.parquet")
+    assert place.rows("found", 1) == [{"kind": "a", "number": 2_000}]
+
+
+def test_other_bytes_than_the_manifest_names_are_a_problem_of_their_cluster(spark, tmp_path):
+    snapshots, _ = storage.find_snapshots(spark, [str(write(WORLD.on(night), tmp_path)) for night in (2, 1, 0)])
+    assert storage.damaged(spark, snapshots) == []
+    for snapshot, change in zip(snapshots, (lambda data: data[::-1], lambda data: data + b"x"), strict=False):
+        path = Path(snapshot.uri) / "topics.parquet"
+        path.write_bytes(change(path.read_bytes()))
+    problems = storage.damaged(spark, snapshots)
+    assert [(problem.cluster, problem.snapshot_id, problem.date) for problem in problems] == [
+        (snapshot.cluster, snapshot.snapshot_id, snapshot.date) for snapshot in snapshots[:2]
+    ]
+    assert "topics.parquet has the sha256 " in problems[0].reason
+    assert "topics.parquet has the size " in problems[1].reason
 
 
 def test_rows_are_counted_over_files_and_batches(spark, tmp_path):

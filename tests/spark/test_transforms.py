@@ -1,21 +1,30 @@
 """The night's analyses on frames of a few rows."""
 
+import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from pyspark.testing import assertSchemaEqual
 
 from spark_jobs import schemas, settings, storage
+from spark_jobs.planner.bounds import rack_quota
 from spark_jobs.transforms import bad_rows, deletion, facts, health, imbalance
 from tests.spark.worlds import World, frame, frames
 
 SETTINGS = '{"default": {"kafka_version": "3.9", "min_insync_replicas": 1}}'
 
 
-def facts_of(spark, tables, text=SETTINGS):
+def facts_of(spark, tables, text=SETTINGS, refused=None):
     evidence = settings.evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], tables["partitions"])
     rules = [settings.rules_of(settings.parse_settings(text), row) for row in evidence.collect()]
-    return facts.snapshot_facts(tables, storage.driver_rows(spark, rules, settings.RULES))
+    return facts.snapshot_facts(tables, storage.driver_rows(spark, rules, settings.RULES), refused)
+
+
+def deletions_of(spark, tables, text=SETTINGS, refused=None):
+    found = facts_of(spark, tables, text, refused)
+    result = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    return {row["topic"]: (row["eligible"], [reason["kind"] for reason in row["reasons"]]) for row in result.collect()}
 
 
 def rows_of(result, *names):
@@ -167,6 +176,57 @@ def test_dead_replicas_are_those_of_their_own_cluster(spark):
     }
 
 
+def test_a_queued_topic_that_cannot_be_read_is_not_judged(spark):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(
+            ("done", 0, (1, 2), 1, (1, 2)),
+            ("half", 0, (1, 2), 1, (1, 2)),
+            ("half", 1, (), None, ()),
+            ("mute", 0, (1, 2), None, ()),
+            ("stays", 0, (), None, ()),
+        ),
+        queued=dict.fromkeys(("done", "gone", "half", "mute", "torn"), 5),
+        bad_rows=(
+            ("/brokers/topics/torn", "not JSON"),
+            ("/brokers/topics/mute/partitions/0/state", "not JSON"),
+            ("/brokers/topics/tornado", "not JSON"),
+            ("/config/topics/done", "not JSON"),
+        ),
+    )
+    tables = frames(spark, world)
+    judged = bad_rows.with_reason(tables["partitions"])
+    refused = bad_rows.refused_rows(judged, tables["bad_rows"])
+    tables["partitions"] = bad_rows.good_partitions(judged)
+    unreadable = (False, ["unreadable, cannot be judged"])
+    assert deletions_of(spark, tables, refused=refused) == {
+        "done": (True, []),
+        "gone": (False, ["unknown topic"]),
+        "half": unreadable,
+        "mute": unreadable,
+        "torn": unreadable,
+    }
+    forbidden = deletions_of(spark, tables, '{"default": {"delete_topic_enable": false}}', refused)
+    assert forbidden["torn"] == (False, ["deletion disabled"])
+
+
+@pytest.mark.parametrize(
+    ("version", "answer"),
+    [
+        pytest.param("1.1", (False, ["partition that never had a leader"]), id="the deletion would never end"),
+        pytest.param("2.0", (True, []), id="KAFKA-6650 is mended"),
+    ],
+)
+def test_a_partition_that_never_had_a_leader_keeps_its_topic(spark, version, answer):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("new", 0, (1, 2), None, ()), ("old", 0, (1, 2), -1, (2,))),
+        queued={"new": 5, "old": 5},
+    )
+    text = f'{{"default": {{"kafka_version": "{version}"}}}}'
+    assert deletions_of(spark, frames(spark, world), text) == {"new": answer, "old": (True, [])}
+
+
 def test_a_cluster_that_forbids_deletion_has_no_queue(spark):
     tables = frames(spark, QUEUE)
     found = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
@@ -204,7 +264,6 @@ def test_each_sickness_is_found_once(spark):
         ("away", "non_preferred_leader"),
         ("lone", "min_isr_unreachable"),
         ("lone", "single_replica"),
-        ("lone", "under_min_isr"),
         ("lost", "non_preferred_leader"),
         ("lost", "offline"),
         ("lost", "under_replicated"),
@@ -230,6 +289,109 @@ def test_the_default_min_isr_of_the_cluster_counts(spark):
     tables = frames(spark, world)
     result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
     assert ("under_min_isr", "ISR [1] is smaller than min.insync.replicas=2") in rows_of(result, "kind", "detail")
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "allowed"),
+    [
+        pytest.param("true", "", True, id="on for all brokers"),
+        pytest.param(" TRUE", "", True, id="written otherwise"),
+        pytest.param("maybe", "", False, id="no truth value"),
+        pytest.param("false", ', "unclean_leader_election_enable": true', False, id="off, whatever the settings say"),
+    ],
+)
+def test_the_default_of_the_cluster_for_unclean_elections_counts(spark, value, told, allowed):
+    world = World(brokers={1: None}, configs=(("brokers", "<default>", "unclean.leader.election.enable", value),))
+    found = facts_of(spark, frames(spark, world), f'{{"default": {{"kafka_version": "3.9"{told}}}}}')
+    assert rows_of(found, "unclean_election_default", "min_isr_default") == [(allowed, 1)]
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        pytest.param(
+            "3.6",
+            [("lone", "min_isr_unreachable", "critical"), ("lone", "under_min_isr", "critical"),
+             ("slow", "under_min_isr", "critical")],
+            id="min.insync.replicas as it is written",
+        ),
+        pytest.param(
+            "3.9",
+            [("lone", "min_isr_unreachable", "warning"), ("slow", "under_min_isr", "critical")],
+            id="no more than there are replicas",
+        ),
+    ],
+)  # fmt: skip
+def test_the_min_isr_that_counts_follows_the_version(spark, version, found):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("lone", 0, (1,), 1, (1,)), ("slow", 0, (1, 2), 1, (1,)), ("fine", 0, (1, 2), 1, (1, 2))),
+    )
+    tables = frames(spark, world)
+    told = facts_of(spark, tables, f'{{"default": {{"kafka_version": "{version}", "min_insync_replicas": 2}}}}')
+    result = health.partition_findings(tables["partitions"], told, tables["configs"])
+    assert rows_of(result.where("kind like '%min_isr%'"), "topic", "kind", "severity") == found
+
+
+RACKS = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "detail"),
+    [
+        pytest.param(RACKS, (1, 2, 4, 5), None, id="two and two"),
+        pytest.param(RACKS, (1, 2, 3, 4), "a: 3, b: 1; evenly spread a rack holds 2 to 2", id="three and one"),
+        pytest.param(RACKS, (1, 2), "a: 2; evenly spread a rack holds 1 to 1", id="one rack of two"),
+        pytest.param(RACKS, (1, 2, 4), None, id="three replicas in two racks"),
+        pytest.param(
+            {**RACKS, 7: "c", 8: "c", 9: "c"},
+            (1, 2, 3, 4, 5, 6, 7),
+            "a: 3, b: 3, c: 1; evenly spread a rack holds 2 to 3",
+            id="too few in one",
+        ),
+        pytest.param({1: "a", 4: "b", 5: "b"}, (1, 4, 5), None, id="a rack of one broker is full"),
+        pytest.param(RACKS, (1, 2, 99), None, id="the third may be in the other rack"),
+        pytest.param(
+            RACKS, (1, 2, 3, 99), "a: 3, not known: 1; evenly", id="wherever the fourth is, three are too many"
+        ),
+        pytest.param(RACKS, (98, 99), None, id="nothing is known"),
+        pytest.param({**RACKS, 7: None}, (1, 2, 3), None, id="a broker without a rack: Kafka spreads over none"),
+        pytest.param(dict.fromkeys(RACKS, "a"), (1, 2, 3), None, id="one rack only"),
+    ],
+)
+def test_replicas_that_lie_too_close(spark, brokers, replicas, detail):
+    tables = frames(spark, World(brokers=brokers, partitions=(("t", 0, replicas, replicas[0], replicas),)))
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    found = [row["detail"] for row in result.where("kind = 'rack_violation'").collect()]
+    assert len(found) == (detail is not None)
+    assert detail is None or detail in found[0]
+
+
+def test_a_rack_violation_is_what_the_planner_would_mend(spark):
+    """Against the planner's quota, on random clusters whose brokers are all there."""
+    dice = random.Random(7)
+    fleet = []
+    for number in range(60):
+        brokers = {broker: dice.choice("abcd"[: 1 + number % 4]) for broker in range(1, dice.randint(2, 9))}
+        lists = [tuple(dice.sample(sorted(brokers), dice.randint(1, len(brokers)))) for _ in range(8)]
+        rows = tuple(("t", place, replicas, replicas[0], replicas) for place, replicas in enumerate(lists))
+        fleet.append(World(cluster=f"c{number:02}", brokers=brokers, partitions=rows))
+    expected = {
+        (world.cluster, row[1])
+        for world in fleet
+        for row in world.partitions
+        if not within_quota(Counter(world.brokers[broker] for broker in row[2]), Counter(world.brokers.values()))
+    }
+    tables = frames(spark, *fleet)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    found = result.where("kind = 'rack_violation'").select("cluster", "partition").collect()
+    assert {tuple(row) for row in found} == expected
+    assert 50 < len(expected) < 400
+
+
+def within_quota(held, sizes):
+    least, most = rack_quota(held.total(), list(sizes.values()))
+    return all(low <= held[rack] <= high for rack, low, high in zip(sizes, least, most, strict=True))
 
 
 def test_old_requests_and_notifications_are_reported_with_their_age(spark):
@@ -336,6 +498,7 @@ def test_cluster_summary_and_broker_load_count_everything_once(spark):
     assertSchemaEqual(load.schema, schemas.BROKER_LOAD, ignoreNullable=True)
     counts = ("topic_count", "partition_count", "replica_count", "broker_count", "leaderless_count", "imbalanced_count")
     assert rows_of(summary, *counts, "under_replicated_count") == [(11, 11, 22, 3, 2, 3, 2)]
+    assert rows_of(summary, "kafka_version", "version_reason") == [("3.9", "named in the settings")]
     assert rows_of(load, "broker_id", "live", "replica_count", "leader_count", "preferred_count") == [
         (1, True, 9, 5, 9),
         (2, True, 9, 2, 1),
@@ -362,6 +525,10 @@ def test_bad_rows_are_set_aside_with_a_reason(spark):
         changed(3, replicas=[-4], preferred_leader=-4),
         changed(4, preferred_leader=2),
         changed(5, isr=None),
+        changed(6, isr=[1, 1]),
+        changed(7, isr=[-1]),
+        changed(8, leader=-2),
+        changed(9, leader_epoch=-1),
         changed(-1),
         changed(0),
     ]
@@ -378,5 +545,9 @@ def test_bad_rows_are_set_aside_with_a_reason(spark):
         ("/brokers/topics/t/partitions/3", "replica list holds null or a negative broker id"),
         ("/brokers/topics/t/partitions/4", "preferred_leader is not the first replica"),
         ("/brokers/topics/t/partitions/5", "leader, isr and epochs are partly null"),
+        ("/brokers/topics/t/partitions/6", "ISR names a broker twice"),
+        ("/brokers/topics/t/partitions/7", "ISR holds a negative broker id"),
+        ("/brokers/topics/t/partitions/8", "leader is neither a broker id nor -1"),
+        ("/brokers/topics/t/partitions/9", "leader epoch is negative"),
         ("/x", "not JSON"),
     ]

@@ -102,10 +102,12 @@ def stage(
     if in_place:
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
         output = _emptied_in_store(store, f"{UNPUBLISHED}run={run_token(run_id)}")
+        verified = []
     else:
         output = _emptied(folder / _OUTPUT)
         inputs, unfetched = _fetched_inputs(store, wanted, folder / "input")
         problems += unfetched
+        verified = ["--verified"]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
     files = {
@@ -115,7 +117,7 @@ def stage(
     }
     arguments = (
         *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),
-        *("--history-nights", str(history_nights)),
+        *("--history-nights", str(history_nights), *verified),
         *(part for name, path in files.items() for part in (name, str(path))),
     )
     return Staged(folder, output, arguments, partition_rows(wanted))

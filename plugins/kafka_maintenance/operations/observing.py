@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls, connect
+from controller_core.dialect import VERSION_ZNODES
 from controller_core.errors import MalformedZnodeError, NoNodeError
 from controller_core.model import (
     Broker,
@@ -101,6 +102,7 @@ def observe(
         broker_json_versions=json_versions,
         controller_json_version=controller_version,
         topic_json_versions=frozenset(found.json_versions),
+        version_znodes=_version_znodes(zookeeper) if wanted is None else frozenset(),
         topics=found.identities,
         assignments=found.assignments,
         states=states,
@@ -134,6 +136,7 @@ def observe_tables(tables: Mapping[str, pa.Table]) -> Observation:
         broker_json_versions={BrokerId(row["broker_id"]): row["json_version"] for row in _rows(tables["brokers"])},
         controller_json_version=cluster["controller_json_version"],
         topic_json_versions=frozenset(tables["topics"].column("json_version").drop_null().to_pylist()),
+        version_znodes=frozenset(cluster.get("version_znodes") or ()),  # an old snapshot has no such column
         topics={
             row["topic"]: TopicIdentity(row["czxid"], row["partition_count"], row["topic_id"])
             for row in _rows(tables["topics"])
@@ -306,6 +309,10 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
         return zookeeper.children(path)
     except NoNodeError:
         return []
+
+
+def _version_znodes(zookeeper: ZooKeeper) -> frozenset[str]:
+    return frozenset(path for path in VERSION_ZNODES if zookeeper.exists(path) is not None)
 
 
 def _text(data: bytes) -> str:

@@ -351,6 +351,7 @@ def _dialect(observed: Observation, kafka_version: str | None) -> Dialect:
         controller_json_version=observed.controller_json_version,
         controller_epoch_version=None if epoch is None or version is None else version - epoch + 1,
         has_recovery_state=any(state.recovery for state in observed.states.values()),
+        version_znodes=observed.version_znodes,
     )
     return dialect_for(detect_version(evidence).version)
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from controller_core.dialect import Dialect
-from controller_core.model import NO_LEADER, BrokerId, TopicPartition
+from controller_core.model import BrokerId, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import LeftOut
 from controller_core.requests import Target
@@ -18,6 +18,7 @@ from kafka_maintenance.operations.plan_proof import Proof, proof_of
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
+from spark_jobs.planner.movable import unmovable
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.planner.predict import given_moves, moves_of, predict_plan, require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
@@ -126,21 +127,17 @@ def foretold(observed: Observation, steps: Sequence[Sequence[Target]], *, dialec
 def _remarks(plan: ReassignmentPlan) -> Iterator[str]:
     proof = "proven minimal" if plan.gap == 0 else f"at most {plan.gap} more than the minimum"
     yield f"{plan.moves} replicas are copied: {proof} (certified lower bound {plan.moves_bound})."
-    balance = plan.balance()
-    for what in ("replicas", "leaders"):
-        before, after = balance["before"][what], balance["after"][what]
-        yield f"{what.capitalize()} per broker: {before[0]} to {before[1]} before, {after[0]} to {after[1]} after."
-    if plan.bytes_moved is not None:
-        before, after = balance["before"], balance["after"]
-        yield (
-            f"{plan.bytes_moved} bytes are copied; the fullest broker holds {before['bytes_max_over_mean']} times the "
-            f"mean before, {after['bytes_max_over_mean']} times after."
-        )
+    yield from plan.balance_texts()
 
 
 def _wave_remarks(waves: Schedule) -> Iterator[str]:
     least = "proven fewest" if waves.gap == 0 else f"at most {waves.gap} more than the fewest"
     yield f"{len(waves.waves)} waves: {least} ({waves.bound_reason})."
+    if waves.oversized:
+        yield (
+            f"{len(waves.oversized)} partitions are larger than the {waves.limits.broker_bytes_max} bytes that a broker may "
+            f"copy in a wave: {listed(waves.oversized)}. In theirs it copies nothing else, and still more than that."
+        )
     if waves.seconds_estimated is not None:
         yield f"They take about {waves.seconds_estimated:.0f} s at {waves.limits.bandwidth} bytes per second and broker."
     throttles = [found for wave in waves.waves if (found := waves.throttle(wave)) is not None]
@@ -161,13 +158,13 @@ def _target(row: Mapping[str, Any]) -> Target:
 
 def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:
     state = observed.states.get(partition)
-    if partition.topic in observed.queued_topics:
-        return "its topic is queued for deletion"
-    if observed.assignments[partition].is_being_reassigned:
-        return "is being reassigned"
-    if state is None or state.leader == NO_LEADER or not set(state.isr) & observed.brokers.keys():
-        return "has no leader to copy from"
-    return None
+    return unmovable(
+        is_queued=partition.topic in observed.queued_topics,
+        is_being_reassigned=observed.assignments[partition].is_being_reassigned,
+        leader=None if state is None else state.leader,
+        isr=() if state is None else state.isr,
+        live=observed.brokers.keys(),
+    )
 
 
 def _state(partitions: list[TopicPartition], observed: Observation, sizes: Sizes | None) -> ClusterState:

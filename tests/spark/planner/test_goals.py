@@ -2,10 +2,12 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from spark_jobs.planner import planning
 from spark_jobs.planner.bounds import problem_of
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
@@ -111,6 +113,61 @@ def test_even_bytes_cost_moves_but_no_bound():
     assert "no plan is below" in " ".join(even.remarks)
 
 
+@pytest.mark.parametrize("topic_spread", [True, False])
+def test_even_bytes_beside_a_cap_take_what_the_plan_leaves(topic_spread):
+    state = of_kind("skewed")
+    plain = plan_reassignment(state, Goals(topic_spread=topic_spread))
+    wanted = Goals(topic_spread=topic_spread, bytes_tolerance=0.03)
+    free = plan_reassignment(state, wanted)
+    assert free.moves > plain.moves
+    for moves_max in (plain.moves, plain.moves + 1, (plain.moves + free.moves) // 2, free.moves):
+        capped = plan_reassignment(state, replace(wanted, moves_max=moves_max))
+        assert plain.moves <= capped.moves <= moves_max
+        assert capped.widened == plain.widened
+        assert loads(capped).tolist() == loads(plain).tolist()
+        assert excess(capped) < excess(plain)
+        assert moves_max > plain.moves or capped.remarks[0].endswith("cost 0 moves; the cap allows no more")
+    for bytes_max in (plain.bytes_moved, plain.bytes_moved * 11 // 10):
+        capped = plan_reassignment(state, replace(wanted, bytes_max=bytes_max))
+        assert capped.bytes_moved <= bytes_max
+        assert excess(capped) <= excess(plain)
+
+
+def excess(plan):
+    return plan.balance()["after"]["bytes_max_over_mean"]
+
+
+def test_where_fewer_moves_are_counted_than_dealt_the_tolerance_is_widened_once_more(monkeypatch):
+    state, counted = of_kind("skewed"), planning.fewest_moves
+    cap = plan_reassignment(state).moves * 2 // 3
+    monkeypatch.setattr(planning, "fewest_moves", lambda problem: (counted(problem)[0] // 2, False))
+    capped = plan_reassignment(state, Goals(moves_max=cap))
+    assert capped.moves <= cap
+    tighter = Tolerance(replicas=capped.widened[0] - 1, topic=capped.widened[0])
+    assert plan_reassignment(state, Goals(tolerance=tighter)).moves > cap
+
+
+def test_the_curve_has_no_more_moves_than_a_plan_that_is_not_proven(monkeypatch):
+    solve = planning.solve
+
+    def solved(problem):
+        found = solve(problem)
+        return replace(found, verdict=replace(found.verdict, moves_bound=found.verdict.moves - 3))
+
+    monkeypatch.setattr(planning, "solve", solved)
+    plan = plan_reassignment(of_kind("skewed"), Goals(tolerance=Tolerance.uniform(1)))
+    (point,) = (point for point in plan.curve if point.tolerance == 1)
+    assert (point.moves, point.proven) == (plan.moves - 3, False)
+
+
+def test_even_bytes_leave_the_curve_as_it_is():
+    state = of_kind("skewed")
+    wanted = Goals(topic_spread=False, tolerance=Tolerance.uniform(0))
+    assert (
+        plan_reassignment(state, replace(wanted, bytes_tolerance=0.03)).curve == plan_reassignment(state, wanted).curve
+    )
+
+
 def test_the_curve_falls_with_the_tolerance():
     plan = plan_reassignment(of_kind("skewed"))
     assert [point.tolerance for point in plan.curve] == [0, 1, 2, 5]
@@ -137,7 +194,8 @@ def test_the_rollback_is_the_state_of_now():
     "goals",
     [
         pytest.param(Goals(), id="default"),
-        pytest.param(Goals(aim=Aim.REPAIR, drain=frozenset({3}), bytes_tolerance=0.1, moves_max=5), id="several"),
+        pytest.param(Goals(drain=frozenset({3}), bytes_tolerance=0.1, moves_max=5), id="several"),
+        pytest.param(Goals(aim=Aim.REPAIR, drain=frozenset({3})), id="repair"),
         pytest.param(Goals(replace={0: 7}, tolerance=Tolerance.uniform(0), include_topics=("a*",)), id="nested"),
     ],
 )
@@ -178,6 +236,9 @@ def test_one_number_is_a_tolerance_for_all_bounds():
         ),
         pytest.param({"aim": "leaders", "bytes_tolerance": 0.1}, "and bytes_tolerance exclude", id="leaders, bytes"),
         pytest.param({"aim": "repair", "replace": {"1": 2}}, "aim 'repair' and replace exclude", id="repair, heir"),
+        pytest.param(
+            {"aim": "repair", "bytes_tolerance": 0.1}, "aim 'repair' and bytes_tolerance exclude", id="repair, bytes"
+        ),
         pytest.param({"replace": {"1": 2}, "bytes_tolerance": 0}, "replace and bytes_tolerance", id="heir, bytes"),
         pytest.param({"replace": {"1": 2}, "tolerance": 1}, "replace and tolerance exclude", id="heir, tolerance"),
     ],

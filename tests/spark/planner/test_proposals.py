@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.core_bridge import SnapshotRows
-from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.planning import plan_reassignment
 from spark_jobs.proposals import cluster_state, propose
-from tests.spark.planner.clusters import KINDS, of_kind
+from tests.spark.planner.clusters import KINDS, cluster, of_kind
 
 FACTS = {
     "any_reassignment": False,
+    "reassign_requests": [],
     "queued_topics": [],
     "deletion_enabled": True,
     "kafka_version": "3.9",
@@ -20,8 +21,8 @@ FACTS = {
 }
 
 
-def snapshot(state, **facts):
-    """The rows that a snapshot of `state` would hold."""
+def snapshot(state, moving=(), **facts):
+    """The rows that a snapshot of `state` would hold; to those named in `moving` a replica is being added."""
     replicas = [state.ids(row) for row in state.replicas]
     live = [int(b) for b, ok in zip(state.broker_ids, state.live, strict=True) if ok]
     table = pa.table(
@@ -30,7 +31,9 @@ def snapshot(state, **facts):
             "partition": state.number.tolist(),
             "replicas": replicas,
             "isr": replicas,
-            "leader": [row[0] for row in replicas],
+            "leader": [int(broker) for broker in state.leader],
+            "adding": pa.array([[9] if row in moving else [] for row in range(len(replicas))], pa.list_(pa.int32())),
+            "removing": pa.array([[]] * len(replicas), pa.list_(pa.int32())),
         }
     )
     racks = [None if state.rack_names == ("",) else state.rack_names[r] for r in state.rack]
@@ -38,8 +41,8 @@ def snapshot(state, **facts):
     return SnapshotRows({**FACTS, "live": live, "rack_of": rack_of, **facts}, table)
 
 
-def proposal(state, **facts):
-    (row,) = propose(Goals())(snapshot(state, **facts))
+def proposal(state, goals=None, **facts):
+    (row,) = propose(goals or Goals())(snapshot(state, **facts))
     return row
 
 
@@ -62,8 +65,42 @@ def test_a_proposal_says_why_and_what_the_controller_will_do():
     assert "Run through the controller's rules, wave by wave:" in said
 
 
-def test_a_running_reassignment_postpones_the_proposal():
-    assert proposal(of_kind("skewed"), any_reassignment=True)["status"] == "postponed"
+def test_a_proposal_says_what_it_makes_of_the_balance_and_how_it_was_made_possible():
+    state = of_kind("skewed")
+    capped = proposal(state, Goals(moves_max=proposal(state)["moves"] // 2))
+    said = capped["explanation"].split("\n")
+    assert any(line.startswith("Replicas per broker: ") and " before, " in line for line in said)
+    assert any(line.startswith("Leaders per broker: ") for line in said)
+    assert any("replica and topic bounds widened by" in line for line in said)
+    unmoved = proposal(state, Goals(moves_max=0, tolerance=Tolerance(leaders=240)))
+    assert unmoved["status"] == "balanced"
+    assert "at most 0 moves: replica and topic bounds widened by" in unmoved["reason"]
+
+
+def test_a_pending_request_postpones_the_proposal():
+    request = {"topic": "t000", "partition": 0, "replicas": [1, 2]}
+    assert proposal(of_kind("skewed"), reassign_requests=[request])["status"] == "postponed"
+
+
+def test_only_what_cannot_be_moved_is_left_out():
+    lists = [[0, 1]] * 6
+    state = cluster(lists, brokers=3, leaders=[0, -1, 0, 0, 0, 0], topics=[*["t"] * 5, "trash"])
+    found = proposal(state, moving={2}, any_reassignment=True, queued_topics=["trash"])
+    assert found["status"] == "planned"
+    moved = {(entry["topic"], entry["partition"]) for entry in json.loads(found["plan"])["partitions"]}
+    assert moved <= {("t", 0), ("t", 3), ("t", 4)}
+    assert (
+        "Left out: has no leader to copy from: 1 partitions [t-1]; is being reassigned: 1 partitions [t-2]; "
+        "its topic is queued for deletion: 1 partitions [trash-0]."
+    ) in found["explanation"]
+
+
+def test_where_nothing_can_be_moved_the_proposal_waits():
+    found = proposal(cluster([[0, 1]] * 2, brokers=3), moving={0, 1})
+    assert (found["status"], found["reason"]) == (
+        "postponed",
+        "Left out: is being reassigned: 2 partitions [t-0, t-1].",
+    )
 
 
 def test_a_snapshot_without_brokers_has_no_plan():

@@ -138,6 +138,16 @@ def test_bytes_per_broker_and_wave_are_capped_and_estimated():
     assert cut.seconds_estimated == pytest.approx(sum(wave.bytes_busiest for wave in cut.waves) / 100, abs=0.1)
 
 
+def test_a_replica_above_the_byte_limit_fills_one_wave_and_is_named():
+    state = cluster([[0]] * 5, brokers=2, drain=[0], sizes=[10_000, 400, 300, 200, 100], topics=list("abcde"))
+    cut = schedule(plan_reassignment(state), Limits(in_max=None, out_max=None, broker_bytes_max=1_000))
+    assert (len(cut.waves), cut.lower_bound, cut.gap) == (2, 2, 0)
+    assert cut.bound_reason == "broker 1 receives 2000 bytes, each replica counted up to the limit"
+    assert sorted(wave.bytes_busiest for wave in cut.waves) == [1_000, 10_000]
+    assert cut.oversized == ("a-0",)
+    assert cut.summary()["oversized"] == ["a-0"]
+
+
 def test_partitions_without_a_live_replica_wait_in_the_last_wave():
     state = cluster([[0, 1], [2, 3], [0, 2]], brokers=5, dead=[2, 3], leaders=[0, -1, 0])
     plan = plan_reassignment(state)

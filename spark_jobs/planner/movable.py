@@ -1,0 +1,32 @@
+"""Which partitions no plan may touch now: the command and the nightly job leave out the same ones.
+
+Source: controller-behaviour §9 and §10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from controller_core.model import NO_LEADER
+
+
+def unmovable(
+    *, is_queued: bool, is_being_reassigned: bool, leader: int | None, isr: Iterable[int], live: AbstractSet[int]
+) -> str | None:
+    """Why a partition cannot be moved now; None when it can.
+
+    Args:
+        is_queued: its topic is queued for deletion.
+        is_being_reassigned: replicas are being added to it or removed from it.
+        leader: its leader's broker id; NO_LEADER, or None without a state.
+        isr: broker ids of its in-sync replicas.
+        live: broker ids that are registered.
+    """
+    if is_queued:
+        return "its topic is queued for deletion"
+    if is_being_reassigned:
+        return "is being reassigned"
+    if leader is None or leader == NO_LEADER or live.isdisjoint(isr):
+        return "has no leader to copy from"
+    return None
