@@ -10,7 +10,7 @@ from pyspark.sql.window import Window
 from spark_jobs.schemas import BROKER_HISTORY, CONTROLLER_CHURN, GROWTH, LEADER_CHURN, UNSTABLE_PARTITIONS
 
 FLAPS_MIN = 3
-"""A broker that registered anew, or was missing, this often within the window is called flapping."""
+"""A broker that went away this often within the window is called flapping."""
 
 
 def partition_changes(partitions: DataFrame) -> DataFrame:
@@ -106,13 +106,15 @@ def broker_history(brokers: DataFrame, cluster: DataFrame, held: DataFrame) -> D
 
     In:  schemas.BROKERS and CLUSTER of the window; `held`, what `replicas_by_night` made.
     Out: schemas.BROKER_HISTORY, one row per (cluster, broker_id) that was ever registered. `nights_missing` are those
-         without it since it was first seen; the trend is per night of the calendar.
+         without it since it was first seen; the trend is per night of the calendar. It went away as often as it
+         registered anew, and once more if the last night lacks it: one that was retired is none that flaps.
     """
     nights = cluster.select("cluster", "taken_at").distinct()
     by_broker = brokers.groupBy("cluster", "broker_id").agg(
         F.countDistinct("taken_at").alias("nights_seen"),
         F.countDistinct("broker_epoch").alias("registrations"),
         F.min("taken_at").alias("first_seen"),
+        F.max("taken_at").alias("last_seen"),
     )
     night = F.unix_date(F.to_date("taken_at")).cast("double")
     load = (
@@ -124,12 +126,14 @@ def broker_history(brokers: DataFrame, cluster: DataFrame, held: DataFrame) -> D
         .groupBy("cluster", "broker_id")
         .agg(
             F.count(F.lit(1)).alias("nights_since"),
+            F.max("taken_at").alias("last_night"),
             F.min_by("replica_count", "taken_at").alias("replica_count_first"),
             F.max_by("replica_count", "taken_at").alias("replica_count_last"),
             F.coalesce(F.regr_slope(F.col("replica_count"), night), F.lit(0.0)).alias("replica_trend_per_night"),
         )
     )
-    flaps = F.col("nights_missing") + F.col("registrations") - 1
+    is_gone = (F.col("last_seen") < F.col("last_night")).cast("int")
+    flaps = F.col("registrations") - 1 + is_gone
     return (
         by_broker.join(load, ["cluster", "broker_id"], how="inner")  # one row per broker on each side
         .withColumn("nights_missing", F.col("nights_since") - F.col("nights_seen"))

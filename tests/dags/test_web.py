@@ -137,8 +137,9 @@ def test_the_overview_lists_clusters_and_what_is_wrong_with_them(clients, world,
     connection = {
         "conn_type": "generic",
         "host": "zk1,zk2",
+        "login": "kafka",
         "password": "never shown",
-        "extra": {"kafka_version": "3.9"},
+        "extra": {"kafka_version": "3.9", "auth": "sasl"},
     }
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER, "ghost"]))
     monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", json.dumps(connection))

@@ -126,6 +126,16 @@ def test_only_ineligible_topics_make_no_plan():
         plan_of(planning.plan_deletions, cluster(), topics=["old"], kafka_version="3.9")
 
 
+@pytest.mark.parametrize("path", [znode.topic_path("orders"), znode.state_path(ORDERS_0)])
+def test_a_topic_that_cannot_be_read_is_not_deleted(path):
+    world = cluster()
+    world.own.set(path, b"{", ANY_VERSION)
+    plan = plan_of(planning.plan_deletions, world, topics=["pay", "orders"], kafka_version="3.9")
+    assert f"* orders: {path}: " in plan.markdown
+    assert "is not enough to judge it" in plan.markdown
+    assert plan.count == 1
+
+
 def test_an_unknown_topic_is_refused():
     with pytest.raises(RefusedError, match="topic nope: expected a topic of this cluster"):
         plan_of(planning.plan_deletions, cluster(), topics=["nope"], kafka_version="3.9")

@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.testing import assertSchemaEqual
 
 from spark_jobs import schemas
@@ -83,6 +84,21 @@ def test_brokers_that_flap_and_loads_that_grow(spark):
     assert rows_of(found, "broker_id", "nights_seen", "nights_missing", "flapping", "replica_trend_per_night") == [
         (1, 5, 0, False, 1.0),
         (2, 2, 2, False, 0.0),
+    ]
+
+
+def test_a_broker_that_was_retired_does_not_flap_and_one_that_registers_each_night_does(spark):
+    worlds = [World(brokers={1: None, 3: None, **({2: None} if night > 3 else {})}).on(night) for night in range(6)]
+    of_night = F.unix_date(F.to_date("taken_at"))
+    brokers = frame(spark, "brokers", *worlds).withColumn(
+        "broker_epoch", F.when(F.col("broker_id") == 3, of_night).otherwise(F.col("broker_epoch"))
+    )
+    held = history.replicas_by_night(frame(spark, "partitions", *worlds))
+    found = history.broker_history(brokers, frame(spark, "cluster", *worlds), held)
+    assert rows_of(found, "broker_id", "nights_missing", "registrations", "flapping") == [
+        (1, 0, 1, False),
+        (2, 4, 1, False),
+        (3, 0, 6, True),
     ]
 
 

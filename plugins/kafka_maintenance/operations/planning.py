@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple
 
+from controller_core import znodes
 from controller_core.adapters.object_store import ObjectStore
 from controller_core.adapters.zookeeper import ZooKeeperAuth, ZooKeeperTls
 from controller_core.config import ControllerConfig
@@ -182,9 +183,10 @@ def plan_deletions(
     context = _context(seen)
     eligible: list[str] = []
     left_out: list[LeftOut] = []
+    unreadable = _unreadable_of_topics(seen.observed)
     for topic in sorted(set(topics)):
-        found = deletion_eligibility(context, topic)
-        if found.eligible or topic not in seen.observed.topics:
+        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
+        if found.eligible or topic not in seen.observed.topics.keys() | unreadable.keys():
             eligible.append(topic)  # an unknown one is refused by name
         else:
             left_out.append(LeftOut(topic, _joined([reason.text for reason in found.reasons])))
@@ -226,6 +228,15 @@ def plan_drain(
         failover_deletes_notifications=seen.dialect.failover_deletes_notifications,
     )
     return _stored(store, made, seen)
+
+
+def _unreadable_of_topics(observed: Observation) -> dict[str, str]:
+    """Topic → the first of its znodes that cannot be read, and why."""
+    found: dict[str, str] = {}
+    for path, what in sorted(observed.unreadable.items()):
+        if path.startswith(f"{znodes.TOPICS}/"):
+            found.setdefault(path.split("/")[3], f"{path}: {what}")
+    return found
 
 
 def _require_effect(
