@@ -211,7 +211,8 @@ class TestSnapshotMetadata:
 
         touched = []
         monkeypatch.setattr(snapshot, "connect", lambda *_, **__: touched.append("cluster"))
-        monkeypatch.setattr(operation, "restore_drill", lambda **_: touched.append("store"))
+        monkeypatch.setattr(operation, "stop_orphans", lambda: touched.append("processes"))
+        monkeypatch.setattr(operation, "opened", lambda _: touched.append("store"))
         monkeypatch.setattr(restore_drill, "label", lambda _: None)
         key_file.unlink()
         with pytest.raises(

@@ -7,31 +7,12 @@ import pytest
 
 from controller_core.adapters.object_store import FolderStore
 from kafka_maintenance.cli import main
-from kafka_maintenance.local import ZooKeeperServer
 from kafka_maintenance.operations.snapshot import take_snapshot
 from tests.plugins import snapshot_world as world
 
 pytestmark = pytest.mark.services
 
 NIGHT = timedelta(days=1)
-
-
-@pytest.fixture(scope="module")
-def server():
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
-
-
-@pytest.fixture
-def kafka(chroot):
-    with world.session(chroot) as session:
-        world.fill(session)
-        yield session
 
 
 @pytest.fixture

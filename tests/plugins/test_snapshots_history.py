@@ -11,7 +11,6 @@ from controller_core.adapters.snapshot_reader import ReadOptions
 from controller_core.adapters.zookeeper import ZooKeeperAuth
 from controller_core.errors import ObjectMissingError
 from controller_core.ports import Acl
-from kafka_maintenance.local import ZooKeeperServer
 from kafka_maintenance.operations import snapshot_query
 from kafka_maintenance.operations.recreation_kit import recreation_kits
 from kafka_maintenance.operations.restore_drill import drill_text, restore_drill
@@ -22,24 +21,6 @@ from kafka_maintenance.operations.snapshot_query import query_history, query_tex
 from tests.plugins import snapshot_world as world
 
 pytestmark = pytest.mark.services
-
-
-@pytest.fixture(scope="module")
-def server():
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
-
-
-@pytest.fixture
-def kafka(chroot):
-    with world.session(chroot) as session:
-        world.fill(session)
-        yield session
 
 
 @pytest.fixture

@@ -40,18 +40,6 @@ def no_syncs(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-@pytest.fixture
-def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
-
-
-@pytest.fixture
-def kafka(chroot):
-    with world.session(chroot) as session:
-        world.fill(session)
-        yield session
-
-
 def steps_until_done(attempt, check) -> int:
     """Kills at step 1, 2, 3, … until an attempt gets through; `check` looks at what each one left."""
     for step in count(1):

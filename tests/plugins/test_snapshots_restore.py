@@ -35,27 +35,9 @@ PERSISTENT_ABOVE = {
 }
 
 
-@pytest.fixture(scope="module")
-def server():
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
-
-
 @pytest.fixture
 def store(tmp_path):
     return FolderStore(tmp_path / "store")
-
-
-@pytest.fixture
-def kafka(chroot):
-    with world.session(chroot) as session:
-        world.fill(session)
-        yield session
 
 
 @pytest.fixture

@@ -58,17 +58,6 @@ def test_known_acl(acl, secured, restored):
 # ------------------------------------------------------------------------------------------------- real servers
 
 
-@pytest.fixture(scope="module")
-def server():
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
-
-
 @pytest.fixture
 def store(request):
     return MemoryStore(request.node.name)

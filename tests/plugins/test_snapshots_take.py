@@ -19,31 +19,11 @@ from controller_core.errors import (
     StoreUnwritableError,
     ZooKeeperUnreachableError,
 )
-from kafka_maintenance.local import ZooKeeperServer
 from kafka_maintenance.operations import snapshots
 from kafka_maintenance.operations.snapshot import take_snapshot
 from tests.plugins import snapshot_world as world
 
 pytestmark = pytest.mark.services
-
-
-@pytest.fixture(scope="module")
-def server():
-    with ZooKeeperServer() as server:
-        yield server
-
-
-@pytest.fixture
-def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
-
-
-@pytest.fixture
-def kafka(chroot):
-    """Session on a filled tree."""
-    with world.session(chroot) as session:
-        world.fill(session)
-        yield session
 
 
 @pytest.fixture

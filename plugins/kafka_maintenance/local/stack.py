@@ -22,6 +22,7 @@ from kafka_maintenance.local.s3 import REGION, ObjectStoreServer
 from kafka_maintenance.local.service import Service
 from kafka_maintenance.local.workspace import Workspace, read_records, running, stop_orphans, stop_workspace
 from kafka_maintenance.local.zookeeper import ZooKeeperServer
+from kafka_maintenance.own_folder import holds_foreign_files, make_anew
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DEFAULT_FOLDER = REPOSITORY / ".local" / "stack"
@@ -310,17 +311,13 @@ def _make_empty(folder: Path) -> None:
     Raises:
         ForeignFolderError: it holds files and lacks the mark, so somebody else made them.
     """
-    if folder.is_dir() and not _is_marked(folder) and any(folder.iterdir()):
+    if holds_foreign_files(folder, MARK):
         raise ForeignFolderError(
             f"starting a stack in {folder}: expected an empty folder or that of an earlier stack, with the file {MARK},"
             " found files without it; name another folder, or move them away"
         )
-    _forget(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).write_text(
-            "A local stack of kafka-maintenance: `stack down` and the next `stack up` delete it.\n"
-        )
+        make_anew(folder, MARK, "A local stack of kafka-maintenance: `stack down` and the next `stack up` delete it.\n")
     except OSError as error:
         raise from_os_error(error, f"making the folder of a local stack at {folder}") from error
 

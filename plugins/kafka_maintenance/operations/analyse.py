@@ -21,6 +21,7 @@ from kafka_maintenance.operations.published_analyses import S3, S3A, Analysis, p
 from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, earlier_snapshots, passed_over
 from kafka_maintenance.operations.snapshot_manifest import MANIFEST, Manifest, partition_rows, run_token
 from kafka_maintenance.operations.snapshots import at_once, fetch_tables, opened, read_manifest
+from kafka_maintenance.own_folder import holds_foreign_files, make_anew
 
 JOB: Final = "nightly_analysis"
 UNPUBLISHED: Final = "unpublished/"
@@ -202,16 +203,12 @@ def _emptied(output: Path) -> str:
     Raises:
         BadInputError: it holds files and lacks our mark, so somebody else made them.
     """
-    mark = output / _MARK
-    if output.exists() and not mark.is_file() and any(output.iterdir()):
+    if holds_foreign_files(output, _MARK):
         raise BadInputError(
             f"{output} not emptied for a new analysis: expected what an earlier one left, with the file {_MARK}, found files "
             "without it; name another folder, or move them away"
         )
-    if output.exists():
-        shutil.rmtree(output)
-    output.mkdir(parents=True)
-    mark.write_text("Results of kafka-maintenance: the next analysis that uses this folder removes them.\n", "utf-8")
+    make_anew(output, _MARK, "Results of kafka-maintenance: the next analysis that uses this folder removes them.\n")
     return str(output)
 
 

@@ -77,8 +77,11 @@ def restore_drill(
         key_file: brings secrets back, too.
         workspace: where the servers keep data and logs; None for a temporary folder.
 
-    Errors: `ObjectMissingError` when there is no snapshot; those of the local stack when no server starts.
+    Errors: `SnapshotKeyError` for a key that cannot be used, `ObjectMissingError` when there is no snapshot; those of the local stack when no server starts.
     """
+    sealer = (
+        Sealer.from_file(key_file) if key_file else None
+    )  # one that cannot be used is told before anything is started
     stop_orphans()  # the servers of a drill that was killed would run on for ever
     store = opened(store)
     chosen = _chosen(store, cluster, manifest)
@@ -113,7 +116,6 @@ def restore_drill(
             options=ReadOptions(acls="always" if scope.acls else "never"),
             key_file=key_file,
         )
-        sealer = Sealer.from_file(key_file) if key_file else None
         differences = compare_raw(raw, read_raw(scratch, again.manifest), scope, sealer, secured=chosen.secured)
         others = [note for note in plan.document["notes"] if not note.startswith(NOT_OF_ONE_MOMENT)]
         brokers = None

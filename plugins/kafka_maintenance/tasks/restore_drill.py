@@ -44,12 +44,9 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
 )
 def drill(chosen: dict[str, Any]) -> dict[str, Any]:
     """How the drill of one cluster went; the notes and the differences are in the log."""
-    from controller_core.adapters.snapshot_secrets import Sealer
     from kafka_maintenance.operations.restore_drill import restore_drill
 
     label(chosen["cluster"])
-    if SETTINGS.snapshot_key_file:
-        Sealer.from_file(SETTINGS.snapshot_key_file)  # a key that cannot be used is told before a server is started
     report = restore_drill(
         store=hooks.store(),
         cluster=chosen["cluster"],
