@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, assert_never
 from controller_core.model import BrokerId, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan_fields import PlanFields, partition_row
+from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 
 _LISTED_MAX: Final = 10
 _PLAN_AGAIN: Final = "the plan is stale: plan again, ask again"
@@ -74,6 +75,35 @@ class TopicNotQueued:
     """The topic is not in `/admin/delete_topics`."""
 
     topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreatedAt:
+    """The topic is the one that was planned for, whatever partitions it got since; a namesake is not."""
+
+    topic: str
+    czxid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNotReassigned:
+    """No partition of the topic adds or removes replicas, and none stands in `/admin/reassign_partitions`."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNotInElection:
+    """No partition of the topic stands in `/admin/preferred_replica_election`."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HasLiveLeader:
+    """The partition is led by a registered broker."""
+
+    partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +176,14 @@ Condition = (
     | TopicIs
     | TopicGone
     | TopicNotQueued
+    | TopicCreatedAt
+    | TopicNotReassigned
+    | TopicNotInElection
     | AssignedTo
     | InSync
     | CaughtUp
     | LedBy
+    | HasLiveLeader
     | RequestAbsent
     | NotificationsLinger
     | NotificationsGone
@@ -186,9 +220,11 @@ def check(condition: Condition, observed: Observation) -> Unmet | None:
             | RequestAbsent()
         ):
             return _check_cluster(condition, observed)
-        case TopicIs() | TopicGone() | TopicNotQueued():
+        case TopicIs() | TopicCreatedAt() | TopicGone() | TopicNotQueued():
             return _check_topic(condition, observed)
-        case AssignedTo() | InSync() | CaughtUp() | LedBy() | StateReadable():
+        case TopicNotReassigned() | TopicNotInElection():
+            return _check_requests(condition, observed)
+        case AssignedTo() | InSync() | CaughtUp() | LedBy() | HasLiveLeader() | StateReadable():
             return _check_partition(condition, observed)
         case NotificationsLinger() | NotificationsGone():
             return _check_notifications(condition, observed)
@@ -199,9 +235,11 @@ def check(condition: Condition, observed: Observation) -> Unmet | None:
 def subject(condition: Condition) -> str:
     """What the condition is about: a partition, a topic, a path or the cluster, as text."""
     match condition:
-        case AssignedTo() | InSync() | CaughtUp() | LedBy() | StateReadable():
+        case AssignedTo() | InSync() | CaughtUp() | LedBy() | HasLiveLeader() | StateReadable():
             return str(condition.partition)
-        case TopicIs() | TopicGone() | TopicNotQueued():
+        case (
+            TopicIs() | TopicCreatedAt() | TopicGone() | TopicNotQueued() | TopicNotReassigned() | TopicNotInElection()
+        ):
             return f"topic {condition.topic}"
         case KafkaClusterIs():
             return "/cluster/id"
@@ -219,15 +257,14 @@ def subject(condition: Condition) -> str:
 
 def named_partitions(conditions: Iterable[Condition]) -> frozenset[TopicPartition]:
     """The partitions that the conditions are about."""
-    about = (AssignedTo, InSync, CaughtUp, LedBy, StateReadable)
+    about = (AssignedTo, InSync, CaughtUp, LedBy, HasLiveLeader, StateReadable)
     return frozenset(condition.partition for condition in conditions if isinstance(condition, about))
 
 
 def named_topics(conditions: Iterable[Condition]) -> frozenset[str]:
     """The topics that the conditions are about; not those of partitions."""
-    return frozenset(
-        condition.topic for condition in conditions if isinstance(condition, TopicIs | TopicGone | TopicNotQueued)
-    )
+    about = (TopicIs, TopicCreatedAt, TopicGone, TopicNotQueued, TopicNotReassigned, TopicNotInElection)
+    return frozenset(condition.topic for condition in conditions if isinstance(condition, about))
 
 
 def condition_to_json(condition: Condition) -> dict[str, object]:
@@ -260,8 +297,8 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
         *(KafkaClusterIs, ZooKeeperControllerRules, ControllerIs, ElectedAfter, BrokersRegistered, RequestAbsent),
-        *(TopicIs, TopicGone, TopicNotQueued),
-        *(AssignedTo, InSync, CaughtUp, LedBy, StateReadable),
+        *(TopicIs, TopicCreatedAt, TopicGone, TopicNotQueued, TopicNotReassigned, TopicNotInElection),
+        *(AssignedTo, InSync, CaughtUp, LedBy, HasLiveLeader, StateReadable),
         *(NotificationsLinger, NotificationsGone),
     )
 }
@@ -354,10 +391,17 @@ def _another_controller(condition: ControllerIs, observed: Observation) -> Unmet
     )
 
 
-def _check_topic(condition: TopicIs | TopicGone | TopicNotQueued, observed: Observation) -> Unmet | None:
+def _check_topic(
+    condition: TopicIs | TopicCreatedAt | TopicGone | TopicNotQueued, observed: Observation
+) -> Unmet | None:
     name = f"topic {condition.topic}"
     identity = observed.topics.get(condition.topic)
     match condition:
+        case TopicCreatedAt(czxid=czxid):
+            if identity is not None and identity.czxid == czxid:
+                return None
+            found = "no such topic" if identity is None else f"one created at zxid {identity.czxid:#x}"
+            return Unmet(name, f"the topic created at zxid {czxid:#x}", found, _PLAN_AGAIN)
         case TopicIs(czxid=czxid, partition_count=count):
             expected = f"the topic created at zxid {czxid:#x} with {count} partitions"
             if identity is None:
@@ -382,8 +426,34 @@ def _check_topic(condition: TopicIs | TopicGone | TopicNotQueued, observed: Obse
             assert_never(condition)
 
 
+def _check_requests(condition: TopicNotReassigned | TopicNotInElection, observed: Observation) -> Unmet | None:
+    name = f"topic {condition.topic}"
+    if condition.topic not in observed.topics:
+        return Unmet(name, "a topic that can be read", "none", _PLAN_AGAIN)
+    match condition:
+        case TopicNotReassigned(topic=topic):
+            expected, path = "no reassignment of it", REASSIGN_PARTITIONS
+            moving = [each for each, lists in observed.assignments.items() if lists.is_being_reassigned]
+            asked = frozenset(observed.reassign_requests)
+            listed = [f"{each}, which adds or removes replicas" for each in sorted(moving) if each.topic == topic]
+        case TopicNotInElection(topic=topic):
+            expected, path, listed, asked = (
+                "no election of it",
+                PREFERRED_REPLICA_ELECTION,
+                [],
+                observed.election_requests,
+            )
+        case _:
+            assert_never(condition)
+    if (broken := observed.unreadable.get(path)) is not None:
+        advice = "nobody knows which topics it names: look at it, and have it removed"
+        return Unmet(name, expected, f"{path}, which cannot be read ({broken})", advice)
+    found = listed + [f"{each} in {path}" for each in sorted(asked) if each.topic == topic]
+    return Unmet(name, expected, _listed(found), "wait until it is done, plan again") if found else None
+
+
 def _check_partition(
-    condition: AssignedTo | InSync | CaughtUp | LedBy | StateReadable, observed: Observation
+    condition: AssignedTo | InSync | CaughtUp | LedBy | HasLiveLeader | StateReadable, observed: Observation
 ) -> Unmet | None:
     name = str(condition.partition)
     match condition:
@@ -403,13 +473,13 @@ def _check_partition(
             if topic_is_gone or condition.partition in observed.states:
                 return None
             return Unmet(name, "a readable state", "none", "look at the controller's log")
-        case InSync() | CaughtUp() | LedBy():
+        case InSync() | CaughtUp() | LedBy() | HasLiveLeader():
             return _check_state(condition, observed)
         case _:
             assert_never(condition)
 
 
-def _check_state(condition: InSync | CaughtUp | LedBy, observed: Observation) -> Unmet | None:
+def _check_state(condition: InSync | CaughtUp | LedBy | HasLiveLeader, observed: Observation) -> Unmet | None:
     name = str(condition.partition)
     state = observed.states.get(condition.partition)
     if state is None:
@@ -430,6 +500,11 @@ def _check_state(condition: InSync | CaughtUp | LedBy, observed: Observation) ->
                 return None
             advice = "the election did not succeed: look at the ISR and at the controller's log"
             return Unmet(name, f"leader {leader}", f"leader {state.leader}, ISR {_listed(state.isr)}", advice)
+        case HasLiveLeader():
+            if state.leader in observed.brokers:
+                return None
+            expected, found = "a leader that is registered", f"leader {state.leader}, ISR {_listed(state.isr)}"
+            return Unmet(name, expected, found, "bring a broker of the ISR back first")
         case _:
             assert_never(condition)
 

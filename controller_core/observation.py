@@ -47,8 +47,8 @@ class Notification(NamedTuple):
 class Observation:
     """Metadata as read, of the whole cluster or of the partitions and topics that a plan names.
 
-    `pending` maps the paths of request znodes that exist to their text, `unreadable` those of malformed znodes of topics
-    and partitions to what is wrong with them. What was not asked for is absent, so that a
+    `pending` maps the paths of request znodes that exist to their text; `reassign_requests` and `election_requests` are what
+    they ask for. `unreadable` maps the paths of malformed znodes of topics, partitions and requests to what is wrong with them. What was not asked for is absent, so that a
     check of it fails instead of passing. From the `json_versions`, which are format versions, and from `version_znodes` (those of
     `dialect.VERSION_ZNODES` that exist) Kafka's version is guessed.
     """
@@ -68,6 +68,8 @@ class Observation:
     states: Mapping[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
     queued_topics: frozenset[str] = frozenset()
     pending: Mapping[str, str] = field(default_factory=dict)
+    reassign_requests: Mapping[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    election_requests: frozenset[TopicPartition] = frozenset()
     notifications: tuple[Notification, ...] = ()
     notifications_cversion: int | None = None
     unreadable: Mapping[str, str] = field(default_factory=dict)

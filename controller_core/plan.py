@@ -25,6 +25,7 @@ from controller_core.errors import PlanAlteredError
 from controller_core.observation import Observation
 from controller_core.plan_fields import PlanFields, canonical, parse
 from controller_core.requests import Request, request_from_json, request_to_json
+from controller_core.safeguards import safeguards
 
 SCHEMA_VERSION: Final = 1
 
@@ -61,9 +62,15 @@ class PlanStep:
     outcomes: tuple[Condition, ...]
 
     @property
+    def checks(self) -> tuple[Condition, ...]:
+        """What must hold right before the requests: the expectations, and what follows from the requests themselves."""
+        implied = (condition for effect in self.effects for condition in safeguards(effect))
+        return tuple(dict.fromkeys((*self.expectations, *implied)))
+
+    @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Expectations and outcomes."""
-        return (*self.expectations, *self.outcomes)
+        """Checks and outcomes."""
+        return (*self.checks, *self.outcomes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +107,7 @@ class Plan:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """All expectations and outcomes of all steps."""
+        """All expectations, and the checks and outcomes of all steps."""
         return (*self.expectations, *(condition for step in self.steps for condition in step.conditions))
 
 
@@ -158,7 +165,7 @@ def check_expectations(plan: Plan, observed: Observation, *, first_step: int = 0
     for number, step in enumerate(pending):
         conditions += [
             condition
-            for condition in step.expectations
+            for condition in step.checks
             if subject(condition) not in changed and not (number and isinstance(condition, RequestAbsent))
         ]
         changed |= {subject(condition) for condition in step.outcomes}

@@ -8,10 +8,11 @@ from controller_core.conditions import (
     BrokersRegistered,
     Condition,
     KafkaClusterIs,
+    TopicCreatedAt,
     Unmet,
     ZooKeeperControllerRules,
 )
-from controller_core.model import BrokerId
+from controller_core.model import BrokerId, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import SnapshotReference
 
@@ -37,3 +38,9 @@ def cluster_conditions(observed: Observation, brokers: Iterable[BrokerId]) -> tu
         () if observed.kafka_cluster_id is None else (KafkaClusterIs(cluster_id=observed.kafka_cluster_id),)
     )
     return (*identity, ZooKeeperControllerRules(), *((BrokersRegistered(brokers=named),) if named else ()))
+
+
+def same_topics(observed: Observation, partitions: Iterable[TopicPartition]) -> tuple[TopicCreatedAt, ...]:
+    """That the topics of `partitions` are still those that were seen: a namesake with the same lists is another topic."""
+    names = sorted({partition.topic for partition in partitions})
+    return tuple(TopicCreatedAt(topic=name, czxid=observed.topics[name].czxid) for name in names)

@@ -10,7 +10,6 @@ from controller_core.conditions import (
     Condition,
     TopicGone,
     TopicIs,
-    TopicNotQueued,
     Unmet,
     ZooKeeperControllerRules,
     unmet,
@@ -22,6 +21,7 @@ from controller_core.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.requests import (
     CreateDeleteTopic,
 )
+from controller_core.safeguards import safeguards
 
 DELETIONS_PER_STEP: Final = 20
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -61,8 +61,8 @@ def plan_deletions(
     reasons = (*unmet((ZooKeeperControllerRules(),), observed), *missing, *internal)
     if reasons:
         return Refused(reasons)
-    queued = [LeftOut(topic, "is queued for deletion already") for topic in wanted if topic in observed.queued_topics]
-    wanted = [topic for topic in wanted if topic not in observed.queued_topics]
+    busy = [left for topic in wanted if (left := _busy(topic, observed)) is not None]
+    wanted = [topic for topic in wanted if _busy(topic, observed) is None]
     steps = tuple(
         _deletion_step(wanted[start : start + topic_count_max], observed)
         for start in range(0, len(wanted), topic_count_max)
@@ -75,7 +75,7 @@ def plan_deletions(
         expectations=cluster_conditions(observed, _replica_brokers(wanted, observed)),
         steps=steps,
         predicted=tuple(_predicted_deletion(topic, observed) for topic in wanted),
-        left_out=(*left_out, *queued),
+        left_out=(*left_out, *busy),
         risks=(
             "The data of these topics is gone for good; what still writes to them gets errors or creates them anew.",
             "With delete.topic.enable=false the controller drops the request and the topic stays.",
@@ -87,13 +87,20 @@ def plan_deletions(
     )
 
 
+def _busy(topic: str, observed: Observation) -> LeftOut | None:
+    """Why a controller must not be asked to delete the topic now; None where it may be."""
+    if topic in observed.queued_topics:
+        return LeftOut(topic, "is queued for deletion already")
+    reasons = unmet(safeguards(CreateDeleteTopic(topic=topic)), observed)
+    return LeftOut(topic, "; ".join(f"{each.found}: {each.advice}" for each in reasons)) if reasons else None
+
+
 def _deletion_step(topics: Sequence[str], observed: Observation) -> PlanStep:
     expectations: list[Condition] = []
     outcomes: list[Condition] = []
     for topic in topics:
         identity = observed.topics[topic]
         expectations.append(TopicIs(topic=topic, czxid=identity.czxid, partition_count=identity.partition_count))
-        expectations.append(TopicNotQueued(topic=topic))
         outcomes.append(TopicGone(topic=topic, czxid=identity.czxid))
     return PlanStep(
         effects=tuple(CreateDeleteTopic(topic=topic) for topic in topics),

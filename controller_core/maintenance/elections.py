@@ -15,7 +15,7 @@ from controller_core.conditions import (
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.maintenance.common import Origin, Refused, cluster_conditions
+from controller_core.maintenance.common import Origin, Refused, cluster_conditions, same_topics
 from controller_core.model import TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
@@ -78,7 +78,7 @@ def plan_elections(
 
 
 def _election_step(batch: tuple[TopicPartition, ...], observed: Observation) -> PlanStep:
-    expectations: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION)]
+    expectations: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION), *same_topics(observed, batch)]
     outcomes: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION)]
     for partition in batch:
         replicas, state = observed.assignments[partition].replicas, observed.states[partition]

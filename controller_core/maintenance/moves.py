@@ -11,12 +11,13 @@ from controller_core.conditions import (
     CaughtUp,
     Condition,
     RequestAbsent,
+    TopicCreatedAt,
     Unmet,
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.maintenance.common import Origin, Refused, cluster_conditions
-from controller_core.model import NO_LEADER, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.maintenance.common import Origin, Refused, cluster_conditions, same_topics
+from controller_core.model import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.observation import Observation
 from controller_core.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.requests import (
@@ -63,7 +64,7 @@ def plan_reassignment(
         return Refused(reasons)
     moves, settled = _moves(waves, observed)
     steps = [
-        _reassignment_step(batch, {target.partition: before for before, target in wave})
+        _reassignment_step(batch, {target.partition: before for before, target in wave}, observed)
         for wave in moves
         for batch in target_batches([target for _, target in wave], partition_count_max=partition_count_max)
     ]
@@ -135,7 +136,7 @@ def _target_refusals(target: Target, observed: Observation, *, may_change_replic
             f"{len(replicas)}",
             "say that the replication factor may change, or correct the list",
         )
-    if state is None or state.leader == NO_LEADER or not set(state.isr) & observed.brokers.keys():
+    if state is None or state.leader not in observed.brokers:
         shown = "no state" if state is None else f"leader {state.leader}, ISR {list(state.isr)}"
         yield _bad_target(target, "a leader to copy from", shown, "bring a broker of the ISR back first")
 
@@ -166,8 +167,11 @@ def _moves(waves: Sequence[Sequence[Target]], observed: Observation) -> tuple[li
     return [wave for wave in moves if wave], settled
 
 
-def _reassignment_step(batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> PlanStep:
-    expectations: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
+def _reassignment_step(
+    batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]], observed: Observation
+) -> PlanStep:
+    topics = same_topics(observed, (target.partition for target in batch))
+    expectations: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS), *topics]
     outcomes: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
     for partition, replicas in batch:
         expectations.append(AssignedTo(partition=partition, replicas=before[partition]))
@@ -182,10 +186,11 @@ def _back(step: PlanStep) -> PlanStep:
     """The step that undoes a reassignment: what was expected before becomes the target, and the other way round."""
     before = [each for each in step.expectations if isinstance(each, AssignedTo)]
     after = [each for each in step.outcomes if isinstance(each, AssignedTo)]
+    topics = [each for each in step.expectations if isinstance(each, TopicCreatedAt)]
     absent = RequestAbsent(path=REASSIGN_PARTITIONS)
     return PlanStep(
         effects=(CreateReassignPartitions(targets=tuple(Target(each.partition, each.replicas) for each in before)),),
-        expectations=(absent, *after),
+        expectations=(absent, *topics, *after),
         outcomes=(
             absent,
             *(

@@ -2,7 +2,16 @@
 
 import pytest
 
-from controller_core.conditions import AssignedTo, CaughtUp, InSync, LedBy, NotificationsGone, StateReadable, TopicIs
+from controller_core.conditions import (
+    AssignedTo,
+    CaughtUp,
+    InSync,
+    LedBy,
+    NotificationsGone,
+    StateReadable,
+    TopicCreatedAt,
+    TopicIs,
+)
 from controller_core.maintenance import (
     Origin,
     Refused,
@@ -26,7 +35,9 @@ from controller_core.requests import (
     Target,
 )
 
-A0, A1, A2, B0, Q0 = (TopicPartition(t, n) for t, n in (("a", 0), ("a", 1), ("a", 2), ("b", 0), ("q", 0)))
+A0, A1, A2, B0, D0, Q0 = (
+    TopicPartition(*each) for each in (("a", 0), ("a", 1), ("a", 2), ("b", 0), ("d", 0), ("q", 0))
+)
 ORIGIN = Origin("demo", SnapshotReference("s3://b/v1/manifest.json", "f" * 64))
 
 
@@ -35,19 +46,28 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
 
 
 def seen(**changed: object) -> Observation:
-    """Brokers 1 to 4; a-0 is led by 2, a-1 has a follower behind, a-2 is being reassigned, b-0 is dead, q is queued."""
+    """Brokers 1 to 4; a-0 is led by 2, a-1 has a follower behind, a-2 is being reassigned, b-0 is dead, q is queued.
+
+    The leader of d-0 has just died, and no election was held yet.
+    """
     fields: dict[str, object] = {
         "kafka_cluster_id": "one",
         "office": Office(BrokerId(1), czxid=5, version=0),
         "controller_epoch": 3,
         "controller_epoch_version": 3,
         "brokers": {BrokerId(n): Broker(BrokerId(n)) for n in (1, 2, 3, 4)},
-        "topics": {"a": TopicIdentity(9, 3), "b": TopicIdentity(10, 1), "q": TopicIdentity(11, 1)},
+        "topics": {
+            "a": TopicIdentity(9, 3),
+            "b": TopicIdentity(10, 1),
+            "d": TopicIdentity(12, 1),
+            "q": TopicIdentity(11, 1),
+        },
         "assignments": {
             A0: ReplicaAssignment(ids(1, 2)),
             A1: ReplicaAssignment(ids(2, 3)),
             A2: ReplicaAssignment(ids(3, 1), ids(3), ()),
             B0: ReplicaAssignment(ids(9, 8)),
+            D0: ReplicaAssignment(ids(9, 1)),
             Q0: ReplicaAssignment(ids(1, 2)),
         },
         "states": {
@@ -55,6 +75,7 @@ def seen(**changed: object) -> Observation:
             A1: LeaderAndIsr(BrokerId(3), 0, ids(3)),
             A2: LeaderAndIsr(BrokerId(1), 0, ids(1)),
             B0: LeaderAndIsr(BrokerId(-1), 7, ids(9)),
+            D0: LeaderAndIsr(BrokerId(9), 7, ids(9, 1)),
             Q0: LeaderAndIsr(BrokerId(1), 0, ids(1, 2)),
         },
         "queued_topics": frozenset({"q"}),
@@ -73,6 +94,7 @@ def planned(made: Plan | Refused) -> Plan:
 def test_an_election_expects_the_isr_and_wants_the_preferred_leader():
     plan = planned(plan_elections(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "not in the ISR")]))
     assert plan.effects == (CreatePreferredReplicaElection(partitions=(A0,)),)
+    assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
     assert AssignedTo(partition=A0, replicas=ids(1, 2)) in plan.steps[0].expectations
     assert InSync(partition=A0, leader=BrokerId(2), isr=ids(1, 2)) in plan.steps[0].expectations
     assert LedBy(partition=A0, leader=BrokerId(1)) in plan.steps[0].outcomes
@@ -118,6 +140,8 @@ def test_a_move_is_planned_with_its_way_back():
     plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(3, 1))], [Target(A1, ids(2, 3))]]))
     assert plan.effects == (CreateReassignPartitions(targets=(Target(A0, ids(3, 1)),)),)
     assert CaughtUp(partition=A0, replicas=ids(3, 1)) in plan.steps[0].outcomes
+    assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
+    assert TopicCreatedAt(topic="a", czxid=9) in plan.rollback.steps[0].expectations
     assert plan.predicted == (
         "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [3, 1], copies to [3], removes from [2], preferred leader 1 → 3",
     )
@@ -156,6 +180,9 @@ def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind(
         pytest.param(Target(Q0, ids(2, 3)), "one queued for deletion", id="a topic queued for deletion"),
         pytest.param(Target(A0, ids(1, 2, 3)), "expected 2 replicas as now, found 3", id="another replication factor"),
         pytest.param(Target(B0, ids(1, 2)), "expected a leader to copy from, found leader -1, ISR [9]", id="no leader"),
+        pytest.param(
+            Target(D0, ids(1, 2)), "expected a leader to copy from, found leader 9, ISR [9, 1]", id="a dead leader"
+        ),
     ],
 )
 def test_a_target_that_kafka_would_take_without_a_check_is_refused(target, said):
@@ -191,11 +218,39 @@ def test_a_partition_may_go_on_in_a_later_wave():
 
 
 def test_a_deletion_is_of_exactly_this_topic():
-    plan = planned(plan_deletions(seen(), ORIGIN, ["a", "q"], left_out=[LeftOut("b", "dead replica")]))
-    assert plan.effects == (CreateDeleteTopic(topic="a"),)
-    assert TopicIs(topic="a", czxid=9, partition_count=3) in plan.steps[0].expectations
-    assert plan.predicted == ("a  3 partitions, 6 replicas on brokers [1, 2, 3] are deleted",)
-    assert plan.left_out == (LeftOut("b", "dead replica"), LeftOut("q", "is queued for deletion already"))
+    plan = planned(plan_deletions(seen(), ORIGIN, ["b", "q"], left_out=[LeftOut("x", "dead replica")]))
+    assert plan.effects == (CreateDeleteTopic(topic="b"),)
+    assert TopicIs(topic="b", czxid=10, partition_count=1) in plan.steps[0].expectations
+    assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted",)
+    assert plan.left_out == (LeftOut("x", "dead replica"), LeftOut("q", "is queued for deletion already"))
+
+
+@pytest.mark.parametrize(
+    ("topic", "changed", "said"),
+    [
+        pytest.param("a", {}, "[a-2, which adds or removes replicas]: wait until it is done", id="by its lists"),
+        pytest.param(
+            "b", {"reassign_requests": {B0: ids(1)}}, "[b-0 in /admin/reassign_partitions]: wait", id="asked to move"
+        ),
+        pytest.param(
+            "b", {"election_requests": frozenset({B0})}, "[b-0 in /admin/preferred_replica_election]: wait", id="election"
+        ),
+        pytest.param(
+            "b", {"unreadable": {"/admin/reassign_partitions": "no JSON"}}, "cannot be read (no JSON): nobody knows which",
+            id="a request that cannot be read",
+        ),
+    ],
+)  # fmt: skip
+def test_a_topic_that_somebody_works_on_is_left_out_of_a_deletion(topic, changed, said):
+    plan = planned(plan_deletions(seen(**changed), ORIGIN, [topic]))
+    assert plan.steps == ()
+    assert plan.left_out[0].subject == topic
+    assert said in plan.left_out[0].reason
+
+
+def test_another_topics_reassignment_is_no_reason_against_a_deletion():
+    asked = {"reassign_requests": {A0: ids(1)}, "election_requests": frozenset({A1})}
+    assert planned(plan_deletions(seen(**asked), ORIGIN, ["b"])).effects == (CreateDeleteTopic(topic="b"),)
 
 
 def test_deletions_are_asked_for_in_batches():
@@ -279,7 +334,7 @@ def test_a_plan_in_words_names_before_and_after():
         pytest.param(
             plan_reassignment(seen(), Origin("demo"), [[Target(A0, ids(3, 1))]]), "| 1 | a-0 | 1, 2 | 3, 1 |", 1, id="moves"
         ),
-        pytest.param(plan_deletions(seen(), Origin("demo"), ["a"]), "| 1 | a | 3 | 0x9 |", 1, id="deletions"),
+        pytest.param(plan_deletions(seen(), Origin("demo"), ["b"]), "| 1 | b | 1 | 0xa |", 1, id="deletions"),
         pytest.param(
             plan_drain(seen(notifications=(OLD,)), Origin("demo"), now_ms=60_000), "| /controller  broker 1 leaves", 1,
             id="drain",

@@ -12,6 +12,7 @@ from controller_core.conditions import (
     Condition,
     ControllerIs,
     ElectedAfter,
+    HasLiveLeader,
     InSync,
     KafkaClusterIs,
     LedBy,
@@ -19,9 +20,12 @@ from controller_core.conditions import (
     NotificationsLinger,
     RequestAbsent,
     StateReadable,
+    TopicCreatedAt,
     TopicGone,
     TopicIs,
+    TopicNotInElection,
     TopicNotQueued,
+    TopicNotReassigned,
     ZooKeeperControllerRules,
     check,
     condition_from_json,
@@ -63,7 +67,7 @@ from controller_core.requests import (
     target_batches,
 )
 
-A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+A0, A1, Q0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("q", 0)
 
 
 def ids(*brokers: int) -> tuple[BrokerId, ...]:
@@ -150,7 +154,9 @@ SEEN = Observation(
     brokers={BrokerId(n): Broker(BrokerId(n)) for n in (1, 2, 3)},
     topics={"a": TopicIdentity(9, 2), "q": TopicIdentity(10, 1)},
     assignments={A0: ReplicaAssignment(ids(1, 2)), A1: ReplicaAssignment(ids(3, 2, 1), ids(3), ids(1))},
-    states={A0: LeaderAndIsr(BrokerId(2), 4, ids(2, 1))},
+    states={A0: LeaderAndIsr(BrokerId(2), 4, ids(2, 1)), Q0: LeaderAndIsr(BrokerId(4), 0, ids(4, 1))},
+    reassign_requests={A0: ids(3, 4)},
+    election_requests=frozenset({Q0}),
     queued_topics=frozenset({"q"}),
     pending={"/admin/reassign_partitions": "other"},
     notifications=(Notification("isr_change_0000000001", (A0,), 0),),
@@ -181,6 +187,20 @@ CONDITIONS = [
     (TopicGone(topic="q", czxid=10), "found the topic, queued for deletion"),
     (TopicNotQueued(topic="a"), None),
     (TopicNotQueued(topic="q"), "topic q: expected no request to delete it"),
+    (TopicCreatedAt(topic="a", czxid=9), None),
+    (TopicCreatedAt(topic="a", czxid=8), "topic a: expected the topic created at zxid 0x8, found one created at zxid 0x9"),
+    (TopicCreatedAt(topic="b", czxid=9), "found no such topic"),
+    (TopicNotReassigned(topic="q"), None),
+    (TopicNotReassigned(topic="b"), "topic b: expected a topic that can be read, found none"),
+    (
+        TopicNotReassigned(topic="a"),
+        "no reassignment of it, found [a-1, which adds or removes replicas, a-0 in /admin/reassign_partitions]; wait until",
+    ),
+    (TopicNotInElection(topic="a"), None),
+    (TopicNotInElection(topic="q"), "found [q-0 in /admin/preferred_replica_election]; wait until it is done"),
+    (HasLiveLeader(partition=A0), None),
+    (HasLiveLeader(partition=A1), "a-1: expected a leader and an ISR, found no state"),
+    (HasLiveLeader(partition=Q0), "q-0: expected a leader that is registered, found leader 4, ISR [4, 1]; bring a broker"),
     (AssignedTo(partition=A0, replicas=ids(1, 2)), None),
     (AssignedTo(partition=A0, replicas=ids(2, 1)), "a-0: expected replicas [2, 1], not being reassigned, found replicas [1, 2]"),
     (AssignedTo(partition=A1, replicas=ids(3, 2, 1)), "found a reassignment: adding [3], removing [1]"),
@@ -234,6 +254,13 @@ def test_a_condition_survives_json(condition: Condition):
 def test_without_a_zookeeper_controller_nothing_may_be_asked(condition, office, migration, wrong):
     seen = Observation(office=office, migration=migration, brokers=SEEN.brokers, controller_epoch=3)
     assert wrong in str(check(condition, seen))
+
+
+@pytest.mark.parametrize("condition", [TopicNotReassigned(topic="q"), TopicNotInElection(topic="a")])
+def test_a_request_that_cannot_be_read_may_name_any_topic(condition):
+    requests = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
+    seen = replace(SEEN, unreadable=dict.fromkeys(requests, "no JSON"))
+    assert "which cannot be read (no JSON); nobody knows which topics it names" in str(check(condition, seen))
 
 
 def test_nobody_in_office_is_another_controller():
@@ -350,7 +377,7 @@ def test_optional_fields_are_read_as_null_or_value():
 def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
     seen = Observation(
         kafka_cluster_id="one", office=SEEN.office, brokers=SEEN.brokers,
-        assignments={A0: ReplicaAssignment(ids(1, 2))},
+        assignments={A0: ReplicaAssignment(ids(1, 2))}, states=SEEN.states,
     )  # fmt: skip
     assert check_expectations(PLAN, seen) == ()
     assert [each.subject for each in check_expectations(PLAN, seen, first_step=1)] == ["a-0"]
@@ -373,6 +400,24 @@ def test_a_rollback_needs_the_brokers_it_goes_back_to():
     back = rollback_plan(forward)
     assert back is not None
     assert back.expectations == (*PLAN.expectations, BrokersRegistered(brokers=ids(1, 2)))
+
+
+def test_a_plan_of_an_older_version_is_checked_for_what_its_requests_need():
+    partition = TopicPartition("t", 0)
+    effects = (
+        CreateDeleteTopic(topic="u"),
+        CreateReassignPartitions(targets=(Target(partition, ids(1)),)),
+        CreatePreferredReplicaElection(partitions=(A1,)),
+        DeleteController(controller_id=BrokerId(1), version=0, epoch_version=1),
+    )
+    old = PlanStep(effects=effects, expectations=(TopicNotQueued(topic="u"),), outcomes=())
+    assert set(old.checks) == {
+        *(TopicNotQueued(topic=name) for name in ("u", "t", "a")),
+        *(TopicNotReassigned(topic="u"), TopicNotInElection(topic="u")),
+        *(HasLiveLeader(partition=each) for each in (partition, A1)),
+    }
+    assert len(old.checks) == 7  # no condition twice
+    assert old.conditions == old.checks
 
 
 def test_a_plan_knows_what_it_is_about():

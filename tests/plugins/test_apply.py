@@ -1,5 +1,7 @@
 """Applying an approved plan: what is done, and what is refused."""
 
+from collections.abc import Callable
+
 import pytest
 
 from controller_core.adapters.memory import MemoryZooKeeper
@@ -157,6 +159,47 @@ def another_controller(world: KafkaWorld) -> None:
     world.notify(ORDERS_0)
 
 
+def reassigned(world: KafkaWorld) -> None:
+    world.reassigning("old", 0, adding=(2,))
+
+
+def asked_to(path: str) -> Callable[[KafkaWorld], None]:
+    """Another tool's request for the topic `old` stands at `path`, and the controller has not taken it yet."""
+
+    def ask(world: KafkaWorld) -> None:
+        world.hangs = True
+        world.own.create(path, b'{"version":1,"partitions":[{"topic":"old","partition":0,"replicas":[1,3]}]}')
+
+    return ask
+
+
+def written_by_an_old_tool(world: KafkaWorld) -> None:
+    """Kafka 2.0 and newer refuses the document, 1.1 and older carries it out."""
+    world.hangs = True
+    entry = b'{"topic":"old","partition":0,"replicas":[1,3],"log_dirs":["any"]}'
+    world.own.create(znode.REASSIGN_PARTITIONS, b'{"version":1,"partitions":[%s]}' % entry)
+
+
+def unreadable(world: KafkaWorld) -> None:
+    world.hangs = True
+    world.own.create(znode.REASSIGN_PARTITIONS, b"{")
+
+
+def namesake(world: KafkaWorld) -> None:
+    """Somebody deleted `orders` and created it again, with the same lists, leaders and ISRs."""
+    world.own.create(znode.delete_topic_path("orders"))
+    world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)), ((2, 3, 1), 3, (2, 3)), ((3, 1, 2), 3, (3, 1, 2)))
+
+
+def queued(world: KafkaWorld) -> None:
+    world.hangs = True
+    world.own.create(znode.delete_topic_path("orders"))
+
+
+def leader_died(world: KafkaWorld) -> None:
+    world.set_state("orders", 0, leader=9, isr=(1, 2, 3))
+
+
 def broker_gone(world: KafkaWorld) -> None:
     world.kill(3)
 
@@ -173,6 +216,32 @@ def broker_gone(world: KafkaWorld) -> None:
         pytest.param(moves, moved_meanwhile, "found replicas [2, 1, 3]", id="moved by somebody else"),
         pytest.param(moves, broker_gone, "found no broker [3]", id="a target broker died"),
         pytest.param(deletion, created_again, "created at zxid", id="deleted and created again"),
+        pytest.param(deletion, reassigned, "found [old-0, which adds or removes replicas]", id="being reassigned"),
+        pytest.param(
+            deletion, asked_to(znode.REASSIGN_PARTITIONS), "[old-0 in /admin/reassign_partitions]", id="asked to move"
+        ),
+        pytest.param(
+            deletion, written_by_an_old_tool, "[old-0 in /admin/reassign_partitions]", id="asked by an old tool"
+        ),
+        pytest.param(deletion, unreadable, "nobody knows which topics it names", id="nobody can read what is asked"),
+        pytest.param(
+            deletion,
+            asked_to(znode.PREFERRED_REPLICA_ELECTION),
+            "[old-0 in /admin/preferred_replica_election]",
+            id="an election of it is asked for",
+        ),
+        pytest.param(
+            elections, namesake, "topic orders: expected the topic created at", id="an election for a namesake"
+        ),
+        pytest.param(moves, namesake, "topic orders: expected the topic created at", id="moves for a namesake"),
+        pytest.param(
+            elections, queued, "topic orders: expected no request to delete it", id="an election before its end"
+        ),
+        pytest.param(moves, queued, "topic orders: expected no request to delete it", id="moves before its end"),
+        pytest.param(elections, leader_died, "found leader 9, ISR [1, 2, 3]", id="an election without a leader"),
+        pytest.param(
+            moves, leader_died, "expected a leader that is registered, found leader 9", id="a move without a leader"
+        ),
         pytest.param(draining, drained_by_itself, "nothing to do", id="the controller woke up"),
         pytest.param(draining, another_controller, "another controller", id="another controller was elected"),
     ],

@@ -12,7 +12,7 @@ from controller_core.adapters.zookeeper import ZooKeeperAuth
 from controller_core.errors import NoAuthError
 from controller_core.model import BrokerId
 from controller_core.requests import Target
-from controller_core.znodes import encode_isr_change_notification
+from controller_core.znodes import encode_isr_change_notification, encode_reassign_partitions
 from controller_core.znodes import paths as znode
 from kafka_maintenance.cli import main
 from kafka_maintenance.local import KafkaCluster, ZooKeeperServer
@@ -20,7 +20,7 @@ from kafka_maintenance.local.process import wait_until
 from kafka_maintenance.local.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations import planning
 from kafka_maintenance.operations.apply import Receipt, apply_plan, verify
-from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError
+from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError, RefusedError
 from kafka_maintenance.operations.observing import observe
 from kafka_maintenance.operations.receipts import read_events
 
@@ -109,6 +109,34 @@ def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
     create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
     with pytest.raises(PlanStaleError, match="created at zxid"):
         apply(unrecorded, plan, cluster)
+
+
+def test_a_topic_in_reassignment_is_not_deleted_before_that_is_done(cluster):
+    (partition,) = create_topic(cluster, "moving", {0: (1, 2)})
+    store = MemoryStore()
+    wanted = {"zookeeper": cluster.zookeeper_connect, "topics": ["moving"], "kafka_version": cluster.version}
+    plan = planning.plan_deletions(store, "demo", **wanted)
+    assert plan is not None
+    cluster[3].terminate()  # the reassignment waits for it
+    with cluster.session() as zookeeper:
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({partition: _ids(1, 3)}))
+
+        def replicas() -> set[BrokerId]:
+            return set(observe(zookeeper, partitions=[partition]).assignments[partition].replicas)
+
+        wait_until(lambda: replicas() == {1, 2, 3}, what="the reassignment began", timeout_s=60)
+        with pytest.raises(RefusedError, match="moving-0 is being reassigned"):
+            planning.plan_deletions(store, "demo", **wanted)
+        with pytest.raises(PlanStaleError, match=r"expected no reassignment of it, found .*moving-0"):
+            apply(store, plan, cluster)
+        assert zookeeper.children(znode.DELETE_TOPICS) == []
+        cluster[3].start()
+        wait_until(lambda: replicas() == {1, 3}, what="the reassignment is done", timeout_s=60)
+        wait_until(
+            lambda: zookeeper.exists(znode.REASSIGN_PARTITIONS) is None, what="its request is gone", timeout_s=60
+        )
+        apply(store, plan, cluster)
+        assert zookeeper.exists(znode.topic_path("moving")) is None
 
 
 def test_lingering_notifications_are_drained_by_a_new_controller(cluster):

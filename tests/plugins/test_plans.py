@@ -126,6 +126,30 @@ def test_only_ineligible_topics_make_no_plan():
         plan_of(planning.plan_deletions, cluster(), topics=["old"], kafka_version="3.9")
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        pytest.param(znode.REASSIGN_PARTITIONS, "pay-0 is being reassigned", id="a move is asked for"),
+        pytest.param(
+            znode.PREFERRED_REPLICA_ELECTION, r"\[pay-0 in /admin/preferred_replica_election\]: wait", id="an election"
+        ),
+    ],
+)
+def test_a_topic_that_a_request_names_is_not_deleted(path, said):
+    world = cluster()
+    world.hangs = True
+    world.own.create(path, b'{"version":1,"partitions":[{"topic":"pay","partition":0,"replicas":[3,2]}]}')
+    with pytest.raises(RefusedError, match=f"no topic is eligible: pay: {said}"):
+        plan_of(planning.plan_deletions, world, topics=["pay"], kafka_version="3.9")
+
+
+def test_a_partition_whose_leader_died_is_not_elected():
+    world = cluster()
+    world.set_state("orders", 0, leader=9, isr=(1, 2, 3))
+    plan = plan_of(planning.plan_elections, world, kafka_version="3.9")
+    assert "* orders-0: has no live leader" in plan.markdown
+
+
 @pytest.mark.parametrize("path", [znode.topic_path("orders"), znode.state_path(ORDERS_0)])
 def test_a_topic_that_cannot_be_read_is_not_deleted(path):
     world = cluster()
@@ -443,6 +467,8 @@ def test_a_snapshot_is_seen_as_the_live_cluster_is():
         znode.REASSIGN_PARTITIONS: "a-0 → [1, 2]",
         znode.PREFERRED_REPLICA_ELECTION: "a-1",
     }
+    assert stored.reassign_requests == {TopicPartition("a", 0): (1, 2)}
+    assert stored.election_requests == {TopicPartition("a", 1)}
     (notification,) = stored.notifications
     assert notification.partitions == (TopicPartition("a", 0), TopicPartition("b", 1))
     assert stored.kraft_sign is None

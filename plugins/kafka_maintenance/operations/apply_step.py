@@ -73,7 +73,7 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
     observed = look_at(run.zookeeper, step.conditions)
     if run.log.has(EventKind.REQUESTED, number):
         _refuse_undone(run, number, step, observed)
-    before = unmet((*run.plan.expectations, *step.expectations), observed)
+    before = unmet((*run.plan.expectations, *step.checks), observed)
     if perhaps_asked(run, number):
         if not before and unmet(step.outcomes, observed) and not _standing(run.zookeeper, step):
             _request(run, number, step)  # an earlier run stopped before it asked, or its election was in vain

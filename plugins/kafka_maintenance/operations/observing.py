@@ -3,9 +3,9 @@
 Source: layout §1 to §10 and §18; controller behaviour §16.1, rule 2.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +28,8 @@ from controller_core.znodes import (
     decode_controller,
     decode_controller_epoch,
     decode_isr_change_notification,
+    decode_preferred_replica_election,
+    decode_reassign_partitions,
     decode_state,
     decode_topic,
 )
@@ -39,6 +41,7 @@ SESSION_TIMEOUT_S = 10.0
 """How long the lock of a killed run stays; a run whose connection breaks for longer has lost its lock."""
 _REQUEST_PATHS = (znode.REASSIGN_PARTITIONS, znode.PREFERRED_REPLICA_ELECTION)
 _SHOWN_BYTES = 300
+_Content = TypeVar("_Content")
 
 
 @contextmanager
@@ -92,6 +95,7 @@ def observe(
     cluster_id = _get(zookeeper, znode.CLUSTER_ID)
     notifications = zookeeper.exists(znode.ISR_CHANGE_NOTIFICATION)
     office, controller_version = _office(zookeeper)
+    pending = {path: request[0] for path in _REQUEST_PATHS if (request := _get(zookeeper, path)) is not None}
     return Observation(
         kafka_cluster_id=None if cluster_id is None else decode_cluster_id(cluster_id[0]),
         office=office,
@@ -107,7 +111,11 @@ def observe(
         assignments=found.assignments,
         states=states,
         queued_topics=frozenset(_children(zookeeper, znode.DELETE_TOPICS)),
-        pending={path: _text(request[0]) for path in _REQUEST_PATHS if (request := _get(zookeeper, path)) is not None},
+        pending={path: _text(data) for path, data in pending.items()},
+        reassign_requests=_asked(pending, znode.REASSIGN_PARTITIONS, _targets, unreadable) or {},
+        election_requests=frozenset(
+            _asked(pending, znode.PREFERRED_REPLICA_ELECTION, decode_preferred_replica_election, unreadable) or ()
+        ),
         notifications=_notifications(zookeeper),
         notifications_cversion=None if notifications is None else notifications.cversion,
         unreadable=unreadable,
@@ -150,6 +158,16 @@ def observe_tables(tables: Mapping[str, pa.Table]) -> Observation:
         states=_table_states(keys, partitions),
         queued_topics=frozenset(row["topic"] for row in requests if row["kind"] == "delete_topics"),
         pending=_pending(requests),
+        reassign_requests={
+            TopicPartition(row["topic"], row["partition"]): tuple(map(BrokerId, row["replicas"] or ()))
+            for row in requests
+            if row["kind"] == "reassign_partitions"
+        },
+        election_requests=frozenset(
+            TopicPartition(row["topic"], row["partition"])
+            for row in requests
+            if row["kind"] == "preferred_replica_election"
+        ),
         notifications=_table_notifications(_rows(tables["notifications"])),
         notifications_cversion=cluster["isr_change_cversion"],
         unreadable={row["path"]: row["reason"] for row in _rows(tables["bad_rows"])},
@@ -206,6 +224,27 @@ def _pending(requests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             replicas = "" if row["replicas"] is None else f" → {list(row['replicas'])}"
             found.setdefault(paths[row["kind"]], []).append(f"{row['topic']}-{row['partition']}{replicas}")
     return {path: ", ".join(entries)[:_SHOWN_BYTES] for path, entries in found.items()}
+
+
+def _asked(
+    pending: Mapping[str, bytes], path: str, decode: Callable[[bytes], _Content], unreadable: dict[str, str]
+) -> _Content | None:
+    """What the request znode at `path` asks for; None where there is none, or it goes to `unreadable`."""
+    if path not in pending:
+        return None
+    try:
+        return decode(pending[path])
+    except MalformedZnodeError as error:
+        unreadable[path] = error.what
+        return None
+
+
+def _targets(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    """As Kafka of either age reads them: what one of them refuses the other may carry out."""
+    try:
+        return decode_reassign_partitions(data)
+    except MalformedZnodeError:
+        return decode_reassign_partitions(data, bound_to_class=False)
 
 
 def _brokers(zookeeper: ZooKeeper) -> tuple[dict[BrokerId, Broker], dict[BrokerId, int]]:

@@ -180,7 +180,7 @@ def plan_deletions(
         return None
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
-    context = _context(seen)
+    context = _context(seen, with_requests=True)
     eligible: list[str] = []
     left_out: list[LeftOut] = []
     unreadable = _unreadable_of_topics(seen.observed)
@@ -330,6 +330,8 @@ def _why_not(partition: TopicPartition, observed: Observation) -> str | None:
     assignment, state = observed.assignments[partition], observed.states.get(partition)
     if assignment.is_being_reassigned:
         return "is being reassigned"
+    if state is not None and state.leader not in observed.brokers:
+        return "has no live leader"
     return None if state is not None and assignment.replicas[0] in state.isr else NOT_IN_ISR
 
 
@@ -367,8 +369,11 @@ def _dialect(observed: Observation, kafka_version: str | None) -> Dialect:
     return dialect_for(detect_version(evidence).version)
 
 
-def _context(seen: _Seen) -> ControllerContext:
-    """The controller's view; deletion counts as enabled, since the tree does not tell and Kafka's answer will."""
+def _context(seen: _Seen, *, with_requests: bool = False) -> ControllerContext:
+    """The controller's view; deletion counts as enabled, since the tree does not tell and Kafka's answer will.
+
+    `with_requests`: also of the reassignments and elections that are asked for and not begun.
+    """
     observed = seen.observed
     controller_id = BrokerId(-1) if observed.office is None else observed.office.controller_id
     return build_leniently(
@@ -379,6 +384,8 @@ def _context(seen: _Seen) -> ControllerContext:
         states=observed.states,
         topics=observed.topics,
         topics_to_be_deleted=observed.queued_topics,
+        reassignment_targets=observed.reassign_requests if with_requests else {},
+        preferred_elections=observed.election_requests if with_requests else (),
         epoch=observed.controller_epoch or 0,
         epoch_zk_version=observed.controller_epoch_version or 0,
     ).context
