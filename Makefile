@@ -11,8 +11,8 @@ SEEDS ?= 2000
 APPROVE ?= ask
 KAFKA_VERSION ?= 3.9
 FAST := "not services and not spark and not kafka and not e2e and not browser"
-CORE_TESTS := tests/core tests/scenarios tests/simulation tests/differential/test_recorded.py
-JOB_TESTS := tests/dags tests/spark
+CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/differential/test_recorded.py
+JOB_TESTS := tests/dags tests/spark_jobs
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
@@ -28,11 +28,11 @@ $(VENV)/.installed: requirements.txt requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -r requirements-dev.txt
 	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true # pip would use one core
-	@$(BIN)/python -m kafka_maintenance.spark_classes > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
+	@$(BIN)/python -m kafka_maintenance.spark.class_archive > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
 	@touch $@
 
 demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
-	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.local.demo
+	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.demo.run
 
 test: setup ## every test, the slow ones included, and every branch of the core; two suites at a time
 	@.ci/browser

@@ -12,8 +12,8 @@ Schedule: `KAFKA_MAINTENANCE_DRAIN_CRON`, UTC.
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
-from kafka_maintenance.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.apply import apply_plan, verify
+from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.drain import clusters_to_report, lingering_runs, plan_drain, report_notifications
 from kafka_maintenance.tasks.settings import SETTINGS

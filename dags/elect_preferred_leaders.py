@@ -8,8 +8,8 @@ Nothing is written to ZooKeeper before the approval; a rejected or unanswered pl
 
 from airflow.sdk import Param, dag
 
-from kafka_maintenance.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.apply import apply_plan, verify
+from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
 

@@ -18,7 +18,6 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronPartitionTimetable, Param, dag
 
-from kafka_maintenance.pools import SPARK_POOL
 from kafka_maintenance.tasks.analysis import (
     all_clusters_analysed,
     choose_snapshots,
@@ -29,6 +28,7 @@ from kafka_maintenance.tasks.analysis import (
     stage_snapshots,
 )
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS, SPARK_CONNECTION, SUBMIT_FIELDS
+from kafka_maintenance.tasks.pools import SPARK_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
 

@@ -12,7 +12,7 @@ Schedule: `KAFKA_MAINTENANCE_RETENTION_CRON`, UTC.
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
-from kafka_maintenance.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.retention import (
     KEEP,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_maintenance.pools import pool_exists, pool_of
+from kafka_maintenance.tasks.pools import pool_exists, pool_of
 
 
 def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:

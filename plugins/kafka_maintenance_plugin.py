@@ -4,7 +4,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from kafka_maintenance import pools
+from kafka_maintenance.tasks import pools
 
 PREFIX = "/kafka-maintenance"
 

@@ -27,12 +27,16 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
-from controller_core.errors import ControllerCoreError
-from spark_jobs import core_bridge, drill, report, schemas, storage
-from spark_jobs.deletion_steps import predict_deletions
+from controller_core.model.errors import ControllerCoreError
+from spark_jobs import schemas
+from spark_jobs.io import folders as storage
+from spark_jobs.io.folders import HISTORY, DatasetError, Problem, Snapshot
+from spark_jobs.on_core import bridge, drill
+from spark_jobs.on_core.deletion_steps import predict_deletions
+from spark_jobs.on_core.proposals import propose
 from spark_jobs.planner.errors import ImpossibleGoalError
 from spark_jobs.planner.goals import Goals
-from spark_jobs.proposals import propose
+from spark_jobs.report import build as report
 from spark_jobs.settings import (
     RULES,
     Settings,
@@ -41,7 +45,6 @@ from spark_jobs.settings import (
     parse_settings,
     rules_of,
 )
-from spark_jobs.storage import HISTORY, DatasetError, Problem, Snapshot
 from spark_jobs.transforms import bad_rows, deletion, facts, health, history, imbalance
 
 DONE, BAD_INPUT, INCOMPLETE = 0, 2, 4
@@ -255,17 +258,17 @@ class _Night:
         core = cache(lambda: self._keep(facts.core_facts(self._facts_tonight, self._tonight)))
         for name, analysis in self._analyses():
             schema, groups = schemas.OUTPUTS[name], len(self.analysed)
-            analysed = self._keep(core_bridge.per_snapshot(partitions, core(), analysis, schema, groups=groups))
-            yield name, partial(core_bridge.results, analysed, schema)
-            failures.append(core_bridge.failures(analysed, name))
+            analysed = self._keep(bridge.per_snapshot(partitions, core(), analysis, schema, groups=groups))
+            yield name, partial(bridge.results, analysed, schema)
+            failures.append(bridge.failures(analysed, name))
         if self._args.with_drill and self._args.wants("failure_drill"):
             pairs_max = self._args.drill_pairs_max
             drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, slices=self._slices()))
-            yield "failure_drill", lambda: drill.ranked(core_bridge.results(drilled, drill.PARTIAL))
-            failures.append(core_bridge.failures(drilled, "failure_drill").distinct())
+            yield "failure_drill", lambda: drill.ranked(bridge.results(drilled, drill.PARTIAL))
+            failures.append(bridge.failures(drilled, "failure_drill").distinct())
         yield NOT_ANALYSED, lambda: reduce(DataFrame.unionByName, failures)
 
-    def _analyses(self) -> Iterable[tuple[str, core_bridge.Analysis]]:
+    def _analyses(self) -> Iterable[tuple[str, bridge.Analysis]]:
         if self._args.wants("deletion_prediction"):
             yield "deletion_prediction", predict_deletions
         if self._args.with_plans and self._args.wants("proposals"):

@@ -22,8 +22,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
-from spark_jobs import schemas, storage
-from spark_jobs.storage import DatasetError, Snapshot
+from spark_jobs import schemas
+from spark_jobs.io import folders as storage
+from spark_jobs.io.folders import DatasetError, Snapshot
 
 DONE, BAD_INPUT = 0, 2
 _READING = re.compile(r"^[\s(]*(select|with|from|values|table|describe|desc|show|explain)\b", re.IGNORECASE)

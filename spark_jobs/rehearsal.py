@@ -2,7 +2,7 @@
 
     spark-submit --py-files JOBS.zip spark_jobs/rehearsal.py --output FOLDER
 
-Started by `kafka_maintenance.spark_classes`. What it writes to FOLDER means nothing.
+Started by `kafka_maintenance.spark.class_archive`. What it writes to FOLDER means nothing.
 """
 
 import argparse
@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import StructType
 
-from spark_jobs import core_bridge, schemas, storage
+from spark_jobs import schemas
+from spark_jobs.io import folders as storage
+from spark_jobs.on_core import bridge
 from spark_jobs.transforms import imbalance
 
 
@@ -21,7 +23,7 @@ def run(spark: SparkSession, folder: str) -> None:
     """Reads and writes Parquet, joins, groups, and asks the core through Python workers."""
     partitions = _stored(spark, schemas.PARTITIONS, f"{folder}/partitions")
     facts = storage.through_driver(_stored(spark, schemas.CORE_FACTS, f"{folder}/facts"), schemas.CORE_FACTS)
-    results = (imbalance.imbalance(partitions, facts), core_bridge.core_imbalance(partitions, facts))
+    results = (imbalance.imbalance(partitions, facts), bridge.core_imbalance(partitions, facts))
     for number, result in enumerate(results):
         result.write.mode("overwrite").parquet(f"{folder}/result-{number}")
 

@@ -1,7 +1,7 @@
 """Every dataset's columns: the decoded tables of a snapshot, and what the analyses make of them.
 
 One `StructType` per dataset. Reading and writing go through `storage`, which checks the columns and names the one that
-differs. Inputs mirror `controller_core.adapters.tables`; every input row carries the three columns of `SNAPSHOT_KEY`.
+differs. Inputs mirror `controller_core.adapters.snapshot.tables`; every input row carries the three columns of `SNAPSHOT_KEY`.
 """
 
 from collections.abc import Mapping
@@ -117,7 +117,7 @@ CLUSTER = _input(
 """One row per snapshot."""
 
 LATER_COLUMNS = frozenset({("cluster", "version_znodes")})
-"""(table, column) that older snapshots do not have: null there. As in `controller_core.adapters.tables`."""
+"""(table, column) that older snapshots do not have: null there. As in `controller_core.adapters.snapshot.tables`."""
 
 BAD_ROWS = _input(("path", _STRING), ("reason", _STRING))
 """Znodes that the snapshot could not decode, and rows that the analysis refused."""
@@ -209,7 +209,7 @@ DELETION_ELIGIBILITY = _result(
 """One row per topic queued for deletion, with every reason why it cannot be deleted now."""
 
 DELETION_PREDICTION = _result(("topic", _STRING), ("step", _INT), ("effect", _STRING))
-"""What the controller will do with a queued topic, in order; as text of `controller_core.render`."""
+"""What the controller will do with a queued topic, in order; as text of `controller_core.runtime.render`."""
 
 FINDINGS = _result(
     ("kind", _STRING),

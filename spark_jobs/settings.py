@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from controller_core.dialect import Detected, Dialect, Evidence, detect_version, dialect_for
+from controller_core.model.dialect import Detected, Dialect, Evidence, detect_version, dialect_for
 from spark_jobs import json_values
 from spark_jobs.json_values import Reader, one, one_or_null
 from spark_jobs.schemas import SNAPSHOT_KEY

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controller_core.adapters.snapshot_reader import Cut, ReadOptions, read_cut
-from controller_core.adapters.snapshot_writer import NewZnode, WriteOptions, write_tree
+from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
+from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, write_tree
 from tests.snapshot_writer import STATE, client_of
 
 
@@ -246,7 +246,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def started(stack: ExitStack, server: str) -> tuple[str, str]:
     """Hosts to write to, hosts to read from: through a follower where there is one."""
-    from kafka_maintenance.local import ZooKeeperEnsemble, ZooKeeperServer
+    from kafka_maintenance.servers import ZooKeeperEnsemble, ZooKeeperServer
 
     if server == "standalone":
         hosts = stack.enter_context(ZooKeeperServer(heap_mb=1024)).hosts

@@ -30,8 +30,7 @@ from controller_core.znodes.configs import (
     encode_config_change,
     sanitized,
 )
-from controller_core.znodes.key_order import ScalaVersion
-from controller_core.znodes.office import (
+from controller_core.znodes.controller import (
     ControllerZnode,
     FeatureZnode,
     MigrationZnode,
@@ -49,6 +48,7 @@ from controller_core.znodes.office import (
     encode_migration,
     encode_producer_id_block,
 )
+from controller_core.znodes.key_order import ScalaVersion
 from controller_core.znodes.partitions import TopicZnode, decode_state, decode_topic, encode_state, encode_topic
 from controller_core.znodes.paths import (
     ACL,

@@ -7,8 +7,8 @@ Source: layout §7 to §11; Kafka 3.9 `ReassignPartitionsZNode`, `PreferredRepli
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from controller_core.errors import MalformedZnodeError, UnparsedZnodeError
-from controller_core.model import BrokerId, TopicPartition
+from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
+from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.znodes import paths
 from controller_core.znodes.json_text import (
     INT_MAX,

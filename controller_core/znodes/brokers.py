@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller_core.errors import MalformedZnodeError
-from controller_core.model import Broker, Endpoint
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.partitions import Broker, Endpoint
 from controller_core.znodes.json_text import Fields, encode_object, parse_object
 from controller_core.znodes.key_order import ScalaVersion, immutable_map_order, mutable_map_order
 from controller_core.znodes.paths import broker_id_of

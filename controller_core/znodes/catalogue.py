@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from controller_core.errors import MalformedZnodeError
-from controller_core.znodes import admin, brokers, configs, office, partitions, security
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.znodes import admin, brokers, configs, controller, partitions, security
 
 Decoder = Callable[[bytes, str, int, int], object]
 """Data, path, znode version and czxid → the value."""
@@ -68,12 +68,12 @@ ZNODE_KINDS: tuple[ZnodeKind, ...] = (
     _kind("/brokers/topics/<t>", lambda d, p, _v, _c: partitions.decode_topic(d, path=p)),
     _kind("/brokers/ids/<id>", lambda d, p, _, c: brokers.decode_broker(d, path=p, epoch=c)),
     _kind("/brokers/seqid", lambda d, p, v, _: _sequence_id(d, p, v)),
-    _kind("/controller", lambda d, p, _v, _c: office.decode_controller(d, path=p)),
-    _kind("/controller_epoch", lambda d, p, _v, _c: office.decode_controller_epoch(d, path=p)),
-    _kind("/cluster/id", lambda d, p, _v, _c: office.decode_cluster_id(d, path=p)),
-    _kind("/latest_producer_id_block", lambda d, p, _v, _c: office.decode_producer_id_block(d, path=p)),
-    _kind("/feature", lambda d, p, _v, _c: office.decode_feature(d, path=p)),
-    _kind("/migration", lambda d, p, _v, _c: office.decode_migration(d, path=p)),
+    _kind("/controller", lambda d, p, _v, _c: controller.decode_controller(d, path=p)),
+    _kind("/controller_epoch", lambda d, p, _v, _c: controller.decode_controller_epoch(d, path=p)),
+    _kind("/cluster/id", lambda d, p, _v, _c: controller.decode_cluster_id(d, path=p)),
+    _kind("/latest_producer_id_block", lambda d, p, _v, _c: controller.decode_producer_id_block(d, path=p)),
+    _kind("/feature", lambda d, p, _v, _c: controller.decode_feature(d, path=p)),
+    _kind("/migration", lambda d, p, _v, _c: controller.decode_migration(d, path=p)),
     _kind("/admin/reassign_partitions", lambda d, p, _v, _c: admin.decode_reassign_partitions(d, path=p)),
     _kind("/admin/preferred_replica_election", lambda d, p, _v, _c: admin.decode_preferred_replica_election(d, path=p)),
     _kind("/admin/delete_topics/<t>", lambda _d, p, _v, _c: _requested_topic(p)),

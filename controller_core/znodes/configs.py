@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
-from controller_core.errors import MalformedZnodeError
+from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes.json_text import encode_object, parse_object
 from controller_core.znodes.key_order import properties_order
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from controller_core.errors import MalformedZnodeError, UnparsedZnodeError
-from controller_core.model import BrokerId
+from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
+from controller_core.model.partitions import BrokerId
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller_core.model import BrokerId, LeaderAndIsr, LeaderRecoveryState, ReplicaAssignment
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, LeaderRecoveryState, ReplicaAssignment
 from controller_core.znodes.json_text import (
     INT_MAX,
     INT_MIN,

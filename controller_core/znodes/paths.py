@@ -3,8 +3,8 @@
 Source: layout §0.1; Kafka 3.9 `ZkData`.
 """
 
-from controller_core.errors import MalformedZnodeError
-from controller_core.model import BrokerId, TopicPartition
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.partitions import BrokerId, TopicPartition
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller_core.errors import MalformedZnodeError
+from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes.json_text import LONG_MAX, LONG_MIN, Fields, decimal, encode_object, parse_object
 from controller_core.znodes.key_order import ScalaVersion, immutable_map_order
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from airflow.sdk import BaseHook, Variable
 
-from controller_core.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError
 
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
-    from controller_core.adapters.object_store import ObjectStore
-    from controller_core.adapters.zookeeper import KazooZooKeeper, ZooKeeperAuth, ZooKeeperTls
-    from kafka_maintenance.spark import SparkSettings
+    from controller_core.adapters.object_store.open import ObjectStore
+    from controller_core.adapters.zookeeper.session import KazooZooKeeper, ZooKeeperAuth, ZooKeeperTls
+    from kafka_maintenance.spark.submit import SparkSettings
 
 CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
 STORE_VARIABLE = "kafka_maintenance_store"
@@ -98,7 +98,7 @@ class StoreSettings:
 
     def open(self) -> "ObjectStore":
         """The store; raises StoreUnreachableError when it does not answer."""
-        from controller_core.adapters.object_store import open_store  # noqa: PLC0415 - see the imports
+        from controller_core.adapters.object_store.open import open_store  # noqa: PLC0415 - see the imports
 
         return open_store(
             self.uri,
@@ -126,7 +126,7 @@ class KafkaClusterHook(BaseHook):
 
     def get_conn(self) -> "AbstractContextManager[KazooZooKeeper]":
         """A ZooKeeper session (a context manager); raises ZooKeeperUnreachableError or NoNodeError (chroot)."""
-        from controller_core.adapters.zookeeper import connect  # noqa: PLC0415 - see the imports
+        from controller_core.adapters.zookeeper.session import connect  # noqa: PLC0415 - see the imports
 
         found = self.settings()
         return connect(found.zookeeper, auth=found.auth, tls=found.tls, timeout_s=ZOOKEEPER_TIMEOUT_S)
@@ -270,7 +270,7 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
     Raises:
         SettingsMissingError: no host, or an extra of another shape; names the field.
     """
-    from kafka_maintenance.spark import SparkSettings  # noqa: PLC0415 - start-up time of the DAG parser
+    from kafka_maintenance.spark.submit import SparkSettings  # noqa: PLC0415 - start-up time of the DAG parser
 
     host, extra = connection.host or "", _extra(SPARK_CONNECTION, connection)
     jars, conf = extra.get("jars", []), _mapping(SPARK_CONNECTION, extra.get("conf", {}), "its conf")
@@ -338,7 +338,7 @@ def _with_port(host: str, port: int | None) -> str:
 
 
 def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> "ZooKeeperAuth | None":
-    from controller_core.adapters.zookeeper import ZooKeeperAuth  # noqa: PLC0415 - see the imports
+    from controller_core.adapters.zookeeper.session import ZooKeeperAuth  # noqa: PLC0415 - see the imports
 
     scheme = _text(extra.get("auth"))
     if scheme is None:
@@ -360,7 +360,7 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
 
 
 def _tls(name: str, found: Any) -> "ZooKeeperTls | None":
-    from controller_core.adapters.zookeeper import ZooKeeperTls  # noqa: PLC0415 - see the imports
+    from controller_core.adapters.zookeeper.session import ZooKeeperTls  # noqa: PLC0415 - see the imports
 
     says = f"cluster {name!r} not used: its connection says tls"
     if not isinstance(found, Mapping):

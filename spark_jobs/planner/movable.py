@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from controller_core.model import NO_LEADER
+from controller_core.model.partitions import NO_LEADER
 
 
 def unmovable(

@@ -17,7 +17,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from controller_core.commands import (
+from controller_core.context.builder import build_context
+from controller_core.context.context import ControllerContext
+from controller_core.controller.step import step
+from controller_core.messages.commands import (
     AlterPartition,
     Command,
     Done,
@@ -29,10 +32,7 @@ from controller_core.commands import (
     StatesWritten,
     TopicConfigsRead,
 )
-from controller_core.context import ControllerContext
-from controller_core.context_builder import build_context
-from controller_core.dialect import Dialect
-from controller_core.effects import (
+from controller_core.messages.effects import (
     DeleteReassignmentRequests,
     Effect,
     ReadPartitionStates,
@@ -42,9 +42,16 @@ from controller_core.effects import (
     WriteReassignmentRequests,
     WriteTopicAssignment,
 )
-from controller_core.machine import step
-from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.requests import CreateReassignPartitions, Target, request_data
+from controller_core.model.dialect import Dialect
+from controller_core.model.partitions import (
+    Broker,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from controller_core.plans.request_znodes import CreateReassignPartitions, Target, request_data
 from controller_core.znodes.partitions import TopicZnode, encode_topic
 from spark_jobs.planner.errors import PlanRejectedError
 from spark_jobs.planner.model import ClusterState, Ints, shorten

@@ -1,6 +1,6 @@
 """Topics queued for deletion: who can go, who cannot, every reason, and what would help.
 
-Source: controller-behaviour §9.2; Kafka 3.9 `TopicDeletionManager`. Held equal to `controller_core.topic_deletion` by a
+Source: controller-behaviour §9.2; Kafka 3.9 `TopicDeletionManager`. Held equal to `controller_core.controller.topic_deletion` by a
 property test.
 """
 
@@ -10,7 +10,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
-from controller_core.eligibility import IneligibilityKind
+from controller_core.controller.deletion_eligibility import IneligibilityKind
 from spark_jobs.schemas import DELETION_ELIGIBILITY, INELIGIBILITY_REASON
 from spark_jobs.transforms.facts import KEY, being_reassigned
 

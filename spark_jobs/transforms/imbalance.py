@@ -1,13 +1,13 @@
 """Leader imbalance as the controller's own check computes it, and what an election would change.
 
 Source: controller-behaviour §12; Kafka 3.9 `checkAndTriggerAutoLeaderRebalance`. Held equal to
-`controller_core.rebalance` by a property test.
+`controller_core.controller.leader_imbalance` by a property test.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
-from controller_core.rebalance import DEAD, ELECTION_RUNNING, NOT_IN_ISR, REASSIGNMENT_RUNNING
+from controller_core.controller.leader_imbalance import DEAD, ELECTION_RUNNING, NOT_IN_ISR, REASSIGNMENT_RUNNING
 from spark_jobs.schemas import IMBALANCE, IMBALANCED_PARTITIONS
 from spark_jobs.transforms.facts import KEY, led_by_another, snapshot_number, staying
 

@@ -22,16 +22,16 @@ from typing import Any
 
 from immutables import Map
 
-from controller_core.brokers import OnBrokerFailure
-from controller_core.context import ControllerContext
-from controller_core.context_builder import build_context
-from controller_core.dialect import dialect_for
-from controller_core.elections import OFFLINE
-from controller_core.model import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.partition_machine import ChangePartitionStates, StartPartitionMachine
-from controller_core.rebalance import leader_imbalance
-from controller_core.replica_machine import StartReplicaMachine
-from controller_core.states import PartitionState
+from controller_core.context.builder import build_context
+from controller_core.context.context import ControllerContext
+from controller_core.controller.brokers import OnBrokerFailure
+from controller_core.controller.elections import OFFLINE
+from controller_core.controller.leader_imbalance import leader_imbalance
+from controller_core.controller.partition_state_machine import ChangePartitionStates, StartPartitionMachine
+from controller_core.controller.replica_state_machine import StartReplicaMachine
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.model.states import PartitionState
 from tests.benchmarks.core_clusters import BROKERS, InstantZooKeeper, brokers, cluster, rows, run
 from tests.benchmarks.core_memory import resident_mb
 

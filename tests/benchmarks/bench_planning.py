@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from controller_core.dialect import dialect_for
+from controller_core.model.dialect import dialect_for
 from spark_jobs.planner.bounds import problem_of
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.model import ClusterState

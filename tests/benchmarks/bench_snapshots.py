@@ -24,13 +24,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from controller_core.adapters.snapshot_decode import SnapshotIdentity, decode_tables
-from controller_core.adapters.snapshot_format import raw_from_parquet, raw_layer, raw_to_parquet
-from controller_core.adapters.snapshot_reader import ReadOptions, read_cut
-from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
-from controller_core.adapters.zookeeper_requests import GET_DATA, MultiRead, bounded
-from kafka_maintenance.local import ZooKeeperServer
-from kafka_maintenance.local.zookeeper import class_path
+from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
+from controller_core.adapters.snapshot.format import raw_from_parquet, raw_layer, raw_to_parquet
+from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
+from controller_core.adapters.snapshot.tree_writer import WriteOptions, write_tree
+from controller_core.adapters.zookeeper.multi_read import GET_DATA, MultiRead, bounded
+from kafka_maintenance.servers import ZooKeeperServer
+from kafka_maintenance.servers.zookeeper import class_path
 from tests.snapshot_consistency import topics_tree
 from tests.snapshot_writer import client_of
 
@@ -242,7 +242,7 @@ def _memory_lines(hosts: str, folder: Path) -> list[Line]:
     code = (
         "import sys, time\n"
         "from datetime import UTC, datetime\n"
-        "from kafka_maintenance.operations.snapshot import take_snapshot\n"
+        "from kafka_maintenance.operations.snapshots.take import take_snapshot\n"
         "began = time.perf_counter()\n"
         "result = take_snapshot(zookeeper=sys.argv[1], cluster='c', store=sys.argv[2], run_id='r', now=datetime.now(UTC))\n"
         "assert result.consistent\n"

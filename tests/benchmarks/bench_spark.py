@@ -33,13 +33,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.window import Window
 
-from kafka_maintenance.spark import SparkSettings, submit_arguments
-from spark_jobs import core_bridge, drill, nightly_analysis, schemas, storage
+from kafka_maintenance.spark.submit import SparkSettings, submit_arguments
+from spark_jobs import nightly_analysis, schemas
+from spark_jobs.io import folders as storage
+from spark_jobs.on_core import bridge, drill
+from spark_jobs.on_core.proposals import propose
 from spark_jobs.planner.goals import Goals
-from spark_jobs.proposals import propose
 from spark_jobs.transforms import deletion, history, imbalance
 from tests.benchmarks.yardstick import yardstick
-from tests.spark.worlds import World, write
+from tests.spark_jobs.worlds import World, write
 
 CORES = 2
 WARM, SETTLED = slice(1, 6), slice(16, 21)
@@ -364,7 +366,7 @@ def bench_drill(spark, folder, options):
 
     def work():
         partial = drill.failure_drill(partitions, facts).cache()  # several results come from it, as in the nightly job
-        return drill.ranked(core_bridge.results(partial, drill.PARTIAL)).count()
+        return drill.ranked(bridge.results(partial, drill.PARTIAL)).count()
 
     before, started = cpu_of(family()), time.perf_counter()
     scenarios = work()
@@ -393,7 +395,7 @@ def bench_fleet(spark, folder, options):
     spark.conf.set("spark.sql.shuffle.partitions", str(CORES * 4))
 
     def work():
-        planned = core_bridge.per_snapshot(partitions, facts, propose(Goals()), schemas.PROPOSALS)
+        planned = bridge.per_snapshot(partitions, facts, propose(Goals()), schemas.PROPOSALS)
         return planned.agg(F.sum("solver_seconds"), F.sum("moves"), F.count("error")).first()
 
     wall, cpu, (solver, moves, failed) = cheapest(runs_of(work, 2))

@@ -12,12 +12,12 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from controller_core.adapters.object_store import open_store
-from kafka_maintenance.local import ObjectStoreServer
-from kafka_maintenance.operations import analyse
-from kafka_maintenance.operations.snapshot_choice import HISTORY_NIGHTS, choose, earlier_snapshots
-from kafka_maintenance.operations.snapshots import fetch_tables
-from tests.spark.worlds import NIGHT, World, publish
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.operations.analysis import run as analyse
+from kafka_maintenance.operations.snapshots.catalog import fetch_tables
+from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, choose, earlier_snapshots
+from kafka_maintenance.servers import ObjectStoreServer
+from tests.spark_jobs.worlds import NIGHT, World, publish
 
 
 class Distant:

@@ -2,14 +2,21 @@
 
 from collections.abc import Iterator
 
-from controller_core import commands as c
-from controller_core import effects as e
-from controller_core.context import ControllerContext
-from controller_core.context_builder import build_context
-from controller_core.dialect import dialect_for
-from controller_core.machine import step
-from controller_core.model import Broker, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.pending import Task
+from controller_core.context.builder import build_context
+from controller_core.context.context import ControllerContext
+from controller_core.controller.step import step
+from controller_core.engine.pending import Task
+from controller_core.messages import commands as c
+from controller_core.messages import effects as e
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import (
+    Broker,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
 
 BROKERS = 200
 TOPIC_SIZE = 100

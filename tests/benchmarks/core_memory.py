@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from controller_core.brokers import OnBrokerFailure
-from controller_core.context import ControllerContext
-from controller_core.elections import PREFERRED
-from controller_core.model import BrokerId
-from controller_core.partition_machine import ChangePartitionStates
-from controller_core.states import PartitionState
+from controller_core.context.context import ControllerContext
+from controller_core.controller.brokers import OnBrokerFailure
+from controller_core.controller.elections import PREFERRED
+from controller_core.controller.partition_state_machine import ChangePartitionStates
+from controller_core.model.partitions import BrokerId
+from controller_core.model.states import PartitionState
 from tests.benchmarks.core_clusters import BROKERS, InstantZooKeeper, cluster, run
 
 

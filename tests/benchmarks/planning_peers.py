@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from controller_core.model import BrokerId
-from controller_core.placement import assign_replicas
+from controller_core.admin.placement import assign_replicas
+from controller_core.model.partitions import BrokerId
 
 
 def moves(state, lists):
@@ -111,11 +111,11 @@ def over_zookeeper(state, problem, version="2.8"):
     Kafka's is `kafka.admin.ReassignPartitionsCommand --generate`; topicmappr (DataDog's kafka-kit; 3.x reads all of it
     from ZooKeeper) is asked when it is on the PATH: to place what has no place, and to place everything anew.
     """
-    from controller_core.adapters.zookeeper import connect
-    from kafka_maintenance.local.errors import LocalStackError
-    from kafka_maintenance.local.java import find_java
-    from kafka_maintenance.local.kafka_jars import kafka_jars
-    from kafka_maintenance.local.zookeeper import ZooKeeperServer
+    from controller_core.adapters.zookeeper.session import connect
+    from kafka_maintenance.servers.errors import LocalStackError
+    from kafka_maintenance.servers.java import find_java
+    from kafka_maintenance.servers.kafka_jars import kafka_jars
+    from kafka_maintenance.servers.zookeeper import ZooKeeperServer
 
     try:
         jars, java = kafka_jars(version), find_java()

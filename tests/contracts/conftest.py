@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from controller_core.adapters.memory import MemoryServer
-from controller_core.adapters.zookeeper import connect
-from controller_core.ports import ZooKeeper
-from kafka_maintenance.local import ZooKeeperServer
+from controller_core.adapters.zookeeper.session import connect
+from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.runtime.simulated.zookeeper import MemoryServer
+from kafka_maintenance.servers import ZooKeeperServer
 
 EVENT_TIMEOUT_S = 20.0
 

@@ -4,16 +4,16 @@ import threading
 
 import pytest
 
-from controller_core import commands as c
-from controller_core import effects as e
-from controller_core.adapters.kafka_zk import KafkaZk
-from controller_core.adapters.kafka_zk_base import formats_of
-from controller_core.adapters.perform import ZooKeeperEffects
-from controller_core.adapters.watches import ControllerWatches
-from controller_core.dialect import dialect_for
-from controller_core.errors import ControllerMovedError, MalformedZnodeError, NodeExistsError, NoNodeError
-from controller_core.model import Broker, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.ports import ANY_VERSION
+from controller_core.messages import commands as c
+from controller_core.messages import effects as e
+from controller_core.model.dialect import dialect_for
+from controller_core.model.errors import ControllerMovedError, MalformedZnodeError, NodeExistsError, NoNodeError
+from controller_core.model.partitions import Broker, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.runtime.kafka_zk.adapter import KafkaZk
+from controller_core.runtime.kafka_zk.base import formats_of
+from controller_core.runtime.perform_effects import ZooKeeperEffects
+from controller_core.runtime.watches import ControllerWatches
 from controller_core.znodes import BrokerZnode
 
 EVENT_TIMEOUT_S = 20.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controller_core.adapters.object_store import (
+from controller_core.adapters.object_store.open import (
     INCOMING,
     FolderStore,
     MemoryStore,
@@ -18,7 +18,7 @@ from controller_core.adapters.object_store import (
     S3Store,
     open_store,
 )
-from controller_core.errors import (
+from controller_core.model.errors import (
     ObjectDamagedError,
     ObjectExistsError,
     ObjectMissingError,
@@ -27,8 +27,8 @@ from controller_core.errors import (
     StoreUnreachableError,
     StoreUnwritableError,
 )
-from kafka_maintenance.local import ObjectStoreServer
-from kafka_maintenance.local.s3 import gateway_program
+from kafka_maintenance.servers import ObjectStoreServer
+from kafka_maintenance.servers.s3 import gateway_program
 
 BUCKET = "snapshots"
 
@@ -205,7 +205,7 @@ class OverwritingStore(MemoryStore):
 
 
 def test_a_store_without_conditional_writes_is_refused(monkeypatch):
-    from controller_core.adapters.object_store_port import probe_store
+    from controller_core.ports.object_store import probe_store
 
     with pytest.raises(StoreUnwritableError, match="If-None-Match"):
         probe_store(OverwritingStore("bad"))

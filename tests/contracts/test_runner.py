@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import conformance
-from tests.conformance import outcome_of
+from tests.conformance import runner
+from tests.conformance.runner import outcome_of
 from tests.differential.recorded import vectors
 
 DELETION_ON = {"delete.topic.enable": "true"}
@@ -360,7 +360,7 @@ def test_a_vector_that_raises_does_not_stop_the_others(tmp_path, monkeypatch):
     source, target = tmp_path / "in.json", tmp_path / "out.json"
     source.write_text(json.dumps({"schema_version": 1, "vectors": [broken, sound]}))
     monkeypatch.setattr(sys, "argv", ["conformance", str(source), str(target)])
-    conformance.main()
+    runner.main()
     first, second = json.loads(target.read_text())["outcomes"]
     assert "KeyError" in first["error"]
     assert second["outcome"] == {"bytes_utf8": '{"version":"1","id":"x"}'}

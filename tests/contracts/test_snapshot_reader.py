@@ -5,14 +5,14 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.connection import _CONNECTION_DROP, _SESSION_EXPIRED
 
-from controller_core.adapters import snapshot_reader
-from controller_core.adapters.snapshot_reader import ReadOptions, Znode, read_cut
-from controller_core.adapters.snapshot_two_passes import held_at
-from controller_core.adapters.snapshot_wire import Wire
-from controller_core.adapters.zookeeper_requests import STAT, MultiRead
-from controller_core.errors import NoNodeError, ZooKeeperUnreachableError
-from kafka_maintenance.local import ZooKeeperEnsemble, ZooKeeperServer
-from kafka_maintenance.local.process import wait_until
+from controller_core.adapters.snapshot import reader
+from controller_core.adapters.snapshot.reader import ReadOptions, Znode, read_cut
+from controller_core.adapters.snapshot.two_passes import held_at
+from controller_core.adapters.snapshot.wire import Wire
+from controller_core.adapters.zookeeper.multi_read import STAT, MultiRead
+from controller_core.model.errors import NoNodeError, ZooKeeperUnreachableError
+from kafka_maintenance.servers import ZooKeeperEnsemble, ZooKeeperServer
+from kafka_maintenance.servers.process import wait_until
 from tests import snapshot_consistency
 from tests.snapshot_writer import client_of
 
@@ -165,7 +165,7 @@ def test_a_broken_connection_starts_the_cut_again(client, accident):
 
 def test_a_connection_that_breaks_between_scan_and_settling_is_noticed(client, monkeypatch):
     """The watch is gone with the connection: what came before proves nothing."""
-    real = snapshot_reader._settle
+    real = reader._settle
     accidents = iter([True])
 
     def settle(wire, *rest):
@@ -174,7 +174,7 @@ def test_a_connection_that_breaks_between_scan_and_settling_is_noticed(client, m
             wait_until(lambda: wire._broken, what="the connection is broken", timeout_s=30)
         return real(wire, *rest)
 
-    monkeypatch.setattr(snapshot_reader, "_settle", settle)
+    monkeypatch.setattr(reader, "_settle", settle)
     cut = read_cut(client)
     assert cut.consistent
     assert cut.attempts == 2
@@ -271,7 +271,7 @@ def test_a_server_with_a_small_jute_maxbuffer(tmp_path):
             with client_of(server.hosts) as client:
                 client.ensure_path("/kafka")
             with client_of(f"{server.hosts}/kafka") as client:
-                from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
+                from controller_core.adapters.snapshot.tree_writer import WriteOptions, write_tree
 
                 write_tree(client, snapshot_consistency.topics_tree(30, 20), WriteOptions(bytes_max=8000))
                 cut = read_cut(client, ReadOptions(reply_timeout_s=20))
@@ -308,8 +308,8 @@ def test_two_passes_under_change_say_how_many_are_uncertain(filled, client):
 @pytest.mark.parametrize(("kafka", "version"), [("1.1", "3.4.10"), ("2.4", "3.5.7")])
 def test_servers_without_multi_read(monkeypatch, kafka, version):
     """Real old servers: the jars of old brokers hold one."""
-    from kafka_maintenance.local import zookeeper as local
-    from kafka_maintenance.local.kafka_jars import kafka_jars
+    from kafka_maintenance.servers import zookeeper as local
+    from kafka_maintenance.servers.kafka_jars import kafka_jars
 
     monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars(kafka)}/*")
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dzookeeper.jmx.log4j.disable=true")
@@ -324,8 +324,8 @@ def test_servers_without_multi_read(monkeypatch, kafka, version):
 
 @pytest.mark.kafka
 def test_an_old_server_that_hides_its_version(monkeypatch):
-    from kafka_maintenance.local import zookeeper as local
-    from kafka_maintenance.local.kafka_jars import kafka_jars
+    from kafka_maintenance.servers import zookeeper as local
+    from kafka_maintenance.servers.kafka_jars import kafka_jars
 
     monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars('2.4')}/*")
     monkeypatch.setattr(Wire, "server", lambda _: (None, None))

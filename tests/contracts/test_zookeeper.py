@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-from controller_core.adapters.memory import REQUEST_BYTES_MAX, MemoryServer
-from controller_core.adapters.zookeeper import ZooKeeperAuth, connect
-from controller_core.errors import (
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
+from controller_core.model.errors import (
     BadVersionError,
     ConnectionLostError,
     EphemeralParentError,
@@ -18,9 +17,10 @@ from controller_core.errors import (
     ZooKeeperError,
     ZooKeeperUnreachableError,
 )
-from controller_core.ports import ANY_VERSION, CREATOR_ALL, Check, Create, Delete, Set, WatchKind, ZooKeeper
-from kafka_maintenance.local.process import wait_until
-from kafka_maintenance.operations.cluster_lock import Holder, cluster_lock
+from controller_core.ports.zookeeper import ANY_VERSION, CREATOR_ALL, Check, Create, Delete, Set, WatchKind, ZooKeeper
+from controller_core.runtime.simulated.zookeeper import REQUEST_BYTES_MAX, MemoryServer
+from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
+from kafka_maintenance.servers.process import wait_until
 
 EVENT_TIMEOUT_S = 20.0
 

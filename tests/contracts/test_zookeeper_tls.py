@@ -12,17 +12,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from controller_core.adapters import zookeeper_tls
-from controller_core.adapters.object_store import MemoryStore
-from controller_core.adapters.snapshot_reader import ReadOptions, read_cut
-from controller_core.adapters.snapshot_writer import WriteOptions, write_tree
-from controller_core.adapters.zookeeper import ZooKeeperTls, connect
-from controller_core.errors import NoAuthError, TlsSettingsError, ZooKeeperUnreachableError
-from kafka_maintenance.local import ZooKeeperServer
-from kafka_maintenance.local.ports import free_port
-from kafka_maintenance.operations.snapshot import take_snapshot
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
+from controller_core.adapters.snapshot.tree_writer import WriteOptions, write_tree
+from controller_core.adapters.zookeeper import tls as zookeeper_tls
+from controller_core.adapters.zookeeper.session import ZooKeeperTls, connect
+from controller_core.model.errors import NoAuthError, TlsSettingsError, ZooKeeperUnreachableError
+from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.servers import ZooKeeperServer
+from kafka_maintenance.servers.ports import free_port
 from tests import snapshot_consistency
-from tests.plugins import snapshot_world
+from tests.kafka_maintenance import snapshot_world
 
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8

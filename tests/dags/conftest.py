@@ -17,7 +17,7 @@ def database():
     """Airflow's metadata database, made once, with the pools that the scheduler would make."""
     from airflow.utils.db import initdb
 
-    from kafka_maintenance.pools import make_missing_pools
+    from kafka_maintenance.tasks.pools import make_missing_pools
 
     initdb()
     make_missing_pools()
@@ -64,7 +64,7 @@ def world(monkeypatch, tmp_path):
 @pytest.fixture
 def plan(world, tmp_path):
     """A stored plan: one election."""
-    from kafka_maintenance.operations.planning import plan_elections
+    from kafka_maintenance.operations.plans.make import plan_elections
 
     made = plan_elections(str(tmp_path), CLUSTER, zookeeper=world.zookeeper, now=NOW)
     assert made.count == 1

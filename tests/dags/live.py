@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controller_core.adapters.object_store import ObjectStore, open_store
-from controller_core.model import TopicPartition
-from kafka_maintenance.local.airflow_api import RUN_ENDED, AirflowApi, Gate
-from kafka_maintenance.local.errors import NotHealthyError
-from kafka_maintenance.local.process import wait_until
-from kafka_maintenance.local.stack import LocalStack, StackSettings
-from kafka_maintenance.local.traffic import create_topic, partition_states
+from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.model.partitions import TopicPartition
+from kafka_maintenance.demo.airflow_api import RUN_ENDED, AirflowApi, Gate
+from kafka_maintenance.demo.stack import LocalStack, StackSettings
+from kafka_maintenance.demo.traffic import create_topic, partition_states
+from kafka_maintenance.servers.errors import NotHealthyError
+from kafka_maintenance.servers.process import wait_until
 
 CLUSTER = "e2e"
 EVERY_MINUTE = "* * * * *"

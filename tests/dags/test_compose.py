@@ -144,7 +144,7 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
     from airflow.sdk import Connection
 
     from kafka_maintenance import hooks
-    from kafka_maintenance.operations.analyse import works_in_place
+    from kafka_maintenance.operations.analysis.run import works_in_place
     from kafka_maintenance.tasks.common import SPARK_CONNECTION
     from kafka_maintenance.tasks.settings import PREFIX, Settings
 

@@ -11,7 +11,7 @@ import pytest
 from kafka_maintenance.operations.errors import BadInputError
 from tests.airflow_home import ROOT
 from tests.dags.world import CLUSTER
-from tests.plugins.snapshot_world import stored_night
+from tests.kafka_maintenance.snapshot_world import stored_night
 
 ANSWER_TIMEOUT_S = 60
 
@@ -267,7 +267,7 @@ def test_what_is_asked_beside_a_stored_plan_is_refused(bag, dag_id, task_id, arg
 @pytest.fixture
 def nights(world, tmp_path):
     """Three snapshots of `alpha`, and one more each time it is called: removals are planned anew."""
-    from controller_core.adapters.object_store import FolderStore
+    from controller_core.adapters.object_store.open import FolderStore
 
     ages = iter(range(9, 4, -1))
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.dags.test_gates import WHEN_OPENED, _answer, answering
-from tests.plugins.snapshot_world import stored_night
+from tests.kafka_maintenance.snapshot_world import stored_night
 
 POLICY = {"keep_last": 1, "keep_daily": 1, "keep_weekly": 0, "keep_monthly": 0}
 GATED = ("plan_retention", "approve", "remove_snapshots", "verify_removal")
@@ -14,7 +14,7 @@ GATED = ("plan_retention", "approve", "remove_snapshots", "verify_removal")
 @pytest.fixture
 def nights(monkeypatch, tmp_path):
     """Five nights of `alpha` and one of `beta` in a folder."""
-    from controller_core.adapters.object_store import FolderStore
+    from controller_core.adapters.object_store.open import FolderStore
 
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
@@ -32,7 +32,7 @@ def _run(bag, **conf):
 
 
 def _left(tmp_path):
-    from kafka_maintenance.operations.snapshots import list_snapshots
+    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
     return {manifest.snapshot_id for manifest in list_snapshots(str(tmp_path), "alpha")}
 
@@ -109,8 +109,8 @@ def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowe
 def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_path):
     from airflow.sdk.exceptions import AirflowFailException
 
-    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy, plan_retention
-    from kafka_maintenance.operations.snapshot_retention_plan import store_retention
+    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
+    from kafka_maintenance.operations.snapshots.retention_plan import store_retention
     from kafka_maintenance.tasks.retention import verify_removal
 
     policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
@@ -122,7 +122,7 @@ def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_pa
 
 
 def test_the_defaults_of_the_dag_are_those_of_the_command():
-    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
+    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
     from kafka_maintenance.tasks.settings import Settings
 
     defaults, settings = RetentionPolicy(), Settings()
@@ -131,9 +131,9 @@ def test_the_defaults_of_the_dag_are_those_of_the_command():
 
 
 def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights, tmp_path):
-    from controller_core.adapters.object_store import FolderStore
-    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy, plan_retention
-    from kafka_maintenance.operations.snapshot_retention_plan import store_retention
+    from controller_core.adapters.object_store.open import FolderStore
+    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
+    from kafka_maintenance.operations.snapshots.retention_plan import store_retention
     from kafka_maintenance.web.sources import plan_page
 
     store = FolderStore(tmp_path)
@@ -148,7 +148,7 @@ def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights,
 
 
 def test_a_damaged_receipt_is_shown_as_it_lies_in_the_store(bag, tmp_path):
-    from controller_core.adapters.object_store import FolderStore
+    from controller_core.adapters.object_store.open import FolderStore
     from kafka_maintenance.web.sources import plan_page
 
     store = FolderStore(tmp_path)

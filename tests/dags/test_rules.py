@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from controller_core.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError
 from tests.airflow_home import ROOT
 
 DAG_IDS = (
@@ -94,7 +94,7 @@ class TestEveryDag:
         assert dag.max_active_runs <= (256 if "changes-cluster" in dag.tags or "changes-store" in dag.tags else 8)
 
     def test_writes_only_behind_an_approval_that_the_writing_task_receives(self, bag, dag_id):
-        from kafka_maintenance.approval import PlanApprovalOperator
+        from kafka_maintenance.tasks.approval import PlanApprovalOperator
 
         dag = bag.dags[dag_id]
         writing = _writing_tasks(dag)

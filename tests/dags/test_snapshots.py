@@ -21,8 +21,8 @@ OLD_NIGHTS = ("2026-11-02", "2026-11-05")
 @pytest.fixture(scope="module")
 def zookeeper():
     """A real ZooKeeper with the tree of a small cluster under the chroot /kafka."""
-    from controller_core.adapters.zookeeper import connect
-    from kafka_maintenance.local.zookeeper import ZooKeeperServer
+    from controller_core.adapters.zookeeper.session import connect
+    from kafka_maintenance.servers.zookeeper import ZooKeeperServer
 
     with ZooKeeperServer() as server, connect(f"{server.hosts}/kafka", create_chroot=True) as session:
         session.create("/cluster/id", b'{"version":"1","id":"real"}', make_parents=True)
@@ -67,7 +67,7 @@ def spark(monkeypatch):
     """Spark replaced by the files that its job leaves; yields of each job its command line, and the problems that it is told."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    from kafka_maintenance.operations.snapshots import list_snapshots
+    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
     jobs = []
 
@@ -100,7 +100,7 @@ def _write_over(store, key, content):
 
 def _take_old(zookeeper, store, day, cluster="old"):
     """A snapshot of an earlier night, recorded under another name."""
-    from kafka_maintenance.operations.snapshot import take_snapshot
+    from kafka_maintenance.operations.snapshots.take import take_snapshot
 
     now = datetime.fromisoformat(f"{day}T01:30:00+00:00")
     return take_snapshot(
@@ -135,7 +135,7 @@ def _want_retry(run, task_id):
 
 
 def _snapshots(store, cluster=None):
-    from kafka_maintenance.operations.snapshots import list_snapshots
+    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
     return list_snapshots(store, cluster)
 
@@ -183,9 +183,9 @@ class TestSnapshotMetadata:
     def test_a_night_with_a_key_holds_secrets_and_its_drill_brings_them_back(
         self, bag, store, monkeypatch, zookeeper, key_file
     ):
-        from controller_core.adapters.snapshot_secrets import Sealer
-        from controller_core.adapters.zookeeper import connect
-        from kafka_maintenance.operations.snapshots import read_raw
+        from controller_core.adapters.snapshot.secrets import Sealer
+        from controller_core.adapters.zookeeper.session import connect
+        from kafka_maintenance.operations.snapshots.catalog import read_raw
         from kafka_maintenance.tasks import restore_drill
 
         user = b'{"version":1,"config":{"SCRAM-SHA-256":"salt=abc,stored_key=s3cr3t"}}'
@@ -204,9 +204,9 @@ class TestSnapshotMetadata:
     def test_a_key_file_that_is_not_there_fails_before_anything_is_read(
         self, bag, store, monkeypatch, zookeeper, key_file
     ):
-        from controller_core.errors import SnapshotKeyError
-        from kafka_maintenance.operations import restore_drill as operation
-        from kafka_maintenance.operations import snapshot
+        from controller_core.model.errors import SnapshotKeyError
+        from kafka_maintenance.operations.restore import drill as operation
+        from kafka_maintenance.operations.snapshots import take as snapshot
         from kafka_maintenance.tasks import restore_drill, snapshots
 
         touched = []
@@ -501,10 +501,10 @@ def test_a_run_fails_that_would_open_gated_runs_of_a_paused_dag(bag, world, monk
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
 
-    from kafka_maintenance.operations import drain
+    from kafka_maintenance.operations.cluster import isr_notifications
 
     report = SimpleNamespace(text="it lingers", count=1, lingering=True, oldest=f"isr_change_{paused}")
-    monkeypatch.setattr(drain, "report", lambda **_: report)
+    monkeypatch.setattr(isr_notifications, "report", lambda **_: report)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
     dag = bag.dags["drain_isr_notifications"]
     monkeypatch.setattr(dag.get_task("open_gated_runs"), "retries", 0)

@@ -108,7 +108,7 @@ def test_a_plan_that_is_gone_says_so_in_its_place(clients, plan, rejected, tmp_p
 
 
 def test_the_plans_of_a_fleet_are_read_at_once_and_one_that_is_gone_hides_no_other(monkeypatch, plan, tmp_path):
-    from controller_core.adapters.object_store import FolderStore
+    from controller_core.adapters.object_store.open import FolderStore
     from kafka_maintenance.web import sources
 
     together = threading.Barrier(2, timeout=5)  # broken where one waits for the other

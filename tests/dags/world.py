@@ -4,9 +4,9 @@ import json
 import threading
 from contextlib import suppress
 
-from controller_core.adapters.memory import Applied, MemoryServer, MemoryZooKeeper
-from controller_core.errors import NoNodeError
-from controller_core.ports import WatchKind
+from controller_core.model.errors import NoNodeError
+from controller_core.ports.zookeeper import WatchKind
+from controller_core.runtime.simulated.zookeeper import Applied, MemoryServer, MemoryZooKeeper
 
 CLUSTER = "alpha"
 BROKERS = (1, 2, 3)

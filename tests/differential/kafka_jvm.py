@@ -7,12 +7,12 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
-from kafka_maintenance.local.java import find_java
-from kafka_maintenance.local.kafka_jars import kafka_jars
-from kafka_maintenance.local.ports import free_port, listens
-from kafka_maintenance.local.process import start_child, wait_until
-from kafka_maintenance.local.workspace import Workspace
-from kafka_maintenance.local.zookeeper import pyspark_jars
+from kafka_maintenance.servers.java import find_java
+from kafka_maintenance.servers.kafka_jars import kafka_jars
+from kafka_maintenance.servers.ports import free_port, listens
+from kafka_maintenance.servers.process import start_child, wait_until
+from kafka_maintenance.servers.workspace import Workspace
+from kafka_maintenance.servers.zookeeper import pyspark_jars
 
 LOOPBACK = "127.0.0.1"
 

@@ -8,13 +8,18 @@ from collections.abc import Callable
 
 import pytest
 
-from controller_core.config import ControllerConfig
-from controller_core.context import ControllerContext
-from controller_core.context_builder import build_context
-from controller_core.dialect import dialect_for
-from controller_core.elections import controlled_shutdown_leader, offline_leader, preferred_leader, reassign_leader
-from controller_core.model import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.states import PartitionState
+from controller_core.context.builder import build_context
+from controller_core.context.context import ControllerContext
+from controller_core.controller.elections import (
+    controlled_shutdown_leader,
+    offline_leader,
+    preferred_leader,
+    reassign_leader,
+)
+from controller_core.model.config import ControllerConfig
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import Broker, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.model.states import PartitionState
 from tests.differential.kafka_jvm import KafkaJvm, kafka_jvm
 
 pytestmark = pytest.mark.kafka

@@ -9,8 +9,15 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from controller_core import znodes
-from controller_core.errors import MalformedZnodeError, UnparsedZnodeError
-from controller_core.model import Broker, Endpoint, LeaderAndIsr, LeaderRecoveryState, ReplicaAssignment, TopicPartition
+from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
+from controller_core.model.partitions import (
+    Broker,
+    Endpoint,
+    LeaderAndIsr,
+    LeaderRecoveryState,
+    ReplicaAssignment,
+    TopicPartition,
+)
 from tests.differential.kafka_jvm import KafkaJvm, kafka_jvm
 
 pytestmark = pytest.mark.kafka

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from controller_core.adapters.kafka_zk import KafkaZk
-from controller_core.adapters.memory_cluster import SimulatedCluster
-from controller_core.dialect import dialect_for
-from controller_core.errors import NoNodeError
-from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
-from controller_core.ports import ZooKeeper
+from controller_core.model.dialect import dialect_for
+from controller_core.model.errors import NoNodeError
+from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.runtime.kafka_zk.adapter import KafkaZk
+from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.znodes import (
     DELETE_TOPICS,
     PREFERRED_REPLICA_ELECTION,
@@ -35,8 +35,8 @@ from controller_core.znodes import (
     state_path,
     topic_path,
 )
-from kafka_maintenance.local.kafka import KafkaCluster
-from kafka_maintenance.local.process import wait_until
+from kafka_maintenance.servers.kafka import KafkaCluster
+from kafka_maintenance.servers.process import wait_until
 
 pytestmark = pytest.mark.kafka
 BROKERS = (1, 2, 3)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.conformance import outcome_of
+from tests.conformance.runner import outcome_of
 from tests.differential.recorded import VECTORS, differences, vectors
 
 SUITES = sorted(path.name.removesuffix(".jsonl.xz") for path in VECTORS.glob("*.jsonl.xz"))

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from controller_core import commands as c
+from controller_core.messages import commands as c
 from tests.scenarios.world import World, blocks
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))

@@ -1,7 +1,7 @@
 """The language of the scenario files: a cluster, commands, and the effects as text.
 
 `given a cluster` describes brokers and partitions, `when …` is a command, and what stands below `----` is what comes out:
-effects by `controller_core.render`, then refusals. ZooKeeper is a dictionary that takes every write, unless a block says
+effects by `controller_core.runtime.render`, then refusals. ZooKeeper is a dictionary that takes every write, unless a block says
 what it answers; `when ZooKeeper …` blocks answer the one question that is open.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from controller_core import commands as c
-from controller_core import effects as e
-from controller_core.config import UNCLEAN_LEADER_ELECTION
-from controller_core.context import ControllerContext
-from controller_core.machine import step
-from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
-from controller_core.render import render, render_context, render_refusals
-from tests.core.clusters import ZooKeeper, broker, cluster, led
+from controller_core.context.context import ControllerContext
+from controller_core.controller.step import step
+from controller_core.messages import commands as c
+from controller_core.messages import effects as e
+from controller_core.model.config import UNCLEAN_LEADER_ELECTION
+from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.runtime.render import render, render_context, render_refusals
+from tests.controller_core.clusters import ZooKeeper, broker, cluster, led
 
 LINE = "----"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from controller_core.adapters.memory import Applied
-from controller_core.adapters.memory_cluster import SimulatedController
-from controller_core.context import ControllerContext
-from controller_core.effects import Request, SendStopReplica
-from controller_core.model import NO_LEADER, LeaderAndIsr, TopicPartition
-from controller_core.ports import WatchKind
-from controller_core.states import PartitionState
+from controller_core.context.context import ControllerContext
+from controller_core.messages.effects import Request, SendStopReplica
+from controller_core.model.partitions import NO_LEADER, LeaderAndIsr, TopicPartition
+from controller_core.model.states import PartitionState
+from controller_core.ports.zookeeper import WatchKind
+from controller_core.runtime.simulated.cluster import SimulatedController
+from controller_core.runtime.simulated.zookeeper import Applied
 from controller_core.znodes import CONTROLLER_EPOCH, TOPICS, decode_controller_epoch, decode_state, state_partition_of
 from tests.simulation.world import World
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from controller_core.dialect import Dialect, dialect_for
+from controller_core.model.dialect import Dialect, dialect_for
 from tests.simulation.deeds import Deed
 from tests.simulation.invariants import Watchman
 from tests.simulation.world import LOST_AFTER, LOST_BEFORE, World

@@ -4,9 +4,9 @@ import contextlib
 
 import pytest
 
-from controller_core.dialect import dialect_for
-from controller_core.effects import SendStopReplica, StopReplicaPartition
-from controller_core.model import TopicPartition
+from controller_core.messages.effects import SendStopReplica, StopReplicaPartition
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import TopicPartition
 from tests.simulation.deeds import Deed
 from tests.simulation.invariants import BrokenInvariantError, Watchman
 from tests.simulation.run import simulate

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from controller_core.adapters.memory import Applied, MemoryServer
-from controller_core.adapters.memory_cluster import Node, Sent, SimulatedCluster, SimulatedController
-from controller_core.adapters.retrying import RetryingZooKeeper
-from controller_core.dialect import Dialect
-from controller_core.effects import Request
-from controller_core.errors import ConnectionLostError, NodeExistsError
-from controller_core.model import BrokerId, ReplicaAssignment, TopicPartition
-from controller_core.ports import ANY_VERSION, ZooKeeper
+from controller_core.messages.effects import Request
+from controller_core.model.dialect import Dialect
+from controller_core.model.errors import ConnectionLostError, NodeExistsError
+from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
+from controller_core.runtime.retrying_session import RetryingZooKeeper
+from controller_core.runtime.simulated.cluster import Node, Sent, SimulatedCluster, SimulatedController
+from controller_core.runtime.simulated.zookeeper import Applied, MemoryServer
 from controller_core.znodes import CONTROLLER
 from tests.simulation.deeds import Deed
 

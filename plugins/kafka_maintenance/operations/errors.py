@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from controller_core.conditions import Unmet
-from controller_core.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError
+from controller_core.plans.conditions import Unmet
 
 _SHOWN_MAX = 10
 

@@ -48,7 +48,7 @@ def choice_of(night: date) -> dict[str, Any]:
     One whose connection or whose snapshot cannot be used is missing, too, and not `awaited`: it does not hold up the others.
     An archived one is not even `expected`.
     """
-    from kafka_maintenance.operations.snapshot_choice import NoSnapshotError, snapshots_of_night
+    from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, snapshots_of_night
 
     archived: dict[str, bool] = {}
     missing: list[dict[str, Any]] = []
@@ -85,9 +85,9 @@ def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
     names a cluster and the store is S3, its workers read the snapshots from there and nothing is fetched. Returns run, night,
     folders and `SparkSubmitOperator`'s arguments, by their names.
     """
-    from kafka_maintenance import spark
-    from kafka_maintenance.operations import analyse
-    from kafka_maintenance.operations.snapshot_manifest import run_token
+    from kafka_maintenance.operations.analysis import run as analyse
+    from kafka_maintenance.operations.snapshots.manifest import run_token
+    from kafka_maintenance.spark import submit as spark
 
     context = context_of_run()
     tries = context["ti"].try_number
@@ -133,7 +133,7 @@ def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
 @task
 def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Puts report, tables and summary into the store, the manifest last; says where they are."""
-    from kafka_maintenance.operations.published_analyses import publish
+    from kafka_maintenance.operations.analysis.published import publish
 
     published = publish(staged["output"], hooks.store(), night=staged["night"], run_id=staged["run"])
     shutil.rmtree(staged["folder"], ignore_errors=True)

@@ -6,9 +6,9 @@ from typing import Any
 from airflow.sdk import PokeReturnValue, task
 
 from kafka_maintenance import hooks
-from kafka_maintenance.approval import approved
-from kafka_maintenance.pools import APPLY_POOL
+from kafka_maintenance.tasks.approval import approved
 from kafka_maintenance.tasks.common import context_of_run, run_name
+from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
@@ -20,7 +20,7 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
     approver and keeps the comment; a second try goes on where the first one stopped. One writing task runs per cluster
     at a time.
     """
-    from kafka_maintenance.operations import apply
+    from kafka_maintenance.operations.apply import plan as apply
 
     store, run = hooks.store(), run_name(context_of_run())
     approval = approved(plan, answer, store=store, run=run)
@@ -44,7 +44,7 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.verify_timeout_s)
 def verify(receipt: dict[str, Any]) -> PokeReturnValue:
     """Compares the live tree with what the plan predicted, until it is so."""
-    from kafka_maintenance.operations import apply
+    from kafka_maintenance.operations.apply import plan as apply
 
     cluster = hooks.cluster(receipt["cluster"])
     found = apply.verify(

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from airflow.sdk import Asset, ExceptionRetryPolicy, RetryAction, RetryRule, get_current_context
 
-from controller_core.errors import (
+from controller_core.model.errors import (
     ConnectionLostError,
     ControllerCoreError,
     SessionExpiredError,

@@ -24,11 +24,11 @@ def clusters_to_report(cluster: str | None) -> list[str]:
 )
 def report_notifications(cluster: str) -> dict[str, Any]:
     """What waits on one cluster; the text is in the log."""
-    from kafka_maintenance.operations import drain
+    from kafka_maintenance.operations.cluster import isr_notifications
 
     label(cluster)
     settings = hooks.cluster(cluster)
-    found = drain.report(
+    found = isr_notifications.report(
         zookeeper=settings.zookeeper, auth=settings.auth, tls=settings.tls, age_min_s=SETTINGS.drain_age_min_s
     )
     print(found.text)  # noqa: T201 - the task's log is where the report is read
@@ -44,7 +44,7 @@ def report_notifications(cluster: str) -> dict[str, Any]:
 @task
 def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """The forced re-election of the controller of one cluster; skipped unless the run was told to act on it."""
-    from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.plans import make as planning
 
     if not act or not cluster:
         raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")

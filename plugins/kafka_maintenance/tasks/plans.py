@@ -11,8 +11,8 @@ from kafka_maintenance.tasks.common import context_of_run, run_name
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
 if TYPE_CHECKING:
-    from controller_core.adapters.object_store import ObjectStore
-    from kafka_maintenance.operations.stored_plans import StoredPlan
+    from controller_core.adapters.object_store.open import ObjectStore
+    from kafka_maintenance.operations.plans.store import StoredPlan
 
 
 @task
@@ -31,7 +31,7 @@ def snapshot_to_plan(cluster: str, plan: str | None) -> str | None:
 @task
 def plan_elections(cluster: str, manifest: str | None, plan: str | None, election_count_max: int) -> dict[str, Any]:
     """The elections that give partitions back to their preferred leaders, most imbalanced brokers first."""
-    from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.plans import make as planning
 
     if plan:
         return stored("elect_preferred_leaders", cluster, plan)
@@ -48,9 +48,9 @@ def plan_reassignment(
     bootstrap_servers: str | None = None,
 ) -> dict[str, Any]:
     """The moves that reach the goals, with their certificate; or a stored plan. Sizes as the brokers say, if asked."""
-    from kafka_maintenance.operations import planning
     from kafka_maintenance.operations.errors import BadInputError
-    from kafka_maintenance.operations.partition_sizes import sizes_from_log_dirs
+    from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.sizes import sizes_from_log_dirs
     from spark_jobs.planner.errors import ImpossibleGoalError
     from spark_jobs.planner.goals import Goals
 
@@ -68,7 +68,7 @@ def plan_reassignment(
 @task
 def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics: list[str]) -> dict[str, Any]:
     """The deletions of the topics that were asked for and are eligible; the others are named with their reasons."""
-    from kafka_maintenance.operations import planning
+    from kafka_maintenance.operations.plans import make as planning
 
     if plan:
         return stored("delete_topics", cluster, plan, topics=topics)
@@ -87,7 +87,7 @@ def stored(kind: str, cluster: str, uri: str, **beside: Any) -> dict[str, Any]:
     What was asked `beside` it would have no effect: BadInputError.
     """
     from kafka_maintenance.operations.errors import BadInputError
-    from kafka_maintenance.operations.stored_plans import load_plan
+    from kafka_maintenance.operations.plans.store import load_plan
 
     asked = [name for name, value in beside.items() if value]
     if asked:
@@ -112,8 +112,8 @@ def named(plan: "StoredPlan") -> dict[str, str]:
 
 def repairs_of(store: "ObjectStore", cluster: str, manifest: str) -> list[dict[str, str]]:
     """The plans that a snapshot calls for, stored; a kind without work has none, and one that is refused says why."""
-    from kafka_maintenance.operations import planning
     from kafka_maintenance.operations.errors import RefusedError
+    from kafka_maintenance.operations.plans import make as planning
 
     version = hooks.cluster(cluster).kafka_version
     found = []

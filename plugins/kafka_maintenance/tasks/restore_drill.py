@@ -44,7 +44,7 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
 )
 def drill(chosen: dict[str, Any]) -> dict[str, Any]:
     """How the drill of one cluster went; the notes and the differences are in the log."""
-    from kafka_maintenance.operations.restore_drill import restore_drill
+    from kafka_maintenance.operations.restore.drill import restore_drill
 
     label(chosen["cluster"])
     report = restore_drill(

@@ -7,13 +7,13 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.approval import approved
-from kafka_maintenance.pools import APPLY_POOL
+from kafka_maintenance.tasks.approval import approved
 from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, gated_run, given, label, run_name
+from kafka_maintenance.tasks.pools import APPLY_POOL
 
 if TYPE_CHECKING:
-    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
-    from kafka_maintenance.operations.snapshot_retention_plan import StoredRetention
+    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
+    from kafka_maintenance.operations.snapshots.retention_plan import StoredRetention
 
 KEEP: Final = {name: given(f"keep_{name}") for name in ("last", "daily", "weekly", "monthly")}
 """The run's policy, as templates."""
@@ -31,8 +31,8 @@ def clusters_to_judge(cluster: str | None) -> list[str]:
 )
 def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
     """The counts; the text, with each snapshot's reasons, is in the log."""
-    from kafka_maintenance.operations.snapshot_retention import plan_retention as decided
-    from kafka_maintenance.operations.snapshot_retention import retention_text
+    from kafka_maintenance.operations.snapshots.retention import plan_retention as decided
+    from kafka_maintenance.operations.snapshots.retention import retention_text
 
     label(cluster)
     plan = decided(hooks.store(), _policy(keep), now=datetime.now(UTC), cluster=cluster)
@@ -44,8 +44,8 @@ def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
 @task
 def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[str, int]) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """The removal for one cluster, stored; skipped unless the run was told to act, or when nothing is to be removed."""
-    from kafka_maintenance.operations.snapshot_retention import plan_retention as decided
-    from kafka_maintenance.operations.snapshot_retention_plan import load_retention, store_retention
+    from kafka_maintenance.operations.snapshots.retention import plan_retention as decided
+    from kafka_maintenance.operations.snapshots.retention_plan import load_retention, store_retention
 
     if not act or not cluster:
         raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")
@@ -64,7 +64,7 @@ def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dic
 
     Checks the answer and the digest itself. The receipt names the approver; a second try removes what is left.
     """
-    from kafka_maintenance.operations.snapshot_retention_plan import apply_stored_retention
+    from kafka_maintenance.operations.snapshots.retention_plan import apply_stored_retention
 
     store, run = hooks.store(), run_name(context_of_run())
     approval = approved(plan, answer, store=store, run=run)
@@ -91,7 +91,7 @@ def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dic
 @task
 def verify_removal(receipt: dict[str, Any]) -> dict[str, Any]:
     """Lists the cluster's snapshots again: none of the removed ones may be there, and each of the kept ones must."""
-    from kafka_maintenance.operations.snapshot_retention_plan import load_retention, still_there
+    from kafka_maintenance.operations.snapshots.retention_plan import load_retention, still_there
 
     store = hooks.store()
     plan = load_retention(store, receipt["plan"], cluster=receipt["cluster"]).plan
@@ -119,7 +119,7 @@ def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int])
 
 
 def _policy(keep: dict[str, int]) -> "RetentionPolicy":
-    from kafka_maintenance.operations.snapshot_retention import RetentionPolicy
+    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
 
     return RetentionPolicy(**{name: int(count) for name, count in keep.items()})
 

@@ -41,7 +41,7 @@ def take_snapshot(cluster: str) -> dict[str, Any]:
 
 def snapshot_of_run(cluster: str, run: str) -> dict[str, Any]:
     """The snapshot of `cluster` that the run of that name has made, or makes now under today's date."""
-    from kafka_maintenance.operations.snapshot import take_snapshot as take
+    from kafka_maintenance.operations.snapshots.take import take_snapshot as take
 
     settings = hooks.cluster(cluster)
     result = take(
@@ -59,7 +59,7 @@ def snapshot_of_run(cluster: str, run: str) -> dict[str, Any]:
 
 def stored_snapshot(cluster: str, night: date, run: str) -> dict[str, Any] | None:
     """What the run stored of `cluster` in its night, or None."""
-    from kafka_maintenance.operations.snapshots import list_snapshots
+    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
     found = [manifest for manifest in list_snapshots(hooks.store(), cluster, night) if manifest.run_id == run]
     return _told(found[-1]) if found else None

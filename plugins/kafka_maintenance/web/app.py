@@ -11,7 +11,7 @@ from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import HTMLResponse
 
-from controller_core.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.web import pages, sources
 
 HEADERS = {

@@ -15,15 +15,15 @@ from airflow.models.xcom import XComModel
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.utils.session import create_session
 
-from controller_core.adapters.object_store import ObjectStore
-from controller_core.conditions import condition_to_json
-from controller_core.errors import ControllerCoreError, InvalidPlanError, ObjectMissingError
-from controller_core.plan import PlanStep, plan_digest, plan_from_bytes
-from controller_core.requests import request_to_json
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ControllerCoreError, InvalidPlanError, ObjectMissingError
+from controller_core.plans.conditions import condition_to_json
+from controller_core.plans.plan import PlanStep, plan_digest, plan_from_bytes
+from controller_core.plans.request_znodes import request_to_json
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.snapshot_retention_plan import KIND as RETENTION
-from kafka_maintenance.operations.snapshot_retention_plan import load_retention
+from kafka_maintenance.operations.snapshots.retention_plan import KIND as RETENTION
+from kafka_maintenance.operations.snapshots.retention_plan import load_retention
 from kafka_maintenance.web.pages import ClusterRow, PlanPage
 
 GATE = "approve"
@@ -68,7 +68,7 @@ def plans_of_run(dag_id: str, run_id: str) -> list[PlanPage]:
         NothingToShowError: the run made none, or not yet.
         StoreUnreachableError: the store does not answer.
     """
-    from kafka_maintenance.operations.snapshots import at_once  # noqa: PLC0415 - pyarrow, only when it is asked for
+    from kafka_maintenance.operations.snapshots.catalog import at_once  # noqa: PLC0415 - pyarrow, only when it is asked for
 
     named = [
         plan
@@ -143,7 +143,7 @@ def _row(role: str, named_by: str, document: Mapping[str, object]) -> tuple[str,
 
 def clusters() -> tuple[str, list[ClusterRow]]:
     """The store's URI and a row per cluster; a cluster that cannot be read says so in its row."""
-    from kafka_maintenance.operations.snapshots import at_once  # noqa: PLC0415 - pyarrow, only when it is asked for
+    from kafka_maintenance.operations.snapshots.catalog import at_once  # noqa: PLC0415 - pyarrow, only when it is asked for
 
     store = _store()
     rows = [_cluster_row(name) for name in hooks.names_from(_variable(hooks.CLUSTERS_VARIABLE))]
@@ -163,7 +163,7 @@ def _cluster_row(name: str) -> ClusterRow:
 
 
 def _with_newest(store: ObjectStore, row: ClusterRow) -> ClusterRow:
-    from kafka_maintenance.operations.snapshots import keys_by_date, newest_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import keys_by_date, newest_of  # noqa: PLC0415 - as above
 
     if row.problem:
         return row

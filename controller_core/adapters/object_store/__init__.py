@@ -1,0 +1,1 @@
+"""Object stores: a folder, or S3 through boto3."""

@@ -1,0 +1,138 @@
+"""Where snapshots, plans and reports are kept: one port, three stores (memory, folder, S3) that behave alike.
+
+A store maps keys (`v1/cluster=c/…/manifest.json`) to bytes. Two promises carry everything that is built on it: an object
+is visible whole or not at all, and `put_new` lets exactly one of several racing writers win.
+Source: storage-and-services §1 (what real S3 servers do with conditional writes and checksums).
+"""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from controller_core.adapters.object_store.folder import FolderStore
+from controller_core.adapters.object_store.s3 import S3Store
+from controller_core.model.errors import ObjectStoreError
+from controller_core.ports.object_store import (
+    INCOMING,
+    ObjectStore,
+    checked_key,
+    exists_error,
+    missing_error,
+    write_whole,
+)
+
+__all__ = ["INCOMING", "FolderStore", "MemoryStore", "ObjectStore", "S3Store", "open_store"]
+
+
+def open_store(
+    uri: str,
+    *,
+    endpoint_url: str | None = None,
+    access_key: str | None = None,
+    secret_key: str | None = None,
+    region: str | None = None,
+) -> ObjectStore:
+    """The store at `uri`: `s3://bucket[/prefix]`, `memory://name`, `file:///folder` or the path of a folder.
+
+    Args:
+        uri: where; a folder is created at the first write.
+        endpoint_url: of an S3 server that is not Amazon's.
+        access_key: for S3; None takes it from boto3's usual places.
+        secret_key: likewise.
+        region: likewise.
+
+    Errors: `ObjectStoreError` for another scheme. Nothing is contacted here: see `ObjectStore.probe`.
+    """
+    parts = urlsplit(uri)
+    match parts.scheme:
+        case "s3":
+            if not parts.netloc:
+                raise ObjectStoreError(
+                    f"store {uri!r} not opened: expected s3://bucket or s3://bucket/prefix; name the bucket"
+                )
+            return S3Store(
+                parts.netloc,
+                parts.path.strip("/"),
+                endpoint_url=endpoint_url,
+                access_key=access_key,
+                secret_key=secret_key,
+                region=region,
+            )
+        case "memory":
+            return MemoryStore.named(parts.netloc)
+        case "file":
+            return FolderStore(Path(unquote(parts.path)))
+        case "" if uri:
+            return FolderStore(Path(uri))
+        case _:
+            raise ObjectStoreError(
+                f"store {uri!r} not opened: expected a folder, file:///folder or s3://bucket/prefix; correct the address"
+            )
+
+
+class MemoryStore:
+    """A store in this process, for tests; `MemoryStore.named` gives the same one for the same name."""
+
+    _named: Final[dict[str, "MemoryStore"]] = {}
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._objects: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def named(cls, name: str) -> "MemoryStore":
+        """The store of that name; it lives as long as the process."""
+        return cls._named.setdefault(name, cls(name))
+
+    @property
+    def uri(self) -> str:
+        return f"memory://{self._name}"
+
+    def uri_of(self, key: str) -> str:
+        return f"{self.uri}/{key}"
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._lock:
+            self._refuse_folders(checked_key(key))
+            self._objects[key] = bytes(data)
+
+    def put_new(self, key: str, data: bytes) -> None:
+        with self._lock:
+            self._refuse_folders(checked_key(key))
+            if key in self._objects:
+                raise exists_error(self.uri_of(key))
+            self._objects[key] = bytes(data)
+
+    def put_file(self, key: str, path: Path) -> None:
+        self.put(key, path.read_bytes())
+
+    def get(self, key: str) -> bytes:
+        found = self._objects.get(checked_key(key))
+        if found is None:
+            raise missing_error(self.uri_of(key))
+        return found
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        write_whole(path, self.get(key))
+
+    def list(self, prefix: str) -> Sequence[str]:
+        return sorted((key for key in tuple(self._objects) if key.startswith(prefix)), key=str.encode)
+
+    def delete(self, key: str) -> None:
+        with self._lock:
+            self._objects.pop(checked_key(key), None)
+
+    def size(self, key: str) -> int:
+        return len(self.get(key))
+
+    def probe(self) -> None:
+        """Nothing can be wrong with a dict."""
+
+    def _refuse_folders(self, key: str) -> None:
+        """A key below an object, or above one, is refused as a folder refuses it."""
+        above = [key[:at] for at, letter in enumerate(key) if letter == "/"]
+        if any(step in self._objects for step in above) or any(other.startswith(f"{key}/") for other in self._objects):
+            raise ObjectStoreError(f"object {self.uri_of(key)} not written: another key is its folder, or it is theirs")

@@ -1,0 +1,88 @@
+"""What reading a tree may cost, how far it is, and what comes out of it."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from controller_core.adapters.zookeeper.multi_read import Data
+
+Znode = Data
+"""A znode as it was read: its data, and its stat as ZooKeeper's 68 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a read is: znodes so far, how many there may be (all of the server's; None unknown), seconds since the start."""
+
+    phase: Literal["scan", "settle", "second pass", "acls"]
+    read: int
+    expected: int | None
+    elapsed_s: float
+
+    @property
+    def rate(self) -> float:
+        """Znodes per second since the start."""
+        return self.read / self.elapsed_s if self.elapsed_s else 0.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that the phase may still take; None when nobody knows."""
+        if not self.expected or not self.rate:
+            return None
+        return max(self.expected - self.read, 0) / self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a read may cost the cluster, and how sure it must be.
+
+    One connection, at most `window` requests in flight, each of at most `batch_count` znodes and (from the second of a
+    kind on) about `reply_bytes` of reply, with `pause_s` between them.
+    `method`: "auto" takes the cut where the server can (3.6+), else the two passes.
+    `acls`: "auto" reads all ACLs when one of a few looked at is not open to everybody.
+    """
+
+    batch_count: int = 1000
+    reply_bytes: int = 4 << 20
+    window: int = 3
+    pause_s: float = 0.0
+    method: Literal["auto", "cut", "two_pass", "plain"] = "auto"
+    acls: Literal["auto", "always", "never"] = "auto"
+    rounds_max: int = 1000
+    attempts_max: int = 5
+    reply_timeout_s: float = 60.0
+    left_alone: tuple[str, ...] = ("/zookeeper",)  # ZooKeeper's own, at the root of the ensemble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A tree, and how sure it is.
+
+    Attributes:
+        znodes: path below the chroot → znode; of all that could be read.
+        unreadable: paths that ZooKeeper refused, with their stat at the cut (None when it changed since); what lies below
+            them is unknown.
+        zxid: the tree is the state after this transaction, if `consistent`.
+        consistent: proven; `reason` says why it is not.
+        unresolved: how many paths stayed uncertain.
+        rounds: how often changed znodes were read again; `attempts`: starts, more than one after a lost connection.
+        method: "cut", "two_pass" or "plain" (a scan without a proof, for measurements).
+        acls: path → JSON `[[perms, scheme, id], …]`; empty when the cluster is not secured.
+        server_version: as the server says, or "unknown".
+        scan_zxids: first and last zxid seen while scanning.
+        seconds: of the successful attempt: (scan, settle).
+    """
+
+    znodes: dict[str, Znode] = field(repr=False)
+    unreadable: dict[str, bytes | None] = field(repr=False)
+    zxid: int
+    consistent: bool
+    reason: str | None
+    unresolved: int
+    rounds: int
+    attempts: int
+    method: str
+    acls: dict[str, str] = field(repr=False)
+    secured: bool
+    server_version: str
+    scan_zxids: tuple[int, int]
+    seconds: tuple[float, float]

@@ -1,0 +1,1 @@
+"""ZooKeeper through kazoo: the session, reads in one multi request, TLS."""

@@ -1,0 +1,401 @@
+"""ZooKeeper over the network: the port, spoken through kazoo.
+
+Source: kazoo 2.11; `docs/zookeeper.md` says which rights a session needs.
+"""
+
+# ruff: noqa: SLF001 -- kazoo offers no public way to submit a multi-read; kazoo is pinned and a test holds it
+
+import struct
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import CheckVersion, SetData, Transaction
+from kazoo.protocol.serialization import Create as CreateRequest
+from kazoo.protocol.serialization import Delete as DeleteRequest
+from kazoo.security import ACL, Id
+
+from controller_core.adapters.zookeeper.multi_read import GET_DATA, NO_AUTH, NO_NODE, Answer, Data, MultiRead, bounded
+from controller_core.adapters.zookeeper.tls import ZooKeeperTls, client_options, tls_refusal
+from controller_core.model.errors import (
+    BadVersionError,
+    ConnectionLostError,
+    EphemeralParentError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    SessionExpiredError,
+    ZooKeeperError,
+    ZooKeeperUnreachableError,
+)
+from controller_core.ports.zookeeper import (
+    ANYONE_ALL,
+    CREATOR_ALL_WORLD_READ,
+    Acl,
+    Check,
+    Create,
+    Delete,
+    Operation,
+    Set,
+    Watch,
+    WatchEvent,
+    WatchKind,
+    ZnodeStat,
+    require_path,
+)
+
+__all__ = ["KazooZooKeeper", "ZooKeeperAuth", "ZooKeeperTls", "connect"]
+
+_EPHEMERAL_FLAG, _SEQUENTIAL_FLAG = 1, 2
+_READ_COUNT_MAX = 1000
+_IN_FLIGHT_MAX = 100
+_STAT = struct.Struct("!qqqqiiiqiiq")
+_SESSION_TIMEOUT_S = 30.0
+_OPERATION_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperAuth:
+    """As whom a session writes. `acl` is what it creates znodes with: by default so that brokers can delete them."""
+
+    scheme: Literal["digest", "sasl"]
+    username: str
+    password: str
+    acl: tuple[Acl, ...] = CREATOR_ALL_WORLD_READ
+
+    def __repr__(self) -> str:
+        return f"ZooKeeperAuth(scheme={self.scheme!r}, username={self.username!r}, password=…)"
+
+
+@contextmanager
+def connect(
+    hosts: str,
+    *,
+    auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
+    acl: tuple[Acl, ...] | None = None,
+    timeout_s: float = 15.0,
+    session_timeout_s: float = _SESSION_TIMEOUT_S,
+    create_chroot: bool = False,
+) -> Iterator["KazooZooKeeper"]:
+    """A session for the length of a `with` block.
+
+    Args:
+        hosts: `host:port,host:port/chroot`.
+        auth: digest or SASL DIGEST-MD5 credentials; None: anonymous.
+        tls: None: plain text; else the port is the servers' secureClientPort.
+        acl: what znodes are created with; None: that of `auth`, or open to everybody.
+        timeout_s: how long to wait for a server.
+        session_timeout_s: how long the session outlives a broken connection; the server may shorten it.
+        create_chroot: make a missing chroot, as a broker does.
+
+    Raises:
+        ZooKeeperUnreachableError: nobody answered in time, or nobody with a certificate that we trust.
+        NoAuthError: the credentials, or our certificate, were refused.
+        TlsSettingsError: a file of `tls` cannot be used.
+        NoNodeError: the chroot does not exist.
+    """
+    client = _client(hosts, auth, tls, session_timeout_s)
+    try:
+        _start(client, hosts, timeout_s, tls)
+        session = KazooZooKeeper(client, default_acl=acl or (auth.acl if auth else ANYONE_ALL))
+        _require_chroot(session, hosts, create=create_chroot)
+        yield session
+    finally:
+        client.stop()
+        client.close()
+
+
+class KazooZooKeeper:
+    """A session through kazoo; implements `ports.ZooKeeper`. Made by `connect`.
+
+    When it has expired, kazoo opens another one in silence: calls in between raise `SessionExpiredError`, later ones
+    succeed. Who must not go on then checks an ephemeral znode that only the first session can have made.
+
+    Attributes:
+        client: the kazoo client, for reading a whole tree (`adapters.snapshot_reader`).
+    """
+
+    def __init__(self, client: KazooClient, *, default_acl: tuple[Acl, ...] = ANYONE_ALL) -> None:
+        self.client = client
+        self._default_acl = default_acl
+        self._multi_read_known = True
+
+    @property
+    def session_id(self) -> int:
+        """See `ports.ZooKeeper`."""
+        return int(self.client.client_id[0]) if self.client.client_id else 0
+
+    def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+        """See `ports.ZooKeeper`."""
+        data, stat = self._answer("get", path, lambda: self.client.get_async(path, watch=_kazoo_watch(watch)))
+        return data or b"", ZnodeStat(*stat)
+
+    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, ZnodeStat] | None]:
+        """See `ports.ZooKeeper`; up to 1,000 paths or 900,000 bytes are one multi-read."""
+        found: list[tuple[bytes, ZnodeStat] | None] = []
+        for group in bounded(paths, count_max=_READ_COUNT_MAX):
+            found += self._multi_read(group) if self._multi_read_known else self._single_reads(group)
+        return found
+
+    def exists(self, path: str, *, watch: Watch | None = None) -> ZnodeStat | None:
+        """See `ports.ZooKeeper`."""
+        stat = self._answer("look for", path, lambda: self.client.exists_async(path, watch=_kazoo_watch(watch)))
+        return None if stat is None else ZnodeStat(*stat)
+
+    def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+        """See `ports.ZooKeeper`."""
+        names = self._answer(
+            "list the children of", path, lambda: self.client.get_children_async(path, watch=_kazoo_watch(watch))
+        )
+        return sorted(names)
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        make_parents: bool = False,
+        acl: tuple[Acl, ...] | None = None,
+    ) -> str:
+        """See `ports.ZooKeeper`."""
+        created = self._answer(
+            "create",
+            path,
+            lambda: self.client.create_async(
+                path, data, self._acl(acl), ephemeral=ephemeral, sequence=sequential, makepath=make_parents
+            ),
+        )
+        return str(created)
+
+    def set(self, path: str, data: bytes, version: int) -> ZnodeStat:
+        """See `ports.ZooKeeper`."""
+        return ZnodeStat(*self._answer("set", path, lambda: self.client.set_async(path, data, version), version))
+
+    def delete(self, path: str, version: int) -> None:
+        """See `ports.ZooKeeper`."""
+        self._answer("delete", path, lambda: self.client.delete_async(path, version), version)
+
+    def multi(self, operations: Sequence[Operation]) -> list[str | ZnodeStat | None]:
+        """See `ports.ZooKeeper`."""
+        promise = self._submit(Transaction([self._request(operation) for operation in operations]))
+        return self._committed(operations, promise)
+
+    def multi_all(
+        self, transactions: Sequence[Sequence[Operation]]
+    ) -> list[list[str | ZnodeStat | None] | ZooKeeperError]:
+        """See `ports.ZooKeeper`; up to 100 are in flight."""
+        results: list[list[str | ZnodeStat | None] | ZooKeeperError] = []
+        for start in range(0, len(transactions), _IN_FLIGHT_MAX):
+            window = transactions[start : start + _IN_FLIGHT_MAX]
+            promises = [self._submit(Transaction([self._request(each) for each in one])) for one in window]
+            for operations, promise in zip(window, promises, strict=True):
+                try:
+                    results.append(self._committed(operations, promise))
+                except ZooKeeperError as error:
+                    results.append(error)
+        return results
+
+    def sync(self, path: str) -> None:
+        """See `ports.ZooKeeper`."""
+        self._answer("sync", path, lambda: self.client.sync_async(path))
+
+    def _answer(self, attempt: str, path: str, ask: Callable[[], Any], version: int | None = None) -> Any:
+        """What kazoo answers, its exceptions translated; an answer that never comes is a lost connection."""
+        require_path(path)
+        try:
+            return self._wait(attempt, path, ask(), version)
+        except kazoo_errors.KazooException as error:
+            raise _translated(error, attempt, path, version) from error
+
+    def _wait(self, attempt: str, path: str, promise: Any, version: int | None = None) -> Any:
+        try:
+            return promise.get(timeout=_OPERATION_TIMEOUT_S)
+        except (kazoo_errors.KazooException, KazooTimeoutError) as error:
+            raise _translated(error, attempt, path, version) from error
+
+    def _committed(self, operations: Sequence[Operation], promise: Any) -> list[str | ZnodeStat | None]:
+        answers = self._wait(f"transaction of {len(operations)}", _first_path(operations), promise)
+        for index, (operation, answer) in enumerate(zip(operations, answers, strict=True)):
+            if isinstance(answer, Exception) and not isinstance(answer, _ROLLED_BACK):
+                attempt = f"{type(operation).__name__.lower()} (operation {index} of {len(operations)})"
+                error = _translated(answer, attempt, operation.path, getattr(operation, "version", None))
+                error.failed_operation = index
+                raise error
+        return [self._result(operation, answer) for operation, answer in zip(operations, answers, strict=True)]
+
+    def _submit(self, request: Any) -> Any:
+        pending = self.client.handler.async_result()
+        self.client._call(request, pending)
+        return pending
+
+    def _multi_read(self, paths: Sequence[str]) -> list[tuple[bytes, ZnodeStat] | None]:
+        request = MultiRead((GET_DATA, self._full(path)) for path in paths)
+        try:
+            reply = self._answer("read many from", paths[0], lambda: self._submit(request))
+        except _UnimplementedError:  # the server is older than 3.6
+            self._multi_read_known = False
+            return self._single_reads(paths)
+        return [_found(path, answer) for path, answer in zip(paths, reply.answers(), strict=True)]
+
+    def _single_reads(self, paths: Sequence[str]) -> list[tuple[bytes, ZnodeStat] | None]:
+        found: list[tuple[bytes, ZnodeStat] | None] = []
+        for start in range(0, len(paths), _IN_FLIGHT_MAX):
+            pending = [(path, self.client.get_async(path)) for path in paths[start : start + _IN_FLIGHT_MAX]]
+            for path, promise in pending:
+                try:
+                    data, stat = self._wait("get", path, promise)
+                except NoNodeError:
+                    found.append(None)
+                else:
+                    found.append((data or b"", ZnodeStat(*stat)))
+        return found
+
+    def _request(self, operation: Operation) -> Any:
+        path = self._full(operation.path)
+        match operation:
+            case Create(data=data, ephemeral=ephemeral, sequential=sequential, acl=acl):
+                flags = _EPHEMERAL_FLAG * ephemeral | _SEQUENTIAL_FLAG * sequential
+                return CreateRequest(path, data, self._acl(acl), flags)
+            case Set(data=data, version=version):
+                return SetData(path, data, version)
+            case Delete(version=version):
+                return DeleteRequest(path, version)
+            case Check(version=version):
+                return CheckVersion(path, version)
+
+    def _result(self, operation: Operation, answer: Any) -> str | ZnodeStat | None:
+        match operation:
+            case Create():
+                return str(answer).removeprefix(self.client.chroot)
+            case Set():
+                return ZnodeStat(*answer)
+            case _:
+                return None
+
+    def _acl(self, acl: tuple[Acl, ...] | None) -> list[Any]:
+        chosen = self._default_acl if acl is None else acl
+        return [ACL(entry.permissions, Id(entry.scheme, entry.id)) for entry in chosen]
+
+    def _full(self, path: str) -> str:
+        return (self.client.chroot + require_path(path)).rstrip("/") or "/"
+
+
+class _UnimplementedError(ZooKeeperError):
+    """The server does not know the request."""
+
+
+_ROLLED_BACK = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+_TRANSLATIONS: tuple[tuple[type[Exception], type[ZooKeeperError], str], ...] = (
+    (kazoo_errors.NoNodeError, NoNodeError, "expected a znode, found none"),
+    (kazoo_errors.NodeExistsError, NodeExistsError, "expected none, found one"),
+    (kazoo_errors.NotEmptyError, NotEmptyError, "expected no children, found some; delete them first"),
+    (kazoo_errors.NoChildrenForEphemeralsError, EphemeralParentError, "the parent is ephemeral, cannot have children"),
+    (kazoo_errors.NoAuthError, NoAuthError, "the session has no permission; authenticate as the brokers do"),
+    (kazoo_errors.AuthFailedError, NoAuthError, "the credentials were refused; check user and password"),
+    (kazoo_errors.InvalidACLError, NoAuthError, "the ACL was refused; authenticate before creating with it"),
+    (kazoo_errors.ConnectionClosedError, SessionExpiredError, "the session was closed; open another one"),
+    (kazoo_errors.SessionExpiredError, SessionExpiredError, "the session is over; open another one"),
+    (kazoo_errors.UnimplementedError, _UnimplementedError, "the server does not know this request; it is too old"),
+)
+_LOST = "the connection broke before an answer came; a write may have happened, read before you repeat it"
+
+
+def _translated(error: Exception, attempt: str, path: str, version: int | None = None) -> ZooKeeperError:
+    if isinstance(error, kazoo_errors.BadVersionError):
+        return BadVersionError(f"{attempt} {path}: expected version {version}, found another; read it again")
+    for theirs, ours, text in _TRANSLATIONS:
+        if isinstance(error, theirs):
+            return ours(f"{attempt} {path}: {text}")
+    return ConnectionLostError(f"{attempt} {path}: {_LOST} ({type(error).__name__})")
+
+
+def _found(path: str, answer: Answer) -> tuple[bytes, ZnodeStat] | None:
+    if isinstance(answer, Data):
+        return answer.data or b"", ZnodeStat(*_STAT.unpack(answer.stat))
+    code = getattr(answer, "code", None)
+    if code == NO_NODE:
+        return None
+    if code == NO_AUTH:
+        raise NoAuthError(f"get {path}: the session has no permission; authenticate as the brokers do")
+    raise ZooKeeperError(f"get {path}: ZooKeeper answered with code {code}; look it up in its KeeperException.Code")
+
+
+@dataclass(frozen=True, slots=True)
+class _KazooWatch:
+    """A watch as kazoo calls it; equal for equal watches, so that setting one twice is setting it once."""
+
+    watch: Watch
+
+    def __call__(self, event: Any) -> None:
+        self.watch(WatchEvent(_WATCH_KINDS.get(event.type, WatchKind.LOST), event.path or "/"))
+
+
+_WATCH_KINDS = {
+    "CREATED": WatchKind.CREATED, "DELETED": WatchKind.DELETED, "CHANGED": WatchKind.CHANGED, "CHILD": WatchKind.CHILDREN,
+}  # fmt: skip
+
+
+def _kazoo_watch(watch: Watch | None) -> _KazooWatch | None:
+    return None if watch is None else _KazooWatch(watch)
+
+
+def _first_path(operations: Sequence[Operation]) -> str:
+    return operations[0].path if operations else "/"
+
+
+def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, session_timeout_s: float) -> KazooClient:
+    options: dict[str, Any] = {}
+    if auth is not None and auth.scheme == "sasl":
+        options["sasl_options"] = {"mechanism": "DIGEST-MD5", "username": auth.username, "password": auth.password}
+    elif auth is not None:
+        options["auth_data"] = [("digest", f"{auth.username}:{auth.password}")]
+    if tls is not None:
+        options |= client_options(tls, hosts)
+    try:
+        return KazooClient(hosts, timeout=session_timeout_s, **options)
+    except ValueError as error:
+        raise ZooKeeperUnreachableError(f"hosts {hosts!r}: expected host:port,host:port/chroot ({error})") from error
+
+
+def _start(client: KazooClient, hosts: str, timeout_s: float, tls: ZooKeeperTls | None) -> None:
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # a missing chroot is our own error
+            client.start(timeout=timeout_s)
+    except KazooTimeoutError as error:
+        if client.client_state == "AUTH_FAILED":
+            raise NoAuthError(f"{hosts}: the credentials were refused; check user and password") from error
+        refusal = None if tls is None else tls_refusal(hosts, tls)
+        if refusal is not None:
+            raise refusal from error
+        hint = "" if tls else " (a secureClientPort answers only to TLS)"
+        raise ZooKeeperUnreachableError(
+            f"{hosts}: no ZooKeeper server answered within {timeout_s:g} s; check the addresses, the network and whether "
+            f"the servers run{hint}"
+        ) from error
+    except kazoo_errors.KazooException as error:
+        raise _translated(error, "connect to", hosts) from error
+
+
+def _require_chroot(session: KazooZooKeeper, hosts: str, *, create: bool) -> None:
+    client = session.client
+    found = session.exists("/")  # refused SASL credentials show at the first request
+    if found is not None:
+        return
+    if not create:
+        raise NoNodeError(
+            f"{hosts}: chroot {client.chroot} does not exist on this ensemble; check the part after the slash (brokers "
+            "create it at their first start)"
+        )
+    try:
+        client.ensure_path("/")
+    except kazoo_errors.KazooException as error:
+        raise _translated(error, "create chroot", client.chroot) from error

@@ -1,0 +1,1 @@
+"""What Kafka's own tools compute: replica placement and throttles."""

@@ -1,0 +1,1 @@
+"""What the controller believes of the cluster."""

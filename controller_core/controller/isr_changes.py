@@ -1,0 +1,201 @@
+"""How the controller learns of ISR changes: notifications of leaders, or their AlterPartition requests.
+
+Source: controller behaviour §13; Kafka 3.9 `KafkaController.processIsrChangeNotification`, `tryProcessAlterPartition`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller_core.context.context import ControllerContext
+from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment
+from controller_core.controller.state_answers import BAD_VERSION, fence, written_states
+from controller_core.controller.topic_deletion import Acknowledge
+from controller_core.controller.update_metadata import SendMetadataUpdate
+from controller_core.engine.pending import Task
+from controller_core.engine.turn import Turn
+from controller_core.messages.commands import (
+    AlterPartition,
+    IsrChange,
+    IsrNotificationsRead,
+    NotificationsListed,
+    StatesRead,
+)
+from controller_core.messages.effects import (
+    DeleteIsrNotifications,
+    ListIsrNotifications,
+    ReadIsrNotifications,
+    ReadPartitionStates,
+    ReplyAlterPartition,
+    WritePartitionStates,
+)
+from controller_core.model.partitions import LeaderAndIsr, LeaderRecoveryState, TopicPartition
+
+_RECOVERING = LeaderRecoveryState.RECOVERING
+_INELIGIBLE_REPLICA_SINCE = 2  # version of AlterPartition
+INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
+
+# Notifications
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIsrNotifications(Task):
+    """`IsrChangeNotification`: lists them; through Kafka 1.0 the names came with the event."""
+
+    names: tuple[str, ...] = ()
+
+    def __call__(self, turn: Turn) -> None:
+        if turn.context.dialect.lists_notifications_when_processed:
+            turn.ask(ListIsrNotifications(), HandleListedNotifications())
+        else:
+            turn.push(HandleNotifications(self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class HandleListedNotifications(Task):
+    """Handles what was listed."""
+
+    def __call__(self, turn: Turn) -> None:
+        if isinstance(turn.answer, NotificationsListed):
+            turn.push(HandleNotifications(turn.answer.names))
+
+
+@dataclass(frozen=True, slots=True)
+class HandleNotifications(Task):
+    """Reads the notifications; exactly these are deleted at the end, also after an error."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        if self.names:
+            turn.push(DeleteHandledNotifications(self.names))
+            turn.ask(ReadIsrNotifications(names=self.names), RefreshNotified())
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshNotified(Task):
+    """Reads the states of the partitions that the notifications name: newer than every notification."""
+
+    def __call__(self, turn: Turn) -> None:
+        if isinstance(turn.answer, IsrNotificationsRead) and turn.answer.partitions:
+            partitions = tuple(sorted(set(turn.answer.partitions)))
+            turn.ask(ReadPartitionStates(partitions=partitions), AdoptNotified(partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptNotified(Task):
+    """The context learns the ISRs, whatever controller caused them; brokers hear of them."""
+
+    partitions: tuple[TopicPartition, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        if not isinstance(turn.answer, StatesRead):
+            return
+        context, found = turn.context, turn.answer.found
+        turn.context = context.with_partitions(
+            {p: context.entry(p)._replace(leadership=found[p]) for p in self.partitions if p in found}
+        )
+        tasks: list[Task] = [SendMetadataUpdate(None, self.partitions)]
+        if context.dialect.completes_reassignments_on_notification:
+            tasks += [MaybeCompleteReassignment(p) for p in self.partitions]
+        turn.push(*tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteHandledNotifications(Task):
+    """Deletes exactly the notifications that were listed."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        effect = DeleteIsrNotifications(names=self.names, controller_epoch_version=fence(turn.context))
+        turn.ask(effect, Acknowledge())
+
+
+# AlterPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessAlterPartition(Task):
+    """`AlterPartition`: judges each ISR that a leader wants, writes the good ones, answers."""
+
+    request: AlterPartition
+
+    def __call__(self, turn: Turn) -> None:
+        context, request = turn.context, self.request
+        known = context.brokers.get(request.broker)
+        if known is None or known.epoch != request.broker_epoch:
+            turn.tell(ReplyAlterPartition(broker=request.broker, error="STALE_BROKER_EPOCH"))
+            return
+        errors: dict[TopicPartition | str, str] = {}
+        unchanged: dict[TopicPartition, LeaderAndIsr] = {}
+        wanted: list[tuple[TopicPartition, LeaderAndIsr]] = []
+        for change in request.changes:
+            verdict = judge(context, request, change)
+            if isinstance(change.partition, str) or isinstance(verdict, str):
+                errors[change.partition] = str(verdict)
+            elif verdict.partition_epoch != change.partition_epoch or verdict == context.leadership(change.partition):
+                unchanged[change.partition] = verdict
+            else:
+                wanted.append((change.partition, verdict))
+        answer = AnswerAlterPartition(request, tuple(wanted), unchanged, errors)
+        if wanted:
+            effect = WritePartitionStates(states=tuple(wanted), controller_epoch_version=fence(context))
+            turn.ask(effect, answer)
+        else:
+            turn.push(answer)
+
+
+def judge(context: ControllerContext, request: AlterPartition, change: IsrChange) -> LeaderAndIsr | str:
+    """The leadership to write (or that is there already), or Kafka's name of an error."""
+    if isinstance(change.partition, str):
+        return "UNKNOWN_TOPIC_ID"
+    current = context.leadership(change.partition)
+    if current is None:
+        return "UNKNOWN_TOPIC_OR_PARTITION"
+    if change.partition_epoch > current.partition_epoch or change.leader_epoch > current.leader_epoch:
+        return "NOT_CONTROLLER"
+    if change.leader_epoch < current.leader_epoch:
+        return "FENCED_LEADER_EPOCH"
+    asked = (request.broker, change.leader_epoch, change.isr, change.recovery)
+    if asked == (current.leader, current.leader_epoch, current.isr, current.recovery):
+        return current
+    if change.partition_epoch < current.partition_epoch:
+        return INVALID_UPDATE_VERSION
+    if change.recovery is _RECOVERING and (len(change.isr) > 1 or current.recovery is not _RECOVERING):
+        return "INVALID_REQUEST"
+    if not all(context.is_live(broker) for broker in change.isr):
+        return "INELIGIBLE_REPLICA" if request.api_version >= _INELIGIBLE_REPLICA_SINCE else "OPERATION_NOT_ATTEMPTED"
+    return LeaderAndIsr(
+        request.broker,
+        change.leader_epoch,
+        change.isr,
+        change.recovery,
+        change.partition_epoch,
+        context.epoch,
+        current.extra,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAlterPartition(Task):
+    """Takes up what ZooKeeper accepted, tells the brokers, answers the leader."""
+
+    request: AlterPartition
+    wanted: tuple[tuple[TopicPartition, LeaderAndIsr], ...]
+    unchanged: Mapping[TopicPartition, LeaderAndIsr]
+    errors: Mapping[TopicPartition | str, str]
+
+    def __call__(self, turn: Turn) -> None:
+        versions, problems = written_states(turn, [p for p, _ in self.wanted]) if self.wanted else ({}, {})
+        changed = {p: state._replace(partition_epoch=versions[p]) for p, state in self.wanted if p in versions}
+        errors = dict(self.errors)
+        for partition, code in problems.items():
+            errors[partition] = INVALID_UPDATE_VERSION if code == BAD_VERSION else "UNKNOWN_SERVER_ERROR"
+        context = turn.context
+        turn.context = context.with_partitions(
+            {p: context.entry(p)._replace(leadership=state) for p, state in changed.items()}
+        )
+        accepted = tuple({**self.unchanged, **changed}.items())
+        turn.tell(ReplyAlterPartition(broker=self.request.broker, accepted=accepted, errors=tuple(errors.items())))
+        if changed:
+            turn.push(SendMetadataUpdate(None, tuple(changed)), *map(MaybeCompleteReassignment, changed))

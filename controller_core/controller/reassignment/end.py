@@ -1,0 +1,30 @@
+"""How one partition's run of a reassignment ends, well or in the middle.
+
+Source: controller behaviour §10.2, "Failures": an error ends the run of that partition and of no other.
+"""
+
+from dataclasses import dataclass
+
+from controller_core.engine.pending import Task
+from controller_core.engine.turn import Turn
+from controller_core.model.partitions import TopicPartition
+from controller_core.model.refusals import RefusalKind
+
+SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class EndReassignment(Task):
+    """Marks where a run ends: what is in front of it belongs to that run."""
+
+    partition: TopicPartition
+
+    def __call__(self, turn: Turn) -> None:
+        """Nothing is left to do."""
+
+
+def fail_reassignment(turn: Turn, partition: TopicPartition, reason: str) -> None:
+    """Gives up the rest of the running run; other partitions go on."""
+    turn.unwind_to(EndReassignment)
+    turn.change(reassignment_errors={**turn.context.reassignment_errors, partition: SERVER_ERROR})
+    turn.refuse(RefusalKind.FAILED_TRANSITION, partition, f"reassignment stopped: {reason}", error=SERVER_ERROR)

@@ -1,0 +1,400 @@
+"""Partition reassignment since Kafka 2.4 (KIP-455): adding and removing replicas are part of the assignment.
+
+Source: controller behaviour §10.2; Kafka 3.9 `KafkaController.onPartitionReassignment`. Phases are named as there:
+U updates, A waits for the new replicas, B completes. The topic znode is the durable record. The flow through Kafka 2.3
+is in `legacy_reassignment`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from controller_core.context.context import ControllerContext
+from controller_core.controller import elections
+from controller_core.controller.partition_state_machine import ChangePartitionStates
+from controller_core.controller.reassignment.end import EndReassignment, fail_reassignment
+from controller_core.controller.reassignment.leader_epochs import UpdateLeaderEpochAndSendRequest
+from controller_core.controller.replica_state_machine import ChangeReplicaStates
+from controller_core.controller.state_answers import fence
+from controller_core.controller.topic_deletion import Acknowledge, MarkTopicsIneligible, ResumeDeletionForTopics
+from controller_core.controller.topic_znode import topic_node
+from controller_core.controller.update_metadata import SendMetadataUpdate
+from controller_core.engine.pending import Task
+from controller_core.engine.turn import Turn
+from controller_core.messages.commands import AlterReassignments, Failed, ReassignmentRequestsRead, StatesRead
+from controller_core.messages.effects import (
+    DeleteReassignmentRequests,
+    ReadPartitionStates,
+    ReadReassignmentRequests,
+    ReplyReassignments,
+    Unwatch,
+    Watch,
+    WatchKind,
+    WriteReassignmentRequests,
+)
+from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
+from controller_core.model.refusals import RefusalKind
+from controller_core.model.states import PartitionState, ReplicaState
+
+_R = ReplicaState
+NONE_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
+UNKNOWN_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
+INVALID_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
+EMPTY_TARGET = (
+    "an empty list completes at once: through Kafka 2.6 every replica is deleted with its data; since 2.7 the "
+    "imbalance counter raises, a failover repeats it, and automatic rebalance fails for the whole cluster"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnPartitionReassignment(Task):
+    """One run of a reassignment towards `assignment`: update, then wait or complete."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+
+    def __call__(self, turn: Turn) -> None:
+        partition, assignment = self.partition, self.assignment
+        turn.push(
+            MarkTopicsIneligible((partition.topic,)),
+            UpdateCurrentReassignment(partition, assignment),
+            CheckReassignmentComplete(partition, assignment),
+            EndReassignment(partition),
+        )
+
+
+# Phase U
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCurrentReassignment(Task):
+    """U1 to U3: topic znode, context, and the end of adding replicas that are wanted no longer."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+
+    def __call__(self, turn: Turn) -> None:
+        partition, current = self.partition, turn.context.full_assignment(self.partition)
+        turn.push(RememberReassignment(partition))
+        if current != self.assignment:
+            unneeded = tuple(b for b in current.replicas if b not in self.assignment.replicas)
+            turn.push(
+                WriteAssignment(partition, self.assignment),
+                SetAssignment(partition, self.assignment),
+                StopRemovedReplicas(partition, unneeded),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAssignment(Task):
+    """Writes the topic znode with another assignment of this partition."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+
+    def __call__(self, turn: Turn) -> None:
+        effect = topic_node(turn.context, self.partition.topic, {self.partition: self.assignment})
+        turn.ask(effect, AssignmentWritten(self.partition))
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentWritten(Task):
+    """Without the topic znode the run ends here."""
+
+    partition: TopicPartition
+
+    def __call__(self, turn: Turn) -> None:
+        if isinstance(turn.answer, Failed):
+            fail_reassignment(turn, self.partition, f"topic znode not written: {turn.answer.error}")
+
+
+@dataclass(frozen=True, slots=True)
+class SetAssignment(Task):
+    """The context's assignment becomes this one."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+
+    def __call__(self, turn: Turn) -> None:
+        turn.context = turn.context.with_entry(self.partition, assignment=self.assignment)
+
+
+@dataclass(frozen=True, slots=True)
+class RememberReassignment(Task):
+    """The partition is being reassigned; without AlterPartition its ISR is watched."""
+
+    partition: TopicPartition
+
+    def __call__(self, turn: Turn) -> None:
+        if not turn.context.dialect.isr_through_controller:
+            turn.tell(Watch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
+        moving = turn.context.partitions_being_reassigned.set(self.partition, None)
+        turn.change(partitions_being_reassigned=moving)
+
+
+@dataclass(frozen=True, slots=True)
+class StopRemovedReplicas(Task):
+    """Offline → Started → Successful → NonExistent, without waiting for the brokers."""
+
+    partition: TopicPartition
+    brokers: tuple[BrokerId, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        replicas = tuple(PartitionAndReplica(self.partition, broker) for broker in self.brokers)
+        states = (_R.OFFLINE, _R.DELETION_STARTED, _R.DELETION_SUCCESSFUL, _R.NON_EXISTENT)
+        turn.push(*(ChangeReplicaStates(replicas, state) for state in states))
+
+
+# Complete?
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReassignmentComplete(Task):
+    """`isReassignmentComplete`: the target must be in the ISR that ZooKeeper has."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+    only_if_complete: bool = False
+
+    def __call__(self, turn: Turn) -> None:
+        if not self.assignment.is_being_reassigned:
+            run = OnPartitionReassignment if self.only_if_complete else CompleteReassignment
+            turn.push(run(self.partition, self.assignment))
+        else:
+            then = ContinueReassignment(self.partition, self.assignment, self.only_if_complete)
+            turn.ask(ReadPartitionStates(partitions=(self.partition,)), then)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueReassignment(Task):
+    """Phase A or phase B, as the ISR says."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+    only_if_complete: bool = False
+
+    def __call__(self, turn: Turn) -> None:
+        partition, assignment = self.partition, self.assignment
+        state = turn.answer.found.get(partition) if isinstance(turn.answer, StatesRead) else None
+        complete = state is not None and set(assignment.target) <= set(state.isr)
+        if self.only_if_complete:
+            if complete:
+                turn.push(OnPartitionReassignment(partition, assignment))
+        elif complete:
+            turn.push(CompleteReassignment(partition, assignment))
+        else:
+            new = (ChangeReplicaStates((PartitionAndReplica(partition, b),), _R.NEW) for b in assignment.adding)
+            turn.push(
+                UpdateLeaderEpochAndSendRequest(partition, assignment, assignment.origin, assignment.adding), *new
+            )
+
+
+# Phase B
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteReassignment(Task):
+    """B1 to B8: the target takes over, the removed replicas go."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+
+    def __call__(self, turn: Turn) -> None:
+        partition, assignment = self.partition, self.assignment
+        adding = tuple(PartitionAndReplica(partition, broker) for broker in assignment.adding)
+        completed = ReplicaAssignment(assignment.target)
+        turn.push(
+            ChangeReplicaStates(adding, _R.ONLINE),
+            SetAssignment(partition, completed),
+            MoveLeaderIfRequired(partition, completed),
+            StopRemovedReplicas(partition, assignment.removing),
+            WriteAssignment(partition, completed),
+            ForgetReassignment(partition, completed.replicas),
+            SendMetadataUpdate(None, (partition,)),
+            ResumeDeletionForTopics((partition.topic,)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLeaderIfRequired(Task):
+    """B3: a leader that leaves or is dead is replaced; a good one gets a new epoch and the new replicas."""
+
+    partition: TopicPartition
+    assignment: ReplicaAssignment
+    recipients: tuple[BrokerId, ...] | None = None
+
+    def __call__(self, turn: Turn) -> None:
+        partition, replicas = self.partition, self.assignment.replicas
+        leadership = turn.context.leadership(partition)
+        if leadership is None:
+            fail_reassignment(turn, partition, "the partition has no leadership")
+        elif leadership.leader in replicas and turn.context.is_replica_online(leadership.leader, partition):
+            told = replicas if self.recipients is None else self.recipients
+            turn.push(UpdateLeaderEpochAndSendRequest(partition, self.assignment, told, ()))
+        else:
+            turn.push(ChangePartitionStates((partition,), PartitionState.ONLINE, elections.REASSIGN))
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReassignment(Task):
+    """B7: no longer being reassigned; entries of the request node that asked for exactly this go."""
+
+    partition: TopicPartition
+    target: tuple[BrokerId, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        context = turn.context
+        if not context.dialect.isr_through_controller:
+            turn.tell(Unwatch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
+        if self.partition in context.partitions_being_reassigned:
+            turn.change(partitions_being_reassigned=context.partitions_being_reassigned.delete(self.partition))
+        turn.push(RemoveFromRequestNode({self.partition: self.target}))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFromRequestNode(Task):
+    """Removes entries from `/admin/reassign_partitions`, if it exists; a target of None matches any."""
+
+    entries: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+
+    def __call__(self, turn: Turn) -> None:
+        if self.entries:
+            turn.ask(ReadReassignmentRequests(), RewriteRequestNode(self.entries))
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRequestNode(Task):
+    """Writes the rest back; deletes the node when nothing is left, and looks for the next request."""
+
+    entries: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+
+    def __call__(self, turn: Turn) -> None:
+        answer = turn.answer
+        if not isinstance(answer, ReassignmentRequestsRead) or answer.targets is None:
+            return
+        gone = {p for p, target in self.entries.items() if target is None or answer.targets.get(p) == target}
+        left = tuple((p, target) for p, target in sorted(answer.targets.items()) if p not in gone)
+        version = fence(turn.context)
+        if left:
+            turn.ask(WriteReassignmentRequests(targets=left, controller_epoch_version=version), Acknowledge())
+        else:
+            turn.ask(DeleteReassignmentRequests(controller_epoch_version=version), Acknowledge())
+
+
+# Requests
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRequestedReassignments(Task):
+    """Starts what the request node asks for; what cannot be done leaves the node."""
+
+    def __call__(self, turn: Turn) -> None:
+        answer, context = turn.answer, turn.context
+        turn.change(reassignment_errors={}, reassignments_started=frozenset())
+        if not isinstance(answer, ReassignmentRequestsRead) or answer.targets is None:
+            return
+        if answer.problem:
+            reason = f"request node not readable: {answer.problem}; it stays, and every controller stumbles over it"
+            turn.refuse(RefusalKind.INVALID_REQUEST, "/admin/reassign_partitions", reason)
+            return
+        runs: list[Task] = []
+        failed: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
+        for partition, target in sorted(answer.targets.items()):
+            error = _objection(context, partition) or ("" if target else INVALID_ASSIGNMENT)
+            if error:
+                refuse_target(turn, partition, target, error)
+                failed[partition] = None
+            else:
+                runs.append(StartReassignment(partition, target))
+        turn.change(reassignments_started=frozenset(answer.targets) - failed.keys())
+        turn.push(*runs, RemoveFailedRequests(failed))
+
+
+@dataclass(frozen=True, slots=True)
+class StartReassignment(Task):
+    """Runs a reassignment from the assignment as it is when its turn comes."""
+
+    partition: TopicPartition
+    target: tuple[BrokerId, ...]
+
+    def __call__(self, turn: Turn) -> None:
+        after = turn.context.full_assignment(self.partition).reassign_to(self.target)
+        turn.push(OnPartitionReassignment(self.partition, after))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFailedRequests(Task):
+    """Takes what failed at once, or in its run, out of the request node."""
+
+    failed: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
+
+    def __call__(self, turn: Turn) -> None:
+        errors = dict.fromkeys(turn.context.reassignment_errors)
+        turn.push(RemoveFromRequestNode({**self.failed, **errors}))
+
+
+def refuse_target(turn: Turn, partition: TopicPartition, target: tuple[BrokerId, ...], error: str) -> None:
+    """Tells why a requested reassignment is not done."""
+    kafka = "" if target else EMPTY_TARGET
+    reason = f"reassignment to {list(target)!r} refused: {error}"
+    turn.refuse(RefusalKind.INVALID_REQUEST, partition, reason, kafka=kafka, error=error)
+
+
+def _objection(context: ControllerContext, partition: TopicPartition) -> str:
+    doomed = partition.topic in context.topics_to_be_deleted
+    return UNKNOWN_PARTITION if doomed or not context.assignment(partition) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessAlterReassignments(Task):
+    """`ApiPartitionReassignment`: validates each target, lets it supplant the request node's, and runs it."""
+
+    request: AlterReassignments
+
+    def __call__(self, turn: Turn) -> None:
+        context = turn.context
+        errors: dict[TopicPartition, str] = {}
+        runs: list[Task] = []
+        for partition, target in self.request.targets:
+            error = _api_objection(context, partition, target)
+            if error:
+                errors[partition] = error
+            else:
+                wanted = context.full_assignment(partition).origin if target is None else target
+                runs.append(StartReassignment(partition, wanted))
+        turn.change(reassignment_errors={})
+        asked = tuple(partition for partition, _ in self.request.targets)
+        supplanted = {p: None for p in asked if errors.get(p) in {None, UNKNOWN_PARTITION}}
+        turn.push(RemoveFromRequestNode(supplanted), *runs, AnswerReassignments(asked, errors))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReassignments(Task):
+    """Tells the client how each run went."""
+
+    asked: tuple[TopicPartition, ...]
+    errors: Mapping[TopicPartition, str]
+
+    def __call__(self, turn: Turn) -> None:
+        found = {**turn.context.reassignment_errors, **self.errors}
+        turn.tell(ReplyReassignments(errors=tuple((p, found.get(p, "")) for p in self.asked)))
+
+
+def _api_objection(context: ControllerContext, partition: TopicPartition, target: tuple[BrokerId, ...] | None) -> str:
+    current = context.full_assignment(partition)
+    if target is None:
+        return _objection(context, partition) if current.is_being_reassigned else NONE_IN_PROGRESS
+    if not target or len(set(target)) != len(target) or min(target) < 0:
+        return INVALID_ASSIGNMENT
+    if not all(context.is_live(broker) for broker in current.reassign_to(target).adding):
+        return INVALID_ASSIGNMENT
+    return _objection(context, partition)
+
+
+def without_reassignment(context: ControllerContext, partition: TopicPartition) -> ControllerContext:
+    """The context after the partition's reassignment is over or given up, in either flow."""
+    moving, targets = context.partitions_being_reassigned, context.reassignment_targets
+    return replace(
+        context,
+        partitions_being_reassigned=moving.delete(partition) if partition in moving else moving,
+        reassignment_targets=targets.delete(partition) if partition in targets else targets,
+    )

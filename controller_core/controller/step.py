@@ -1,0 +1,249 @@
+"""`step`: one command on one context.
+
+Source: controller behaviour §14 (one event thread, in order); Kafka 3.9 `KafkaController.process`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from controller_core.context.context import ControllerContext
+from controller_core.controller.broker_answers import NoteMetadataError, ProcessStopReplicaAnswer
+from controller_core.controller.brokers import (
+    ProcessBrokerChange,
+    ProcessBrokerModification,
+    ProcessLeaderAndIsrAnswer,
+    ProcessLogDirEvents,
+)
+from controller_core.controller.controller_election import (
+    Elect,
+    MaybeResign,
+    OnControllerResignation,
+    TriggerControllerMove,
+)
+from controller_core.controller.isr_changes import ProcessAlterPartition, ProcessIsrNotifications
+from controller_core.controller.leader_elections import (
+    ProcessControlledShutdown,
+    ProcessElectLeaders,
+    ProcessPreferredElectionRequest,
+    ProcessRebalanceDue,
+    ProcessUncleanElectionEnabled,
+)
+from controller_core.controller.reassignment.kip_455 import ProcessAlterReassignments
+from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment, ProcessReassignmentRequest
+from controller_core.controller.topics import ProcessPartitionModifications, ProcessTopicChange, ProcessTopicDeletion
+from controller_core.engine.pending import NO_RESULTS, BatchRecord, Task
+from controller_core.engine.turn import Turn
+from controller_core.messages.commands import (
+    CONTROLLER_MOVED,
+    SESSION_EXPIRED,
+    ActiveEvent,
+    AlterPartition,
+    AlterReassignments,
+    Answer,
+    BrokerDataChanged,
+    BrokersChanged,
+    Command,
+    ControlledShutdown,
+    ControllerChanged,
+    ControllerVanished,
+    DeletionsChanged,
+    ElectLeaders,
+    Event,
+    Failed,
+    IsrNotificationsChanged,
+    LeaderAndIsrAnswered,
+    LogDirEventsChanged,
+    MoveController,
+    PartitionStateChanged,
+    Perform,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    RebalanceDue,
+    SessionEstablished,
+    SessionExpired,
+    Startup,
+    StopReplicaAnswered,
+    TopicDataChanged,
+    TopicsChanged,
+    UncleanElectionEnabled,
+    UpdateMetadataAnswered,
+)
+from controller_core.messages.effects import (
+    Effect,
+    RegisterController,
+    ReplyAlterPartition,
+    ReplyControlledShutdown,
+    ReplyElections,
+    ReplyReassignments,
+)
+from controller_core.model.errors import UnexpectedAnswerError
+from controller_core.model.gc_pause import collector_paused
+from controller_core.model.refusals import Refusal, RefusalKind
+
+_NOT_CONTROLLER = "NOT_CONTROLLER"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What came of a command: the context after it, what the caller must do, what was not done.
+
+    `batches` are the request batches that were closed on the way, with what was put into them: the same information as
+    the requests among the effects, before it was folded.
+    """
+
+    context: ControllerContext
+    effects: tuple[Effect, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    batches: tuple[BatchRecord, ...] = ()
+
+
+def step(context: ControllerContext, command: Command) -> Step:
+    """Runs a command as far as it goes without an answer.
+
+    An event that comes while another waits for its answer is queued. An answer resumes what waits for it.
+
+    Raises:
+        UnexpectedAnswerError: nobody waits for this answer: the caller mixed up its effects.
+    """
+    if isinstance(command, Answer):
+        return _resume(context, command)
+    if context.awaiting is not None:
+        return Step(replace(context, inbox=(*context.inbox, command)))
+    turn = Turn(context)
+    _begin(turn, command)
+    return _run(turn)
+
+
+def _resume(context: ControllerContext, answer: Answer) -> Step:
+    asked = answer.effect
+    if context.awaiting is None or (asked is not context.awaiting and asked != context.awaiting):
+        waiting = "nothing" if context.awaiting is None else type(context.awaiting).__name__
+        raise UnexpectedAnswerError(
+            f"answer {type(answer).__name__} to {type(asked).__name__} not taken: waiting for {waiting}; "
+            "answer exactly the last effect of a step"
+        )
+    turn = Turn(replace(context, awaiting=None), answer)
+    if isinstance(answer, Failed) and answer.error in {CONTROLLER_MOVED, SESSION_EXPIRED}:
+        _lose_office(turn, answer)
+    return _run(turn)
+
+
+def _lose_office(turn: Turn, failed: Failed) -> None:
+    error, asked = failed.error, failed.effect
+    turn.stack.clear()
+    turn.drop_batch()
+    turn.change(results=NO_RESULTS, deferred=())
+    turn.refuse(
+        RefusalKind.CONTROLLER_MOVED,
+        "controller",
+        "another controller rules: what was under way is given up",
+        error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
+    )
+    if error == SESSION_EXPIRED:
+        turn.change(inbox=())
+        turn.push(OnControllerResignation())
+    elif isinstance(asked, RegisterController) and not asked.atomically:
+        turn.push(TriggerControllerMove())  # through Kafka 2.0 `/controller` is ours by then
+    else:
+        turn.push(MaybeResign())
+
+
+def _run(turn: Turn) -> Step:
+    with collector_paused():
+        _run_tasks(turn)
+    context = replace(turn.context, agenda=tuple(reversed(turn.stack)), awaiting=turn.awaiting)
+    return Step(context, tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
+
+
+def _run_tasks(turn: Turn) -> None:
+    while turn.awaiting is None:
+        if turn.stack:
+            turn.stack.pop()(turn)
+        elif turn.context.inbox:
+            first, *rest = turn.context.inbox
+            turn.change(inbox=tuple(rest))
+            _begin(turn, first)
+        else:
+            break
+
+
+def _begin(turn: Turn, event: Event) -> None:
+    match event:
+        case Perform(tasks):
+            turn.push(*tasks)
+        case Startup() | SessionEstablished():
+            turn.push(Elect())
+        case ControllerChanged():
+            turn.push(MaybeResign())
+        case ControllerVanished():
+            turn.push(MaybeResign(), Elect())
+        case SessionExpired():
+            turn.change(inbox=())
+            turn.push(OnControllerResignation())
+        case MoveController():
+            turn.push(TriggerControllerMove())
+        case _ if turn.context.active_controller_id == turn.context.config.controller_id:
+            turn.push(_task_of(event))
+        case _:
+            _not_active(turn, event)
+
+
+def _task_of(event: ActiveEvent) -> Task:
+    """What the controller in office does on an event."""
+    match event:
+        case BrokersChanged():
+            return ProcessBrokerChange()
+        case BrokerDataChanged(broker):
+            return ProcessBrokerModification(broker)
+        case TopicsChanged():
+            return ProcessTopicChange()
+        case TopicDataChanged(topic):
+            return ProcessPartitionModifications(topic)
+        case DeletionsChanged():
+            return ProcessTopicDeletion()
+        case ReassignmentRequested():
+            return ProcessReassignmentRequest()
+        case PartitionStateChanged(partition):
+            return MaybeCompleteReassignment(partition)
+        case PreferredElectionRequested():
+            return ProcessPreferredElectionRequest()
+        case IsrNotificationsChanged(names):
+            return ProcessIsrNotifications(names)
+        case LogDirEventsChanged():
+            return ProcessLogDirEvents()
+        case RebalanceDue():
+            return ProcessRebalanceDue()
+        case UncleanElectionEnabled(topic):
+            return ProcessUncleanElectionEnabled(topic)
+        case ControlledShutdown(broker, epoch):
+            return ProcessControlledShutdown(broker, epoch)
+        case AlterPartition():
+            return ProcessAlterPartition(event)
+        case AlterReassignments():
+            return ProcessAlterReassignments(event)
+        case ElectLeaders():
+            return ProcessElectLeaders(event)
+        case LeaderAndIsrAnswered():
+            return ProcessLeaderAndIsrAnswer(event)
+        case UpdateMetadataAnswered():
+            return NoteMetadataError(event)
+        case StopReplicaAnswered():
+            return ProcessStopReplicaAnswer(event)
+        case _:
+            assert_never(event)
+
+
+def _not_active(turn: Turn, event: Event) -> None:
+    """An event that only the controller in office handles: requests are answered, the rest is dropped."""
+    turn.refuse(RefusalKind.NOT_ACTIVE, type(event).__name__, "this controller is not in office; ask the active one")
+    match event:
+        case ControlledShutdown(broker):
+            turn.tell(ReplyControlledShutdown(broker=broker, error="ControllerMoved"))
+        case AlterPartition(broker):
+            turn.tell(ReplyAlterPartition(broker=broker, error=_NOT_CONTROLLER))
+        case AlterReassignments():
+            turn.tell(ReplyReassignments(errors=(), error=_NOT_CONTROLLER))
+        case ElectLeaders():
+            turn.tell(ReplyElections(errors=(), error=_NOT_CONTROLLER))
+        case _:
+            pass

@@ -1,0 +1,1 @@
+"""How one step runs: tasks, the turn that they share, and the request batch."""

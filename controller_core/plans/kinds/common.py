@@ -1,0 +1,46 @@
+"""What every plan has: which cluster it is for, what must hold of it, and how it is refused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.conditions import (
+    BrokersRegistered,
+    Condition,
+    KafkaClusterIs,
+    TopicCreatedAt,
+    Unmet,
+    ZooKeeperControllerRules,
+)
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import SnapshotReference
+
+
+class Origin(NamedTuple):
+    """Which cluster a plan is for, and the snapshot it was made from; None for a live read."""
+
+    cluster: str
+    snapshot: SnapshotReference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No plan was made; one reason each."""
+
+    reasons: tuple[Unmet, ...]
+
+
+def cluster_conditions(observed: Observation, brokers: Iterable[BrokerId]) -> tuple[Condition, ...]:
+    """What must hold of the cluster itself before a plan of these brokers is applied."""
+    named = tuple(sorted(set(brokers)))
+    identity: tuple[Condition, ...] = (
+        () if observed.kafka_cluster_id is None else (KafkaClusterIs(cluster_id=observed.kafka_cluster_id),)
+    )
+    return (*identity, ZooKeeperControllerRules(), *((BrokersRegistered(brokers=named),) if named else ()))
+
+
+def same_topics(observed: Observation, partitions: Iterable[TopicPartition]) -> tuple[TopicCreatedAt, ...]:
+    """That the topics of `partitions` are still those that were seen: a namesake with the same lists is another topic."""
+    names = sorted({partition.topic for partition in partitions})
+    return tuple(TopicCreatedAt(topic=name, czxid=observed.topics[name].czxid) for name in names)

@@ -1,0 +1,118 @@
+"""Deletion of topics.
+
+Source: controller behaviour §9; layout §9.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from controller_core.model.partitions import BrokerId
+from controller_core.plans.conditions import Condition, TopicGone, TopicIs, Unmet, ZooKeeperControllerRules, unmet
+from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
+from controller_core.plans.request_znodes import CreateDeleteTopic
+from controller_core.plans.safeguards import safeguards
+
+DELETIONS_PER_STEP: Final = 20
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def plan_deletions(
+    observed: Observation,
+    origin: Origin,
+    topics: Sequence[str],
+    *,
+    left_out: Sequence[LeftOut] = (),
+    topic_count_max: int = DELETIONS_PER_STEP,
+) -> Plan | Refused:
+    """Deletion of topics.
+
+    Args:
+        observed: identities and assignments of at least these topics.
+        origin: for which cluster.
+        topics: the eligible ones (`topic_deletion.deletion_eligibility`); the caller asked for them by name.
+        left_out: topics asked for that are not eligible, with every reason.
+        topic_count_max: topics requested together in one step.
+
+    Returns:
+        A plan, or `Refused` when nobody rules the cluster, or a topic does not exist or is one of Kafka's own.
+    """
+    wanted = sorted(set(topics))
+    missing = [
+        Unmet(f"topic {topic}", "a topic of this cluster", "none", "correct the name")
+        for topic in wanted
+        if topic not in observed.topics
+    ]
+    internal = [
+        Unmet(f"topic {topic}", "a topic of applications", "one of Kafka's own", "leave it out: the cluster needs it")
+        for topic in wanted
+        if topic in INTERNAL_TOPICS
+    ]
+    reasons = (*unmet((ZooKeeperControllerRules(),), observed), *missing, *internal)
+    if reasons:
+        return Refused(reasons)
+    busy = [left for topic in wanted if (left := _busy(topic, observed)) is not None]
+    wanted = [topic for topic in wanted if _busy(topic, observed) is None]
+    steps = tuple(
+        _deletion_step(wanted[start : start + topic_count_max], observed)
+        for start in range(0, len(wanted), topic_count_max)
+    )
+    return Plan(
+        kind=PlanKind.DELETE_TOPICS,
+        cluster=origin.cluster,
+        kafka_cluster_id=observed.kafka_cluster_id,
+        snapshot=origin.snapshot,
+        expectations=cluster_conditions(observed, _replica_brokers(wanted, observed)),
+        steps=steps,
+        predicted=tuple(_predicted_deletion(topic, observed) for topic in wanted),
+        left_out=(*left_out, *busy),
+        risks=(
+            "The data of these topics is gone for good; what still writes to them gets errors or creates them anew.",
+            "With delete.topic.enable=false the controller drops the request and the topic stays.",
+        ),
+        rollback=Rollback(
+            text="None: data cannot be brought back. Name, partitions, replicas and configs can be made again from the "
+            "snapshot."
+        ),
+    )
+
+
+def _busy(topic: str, observed: Observation) -> LeftOut | None:
+    """Why a controller must not be asked to delete the topic now; None where it may be."""
+    if topic in observed.queued_topics:
+        return LeftOut(topic, "is queued for deletion already")
+    reasons = unmet(safeguards(CreateDeleteTopic(topic=topic)), observed)
+    return LeftOut(topic, "; ".join(f"{each.found}: {each.advice}" for each in reasons)) if reasons else None
+
+
+def _deletion_step(topics: Sequence[str], observed: Observation) -> PlanStep:
+    expectations: list[Condition] = []
+    outcomes: list[Condition] = []
+    for topic in topics:
+        identity = observed.topics[topic]
+        expectations.append(TopicIs(topic=topic, czxid=identity.czxid, partition_count=identity.partition_count))
+        outcomes.append(TopicGone(topic=topic, czxid=identity.czxid))
+    return PlanStep(
+        effects=tuple(CreateDeleteTopic(topic=topic) for topic in topics),
+        expectations=tuple(expectations),
+        outcomes=tuple(outcomes),
+    )
+
+
+def _replica_brokers(topics: Iterable[str], observed: Observation) -> set[BrokerId]:
+    wanted = frozenset(topics)
+    return {
+        broker
+        for partition, assignment in observed.assignments.items()
+        if partition.topic in wanted
+        for broker in assignment.replicas
+    }
+
+
+def _predicted_deletion(topic: str, observed: Observation) -> str:
+    replicas = [
+        len(assignment.replicas) for partition, assignment in observed.assignments.items() if partition.topic == topic
+    ]
+    brokers = sorted(_replica_brokers([topic], observed))
+    return f"{topic}  {len(replicas)} partitions, {sum(replicas)} replicas on brokers {brokers} are deleted"

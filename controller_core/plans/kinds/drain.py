@@ -1,0 +1,126 @@
+"""The forced re-election that drains ISR-change notifications.
+
+Source: controller behaviour §13 and §16.3.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from controller_core.plans.conditions import (
+    ControllerIs,
+    ElectedAfter,
+    NotificationsGone,
+    NotificationsLinger,
+    StateReadable,
+    Unmet,
+    ZooKeeperControllerRules,
+    unmet,
+)
+from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions
+from controller_core.plans.observation import Notification, Observation
+from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
+from controller_core.plans.request_znodes import DeleteController
+
+LINGER_AGE_MS: Final = 60_000
+"""A living controller removes a notification in milliseconds; after a minute it is stuck (behaviour §16.3)."""
+BROKER_JSON_WITHOUT_NOTIFICATIONS: Final = 5
+"""Registrations of this version mean an inter.broker.protocol.version of 2.7: ISR changes go through the controller."""
+
+
+def plan_drain(
+    observed: Observation,
+    origin: Origin,
+    *,
+    now_ms: int,
+    linger_age_ms: int = LINGER_AGE_MS,
+    failover_deletes_notifications: bool = True,
+) -> Plan | Refused:
+    """A forced re-election, where ISR-change notifications linger beside a controller that does not take them.
+
+    Only the new controller's failover drains them safely: it deletes them before it reads every partition's state. A
+    tool that deleted them beside a living controller would lose updates (controller behaviour §16.3).
+
+    Args:
+        observed: office, epoch and notifications.
+        origin: for which cluster.
+        now_ms: milliseconds since 1970-01-01 UTC, by a clock close to ZooKeeper's.
+        linger_age_ms: from which age on a notification lingers.
+        failover_deletes_notifications: false up to Kafka 1.0, where a re-election drains nothing by itself.
+
+    Returns:
+        A plan without steps when nothing lingers; `Refused` when nobody is in office or it would not help.
+    """
+    lingering = lingering_notifications(observed, now_ms=now_ms, linger_age_ms=linger_age_ms)
+    reasons = unmet((ZooKeeperControllerRules(),), observed)
+    if not failover_deletes_notifications and lingering:
+        advice = "the next ISR change makes the controller take them; if the brokers are newer, name their version"
+        reasons = (*reasons, Unmet("/isr_change_notification", "Kafka 1.1 or newer", "an older one", advice))
+    if reasons:
+        return Refused(reasons)
+    steps = (_drain_step(lingering, observed),) if lingering else ()
+    fresh = [each for each in observed.notifications if each not in lingering]
+    return Plan(
+        kind=PlanKind.DRAIN_ISR_NOTIFICATIONS,
+        cluster=origin.cluster,
+        kafka_cluster_id=observed.kafka_cluster_id,
+        snapshot=origin.snapshot,
+        expectations=cluster_conditions(observed, ()),
+        steps=steps,
+        predicted=tuple(_predicted_drain(lingering, observed)) if lingering else (),
+        left_out=tuple(LeftOut(each.name, f"younger than {linger_age_ms // 1000} s") for each in fresh),
+        risks=(
+            "The new controller reads the whole tree again: seconds on a small cluster, minutes on a very large one.",
+            "No leader is elected in that time. Requests that were pending are taken up again.",
+        ),
+        rollback=Rollback(text="None needed: brokers elect a controller among themselves, no data is touched."),
+    )
+
+
+def lingering_notifications(
+    observed: Observation, *, now_ms: int, linger_age_ms: int = LINGER_AGE_MS
+) -> tuple[Notification, ...]:
+    """The notifications that are at least `linger_age_ms` old, by name."""
+    return tuple(sorted(each for each in observed.notifications if now_ms - each.created_ms >= linger_age_ms))
+
+
+def makes_no_notifications(observed: Observation) -> bool:
+    """Whether every broker is registered with an inter.broker.protocol.version that never writes notifications.
+
+    Registrations of version 5 begin with 2.7-IV0, AlterPartition with 2.7-IV2; only development builds lie between.
+    """
+    versions = observed.broker_json_versions.values()
+    return bool(versions) and min(versions) >= BROKER_JSON_WITHOUT_NOTIFICATIONS
+
+
+def _drain_step(lingering: Sequence[Notification], observed: Observation) -> PlanStep:
+    office, epoch, epoch_version = observed.office, observed.controller_epoch, observed.controller_epoch_version
+    assert office is not None, "refused before"
+    epoch, epoch_version = epoch or 0, epoch_version or 0
+    names = tuple(each.name for each in lingering)
+    named = sorted({partition for each in lingering for partition in each.partitions})
+    return PlanStep(
+        effects=(
+            DeleteController(controller_id=office.controller_id, version=office.version, epoch_version=epoch_version),
+        ),
+        expectations=(
+            ControllerIs(
+                controller_id=office.controller_id, czxid=office.czxid, epoch=epoch, epoch_version=epoch_version
+            ),
+            NotificationsLinger(names=names),
+        ),
+        outcomes=(
+            ElectedAfter(epoch=epoch),
+            NotificationsGone(names=names),
+            *(StateReadable(partition=partition) for partition in named),
+        ),
+    )
+
+
+def _predicted_drain(lingering: Sequence[Notification], observed: Observation) -> Iterator[str]:
+    office, epoch = observed.office, observed.controller_epoch
+    assert office is not None, "refused before"
+    named = sorted({partition for each in lingering for partition in each.partitions})
+    yield f"/controller  broker {office.controller_id} leaves office, the brokers elect again"
+    yield f"/controller_epoch  {epoch} → at least {(epoch or 0) + 1}"
+    yield f"/isr_change_notification  {len(lingering)} lingering notifications are deleted by the new controller"
+    yield f"metadata of {len(named)} partitions reaches every broker again: {', '.join(map(str, named[:20]))}"

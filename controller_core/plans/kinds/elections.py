@@ -1,0 +1,98 @@
+"""Elections that give partitions back to their preferred leaders.
+
+Source: controller behaviour §11 and §16.2.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.conditions import (
+    AssignedTo,
+    Condition,
+    InSync,
+    LedBy,
+    RequestAbsent,
+    ZooKeeperControllerRules,
+    unmet,
+)
+from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions, same_topics
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
+from controller_core.plans.request_znodes import CreatePreferredReplicaElection, election_batches
+from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION
+
+ELECTIONS_PER_STEP: Final = 1_000
+
+
+def plan_elections(
+    observed: Observation,
+    origin: Origin,
+    electable: Sequence[TopicPartition],
+    *,
+    left_out: Sequence[LeftOut] = (),
+    election_count_max: int | None = None,
+    partition_count_max: int = ELECTIONS_PER_STEP,
+) -> Plan | Refused:
+    """Elections that give partitions back to their preferred leaders.
+
+    Args:
+        observed: assignments and states of at least the `electable` partitions.
+        origin: for which cluster.
+        electable: partitions whose preferred replica could lead but does not (`rebalance.leader_imbalance`), the most
+            urgent first.
+        left_out: imbalanced partitions that cannot be elected, with the reason.
+        election_count_max: elections in this plan, the most urgent ones. None: all.
+        partition_count_max: elections in one request znode.
+
+    Returns:
+        A plan without steps when there is nothing to elect; `Refused` when nobody rules the cluster.
+    """
+    if reasons := unmet((ZooKeeperControllerRules(),), observed):
+        return Refused(reasons)
+    ordered = list(dict.fromkeys(electable))
+    later = [] if election_count_max is None else ordered[election_count_max:]
+    chosen = sorted(ordered[:election_count_max])
+    steps = [
+        _election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=partition_count_max)
+    ]
+    over = [LeftOut(str(each), f"over the limit of {election_count_max} elections in one run") for each in later]
+    return Plan(
+        kind=PlanKind.ELECT_PREFERRED_LEADERS,
+        cluster=origin.cluster,
+        kafka_cluster_id=observed.kafka_cluster_id,
+        snapshot=origin.snapshot,
+        expectations=cluster_conditions(observed, {observed.assignments[each].replicas[0] for each in chosen}),
+        steps=tuple(steps),
+        predicted=tuple(_predicted_election(each, observed) for each in chosen),
+        left_out=(*left_out, *over),
+        risks=("Clients of these partitions reconnect to the new leader: a short pause, no data is moved.",),
+        rollback=Rollback(
+            text="An election to the former leader cannot be asked for: preferred leaders are the first replicas. "
+            "Where one must lead again, reassign the partition with that broker first."
+        ),
+    )
+
+
+def _election_step(batch: tuple[TopicPartition, ...], observed: Observation) -> PlanStep:
+    expectations: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION), *same_topics(observed, batch)]
+    outcomes: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION)]
+    for partition in batch:
+        replicas, state = observed.assignments[partition].replicas, observed.states[partition]
+        expectations.append(AssignedTo(partition=partition, replicas=replicas))
+        expectations.append(InSync(partition=partition, leader=state.leader, isr=tuple(sorted(state.isr))))
+        outcomes.append(LedBy(partition=partition, leader=replicas[0]))
+    return PlanStep(
+        effects=(CreatePreferredReplicaElection(partitions=batch),),
+        expectations=tuple(expectations),
+        outcomes=tuple(outcomes),
+    )
+
+
+def _predicted_election(partition: TopicPartition, observed: Observation) -> str:
+    state = observed.states[partition]
+    preferred = observed.assignments[partition].replicas[0]
+    return (
+        f"{partition}  leader {state.leader} → {preferred}, leader epoch {state.leader_epoch} → {state.leader_epoch + 1}, "
+        f"ISR {list(state.isr)} stays"
+    )

@@ -1,0 +1,231 @@
+"""Reassignments, wave by wave, with every target checked: the controller does not check them.
+
+Source: controller behaviour §10 and §16.1.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.plans.conditions import (
+    AssignedTo,
+    CaughtUp,
+    Condition,
+    RequestAbsent,
+    TopicCreatedAt,
+    Unmet,
+    ZooKeeperControllerRules,
+    unmet,
+)
+from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions, same_topics
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
+from controller_core.plans.request_znodes import CreateReassignPartitions, Target, target_batches
+from controller_core.znodes.paths import REASSIGN_PARTITIONS
+
+REASSIGNMENTS_PER_STEP: Final = 1_000
+
+
+def plan_reassignment(
+    observed: Observation,
+    origin: Origin,
+    waves: Sequence[Sequence[Target]],
+    *,
+    may_change_replication_factor: bool = False,
+    left_out: Sequence[LeftOut] = (),
+    remarks: Sequence[str] = (),
+    why: Mapping[TopicPartition, str] | None = None,
+    partition_count_max: int = REASSIGNMENTS_PER_STEP,
+) -> Plan | Refused:
+    """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
+
+    Args:
+        observed: assignments and states of at least the partitions of the waves.
+        origin: for which cluster.
+        waves: target lists; a partition may come again in a later wave. Targets that are there already are left out.
+        may_change_replication_factor: whether a target may be longer or shorter than the present list.
+        left_out: partitions that the planner could not move, with the reason.
+        remarks: what the planner says of its plan, for the approver.
+        why: why a partition moves, in words.
+        partition_count_max: partitions in one request znode; a longer wave gets more steps.
+
+    Returns:
+        A plan, or `Refused` with every target that must not be asked for: the controller does not check them.
+    """
+    reasons = (
+        *unmet((ZooKeeperControllerRules(),), observed),
+        *target_refusals(observed, waves, may_change_replication_factor=may_change_replication_factor),
+    )
+    if reasons:
+        return Refused(reasons)
+    moves, settled = _moves(waves, observed)
+    steps = [
+        _reassignment_step(batch, {target.partition: before for before, target in wave}, observed)
+        for wave in moves
+        for batch in target_batches([target for _, target in wave], partition_count_max=partition_count_max)
+    ]
+    all_moves = [move for wave in moves for move in wave]
+    brokers = {broker for _, target in all_moves for broker in target.replicas}
+    reasons_why = why or {}
+    return Plan(
+        kind=PlanKind.REASSIGN_PARTITIONS,
+        cluster=origin.cluster,
+        kafka_cluster_id=observed.kafka_cluster_id,
+        snapshot=origin.snapshot,
+        expectations=cluster_conditions(observed, brokers),
+        steps=tuple(steps),
+        predicted=tuple(
+            _predicted_move(before, target, observed.states[target.partition], reasons_why.get(target.partition))
+            for before, target in all_moves
+        ),
+        left_out=(*left_out, *(LeftOut(str(each), "has these replicas already") for each in settled)),
+        risks=(*remarks, *_reassignment_risks(all_moves, observed)),
+        rollback=Rollback(
+            text="Reassign back to the former lists, in the opposite order of waves; data is copied again.",
+            steps=tuple(_back(step) for step in reversed(steps)),
+        ),
+    )
+
+
+def target_refusals(
+    observed: Observation, waves: Sequence[Sequence[Target]], *, may_change_replication_factor: bool
+) -> tuple[Unmet, ...]:
+    """What is wrong with the targets; empty when a controller may be asked for them.
+
+    Source: controller behaviour §16.1, rule 3: an empty list deletes the partition's data, and so on.
+    """
+    found: list[Unmet] = []
+    for wave in waves:
+        seen: set[TopicPartition] = set()
+        for target in wave:
+            if target.partition in seen:
+                advice = "keep one of them, or put the second into a later wave"
+                found.append(_bad_target(target, "one target per partition and wave", "a second one", advice))
+            seen.add(target.partition)
+    for target in (target for wave in waves for target in wave):
+        found += _target_refusals(target, observed, may_change_replication_factor=may_change_replication_factor)
+    return tuple(found)
+
+
+def _target_refusals(target: Target, observed: Observation, *, may_change_replication_factor: bool) -> Iterator[Unmet]:
+    partition, replicas = target
+    assignment, state = observed.assignments.get(partition), observed.states.get(partition)
+    if not replicas:
+        yield _bad_target(target, "replicas", "an empty list", "it would delete the partition's data: name the brokers")
+        return
+    if len(set(replicas)) < len(replicas):
+        yield _bad_target(target, "each broker once", f"{list(replicas)}", "remove the repeated broker")
+    if unknown := sorted(set(replicas) - observed.brokers.keys()):
+        yield _bad_target(target, "registered brokers", f"{unknown}", "start these brokers, or choose others")
+    if assignment is None:
+        yield _bad_target(target, "a partition of this cluster", "none", "correct the topic or the partition number")
+        return
+    if assignment.is_being_reassigned:
+        moving = f"adding {list(assignment.adding)}, removing {list(assignment.removing)}"
+        yield _bad_target(target, "no reassignment running", moving, "wait until it is done")
+    if partition.topic in observed.queued_topics:
+        yield _bad_target(target, "a topic that stays", "one queued for deletion", "leave it out")
+    if len(replicas) != len(assignment.replicas) and not may_change_replication_factor:
+        yield _bad_target(
+            target,
+            f"{len(assignment.replicas)} replicas as now",
+            f"{len(replicas)}",
+            "say that the replication factor may change, or correct the list",
+        )
+    if state is None or state.leader not in observed.brokers:
+        shown = "no state" if state is None else f"leader {state.leader}, ISR {list(state.isr)}"
+        yield _bad_target(target, "a leader to copy from", shown, "bring a broker of the ISR back first")
+
+
+def _bad_target(target: Target, expected: str, found: str, advice: str) -> Unmet:
+    return Unmet(f"target of {target.partition}", expected, found, advice)
+
+
+_Move = tuple[tuple[BrokerId, ...], Target]
+"""The replicas that a partition has when its turn comes, and those it shall have."""
+
+
+def _moves(waves: Sequence[Sequence[Target]], observed: Observation) -> tuple[list[list[_Move]], list[TopicPartition]]:
+    """The moves of each wave that has some, and the partitions that are where they shall be from the start."""
+    now: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    settled: list[TopicPartition] = []
+    moves: list[list[_Move]] = []
+    for wave in waves:
+        moving: list[_Move] = []
+        for target in wave:
+            before = now.get(target.partition, observed.assignments[target.partition].replicas)
+            if before != target.replicas:
+                moving.append((before, target))
+            elif target.partition not in now:
+                settled.append(target.partition)
+            now[target.partition] = target.replicas
+        moves.append(moving)
+    return [wave for wave in moves if wave], settled
+
+
+def _reassignment_step(
+    batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]], observed: Observation
+) -> PlanStep:
+    topics = same_topics(observed, (target.partition for target in batch))
+    expectations: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS), *topics]
+    outcomes: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
+    for partition, replicas in batch:
+        expectations.append(AssignedTo(partition=partition, replicas=before[partition]))
+        outcomes.append(AssignedTo(partition=partition, replicas=replicas))
+        outcomes.append(CaughtUp(partition=partition, replicas=replicas))
+    return PlanStep(
+        effects=(CreateReassignPartitions(targets=batch),), expectations=tuple(expectations), outcomes=tuple(outcomes)
+    )
+
+
+def _back(step: PlanStep) -> PlanStep:
+    """The step that undoes a reassignment: what was expected before becomes the target, and the other way round."""
+    before = [each for each in step.expectations if isinstance(each, AssignedTo)]
+    after = [each for each in step.outcomes if isinstance(each, AssignedTo)]
+    topics = [each for each in step.expectations if isinstance(each, TopicCreatedAt)]
+    absent = RequestAbsent(path=REASSIGN_PARTITIONS)
+    return PlanStep(
+        effects=(CreateReassignPartitions(targets=tuple(Target(each.partition, each.replicas) for each in before)),),
+        expectations=(absent, *topics, *after),
+        outcomes=(
+            absent,
+            *(
+                condition
+                for each in before
+                for condition in (each, CaughtUp(partition=each.partition, replicas=each.replicas))
+            ),
+        ),
+    )
+
+
+def _predicted_move(before: tuple[BrokerId, ...], target: Target, state: LeaderAndIsr, why: str | None) -> str:
+    """One line; the leader epoch tells this plan from one for the same move at another time."""
+    assignment = ReplicaAssignment(before).reassign_to(target.replicas)
+    led = f"led by {state.leader} in leader epoch {state.leader_epoch}"
+    parts = [f"{target.partition}  {led}, replicas {list(before)} → {list(target.replicas)}"]
+    if assignment.adding:
+        parts.append(f"copies to {list(assignment.adding)}")
+    if assignment.removing:
+        parts.append(f"removes from {list(assignment.removing)}")
+    if target.replicas[0] != before[0]:
+        parts.append(f"preferred leader {before[0]} → {target.replicas[0]}")
+    return ", ".join(parts) + (f"; why: {why}" if why else "")
+
+
+def _reassignment_risks(moves: Sequence[_Move], observed: Observation) -> tuple[str, ...]:
+    copies = sum(len(set(target.replicas) - set(before)) for before, target in moves)
+    final = {target.partition: target.replicas for _, target in moves}
+    changed = [each for each, replicas in final.items() if len(replicas) != len(observed.assignments[each].replicas)]
+    behind = [each for each in final if set(observed.states[each].isr) != set(observed.assignments[each].replicas)]
+    risks = [f"{copies} replicas are copied over the network; without a throttle they compete with clients."]
+    led = [each for each, replicas in final.items() if replicas[0] != observed.assignments[each].replicas[0]]
+    if led:
+        risks.append(
+            f"{len(led)} partitions get another preferred leader, {led[0]} first; where the present leader stays a "
+            "replica, the new one takes over at the next preferred election."
+        )
+    if changed:
+        risks.append(f"The replication factor of {len(changed)} partitions changes, {changed[0]} first.")
+    if behind:
+        risks.append(f"{len(behind)} partitions are under-replicated now, {behind[0]} first; their move takes longer.")
+    return tuple(risks)

@@ -1,0 +1,89 @@
+"""What was seen of a cluster at one moment, by a snapshot or by fresh reads; plans are made from it and checked on it.
+
+Source: controller behaviour §16.1, rule 2; layout §1, §2, §18.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+
+
+class Office(NamedTuple):
+    """Who holds `/controller`: its data, and the stat that tells one term of office from the next.
+
+    `kraft_epoch` is -1 for a ZooKeeper controller; `is_ephemeral` is false when a KRaft controller has claimed it.
+    """
+
+    controller_id: BrokerId
+    czxid: int
+    version: int
+    is_ephemeral: bool = True
+    kraft_epoch: int = -1
+
+
+class TopicIdentity(NamedTuple):
+    """What tells a topic from one of the same name created later; `czxid` is that of its znode."""
+
+    czxid: int
+    partition_count: int
+    topic_id: str | None = None
+
+
+class Notification(NamedTuple):
+    """A child of `/isr_change_notification`; `created_ms` is its ctime, milliseconds since 1970-01-01 UTC.
+
+    `problem` says why its data cannot be read, in which case `partitions` is empty.
+    """
+
+    name: str
+    partitions: tuple[TopicPartition, ...]
+    created_ms: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Metadata as read, of the whole cluster or of the partitions and topics that a plan names.
+
+    `pending` maps the paths of request znodes that exist to their text; `reassign_requests` and `election_requests` are what
+    they ask for. `unreadable` maps the paths of malformed znodes of topics, partitions and requests to what is wrong with them. What was not asked for is absent, so that a
+    check of it fails instead of passing. From the `json_versions`, which are format versions, and from `version_znodes` (those of
+    `dialect.VERSION_ZNODES` that exist) Kafka's version is guessed.
+    """
+
+    kafka_cluster_id: str | None = None
+    office: Office | None = None
+    controller_epoch: int | None = None
+    controller_epoch_version: int | None = None
+    migration: str | None = None
+    brokers: Mapping[BrokerId, Broker] = field(default_factory=dict)
+    broker_json_versions: Mapping[BrokerId, int] = field(default_factory=dict)
+    controller_json_version: int | None = None
+    topic_json_versions: frozenset[int] = frozenset()
+    version_znodes: frozenset[str] = frozenset()
+    topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
+    assignments: Mapping[TopicPartition, ReplicaAssignment] = field(default_factory=dict)
+    states: Mapping[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
+    queued_topics: frozenset[str] = frozenset()
+    pending: Mapping[str, str] = field(default_factory=dict)
+    reassign_requests: Mapping[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    election_requests: frozenset[TopicPartition] = frozenset()
+    notifications: tuple[Notification, ...] = ()
+    notifications_cversion: int | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kraft_sign(self) -> str | None:
+        """Why ZooKeeper is not, or not for long, the source of truth here; None when it is.
+
+        Source: real brokers of 3.9 in migration; layout §18.
+        """
+        if self.migration is not None:
+            return f"/migration exists: {self.migration}"
+        if self.office is not None and self.office.kraft_epoch >= 0:
+            return f"/controller carries kraftControllerEpoch {self.office.kraft_epoch}"
+        if self.office is not None and not self.office.is_ephemeral:
+            return "/controller is not ephemeral: a KRaft controller has claimed it"
+        return None

@@ -1,0 +1,141 @@
+"""The port of an object store, and what all stores share: which keys are allowed, what errors say, how one is probed.
+
+Two promises carry everything that is built on a store: an object is visible whole or not at all, and `put_new` lets exactly
+one of several racing writers win.
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from controller_core.model.errors import (
+    ObjectExistsError,
+    ObjectMissingError,
+    ObjectStoreError,
+    StoreAccessDeniedError,
+    StoreUnwritableError,
+)
+
+CHUNK_BYTES: Final = 1 << 20
+INCOMING: Final = ".incoming"  # folder of half-written files; never listed, never a key
+
+
+class ObjectStore(Protocol):
+    """Keys to bytes. Keys are relative, use `/`, and no key is a folder of another one.
+
+    Errors, of every method: `StoreUnreachableError` when the store does not answer or does not exist,
+    `StoreAccessDeniedError` when it refuses the credentials, `ObjectStoreError` for a key that is not allowed.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The store's own address, without a slash at the end: a folder's path, `s3://bucket/prefix`, `memory://name`."""
+        ...
+
+    def uri_of(self, key: str) -> str:
+        """The address of one object, for people and for messages."""
+        ...
+
+    def put(self, key: str, data: bytes) -> None:
+        """Writes the object, over an older one if there is one; `StoreUnwritableError` when full or read-only."""
+        ...
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Writes the object only if the key is free; `ObjectExistsError` otherwise, and nothing is changed."""
+        ...
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Writes the content of a local file, like `put`."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The object's bytes; `ObjectMissingError`, or `ObjectDamagedError` when the store's own checksum disagrees."""
+        ...
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Writes the object's bytes to a local file, which appears whole or not at all; errors as of `get`."""
+        ...
+
+    def list(self, prefix: str) -> Sequence[str]:
+        """All keys that begin with `prefix` (any text, not only a folder), sorted by their bytes."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Removes the object; no error when there is none."""
+        ...
+
+    def size(self, key: str) -> int:
+        """The object's length in bytes; `ObjectMissingError`."""
+        ...
+
+    def probe(self) -> None:
+        """Proves that the store can be written and that `put_new` refuses a second writer; `StoreUnwritableError` if not."""
+        ...
+
+
+def checked_key(key: str) -> str:
+    """`key`, if it may name an object; `ObjectStoreError` otherwise."""
+    steps = key.split("/")
+    if "\0" in key or "\\" in key or any(step in {"", ".", "..", INCOMING} for step in steps):
+        raise ObjectStoreError(
+            f"object key {key!r} refused: expected names joined by single '/', none of them empty, '.', '..' or {INCOMING!r}"
+        )
+    return key
+
+
+def put_once(store: ObjectStore, key: str, data: bytes) -> None:
+    """`put_new`, for which equal bytes that are there already are as good; `ObjectExistsError` for others.
+
+    A client that repeats a put whose answer was lost meets its own object.
+    """
+    try:
+        store.put_new(key, data)
+    except ObjectExistsError:
+        if store.get(key) != data:
+            raise
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A local file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def probe_store(store: ObjectStore) -> None:
+    """Proves at a scratch key, removed again, that a second create-only write is refused."""
+    key = f"probe/{secrets.token_hex(8)}"
+    try:
+        put_once(store, key, b"first")
+        try:
+            store.put_new(key, b"second")
+        except ObjectExistsError:
+            return
+        raise StoreUnwritableError(
+            f"store {store.uri!r} refused: a second create-only write of {store.uri_of(key)!r} was accepted, so two runs could "
+            "overwrite each other; use a store that honours If-None-Match (Amazon S3, versitygw, a local folder)"
+        )
+    finally:
+        with suppress(ObjectStoreError):
+            store.delete(key)
+
+
+def exists_error(uri: str) -> ObjectExistsError:
+    """What `put_new` raises for a key that is taken."""
+    return ObjectExistsError(f"object {uri!r} not written: it exists already; nothing was changed")
+
+
+def missing_error(uri: str) -> ObjectMissingError:
+    """What `get` and `size` raise for a key that is free."""
+    return ObjectMissingError(f"object {uri!r} not found; check the address, or whether it was removed by retention")
+
+
+def denied_error(deed: str, uri: str, error: OSError) -> StoreAccessDeniedError:
+    """What a refusal of the file system becomes."""
+    return StoreAccessDeniedError(f"{uri!r} not {deed}: {error.strerror}; correct the owner or the permissions")

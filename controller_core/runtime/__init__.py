@@ -1,0 +1,1 @@
+"""The controller alive: effects performed on a real or a simulated cluster."""

@@ -1,0 +1,36 @@
+"""The bounded loop between `step` and the world."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from controller_core.context.context import ControllerContext
+from controller_core.controller.step import step
+from controller_core.messages.commands import Command
+from controller_core.messages.effects import Effect
+from controller_core.model.errors import NotSettledError
+
+Perform = Callable[[Effect], Iterable[Command]]
+"""Carries out one effect and returns what came of it: its answer first, if it has one, then events."""
+
+
+def drive(context: ControllerContext, command: Command, perform: Perform, *, limit: int) -> ControllerContext:
+    """Runs a command, and everything that follows from it, until nothing is left to do.
+
+    Args:
+        context: to start from.
+        command: the first one.
+        perform: the only thing that reaches the outside.
+        limit: steps at most.
+
+    Raises:
+        NotSettledError: there was still something to do after `limit` steps.
+    """
+    inbox: deque[Command] = deque([command])
+    for _ in range(limit):
+        result = step(context, inbox.popleft())
+        context = result.context
+        for effect in result.effects:
+            inbox.extend(perform(effect))
+        if not inbox:
+            return context
+    raise NotSettledError(f"not settled after {limit} steps; next is {inbox[0]!r}; raise the limit or look for a loop")

@@ -1,0 +1,1 @@
+"""Effects on the znodes of Kafka, as `KafkaZkClient` performs them."""

@@ -1,0 +1,1 @@
+"""The command `kafka-maintenance`: one module per group of sub-commands."""

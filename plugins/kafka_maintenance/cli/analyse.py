@@ -1,0 +1,132 @@
+"""`kafka-maintenance analyse` and `report`: a night's analysis from the store into the store, and what it says."""
+
+import argparse
+import json
+import os
+import tempfile
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from controller_core.ports.object_store import ObjectStore, write_whole
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_json_argument,
+    add_store_arguments,
+    day,
+    positive,
+    show,
+    store_of,
+)
+from kafka_maintenance.operations.analysis.published import Analysis, key_of, latest_report
+from kafka_maintenance.operations.analysis.run import analyse
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of
+from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, choose
+from kafka_maintenance.spark.submit import SparkSettings
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds `analyse` and `report` to the command line."""
+    command = commands.add_parser(
+        "analyse",
+        help="analyse a night's snapshots with Spark",
+        description="Analyses the newest snapshot of each cluster of one UTC date, and publishes report and tables.",
+    )
+    add_store_arguments(command)
+    command.add_argument("--date", type=day, help="the night, YYYY-MM-DD (default: the newest there is)")
+    command.add_argument("--cluster", metavar="NAME", action="append", help="only these clusters (repeatable)")
+    command.add_argument("--run-id", metavar="ID", help="names the run; of one run only the first result is published")
+    command.add_argument("--history-nights", metavar="N", type=positive, default=HISTORY_NIGHTS,
+                         help="nights of comparison and trend (default: %(default)s)")  # fmt: skip
+    command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
+    command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")
+    command.add_argument("--folder", type=Path, help="keep staged snapshots, log and results here (default: none kept)")
+    command.add_argument("--spark-master", default="local[2]", help="as spark-submit takes it (default: %(default)s)")
+    command.add_argument("--driver-memory", default="2g", help="of the Spark driver (default: %(default)s)")
+    command.add_argument("--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[],
+                         help="a setting of Spark (repeatable); for a cluster see docs/scaling.md")  # fmt: skip
+    command.add_argument("--spark-jars", metavar="PATH,…", default="", help="for S3A, with commas")
+    command.add_argument("--fail-if-incomplete", action="store_true", help="exit 3 when a cluster was not analysed")
+    add_json_argument(command)
+    command.set_defaults(run=_analyse)
+    report = commands.add_parser(
+        "report",
+        help="print a night's report",
+        description="Prints the newest published report of a night; with --html the whole page, plots too, goes to a file.",
+    )
+    add_store_arguments(report)
+    report.add_argument("--date", type=day, help="the night, YYYY-MM-DD (default: the newest that was analysed)")
+    report.add_argument("--html", metavar="FILE", type=Path, help="write the page with its plots here")
+    add_json_argument(report)
+    report.set_defaults(run=_report)
+
+
+def _analyse(arguments: argparse.Namespace) -> int:
+    store, now = store_of(arguments), datetime.now(UTC)
+    night = arguments.date or _newest_night(store)
+    choice = choose(store, night, arguments.cluster, history_nights=arguments.history_nights)
+    with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
+        done = analyse(
+            store,
+            choice.snapshots,
+            arguments.folder or Path(scratch),
+            run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
+            night=night,
+            now=now,
+            spark_settings=SparkSettings(
+                master=arguments.spark_master,
+                driver_memory=arguments.driver_memory,
+                jars=tuple(filter(None, arguments.spark_jars.split(","))),
+                conf=dict(arguments.spark_conf),
+            ),
+            settings=_document(arguments.settings),
+            goals=_document(arguments.goals),
+            history_nights=arguments.history_nights,
+            missing=choice.missing,
+            fail_if_incomplete=arguments.fail_if_incomplete,
+        )
+    _show(arguments, store, done)
+    return ExitStatus.DONE
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    store = store_of(arguments)
+    found = latest_report(store, arguments.date)
+    if arguments.html is not None:
+        write_whole(arguments.html, store.get(key_of(store, found.report_html)))
+    _show(arguments, store, found)
+    return ExitStatus.DONE
+
+
+def _show(arguments: argparse.Namespace, store: ObjectStore, done: Analysis) -> None:
+    text = store.get(key_of(store, done.report_markdown)).decode()
+    show(
+        arguments,
+        f"{text}\n{done.report_html}\n{done.uri}",
+        {"manifest_uri": done.uri, "report_html": done.report_html, "report_markdown": done.report_markdown,
+         "night": done.night, "digest": done.digest, "summary": dict(done.summary)},
+    )  # fmt: skip
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, found {text!r}")
+    return key, value
+
+
+def _newest_night(store: Any) -> date:
+    nights = [place_of(key)[1] for key in manifest_keys(store)]
+    if not nights:
+        raise BadInputError(f"nothing analysed: expected a snapshot in {store.uri!r}, found none; take one first")
+    return date.fromisoformat(max(nights))
+
+
+def _document(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInputError(f"{path} not read: expected a JSON object, found {error}; correct the file") from error

@@ -1,0 +1,227 @@
+"""What the sub-commands share: arguments of cluster and store, output as text or JSON, and the exit status of an error.
+
+A sub-command is a function of its parsed arguments that prints its result and returns its exit status; its parser names
+it with `set_defaults(run=…)`.
+"""
+
+import argparse
+import getpass
+import json
+import os
+import sys
+from collections.abc import Mapping
+from datetime import date
+from enum import IntEnum
+from typing import Any, Final, Literal
+
+from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
+from controller_core.model.errors import (
+    ControllerCoreError,
+    InvalidPlanError,
+    MigratingClusterError,
+    NoNodeError,
+    NotKafkaTreeError,
+    ObjectMissingError,
+    PlanAlteredError,
+    SnapshotKeyError,
+    TlsSettingsError,
+    UnknownFormatError,
+    UnknownVersionError,
+)
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+
+STORE_VARIABLE: Final = "KAFKA_MAINTENANCE_STORE"
+PASSWORD_VARIABLE: Final = "KAFKA_MAINTENANCE_ZOOKEEPER_PASSWORD"  # noqa: S105 - the name of a variable, no password
+
+
+class ExitStatus(IntEnum):
+    """How a command ends."""
+
+    DONE = 0
+    REFUSED = 1
+    BAD_INPUT = 2
+    OUTSIDE_FAILED = 3
+
+
+_BAD_INPUT: Final = (
+    BadInputError,
+    InvalidPlanError,
+    NoNodeError,
+    NotKafkaTreeError,
+    ObjectMissingError,
+    SnapshotKeyError,
+    TlsSettingsError,
+    UnknownFormatError,
+    UnknownVersionError,
+)
+_REFUSED: Final = (RefusedError, MigratingClusterError, PlanAlteredError)
+_BAD_INPUT_NAMES: Final = frozenset({"InvalidStateError", "ImpossibleGoalError", "SettingsError"})
+"""Errors of the planner and the jobs, known by name so that `kafka-maintenance snapshot` starts without ortools."""
+
+
+def exit_status(error: Exception) -> ExitStatus:
+    """The exit status that `error` stands for."""
+    if isinstance(error, _REFUSED):
+        return ExitStatus.REFUSED
+    if isinstance(error, _BAD_INPUT) or type(error).__name__ in _BAD_INPUT_NAMES:
+        return ExitStatus.BAD_INPUT
+    if isinstance(error, ValueError) and not isinstance(error, ControllerCoreError):
+        return ExitStatus.BAD_INPUT
+    return ExitStatus.OUTSIDE_FAILED
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """`--json`, which may stand before or after the name of the sub-command."""
+    parser.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document instead of text"
+    )
+
+
+def add_store_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """`--store`; credentials come from boto3's usual places."""
+    default = os.environ.get(STORE_VARIABLE)
+    parser.add_argument(
+        "--store",
+        metavar="URI",
+        default=default,
+        required=required and not default,
+        help=f"a folder, or s3://bucket/prefix (default: ${STORE_VARIABLE}); S3 endpoint and credentials as boto3 finds them",
+    )
+
+
+def add_cluster_argument(parser: argparse.ArgumentParser) -> None:
+    """`--cluster`."""
+    parser.add_argument("--cluster", metavar="NAME", required=True, help="name of the cluster in the store")
+
+
+def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """`--zookeeper` and as whom to connect; a password comes from the environment, never from the command line."""
+    parser.add_argument(
+        "--zookeeper", metavar="HOSTS[/CHROOT]", required=required, help="as zookeeper.connect of the brokers"
+    )
+    parser.add_argument("--zookeeper-user", metavar="NAME", help=f"as whom; the password is in ${PASSWORD_VARIABLE}")
+    parser.add_argument("--zookeeper-scheme", choices=("digest", "sasl"), default="sasl", help="(default: %(default)s)")
+    parser.add_argument("--zookeeper-tls", action="store_true", help="TLS; any of the following asks for it, too")
+    parser.add_argument("--zookeeper-ca", metavar="FILE", help="authorities as PEM (default: those of the system)")
+    parser.add_argument("--zookeeper-certificate", metavar="FILE", help="our certificate as PEM, for mutual TLS")
+    parser.add_argument("--zookeeper-key", metavar="FILE", help="its key (default: in the certificate's file)")
+    parser.add_argument(
+        "--zookeeper-any-hostname", action="store_true", help="the server's certificate may name another host"
+    )
+
+
+def add_age_argument(command: argparse.ArgumentParser) -> None:
+    """`--age-min-s`."""
+    command.add_argument(
+        "--age-min-s",
+        metavar="S",
+        type=natural,
+        default=60,
+        help="from which age on one lingers (default: %(default)s)",
+    )
+
+
+def heir(text: str) -> tuple[int, int]:
+    """`OLD=NEW`, two broker ids, as an argument."""
+    old, _, new = text.partition("=")
+    if not (old.isdecimal() and new.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected OLD=NEW, two broker ids, found {text!r}")
+    return int(old), int(new)
+
+
+def store_of(arguments: argparse.Namespace) -> ObjectStore:
+    """The store that `add_store_arguments` names."""
+    return open_store(arguments.store)
+
+
+def auth_of(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
+    """The credentials that `add_zookeeper_arguments` names; None: anonymous.
+
+    Raises:
+        BadInputError: a user without a password.
+    """
+    if not arguments.zookeeper_user:
+        return None
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if not password:
+        raise BadInputError(
+            f"user {arguments.zookeeper_user!r} not logged in: expected a password in ${PASSWORD_VARIABLE}, found none"
+        )
+    scheme: Literal["digest", "sasl"] = "digest" if arguments.zookeeper_scheme == "digest" else "sasl"
+    return ZooKeeperAuth(scheme=scheme, username=arguments.zookeeper_user, password=password)
+
+
+def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
+    """The TLS files that `add_zookeeper_arguments` names; None: plain text."""
+    found = ZooKeeperTls(
+        ca=arguments.zookeeper_ca,
+        certificate=arguments.zookeeper_certificate,
+        key=arguments.zookeeper_key,
+        check_hostname=not arguments.zookeeper_any_hostname,
+    )
+    return found if arguments.zookeeper_tls or found != ZooKeeperTls() else None
+
+
+def add_approver_argument(command: argparse.ArgumentParser) -> None:
+    """`--approver`, which `approver_of` reads."""
+    command.add_argument("--approver", metavar="NAME", help="for the receipt (default: the user of this process)")
+
+
+def approver_of(arguments: argparse.Namespace) -> str:
+    """Who approves; raises BadInputError where nobody is named and the process has no user with a name."""
+    if arguments.approver:
+        return str(arguments.approver)
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise BadInputError(
+            f"nothing applied: a name for the receipt expected, found none of this process ({error}); give --approver"
+        ) from error
+
+
+def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the operations need to open a session with the cluster that `add_zookeeper_arguments` names, by keyword."""
+    return {"zookeeper": arguments.zookeeper, "auth": auth_of(arguments), "tls": tls_of(arguments)}
+
+
+def day(text: str) -> date:
+    """A date, YYYY-MM-DD, as an argument."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a date as YYYY-MM-DD, found {text!r}") from None
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that were on the command line: the others are None or empty."""
+    return {name: value for name, value in options.items() if value is not None and value not in ([], {})}
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 on, as an argument."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 on, found {text!r}")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on, as an argument."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
+    return int(text)
+
+
+def wants_json(arguments: argparse.Namespace) -> bool:
+    """Whether `--json` was given."""
+    return bool(getattr(arguments, "json", False))
+
+
+def show(arguments: argparse.Namespace, text: str, document: Mapping[str, Any]) -> None:
+    """Prints the result: `text`, or `document` as JSON when it is wanted."""
+    print(json.dumps(document, indent=1, sort_keys=True, default=str) if wants_json(arguments) else text)
+
+
+def tell(line: str) -> None:
+    """Prints progress where it does not mix with the result."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,283 @@
+"""`kafka-maintenance`: the operations of the DAGs without Airflow; each sub-command calls what a DAG's task calls.
+
+Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance import __version__
+from kafka_maintenance.cli import analyse, plan_file, snapshots
+from kafka_maintenance.cli import plan as cli_plan
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_age_argument,
+    add_approver_argument,
+    add_cluster_argument,
+    add_json_argument,
+    add_store_arguments,
+    add_zookeeper_arguments,
+    approver_of,
+    auth_of,
+    cluster_of,
+    exit_status,
+    positive,
+    show,
+    store_of,
+    tell,
+    tls_of,
+    wants_json,
+)
+from kafka_maintenance.cli.plan import plan_document
+from kafka_maintenance.operations.errors import BadInputError
+
+TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
+_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns its exit status; an error is one line on standard error, never a traceback.
+
+    With `--json` the error is also a document on standard output: `{"error": class, "message": text}`. A traceback is
+    printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
+    """
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it would say is in our own messages
+    parsed = parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed) or ExitStatus.DONE)
+    except KeyboardInterrupt:
+        print("kafka-maintenance: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the outermost place: whatever it is becomes a message and a status
+        if os.environ.get(TRACEBACK_VARIABLE):
+            traceback.print_exc()
+        status = exit_status(error)
+        message = _message(error)
+        if wants_json(parsed):
+            print(json.dumps({"error": type(error).__name__, "message": message, "exit_status": int(status)}, indent=1))
+        print(f"kafka-maintenance: {message}", file=sys.stderr)
+        return int(status)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    root = argparse.ArgumentParser(
+        prog="kafka-maintenance",
+        description="Snapshots, analysis and approved repairs of ZooKeeper-mode Kafka clusters.",
+        epilog="Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed.",
+    )
+    root.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    add_json_argument(root)
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_snapshot(commands)
+    snapshots.add_parsers(commands)
+    analyse.add_parsers(commands)
+    cli_plan.add_parsers(commands)
+    plan_file.add_parsers(commands)
+    _add_apply(commands)
+    _add_drain(commands)
+    _add_stack(commands)
+    return root
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ControllerCoreError | OSError | ValueError) or type(error).__module__.startswith(
+        ("kafka_maintenance", "spark_jobs")
+    ):
+        return str(error) or type(error).__name__
+    return f"internal error, {type(error).__name__}: {error}; set {TRACEBACK_VARIABLE}=1 to see where, and report it"
+
+
+# ----------------------------------------------------------------------------------------------------- snapshot
+
+
+def _add_snapshot(commands: Any) -> None:
+    command = commands.add_parser(
+        "snapshot",
+        help="store the cluster's metadata",
+        description="Stores the whole tree of a cluster, once per run id.",
+    )
+    add_zookeeper_arguments(command)
+    add_cluster_argument(command)
+    add_store_arguments(command)
+    command.add_argument("--run-id", metavar="ID", help="names the run: a second call with it makes no second snapshot")
+    command.add_argument("--key-file", metavar="FILE", type=Path, help="keep secrets, sealed with this key")
+    command.add_argument(
+        "--batch-count",
+        metavar="N",
+        type=positive,
+        default=1000,
+        help="znodes per request at most (default: %(default)s)",
+    )
+    command.add_argument(
+        "--pause-ms", metavar="N", type=positive, default=0, help="pause after each request (default: none)"
+    )
+    add_json_argument(command)
+    command.set_defaults(run=_snapshot)
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    from controller_core.adapters.snapshot.cut import ReadOptions  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.take import take_snapshot  # noqa: PLC0415 - as above
+
+    now = datetime.now(UTC)
+    result = take_snapshot(
+        zookeeper=arguments.zookeeper,
+        auth=auth_of(arguments),
+        tls=tls_of(arguments),
+        cluster=arguments.cluster,
+        store=store_of(arguments),
+        run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
+        now=now,
+        options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
+        key_file=arguments.key_file,
+        progress=snapshots.progress_teller(),
+    )
+    sure = "consistent" if result.consistent else "NOT consistent"
+    made = "snapshot taken" if result.created else "this run had its snapshot already"
+    counts = ", ".join(f"{count} {name}" for name, count in result.counts.items() if count)
+    show(
+        arguments,
+        f"{made}: {sure} at zxid {result.zxid:#x}; {counts}\n{result.manifest_uri}",
+        {
+            "manifest_uri": result.manifest_uri,
+            "digest": result.digest,
+            "consistent": result.consistent,
+            "zxid": result.zxid,
+            "counts": dict(result.counts),
+            "created": result.created,
+        },
+    )
+    return ExitStatus.DONE
+
+
+# -------------------------------------------------------------------------------------------------------- apply
+
+
+def _add_apply(commands: Any) -> None:
+    command = commands.add_parser(
+        "apply",
+        help="carry out an approved plan",
+        description="Carries out a stored plan, if its digest is the approved one and the cluster is as it assumes. "
+        "Without --approve it prints the plan and applies nothing.",
+    )
+    command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
+    add_approver_argument(command)
+    command.add_argument("--comment", metavar="TEXT", help="for the receipt")
+    command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
+    add_zookeeper_arguments(command, required=False)
+    add_json_argument(command)
+    command.set_defaults(run=_apply)
+
+
+def _apply(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.plan import apply_plan  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.store import load_plan, opened, split_uri  # noqa: PLC0415 - as above
+
+    store = opened(split_uri(arguments.plan)[0])
+    if not arguments.approve:
+        plan = load_plan(store, arguments.plan)
+        show(arguments, plan.markdown, {**plan_document(plan), "applied": False})
+        tell(f"kafka-maintenance: nothing applied; after reading the plan: --approve {plan.digest}")
+        return ExitStatus.REFUSED
+    if arguments.zookeeper is None:
+        raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
+    receipt = apply_plan(
+        store=store,
+        plan_uri=arguments.plan,
+        approved_digest=arguments.approve,
+        approver=approver_of(arguments),
+        comment=arguments.comment,
+        **cluster_of(arguments),
+        now=datetime.now(UTC),
+        step_timeout_s=arguments.step_timeout_s,
+    )
+    document = {
+        name: getattr(receipt, name) for name in ("uri", "digest", "kind", "cluster", "already_applied", "text")
+    }
+    show(arguments, f"{receipt.text}\n{receipt.uri}", {"applied": True, "receipt": document})
+    return ExitStatus.DONE
+
+
+# -------------------------------------------------------------------------------------------------------- drain
+
+
+def _add_drain(commands: Any) -> None:
+    command = commands.add_parser(
+        "drain",
+        help="report ISR-change notifications",
+        description="Reports the ISR-change notifications that wait. `plan drain` plans to drain those that linger.",
+    )
+    add_zookeeper_arguments(command)
+    add_age_argument(command)
+    add_json_argument(command)
+    command.set_defaults(run=_drain)
+
+
+def _drain(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.cluster.isr_notifications import report  # noqa: PLC0415 - the other commands start faster
+
+    found = report(**cluster_of(arguments), age_min_s=arguments.age_min_s)
+    document = {name: getattr(found, name) for name in found.__slots__ if name not in {"text", "partitions"}}
+    show(arguments, found.text, {**document, "partitions": [str(partition) for partition in found.partitions]})
+    return ExitStatus.DONE
+
+
+# -------------------------------------------------------------------------------------------------------- stack
+
+
+def _add_stack(commands: Any) -> None:
+    command = commands.add_parser(
+        "stack", help="the local stack", description="A whole stack on this machine, on loopback."
+    )
+    actions = command.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, what in (("up", "start it and leave it running"), ("down", "stop it"), ("status", "what of it runs")):
+        action = actions.add_parser(name, help=what, description=f"The local stack: {what}.")
+        action.add_argument(
+            "--folder",
+            metavar="DIR",
+            type=Path,
+            help="where its data and logs are, and nothing else (default: .local/stack of the checkout)",
+        )
+        add_json_argument(action)
+        action.set_defaults(run=_stack, action=name)
+        if name == "up":
+            action.add_argument("--kafka-version", metavar="X.Y", default="3.9", help="(default: %(default)s)")
+            action.add_argument("--brokers", metavar="N", type=positive, default=3, help="(default: %(default)s)")
+            action.add_argument("--ibp", metavar="X.Y", help="inter.broker.protocol.version of the brokers")
+            action.add_argument("--no-airflow", action="store_true", help="without Airflow and its database")
+
+
+def _stack(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.demo import stack  # noqa: PLC0415 - only for a local stack
+
+    folder = arguments.folder or stack.DEFAULT_FOLDER
+    if arguments.action == "up":
+        settings = stack.StackSettings(
+            kafka_version=arguments.kafka_version,
+            brokers=arguments.brokers,
+            inter_broker_protocol_version=arguments.ibp,
+            airflow=not arguments.no_airflow,
+        )
+        found: dict[str, Any] = stack.up(folder, settings, say=tell)
+    elif arguments.action == "down":
+        stopped = stack.down(folder)
+        found = {"folder": str(folder), "stopped": stopped}
+    else:
+        found = stack.status(folder)
+    show(arguments, "\n".join(f"{name}: {value}" for name, value in found.items()), found)
+    return ExitStatus.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

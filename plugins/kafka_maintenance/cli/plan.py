@@ -1,0 +1,258 @@
+"""`kafka-maintenance plan`: makes plans for approval; nothing is written to a cluster."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.partitions import BrokerId
+from controller_core.plans.request_znodes import Target
+from controller_core.znodes import decode_reassign_partitions
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_age_argument,
+    add_cluster_argument,
+    add_json_argument,
+    add_store_arguments,
+    add_zookeeper_arguments,
+    cluster_of,
+    given,
+    heir,
+    natural,
+    positive,
+    show,
+    store_of,
+)
+from kafka_maintenance.operations.errors import BadInputError
+
+LOG_DIRS = "log-dirs"
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-command with its kinds."""
+    command = commands.add_parser(
+        "plan", help="make a plan for approval", description="Makes a plan; writes nothing to a cluster."
+    )
+    kinds = command.add_subparsers(title="kinds", metavar="KIND", required=True)
+    elections = _plan_parser(kinds, "elections", "give partitions back to their preferred leaders")
+    elections.add_argument(
+        "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
+    )
+    elections.add_argument("--election-count-max", metavar="N", type=positive, help="at most so many elections")
+    elections.set_defaults(run=_plan_elections)
+    moves = _plan_parser(kinds, "reassignment", "move replicas: to the targets of a file, or as the planner proposes")
+    moves.add_argument(
+        "--targets",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="Kafka's reassignment JSON; more than one: one wave each, in this order (default: the planner decides)",
+    )
+    moves.add_argument("--change-replication-factor", action="store_true", help="targets may be longer or shorter")
+    goals = moves.add_argument_group("what the planner is to achieve, without --targets")
+    goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
+    goals.add_argument("--move-count-max", metavar="N", type=positive, help="at most so many replicas copied")
+    goals.add_argument("--drain-broker", metavar="ID", type=natural, action="append", help="empty it (repeatable)")
+    goals.add_argument(
+        "--replace-broker",
+        metavar="OLD=NEW",
+        type=heir,
+        action="append",
+        help="NEW gets all that OLD holds, nobody else moves (repeatable)",
+    )
+    goals.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
+    goals.add_argument("--include", metavar="PATTERN", action="append", help="only these topics (repeatable)")
+    goals.add_argument("--exclude", metavar="PATTERN", action="append", help="not these topics (repeatable)")
+    goals.add_argument("--tolerance", metavar="N", type=natural, help="widens all bounds alike (default: 0, topics 1)")
+    _add_size_arguments(goals)
+    moves.set_defaults(run=_plan_reassignment)
+    deletions = _plan_parser(kinds, "deletions", "delete topics that are eligible")
+    deletions.add_argument("topics", metavar="TOPIC", nargs="+", help="exact name")
+    deletions.set_defaults(run=_plan_deletions)
+    drain = _plan_parser(kinds, "drain", "force a re-election where ISR-change notifications linger", live=True)
+    add_age_argument(drain)
+    drain.set_defaults(run=_plan_drain)
+    shown = kinds.add_parser(
+        "show", help="print a stored plan", description="Prints a stored plan as its approver reads it."
+    )
+    shown.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_json_argument(shown)
+    shown.set_defaults(run=_show_plan)
+
+
+def _plan_parser(kinds: Any, name: str, what: str, *, live: bool = False) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = kinds.add_parser(name, help=what, description=f"Makes a plan to {what}.")
+    add_cluster_argument(command)
+    add_store_arguments(command)
+    add_zookeeper_arguments(command, required=live)
+    if not live:
+        command.add_argument("--manifest", metavar="URI", help="plan from this snapshot (default: the newest, or live)")
+    command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
+    add_json_argument(command)
+    return command
+
+
+def _source(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of a planning operation that say what it plans from."""
+    if arguments.manifest and arguments.zookeeper:
+        raise BadInputError("nothing planned: --manifest and --zookeeper exclude each other; give one of them")
+    return {"manifest": arguments.manifest, "kafka_version": arguments.kafka_version}
+
+
+def _plan_elections(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+
+    extra = {"election_count_max": arguments.election_count_max, "topics": arguments.topic}
+    return _planned(arguments, planning.plan_elections, **_source(arguments), **extra)
+
+
+def _plan_reassignment(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+
+    return _planned(
+        arguments,
+        planning.plan_reassignment,
+        **_source(arguments),
+        waves=[_targets(path) for path in arguments.targets] or None,
+        may_change_replication_factor=arguments.change_replication_factor,
+        goals=_goals(arguments),
+        limits=_limits(arguments),
+        sizes=_sizes(arguments),
+    )
+
+
+def _goals(arguments: argparse.Namespace) -> Any:
+    """The goals, None where no option names one."""
+    from spark_jobs.planner.goals import Goals, heirs  # noqa: PLC0415 - the other commands start faster
+
+    wanted = given(
+        {
+            "aim": arguments.aim,
+            "tolerance": arguments.tolerance,
+            "drain": arguments.drain_broker,
+            "replace": heirs(arguments.replace_broker or ()),
+            "replication_factor": arguments.replication_factor,
+            "include_topics": arguments.include,
+            "exclude_topics": arguments.exclude,
+            "moves_max": arguments.move_count_max,
+            "bytes_max": arguments.bytes_max,
+            "bytes_tolerance": arguments.bytes_tolerance,
+        }
+    )
+    return Goals.from_json(wanted) if wanted else None
+
+
+def _add_size_arguments(goals: Any) -> None:
+    goals.add_argument(
+        "--sizes",
+        metavar=f"FILE|{LOG_DIRS}",
+        help=f"bytes of the partitions: from a file as plan-file reads it, or `{LOG_DIRS}`: as the brokers say",
+    )
+    goals.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help=f"brokers to ask, for --sizes {LOG_DIRS}")
+    goals.add_argument(
+        "--client-settings", metavar="FILE", type=Path, help="JSON: further arguments of kafka.KafkaAdminClient"
+    )
+    goals.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
+    goals.add_argument(
+        "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
+    )
+    goals.add_argument("--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave")
+    goals.add_argument(
+        "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
+    )
+    goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
+
+
+def _limits(arguments: argparse.Namespace) -> Any:
+    """The limits of waves, None where no option names one."""
+    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
+
+    wanted = given(
+        {
+            "broker_bytes_max": arguments.wave_bytes,
+            "bandwidth": arguments.bandwidth,
+            "window_s": arguments.window_s,
+        }
+    )
+    return Limits(**wanted) if wanted else None
+
+
+def _sizes(arguments: argparse.Namespace) -> Any:
+    """The sizes of the partitions, None where they are not asked for."""
+    from kafka_maintenance.operations.plans import sizes as partition_sizes  # noqa: PLC0415 - the other commands start faster
+
+    if (arguments.sizes == LOG_DIRS) != bool(arguments.bootstrap_servers):
+        raise BadInputError(
+            f"nothing planned: --sizes {LOG_DIRS} and --bootstrap-servers belong together; give both or none"
+        )
+    if arguments.client_settings is not None and arguments.sizes != LOG_DIRS:
+        raise BadInputError(
+            f"nothing planned: --client-settings {arguments.client_settings} is for --sizes {LOG_DIRS}, which is missing; "
+            "give both or none"
+        )
+    if arguments.sizes is None:
+        return None
+    if arguments.sizes == LOG_DIRS:
+        client = _client_settings(arguments.client_settings)
+        return partition_sizes.sizes_from_log_dirs(arguments.bootstrap_servers, client=client)
+    return partition_sizes.sizes_from_file(Path(arguments.sizes))
+
+
+def _client_settings(path: Path | None) -> Mapping[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found: {error}") from error
+    if not isinstance(found, dict):
+        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found {found!r}")
+    return found
+
+
+def _plan_deletions(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+
+    return _planned(arguments, planning.plan_deletions, **_source(arguments), topics=arguments.topics)
+
+
+def _plan_drain(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+
+    extra = {"age_min_s": arguments.age_min_s, "kafka_version": arguments.kafka_version}
+    return _planned(arguments, planning.plan_drain, **extra)
+
+
+def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
+    plan = make(store_of(arguments), arguments.cluster, **cluster_of(arguments), **what)
+    if plan is None:
+        show(arguments, "nothing to do, no plan was made", {"plan": None})
+    else:
+        hint = f"to apply: kafka-maintenance apply {plan.uri} --approve {plan.digest} --zookeeper HOSTS[/CHROOT]"
+        show(arguments, f"{plan.markdown}\n{hint}\n{plan.uri}", plan_document(plan))
+    return ExitStatus.DONE
+
+
+def _show_plan(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans.store import load_plan, opened, split_uri  # noqa: PLC0415 - as above
+
+    plan = load_plan(opened(split_uri(arguments.plan)[0]), arguments.plan)
+    show(arguments, plan.markdown, plan_document(plan))
+    return ExitStatus.DONE
+
+
+def plan_document(plan: Any) -> dict[str, Any]:
+    """What `--json` prints of a stored plan."""
+    names = ("uri", "digest", "kind", "cluster", "summary", "count", "rollback_uri")
+    return {"plan": {name: getattr(plan, name) for name in names}}
+
+
+def _targets(path: Path) -> list[Target]:
+    try:
+        targets = decode_reassign_partitions(path.read_bytes(), path=str(path), bound_to_class=False)
+    except (OSError, MalformedZnodeError) as error:
+        raise BadInputError(f"targets not read: {error}; expected Kafka's reassignment JSON in {path}") from None
+    return [Target(partition, tuple(map(BrokerId, replicas))) for partition, replicas in targets.items()]

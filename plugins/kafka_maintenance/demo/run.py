@@ -1,0 +1,462 @@
+"""`make demo`: the nightly pipeline, whole, on a real Kafka cluster that needs care, in front of a person.
+
+Environment: `KAFKA_VERSION` (3.9), `APPROVE` ("yes" answers the gates through Airflow's API, as a user would; otherwise
+a person answers them in the UI), `AIRFLOW_PORT` (a free one). Exit status 0 when every part happened, else 1.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from types import FrameType
+from typing import Any, NoReturn
+
+from kafka.errors import KafkaError
+
+from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.demo import sample_history
+from kafka_maintenance.demo.airflow_api import RUN_ENDED, AirflowApi
+from kafka_maintenance.demo.cluster import (
+    BROKER_CONFIG,
+    INTER_BROKER_PROTOCOL_VERSION,
+    RETIRED_TOPIC,
+    ZOOKEEPER_CONFIG,
+    TroubledCluster,
+)
+from kafka_maintenance.demo.stack import CLUSTER_NAME, REPOSITORY, LocalStack, StackSettings
+from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_table
+from kafka_maintenance.servers.errors import LocalStackError
+from kafka_maintenance.servers.java import find_java
+from kafka_maintenance.servers.kafka import class_data_archive
+from kafka_maintenance.servers.kafka_jars import kafka_jars
+from kafka_maintenance.servers.s3 import gateway_program
+from kafka_maintenance.servers.workspace import stop_orphans
+
+AIRFLOW_ENV = {
+    "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2",
+    "KAFKA_MAINTENANCE_DRAIN_AGE_MIN_S": "5",
+    "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
+}
+# Brokers of these versions write ISR-change notifications only while they speak an older protocol, as in an upgrade.
+SPEAKS_A_NEWER_PROTOCOL = frozenset({"2.8", "3.9"})
+LOGS = REPOSITORY / ".local" / "demo-logs"
+RUN_TIMEOUT_S = 900.0
+GATE_TIMEOUT_S = 600.0
+PERSON_TIMEOUT_S = 12 * 3600.0
+BACKFILL_TIMEOUT_S = 1800.0
+GATE_TASK, APPLY_TASK, VERIFY_TASK = "approve", "apply_plan", "verify"
+EXPECTED = {
+    "snapshots": 2,
+    "report": 1,
+    "approved": 4,
+    "applied": 4,
+    "verified": 4,
+    "nights": len(sample_history.NIGHTS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GatedRun:
+    """A run that changes the cluster once a person has approved its plan."""
+
+    dag_id: str
+    run_id: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """What has happened so far: counts, seconds by part, and what went wrong, in words."""
+
+    started_s: float = field(default_factory=time.monotonic)
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        """Print a line with the seconds since the start."""
+        print(f"{time.monotonic() - self.started_s:6.1f} s  {text}", flush=True)
+
+    def fault(self, text: str) -> None:
+        """Print and remember a part that did not happen."""
+        self.faults.append(text)
+        self.say(f"NOT DONE: {text}")
+
+    @contextlib.contextmanager
+    def part(self, title: str) -> Iterator[None]:
+        """Time a part of the demo under its title."""
+        print(f"\n== {title}", flush=True)
+        before_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[title] = time.monotonic() - before_s
+
+    def closing_line(self) -> str:
+        """The line that ends the demo, counted."""
+        counts = self.counts
+        return (
+            f"demo: {counts['snapshots']} snapshots, {counts['report']} report, {counts['approved']} plans approved,"
+            f" {counts['applied']} applied, {counts['verified']} verified, {counts['nights']} nights backfilled"
+        )
+
+    def missing(self) -> list[str]:
+        """What was expected and did not happen."""
+        return [
+            f"{name}: expected {expected}, found {self.counts[name]}"
+            for name, expected in EXPECTED.items()
+            if self.counts[name] != expected
+        ]
+
+
+class Demo:
+    """One demo on a started stack."""
+
+    def __init__(self, stack: LocalStack, progress: Progress, *, approve: bool) -> None:
+        self.stack = stack
+        self.progress = progress
+        self.approve = approve
+        self.cluster = TroubledCluster(stack.kafka, progress.say)
+        self.operator: AirflowApi = stack.airflow.api("operator")
+        self.approver: AirflowApi = stack.airflow.api("approver")
+        self.store: ObjectStore = open_store(stack.store_uri, **_store_login(stack))
+
+    def run(self) -> None:
+        """All parts, in order; faults are in `progress`."""
+        part = self.progress.part
+        with part("a cluster that needs care"):
+            self._trouble()
+        with part("snapshot_metadata"):
+            first = self._snapshot()
+        with part("nightly_analysis"):
+            self._analyse(first)
+        with part("backfill of seven nights, started"):
+            self._start_backfill()
+        with part("drain_isr_notifications"):
+            self._drain()
+        with part("delete_topics, reassign_partitions, elect_preferred_leaders"):
+            self._repair()
+        with part("second snapshot"):
+            self._compare(first, self._snapshot())
+        with part("backfill of seven nights, awaited"):
+            self._finish_backfill()
+
+    def _trouble(self) -> None:
+        self.cluster.make_topics()
+        self.cluster.lose_and_regain_a_broker()
+        self.cluster.add_an_empty_broker()
+        self.cluster.lose_a_broker_and_delete_a_topic()
+        self.cluster.hang_the_controller()
+
+    def _snapshot(self) -> str | None:
+        """Run the snapshot DAG; the manifest of the snapshot."""
+        self.operator.pause("snapshot_metadata", paused=False)
+        run_id = self.operator.trigger("snapshot_metadata", {"clusters": [self.stack.settings.cluster]})
+        return self._snapshot_of("snapshot_metadata", run_id)
+
+    def _snapshot_of(self, dag_id: str, run_id: str) -> str | None:
+        if not self._succeeded(dag_id, run_id):
+            return None
+        told = self.operator.xcom(dag_id, run_id, "take_snapshot", map_index=0)
+        self.progress.counts["snapshots"] += 1
+        self.progress.say(f"run {run_id}: {told['manifest']}")
+        return str(told["manifest"])
+
+    def _analyse(self, manifest: str | None) -> None:
+        """Tonight's analysis and its report."""
+        if manifest is None:
+            self.progress.fault("no analysis without a snapshot")
+            return
+        night = read_manifest(self.store, manifest).date
+        self.operator.pause("nightly_analysis", paused=False)
+        run_id = self.operator.trigger("nightly_analysis", partition_key=night)
+        if not self._succeeded("nightly_analysis", run_id):
+            return
+        told = self.operator.xcom("nightly_analysis", run_id, "publish_report")
+        self.progress.counts["report"] += 1
+        print(self._text(told["report"]))
+        self.progress.say(f"report {told['report']}")
+        self.progress.say(f"the same in the UI: {self.stack.airflow.url}/dags/nightly_analysis/runs/{run_id}")
+
+    def _drain(self) -> None:
+        """A forced re-election relieves the hanging controller; then the machines' people do their part."""
+        self._gated(self._trigger("drain_isr_notifications", act=True))
+        self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
+        self.cluster.wake_the_former_controller()
+        self.cluster.bring_the_dead_broker_back()
+        self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
+
+    def _repair(self) -> None:
+        self._gated(self._trigger("delete_topics", topics=[RETIRED_TOPIC]))
+        self._gated(self._trigger("reassign_partitions"))  # a plan that moves a deleted topic would be refused
+        self._gated(self._trigger("elect_preferred_leaders"))  # moves change who is preferred
+        lost = self.cluster.lost_messages()
+        if lost:
+            self.progress.fault(f"acknowledged messages were lost: {dict(sorted(lost.items()))}")
+        else:
+            self.progress.say(f"all {self.cluster.stop_traffic()} acknowledged messages are there")
+
+    def _start_backfill(self) -> None:
+        """The recorded week goes into the store, and Airflow begins to analyse each night from its own snapshot.
+
+        It goes on beside the repairs, which mostly wait.
+        """
+        copied = sample_history.copy_into(self.store)
+        self.stack.add_cluster(
+            sample_history.CLUSTER,
+            "127.0.0.1:1",
+            archived=True,
+            description="Sample: a recorded week of a cluster that is gone",
+        )
+        first, last = sample_history.NIGHTS[0], sample_history.NIGHTS[-1]
+        self.progress.say(f"sample history {sample_history.CLUSTER} ({copied} objects): {first} to {last}")
+        self.stack.airflow.cli(
+            *("backfill", "create", "--dag-id", "nightly_analysis", "--max-active-runs", "2"),
+            *("--from-date", f"{first}T00:00:00Z", "--to-date", f"{last}T23:59:59Z"),
+            *("--dag-run-conf", '{"fail_if_incomplete": false}'),  # the live cluster has no snapshot of those nights
+        )
+
+    def _finish_backfill(self) -> None:
+        """Wait until every night is analysed; the report of the last one shows the trend."""
+        told: set[str] = set()
+
+        def complete() -> bool:
+            ended = {
+                f"{run['partition_key']} is {run['state']}"
+                for run in self.operator.runs("nightly_analysis", run_type="backfill")
+                if run["state"] in RUN_ENDED
+            }
+            for text in sorted(ended - told):
+                self.progress.say(f"the analysis of {text}")
+            told.update(ended)
+            return all(found["completed_at"] for found in self.operator.backfills("nightly_analysis"))
+
+        self.operator.wait_for(complete, what="the backfill is complete", timeout_s=BACKFILL_TIMEOUT_S)
+        reports = {night: self._backfilled(night) for night in sample_history.NIGHTS}
+        self.progress.counts["nights"] += sum(report is not None for report in reports.values())
+        last = sample_history.NIGHTS[-1]
+        newest = reports[last]
+        if newest is not None:
+            print(self._text(newest))
+            self.progress.say(f"report of {last}: {newest}")
+
+    def _backfilled(self, night: date) -> str | None:
+        """The report of one past night, by the backfill's run; None when there is none."""
+        for run in self.operator.runs("nightly_analysis", run_type="backfill"):
+            if run["partition_key"] == night.isoformat() and self._succeeded("nightly_analysis", run["dag_run_id"]):
+                states = self.operator.task_states("nightly_analysis", run["dag_run_id"])
+                if states.get("publish_report") == "success":
+                    return str(self.operator.xcom("nightly_analysis", run["dag_run_id"], "publish_report")["report"])
+        self.progress.fault(f"night {night} was not backfilled")
+        return None
+
+    def _trigger(self, dag_id: str, **conf: Any) -> GatedRun:
+        self.operator.pause(dag_id, paused=False)
+        return GatedRun(dag_id, self.operator.trigger(dag_id, {"cluster": self.stack.settings.cluster, **conf}))
+
+    def _gated(self, run: GatedRun) -> None:
+        """Wait until the run is at its gate; have it approved and carried out."""
+        try:
+            gate = self.operator.wait_gate(run.dag_id, run.run_id, timeout_s=GATE_TIMEOUT_S)
+        except LocalStackError as error:
+            self.progress.fault(str(error))
+            return
+        self.progress.say(f"{gate.subject}\n          waits at {self.stack.airflow.url}{gate.page}")
+        if self.approve:
+            comment = "make demo APPROVE=yes"
+            self.approver.wait_run_answering(
+                run.dag_id, run.run_id, "Approve", timeout_s=RUN_TIMEOUT_S, comment=comment
+            )
+        else:
+            self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")
+            self.operator.wait_run(run.dag_id, run.run_id, timeout_s=PERSON_TIMEOUT_S)
+        self._count_gated(run)
+
+    def _count_gated(self, run: GatedRun) -> None:
+        states = self.operator.task_states(run.dag_id, run.run_id)
+        answer = self.operator.xcom(run.dag_id, run.run_id, GATE_TASK) if states[GATE_TASK] == "success" else {}
+        done = {
+            "approved": answer.get("chosen_options") == ["Approve"],
+            "applied": states[APPLY_TASK] == "success",
+            "verified": states[VERIFY_TASK] == "success",
+        }
+        for name, happened in done.items():
+            self.progress.counts[name] += happened
+        if all(done.values()):
+            text = self.operator.xcom(run.dag_id, run.run_id, VERIFY_TASK)["text"]
+            approver = (answer.get("responded_by_user") or {}).get("name")
+            self.progress.say(f"{run.dag_id}: approved by {approver}, applied, {text}")
+        else:
+            missing = ", ".join(name for name, happened in done.items() if not happened)
+            self.progress.fault(f"{run.dag_id} not {missing}\n{self.operator.failures(run.dag_id, run.run_id)}")
+
+    def _succeeded(self, dag_id: str, run_id: str) -> bool:
+        state = self.operator.wait_run(dag_id, run_id, timeout_s=RUN_TIMEOUT_S)
+        if state != "success":
+            self.progress.fault(f"run {run_id} of {dag_id} is {state}\n{self.operator.failures(dag_id, run_id)}")
+        return state == "success"
+
+    def _compare(self, first: str | None, second: str | None) -> None:
+        """Print both snapshots side by side."""
+        if first is None or second is None:
+            self.progress.fault("no comparison without two snapshots")
+            return
+        before, after = (self._figures(manifest) for manifest in (first, second))
+        print(f"{'':34}{'before':>10}{'after':>10}")
+        for name in before | after:
+            print(f"{name:34}{before.get(name, '-'):>10}{after.get(name, '-'):>10}")
+
+    def _figures(self, address: str) -> dict[str, int]:
+        """What a snapshot says of the cluster's health, by name."""
+        manifest = read_manifest(self.store, address)
+        tables = {
+            name: read_table(self.store, manifest, name).to_pylist()
+            for name in ("partitions", "brokers", "topics", "requests", "notifications")
+        }
+        partitions: list[dict[str, Any]] = tables["partitions"]
+        live = {broker["broker_id"] for broker in tables["brokers"]}
+        figures = {
+            "brokers": len(live),
+            "topics": len(tables["topics"]),
+            "partitions": len(partitions),
+            "not led by their preferred replica": sum(p["leader"] != p["preferred_leader"] for p in partitions),
+            "with a replica out of sync": sum(set(p["replicas"]) != set(p["isr"] or ()) for p in partitions),
+            "ISR-change notifications": len(tables["notifications"]),
+            "open requests": len(tables["requests"]),
+        }
+        replicas = Counter(replica for p in partitions for replica in p["replicas"])
+        return figures | {f"replicas on broker {broker}": replicas[broker] for broker in sorted(live | set(replicas))}
+
+    def _text(self, uri: str) -> str:
+        """The report at a URI of the store; of a folder or a manifest, the report beside it."""
+        key = uri.removeprefix(f"{self.store.uri}/")
+        if not key.endswith(".md"):
+            key = f"{key.rpartition('/')[0] if key.endswith('.json') else key}/report.md"
+        return self.store.get(key).decode()
+
+
+def main() -> int:
+    """Run the demo; the exit status."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup make demo` shall outlive its terminal
+            signal.signal(number, _end)
+    approve = os.environ.get("APPROVE", "").lower() in {"yes", "y", "1", "true"}
+    progress = Progress()
+    try:
+        settings = _settings(os.environ)
+        with progress.part("downloads and builds (once)"):
+            prepare(settings.kafka_version)
+        progress.started_s = time.monotonic()
+        with _stack(settings, progress) as stack:
+            demo = Demo(stack, progress, approve=approve)
+            try:
+                demo.run()
+            finally:
+                demo.cluster.close()
+            _close(progress)
+            if not approve:
+                _stay_up(stack)
+    except (LocalStackError, ControllerCoreError, KafkaError) as error:
+        progress.fault(str(error))
+        print(progress.closing_line())
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped")
+        return 130
+    used = os.times()
+    cpu_s = used.user + used.system + used.children_user + used.children_system
+    progress.say(f"everything is stopped; it used {cpu_s:.0f} s of processor time")
+    print(progress.closing_line())
+    return 1 if progress.faults or progress.missing() else 0
+
+
+def prepare(version: str) -> None:
+    """Fetch and build what is fetched and built once per machine."""
+    stop_orphans()
+    class_data_archive(version, find_java(), kafka_jars(version))
+    gateway_program()
+
+
+@contextlib.contextmanager
+def _stack(settings: StackSettings, progress: Progress) -> Iterator[LocalStack]:
+    stack = LocalStack(settings, say=progress.say)
+    try:
+        with progress.part("start of ZooKeeper, Kafka, object store, Postgres, Airflow"):
+            stack.start()
+        for name in ("operator", "approver", "viewer"):
+            progress.say(f"login {stack.airflow.url}  {name} / {stack.airflow.users[name].password}")
+        yield stack
+    finally:
+        try:
+            with progress.part("stop"):
+                if progress.faults or sys.exc_info()[0] is not None:
+                    _keep_logs(stack, progress)
+                stack.stop()
+        finally:
+            stack.stop()  # does nothing the second time; where the terminal is closed a print fails before the first
+
+
+def _keep_logs(stack: LocalStack, progress: Progress) -> None:
+    """Copy the logs to where they outlive the stack; where that fails, say so."""
+    try:
+        shutil.rmtree(LOGS, ignore_errors=True)
+        shutil.copytree(stack.workspace.logs, LOGS)
+    except OSError as error:  # shutil.Error is one
+        progress.say(f"logs not kept in {LOGS}: {error}")
+    else:
+        progress.say(f"logs are kept in {LOGS}")
+
+
+def _settings(environment: Mapping[str, str]) -> StackSettings:
+    port, version = environment.get("AIRFLOW_PORT", ""), environment.get("KAFKA_VERSION") or "3.9"
+    return StackSettings(
+        cluster=CLUSTER_NAME,
+        kafka_version=version,
+        inter_broker_protocol_version=INTER_BROKER_PROTOCOL_VERSION if version in SPEAKS_A_NEWER_PROTOCOL else None,
+        broker_config=BROKER_CONFIG,
+        zookeeper_config=ZOOKEEPER_CONFIG,
+        airflow_env=AIRFLOW_ENV,
+        airflow_port=int(port) if port.isdecimal() else None,
+    )
+
+
+def _close(progress: Progress) -> None:
+    total_s = time.monotonic() - progress.started_s
+    print("\n== time")
+    for title, seconds in progress.seconds.items():
+        print(f"{seconds:8.1f} s  {title}")
+    print(f"{total_s:8.1f} s  in all, without downloads")
+    for text in (*progress.faults, *progress.missing()):
+        print(f"NOT DONE: {text}")
+
+
+def _stay_up(stack: LocalStack) -> None:
+    print(f"\nThe stack stays up: {stack.airflow.url}. Ctrl-C stops it.", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.pause()
+
+
+def _store_login(stack: LocalStack) -> dict[str, str]:
+    store = stack.object_store
+    return {
+        "endpoint_url": store.endpoint_url,
+        "access_key": store.access_key,
+        "secret_key": store.secret_key,
+        "region": "us-east-1",
+    }
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    # A closing terminal sends SIGHUP twice: the second would interrupt the stopping.
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The analysis of snapshots on Spark: staging, the job, publishing."""

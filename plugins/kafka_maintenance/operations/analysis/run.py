@@ -1,0 +1,235 @@
+"""The nightly analysis around its Spark job: snapshots staged where Spark reads them, the job run, its results published.
+
+The job itself is `spark_jobs/nightly_analysis.py`, started with `kafka_maintenance.spark.submit.submit_arguments`; what becomes of
+its results says `published_analyses`.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
+from kafka_maintenance.operations.errors import BadInputError, OperationError
+from kafka_maintenance.operations.snapshots.catalog import at_once, fetch_tables, opened, read_manifest
+from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, earlier_snapshots, passed_over
+from kafka_maintenance.operations.snapshots.manifest import MANIFEST, Manifest, partition_rows, run_token
+from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
+from kafka_maintenance.spark import submit as spark
+
+JOB: Final = "nightly_analysis"
+UNPUBLISHED: Final = "unpublished/"
+"""Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
+_BAD_INPUT_STATUS: Final = 2
+_OUTPUT: Final = "output"
+_MARK: Final = ".kafka-maintenance"
+"""Lies in a local output folder; without it nothing there is removed."""
+
+
+class AnalysisFailedError(OperationError):
+    """The Spark job ended without results; its log is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Snapshots where Spark reads them, how many partition rows they hold, and the job's arguments; it fills `output`.
+
+    `output` is a local folder, or an address `s3a://…` inside the store when the job works in place.
+    """
+
+    folder: Path
+    output: str
+    arguments: tuple[str, ...]
+    row_count: int
+
+
+def stage(
+    store: ObjectStore | str,
+    manifests: Sequence[Manifest | str],
+    folder: Path,
+    *,
+    run_id: str,
+    night: date | str | None = None,
+    history_nights: int = HISTORY_NIGHTS,
+    settings: Mapping[str, Any] | None = None,
+    goals: Mapping[str, Any] | None = None,
+    missing: Mapping[str, str] | None = None,
+    in_place: bool = False,
+) -> Staged:
+    """Fetches the chosen snapshots and those of the nights before; every byte is checked.
+
+    With `in_place` nothing is fetched: a Spark cluster reads them from the S3 store, `works_in_place` says when. The job
+    gets these snapshots and no others that lie in `folder`; what an earlier job left in its output is removed.
+
+    Args:
+        store: where the snapshots are.
+        manifests: the chosen ones, or their addresses, one per cluster.
+        folder: gets `input`, `output` and the job's parameter files; made when absent.
+        run_id: names the run in the report.
+        night: the date to analyse; that of the newest chosen snapshot when not given.
+        history_nights: nights of comparison and trend, the analysed one included; 1 to `HISTORY_NIGHTS_MAX`.
+        settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
+        goals: the planner's parameters.
+        missing: cluster → why nothing of it was chosen, where one was expected; the report says so.
+        in_place: leave the snapshots in the store, and let the job write beside them.
+
+    Returns:
+        Where everything is. A snapshot that is damaged does not stop the others: the report names it, also one of the
+        night whose place an older one took.
+
+    Raises:
+        BadInputError: nothing was chosen, `history_nights` cannot be meant, or `folder/output` holds somebody's files.
+        ObjectMissingError: a chosen manifest is not there.
+    """
+    store = opened(store)
+    chosen = [read_manifest(store, one) if isinstance(one, str) else one for one in manifests]
+    if not chosen:
+        raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
+    day = str(night) if night is not None else max(manifest.date for manifest in chosen)
+    problems = [
+        _problem(cluster, "", day, reason)
+        for found in (missing or {}, passed_over(store, chosen))
+        for cluster, reason in sorted(found.items())
+    ]
+    earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_nights)
+    problems += [_problem(cluster, "", of_night, reason) for (cluster, of_night), reason in unusable.items()]
+    wanted = (*earlier, *chosen)
+    if in_place:
+        inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
+        output = _emptied_in_store(store, f"{UNPUBLISHED}run={run_token(run_id)}")
+        verified = []
+    else:
+        output = _emptied(folder / _OUTPUT)
+        inputs, unfetched = _fetched_inputs(store, wanted, folder / "input")
+        problems += unfetched
+        verified = ["--verified"]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "inputs").write_text("\n".join(("--input", *inputs)), encoding="utf-8")
+    files = {
+        "--settings": _json_file(folder / "settings.json", settings or {}),
+        "--goals": _json_file(folder / "goals.json", goals or {}),
+        "--problems": _json_file(folder / "problems.json", problems),
+    }
+    arguments = (
+        *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),
+        *("--history-nights", str(history_nights), *verified),
+        *(part for name, path in files.items() for part in (name, str(path))),
+    )
+    return Staged(folder, output, arguments, partition_rows(wanted))
+
+
+def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
+    """Removes the folders below `scratch` that `stage` filled before that time, and nobody removed: their runs failed.
+
+    Only folders with our mark; what cannot be removed stays. Returns the removed ones.
+    """
+    removed = []
+    for mark in sorted(scratch.glob(f"*/{_OUTPUT}/{_MARK}")):
+        folder = mark.parent.parent
+        with suppress(OSError):  # another run removes the same
+            if datetime.fromtimestamp(mark.stat().st_mtime, UTC) < before:
+                shutil.rmtree(folder)
+                removed.append(folder)
+    return removed
+
+
+def works_in_place(store: ObjectStore | str, settings: spark.SparkSettings) -> bool:
+    """Whether the job reads and writes the store itself: its workers are elsewhere, and the store is S3.
+
+    A store that is a folder is staged for a cluster, too; the scratch folder must then be one that its workers share.
+    """
+    return not settings.local and opened(store).uri.startswith(S3)
+
+
+def analyse(
+    store: ObjectStore | str,
+    manifests: Sequence[Manifest | str],
+    folder: Path,
+    *,
+    run_id: str,
+    night: date | str,
+    spark_settings: spark.SparkSettings | None = None,
+    now: datetime | None = None,
+    fail_if_incomplete: bool = False,
+    **options: Any,
+) -> Analysis:
+    """Stage, Spark job and publish in one call, as the command does it; `options` as of `stage`.
+
+    Raises:
+        AnalysisFailedError: the Spark job failed; nothing was published.
+        AnalysisIncompleteError: as of `publish`.
+        BadInputError, ObjectStoreError: as of `stage` and `publish`.
+    """
+    spark_settings = spark_settings or spark.SparkSettings()
+    in_place = works_in_place(store, spark_settings)
+    staged = stage(store, manifests, folder, run_id=run_id, night=night, in_place=in_place, **options)
+    submit = spark.submit_arguments(
+        JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings, row_count=staged.row_count
+    )
+    try:
+        spark.run_job(submit, folder / "spark.log")
+    except spark.SparkJobError as error:
+        failure = BadInputError if error.status == _BAD_INPUT_STATUS else AnalysisFailedError
+        raise failure(f"night {night} not analysed, nothing published: {error}") from error
+    return publish(staged.output, store, night=night, run_id=run_id, now=now, fail_if_incomplete=fail_if_incomplete)
+
+
+def _fetched_inputs(
+    store: ObjectStore, manifests: Iterable[Manifest], folder: Path
+) -> tuple[list[str], list[dict[str, str]]]:
+    """The folders of these snapshots below `folder`, and a line of `--problems` for each that could not be fetched."""
+
+    def fetched(manifest: Manifest) -> str | dict[str, str]:
+        try:
+            return str(fetch_tables(store, manifest, folder))
+        except ControllerCoreError as error:
+            return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
+
+    results = list(at_once(fetched, manifests))
+    inputs = [found for found in results if isinstance(found, str)]
+    # The job wants an input even where all are damaged; a folder that is not there holds none.
+    return inputs or [str(folder / "none")], [found for found in results if isinstance(found, dict)]
+
+
+def _emptied(output: Path) -> str:
+    """The job's local output folder, made anew: `publish` would take what an earlier job left there for this one's.
+
+    Raises:
+        BadInputError: it holds files and lacks our mark, so somebody else made them.
+    """
+    if holds_foreign_files(output, _MARK):
+        raise BadInputError(
+            f"{output} not emptied for a new analysis: expected what an earlier one left, with the file {_MARK}, found files "
+            "without it; name another folder, or move them away"
+        )
+    make_anew(output, _MARK, "Results of kafka-maintenance: the next analysis that uses this folder removes them.\n")
+    return str(output)
+
+
+def _emptied_in_store(store: ObjectStore, prefix: str) -> str:
+    """Likewise for a job that works in place; the address of its output."""
+    for key in store.list(f"{prefix}/"):
+        if not key.endswith("/"):
+            store.delete(key)
+    return _s3a(store.uri_of(prefix))
+
+
+def _s3a(uri: str) -> str:
+    return S3A + uri.removeprefix(S3)
+
+
+def _problem(cluster: str, snapshot_id: str, night: str, reason: str) -> dict[str, str]:
+    """A line of the job's `--problems`."""
+    return {"cluster": cluster, "snapshot_id": snapshot_id, "date": night, "reason": reason}
+
+
+def _json_file(path: Path, document: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,1 @@
+"""Approved plans: the lock, the steps, approvals and receipts."""

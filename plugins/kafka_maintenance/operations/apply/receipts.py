@@ -1,0 +1,103 @@
+"""The record of a plan's application: create-only events in the store, one after another, so that a second run goes on.
+
+Nothing is written to a cluster before the intention stands here.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from time import monotonic
+from typing import Any, Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ObjectExistsError
+from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.errors import ClusterBusyError
+
+_FIELDS: Final = ("event", "step", "at", "run", "approver")
+
+
+class EventKind(StrEnum):
+    """What a receipt tells, in the order in which it happens; `REFUSED` and `UNFINISHED` end an attempt, not the plan."""
+
+    STARTED = "started"
+    INTENDED = "intended"
+    REQUESTED = "requested"
+    VERIFIED = "verified"
+    REFUSED = "refused"
+    UNFINISHED = "unfinished"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry; `step` counts from 0, None for the plan as a whole; `at` is ISO 8601."""
+
+    event: EventKind
+    step: int | None
+    at: str
+    run: str
+    approver: str
+    detail: Mapping[str, Any]
+
+
+def receipt_prefix(cluster: str, digest: str) -> str:
+    """Where the receipt of a plan lies, as a key prefix."""
+    return f"v1/receipts/cluster={cluster}/{digest}/"
+
+
+def read_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
+    """The events of a plan's receipt, in order; empty when it was never applied."""
+    return tuple(_event(store.get(key)) for key in store.list(receipt_prefix(cluster, digest)))
+
+
+class ReceiptLog:
+    """Appends events to the receipt of one plan; one writer at a time (the cluster's lock sees to that)."""
+
+    def __init__(
+        self, store: ObjectStore, *, cluster: str, digest: str, run: str, approver: str, now: datetime
+    ) -> None:
+        self._store = store
+        self._prefix = receipt_prefix(cluster, digest)
+        self._run, self._approver = run, approver
+        self._now, self._started_s = now, monotonic()
+        self.events: Sequence[Event] = read_events(store, cluster, digest)
+
+    @property
+    def uri(self) -> str:
+        """Address of the newest event, or of the first one to come."""
+        return self._store.uri_of(f"{self._prefix}{max(len(self.events), 1):04d}-{self._last()}.json")
+
+    def has(self, event: EventKind, step: int | None = None) -> bool:
+        """Whether the event is recorded, for that step."""
+        return any((each.event, each.step) == (event, step) for each in self.events)
+
+    def append(self, event: EventKind, *, step: int | None = None, **detail: Any) -> None:
+        """Records an event.
+
+        Raises:
+            StoreUnwritableError, StoreUnreachableError: it is not recorded, so nothing that needs it may be done.
+            ClusterBusyError: another run wrote at the same time.
+        """
+        at = self._now + timedelta(seconds=monotonic() - self._started_s)
+        entry = Event(event, step, at.isoformat(timespec="milliseconds"), self._run, self._approver, detail)
+        key = f"{self._prefix}{len(self.events) + 1:04d}-{event}.json"
+        document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
+        data = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
+        try:
+            put_once(self._store, key, data)
+        except ObjectExistsError:
+            raise ClusterBusyError(
+                f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
+            ) from None
+        self.events = (*self.events, entry)
+
+    def _last(self) -> str:
+        return self.events[-1].event if self.events else EventKind.STARTED
+
+
+def _event(data: bytes) -> Event:
+    document = json.loads(data)
+    return Event(**{**document, "event": EventKind(document["event"])})

@@ -1,0 +1,1 @@
+"""Plans: made, proven, stored, read."""

@@ -1,0 +1,148 @@
+"""How many bytes a replica of each partition holds: from a file, or as the brokers themselves say.
+
+Brokers answer DescribeLogDirs since Kafka 1.0; the client library speaks the form of 2.0 and later. A follower that lags
+holds less than its leader, so a partition has the size of its largest replica: that is what a new one copies.
+Source: Kafka protocol guide, DescribeLogDirs; KIP-113; kafka-python `KafkaAdminClient`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from controller_core.model.partitions import TopicPartition
+from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
+
+ANSWER_TIMEOUT_S = 30.0
+
+Sizes = Mapping[TopicPartition, int]
+
+
+class SizesUnknownError(OperationError):
+    """A broker did not say how much its replicas hold; nothing is planned on half the sizes."""
+
+
+def sizes_from_file(path: Path) -> Sizes:
+    """Bytes of one replica of each partition, from `{"partitions": [{"topic", "partition", "size"}, …]}`.
+
+    That is also the form of the cluster state that `plan-file` reads; other fields are ignored.
+
+    Raises:
+        BadInputError: the file cannot be read, or is of another form.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        sizes = {TopicPartition(str(row["topic"]), row["partition"]): row["size"] for row in document["partitions"]}
+    except OSError as error:
+        raise BadInputError(f"sizes not read from {path}: {error.strerror}; name a readable file") from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise BadInputError(
+            f'sizes not read from {path}: {{"partitions": [{{"topic", "partition", "size"}}, …]}} expected, found '
+            f"something else ({error!r}); see docs/planning.md"
+        ) from error
+    wrong = [f"{each}: {size!r}" for each, size in sizes.items() if type(size) is not int or size < 0]
+    if wrong:
+        raise BadInputError(
+            f"sizes not read from {path}: bytes from 0 on expected, found {listed(wrong)}; correct them"
+        )
+    return sizes
+
+
+def sizes_from_log_dirs(
+    bootstrap_servers: str, *, client: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_TIMEOUT_S
+) -> Sizes:
+    """Bytes of the largest replica of each partition, as all brokers of the cluster say.
+
+    Args:
+        bootstrap_servers: `host:port`, several separated by commas; the brokers are found through them.
+        client: further arguments of `kafka.KafkaAdminClient`, such as `security_protocol`; None: plain text.
+        timeout_s: how long one broker may take; the first that answers may take three times as long.
+
+    Raises:
+        SizesUnknownError: no broker, or not every one, answers; one is too old for it, or does not allow it.
+        BadInputError: an argument that the client does not have.
+    """
+    asked = f"sizes asked of the brokers at {bootstrap_servers}"
+    milliseconds = int(timeout_s * 1000)
+    settings: dict[str, Any] = {
+        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(client or {})
+    }  # fmt: skip
+    answers, silent = _answers(asked, bootstrap_servers, settings, None)
+    if silent:  # a connection beside one that hangs may be lost with it: only who is silent twice is named
+        more, silent = _answers(asked, bootstrap_servers, settings, sorted(silent))
+        answers += more
+    for broker, said in sorted(silent.items()):
+        raise SizesUnknownError(
+            f"{asked}: the log directories of broker {broker} expected, found: {said}; start it, or give the sizes in a file"
+        )
+    return _largest(log_dir for answer in answers for log_dir in answer)
+
+
+def _answers(
+    asked: str, bootstrap_servers: str, settings: Mapping[str, Any], brokers: Sequence[int] | None
+) -> tuple[list[list[Mapping[str, Any]]], dict[int, str]]:
+    """The log directories of the brokers, or of all that the cluster has; and what became of those without an answer."""
+    from kafka import KafkaAdminClient  # noqa: PLC0415 - only who asks brokers loads their client
+    from kafka.errors import KafkaConfigurationError, KafkaError  # noqa: PLC0415 - as above
+
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), **settings)
+    except (KafkaConfigurationError, TypeError, ValueError) as error:
+        raise BadInputError(
+            f"{asked}: arguments of kafka.KafkaAdminClient expected, found: {error}; correct them"
+        ) from error
+    except (KafkaError, OSError) as error:
+        raise SizesUnknownError(
+            f"{asked}: an answer within {settings['bootstrap_timeout_ms'] / 1000:g} s expected, found: {_said(error)}; are"
+            " they the brokers' listeners, and may this machine reach them?"
+        ) from error
+    answers: list[list[Mapping[str, Any]]] = []
+    silent: dict[int, str] = {}
+    try:
+        # What the client learned when it connected: `describe_cluster` would ask any broker, also one that hangs.
+        known = sorted(broker.node_id for broker in admin._manager.cluster.brokers())  # noqa: SLF001 - as said
+        for broker in known if brokers is None else brokers:
+            try:
+                answers.append(_asked(admin, broker, asked))
+            except (KafkaError, OSError) as error:
+                silent[broker] = _said(error)
+    finally:
+        admin.close()
+    return answers, silent
+
+
+def _asked(admin: Any, broker: int, asked: str) -> list[Mapping[str, Any]]:
+    """The healthy log directories of one broker."""
+    from kafka.errors import IncompatibleBrokerVersion, UnsupportedVersionError  # noqa: PLC0415 - as above
+
+    try:
+        (answer,) = admin.describe_log_dirs(brokers=[broker])
+    except (IncompatibleBrokerVersion, UnsupportedVersionError) as error:
+        raise SizesUnknownError(
+            f"{asked}: broker {broker} of Kafka 2.0 or later expected, found an older one ({_said(error)}); give the "
+            "sizes in a file"
+        ) from error
+    found: list[Mapping[str, Any]] = answer["log_dirs"]
+    if not found:
+        raise SizesUnknownError(
+            f"{asked}: the log directories of broker {broker} expected, none found; allow this user to describe the "
+            "cluster"
+        )
+    return [
+        log_dir for log_dir in found if not log_dir["error_code"]
+    ]  # an offline one holds nothing that can be copied
+
+
+def _largest(log_dirs: Iterable[Mapping[str, Any]]) -> Sizes:
+    sizes: dict[TopicPartition, int] = {}
+    for log_dir in log_dirs:
+        for topic in log_dir["topics"]:
+            for row in topic["partitions"]:
+                if not row["is_future_key"]:  # a copy under way between two directories of one broker
+                    partition = TopicPartition(topic["name"], row["partition_index"])
+                    sizes[partition] = max(sizes.get(partition, 0), row["partition_size"])
+    return sizes
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,164 @@
+"""Plans in the store: where they lie, how they are written once, and how they are read again and checked."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
+from controller_core.plans.fields import canonical
+from controller_core.plans.plan import (
+    Plan,
+    plan_and_digest,
+    plan_digest,
+    plan_from_bytes,
+    plan_to_bytes,
+    rollback_plan,
+)
+from controller_core.plans.text import plan_markdown, plan_size, plan_summary
+from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.errors import BadInputError
+
+_LAYOUT_ROOT = "/v1/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPlan:
+    """A plan in the store.
+
+    `summary` is one line, `count` how many elections, moves, deletions or re-elections it asks for, `markdown` what the
+    approver reads. `rollback_uri` is None where requests cannot undo the plan.
+    """
+
+    uri: str
+    digest: str
+    kind: str
+    cluster: str
+    summary: str
+    count: int
+    markdown: str
+    rollback_uri: str | None = None
+
+
+def opened(store: ObjectStore | str) -> ObjectStore:
+    """The store at an address, or the one that is given."""
+    return open_store(store) if isinstance(store, str) else store
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """The address of the store and the key of the object in it.
+
+    Raises:
+        BadInputError: it is no address of an object of ours.
+    """
+    root, found, rest = uri.rpartition(_LAYOUT_ROOT)
+    if not found or not rest:
+        raise BadInputError(
+            f"object {uri!r} not read: expected an address such as STORE/v1/cluster=…/plans/….json; copy it from where "
+            "it was printed"
+        )
+    return root, f"v1/{rest}"
+
+
+def key_of(store: ObjectStore, uri: str) -> str:
+    """The key of `uri` in `store`.
+
+    Raises:
+        BadInputError: the object lies in another store.
+    """
+    key = split_uri(uri)[1]
+    if uri not in {store.uri_of(key), key}:
+        raise BadInputError(
+            f"object {uri!r} not read: the store in use is {store.uri}; name that store, or copy the object"
+        )
+    return key
+
+
+def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[str, Any] | None = None) -> StoredPlan:
+    """Writes the plan under `folder`, a key prefix that ends in `/`; equal plans share a key.
+
+    Beside it lie its text, its rollback where there is one, and the parts of the planner's `proof` where it was planned:
+    the certificate, and what it is about.
+    """
+    document, digest = plan_and_digest(plan)
+    stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
+    rollback = rollback_plan(plan, digest=digest)
+    markdown = plan_markdown(plan, digest=digest)
+    if rollback is not None:
+        put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
+    if proof is not None:
+        put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
+        about = {name: part for name, part in proof.items() if name != "certificate"}
+        put_same(store, f"{stem}.proof.json", canonical(about))
+    put_same(store, f"{stem}.md", markdown.encode())
+    put_same(store, f"{stem}.json", document)
+    rollback_key = None if rollback is None else f"{stem}.rollback.json"
+    return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
+
+
+def read_proof(store: ObjectStore, uri: str) -> Mapping[str, Any] | None:
+    """The proof that lies beside a plan; None where the planner did not make it."""
+    stem = key_of(store, uri).removesuffix(".json")
+    if not store.list(f"{stem}.proof.json"):
+        return None
+    about: dict[str, Any] = json.loads(store.get(f"{stem}.proof.json"))
+    return {**about, "certificate": json.loads(store.get(f"{stem}.certificate.json"))}
+
+
+def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
+    """A stored plan, its own digest verified.
+
+    Raises:
+        InvalidPlanError: no plan, an altered one, or one of another kind or cluster than was asked for.
+        BadInputError: no object of this store.
+    """
+    store = opened(store)
+    plan = read_plan(store, uri)
+    for what, expected, found in (("kind", kind, plan.kind), ("cluster", cluster, plan.cluster)):
+        if expected is not None and expected != found:
+            raise InvalidPlanError(
+                f"plan {uri} not taken: expected {what} {expected!r}, found {str(found)!r}; name another plan"
+            )
+    key = key_of(store, uri)
+    rollback = key.removesuffix(".json") + ".rollback.json"
+    digest = plan_digest(plan)
+    rollback_key = rollback if plan.rollback.steps and store.list(rollback) else None
+    return _described(store, plan, digest, plan_markdown(plan, digest=digest), key, rollback_key)
+
+
+def read_plan(store: ObjectStore, uri: str) -> Plan:
+    """The plan at `uri`; errors as of `load_plan`."""
+    key = key_of(store, uri)
+    try:
+        data = store.get(key)
+    except ObjectMissingError:
+        raise BadInputError(
+            f"plan {uri} not read: the store {store.uri} has no such object; list its plans, or plan again"
+        ) from None
+    return plan_from_bytes(data, where=uri)
+
+
+def _described(
+    store: ObjectStore, plan: Plan, digest: str, markdown: str, key: str, rollback_key: str | None
+) -> StoredPlan:
+    return StoredPlan(
+        uri=store.uri_of(key),
+        digest=digest,
+        kind=plan.kind.value,
+        cluster=plan.cluster,
+        summary=plan_summary(plan),
+        count=plan_size(plan),
+        markdown=markdown,
+        rollback_uri=None if rollback_key is None else store.uri_of(rollback_key),
+    )
+
+
+def put_same(store: ObjectStore, key: str, data: bytes) -> None:
+    """Create-only; an equal object that is there already is as good, another one is a damaged plan."""
+    try:
+        put_once(store, key, data)
+    except ObjectExistsError:
+        raise InvalidPlanError(
+            f"plan {store.uri_of(key)} not stored: another document has that name; it was altered, remove it and plan again"
+        ) from None

@@ -1,0 +1,1 @@
+"""Restores: the plan, its application, the drill."""

@@ -1,0 +1,304 @@
+"""Brings a snapshot back: plan, look at the difference, approve its digest, apply.
+
+A whole tree goes into an empty ZooKeeper whose brokers are stopped; a part (configs, ACLs, topics anew) into a living one,
+with the notices that make the brokers read it. Applying checks every assumption again, writes in transactions, and can be
+repeated after a kill: what is there already is not written twice.
+Source: snapshot-design §3; zookeeper-layout §12, §20, §21.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from controller_core import znodes
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
+from controller_core.ports.zookeeper import Acl, Check, Create, Operation, Set, ZooKeeper
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
+from kafka_maintenance.operations.restore.content import (
+    Content,
+    RestoreScope,
+    is_alterable,
+    notice_of,
+    recreated_topic,
+    restorable,
+    same_assignment,
+)
+from kafka_maintenance.operations.restore.document import (
+    KIND,
+    Step,
+    StoredRestore,
+    content_digest,
+    content_sum,
+    differs,
+    iso_time,
+    load_restore,
+    plan_steps,
+    scope_of,
+)
+from kafka_maintenance.operations.restore.plan import (
+    assumed_acls,
+    missing_znodes,
+    plan_restore,
+    require_login_for,
+    require_same_cluster,
+)
+from kafka_maintenance.operations.restore.target import Target
+from kafka_maintenance.operations.snapshots.catalog import opened, read_manifest, read_raw
+from kafka_maintenance.operations.snapshots.manifest import ROOT, Manifest
+from kafka_maintenance.operations.snapshots.take import require_kafka_tree
+
+__all__ = ["KIND", "RestoreReceipt", "StoredRestore", "Target", "apply_restore", "load_restore", "plan_restore"]
+
+TRANSACTION_BYTES_MAX: Final = 400_000
+TRANSACTION_STEPS_MAX: Final = 50
+_LOCK_WAIT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReceipt:
+    """What an application did: znodes written now, znodes that were right already, what was left out, the record's URI."""
+
+    written: int
+    already_there: int
+    left_out: Mapping[str, str]
+    uri: str
+
+
+def apply_restore(
+    *,
+    store: ObjectStore | str,
+    plan_uri: str,
+    approved_digest: str,
+    approver: str,
+    target: Target,
+    now: datetime,
+    run_id: str = "command",
+    key_file: Path | None = None,
+    write_options: WriteOptions | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> RestoreReceipt:
+    """Carries out a stored plan whose digest was approved; safe to repeat until it says that it is done.
+
+    Errors: `PlanChangedError` when the stored plan is not the approved one; `RefusedError` when the target is not as
+    planned, also when somebody else wrote meanwhile; `NotFinishedError` when the lock was lost; those of ZooKeeper and of
+    the store.
+    """
+    store = opened(store)
+    plan = load_restore(store, plan_uri)
+    if plan.digest != approved_digest:
+        raise PlanChangedError(
+            f"plan {plan_uri} not applied: approved digest {approved_digest[:12]}, stored digest {plan.digest[:12]}; look at "
+            "the plan again, approve again"
+        )
+    document = plan.document
+    if document["zookeeper"] != target.zookeeper:
+        raise RefusedError(
+            f"plan {plan_uri} not applied: it was made for {document['zookeeper']}, not for {target.zookeeper}; plan again"
+        )
+    manifest = read_manifest(store, document["snapshot"]["manifest"])
+    if manifest.digest != document["snapshot"]["digest"]:
+        raise PlanChangedError(f"plan {plan_uri} not applied: its snapshot {manifest.uri} was changed; plan again")
+    scope = scope_of(document["scope"])
+    sealer = Sealer.from_file(key_file) if key_file else None
+    content = restorable(read_raw(store, manifest), scope, sealer, secured=manifest.secured)
+    receipts = f"{ROOT}/receipts/cluster={manifest.cluster}/{plan.digest}"
+    record = {"plan": plan_uri, "digest": plan.digest, "approver": approver, "run": run_id, "at": iso_time(now)}
+    _note(store, f"{receipts}/0000-started.json", record)
+    if scope.whole:
+        written, there = _apply_whole(target, content, document, manifest, write_options, progress)
+    else:
+        holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
+        written, there = _apply_part(target, content, document, manifest, scope, holder, progress)
+    done = {**record, "written": written, "already_there": there, "left_out": len(content.left_out)}
+    _note(store, f"{receipts}/9999-done.json", done)
+    return RestoreReceipt(
+        written=written,
+        already_there=there,
+        left_out=content.left_out,
+        uri=store.uri_of(f"{receipts}/9999-done.json"),
+    )
+
+
+def _apply_whole(
+    target: Target,
+    content: Content,
+    document: Mapping[str, Any],
+    manifest: Manifest,
+    options: WriteOptions | None,
+    progress: Callable[[int], None],
+) -> tuple[int, int]:
+    require_login_for(content.assumed_acls, target)
+    with target.session(create_chroot=True) as session:
+        missing = missing_znodes(session, content, manifest, target)
+        if content_digest(content) != document["content_sha256"]:
+            raise RefusedError(
+                f"restore to {target.zookeeper} not applied: the znodes to write are not those of the approved plan; apply with "
+                "the same key file as planned, or plan again"
+            )
+        write_tree(session.client, missing, options, progress)
+        root = next((znode for znode in content.znodes if znode.path == "/"), None)
+        if root is not None:
+            set_root(session.client, root.data, root.acl)
+        version = document["sequence_id_version"]
+        if version and session.exists(znodes.BROKER_SEQUENCE_ID) is not None:
+            raise_version(session.client, znodes.BROKER_SEQUENCE_ID, version)
+        still_missing = missing_znodes(session, content, manifest, target)
+        if still_missing:
+            raise RefusedError(
+                f"restore to {target.zookeeper} not complete: {len(still_missing)} znodes vanished again, such as "
+                f"{still_missing[0].path!r}; somebody else writes there: stop that, apply again"
+            )
+    return len(missing), document["step_count"] - len(missing)
+
+
+def _apply_part(
+    target: Target,
+    content: Content,
+    document: Mapping[str, Any],
+    manifest: Manifest,
+    scope: RestoreScope,
+    holder: Holder,
+    progress: Callable[[int], None],
+) -> tuple[int, int]:
+    originals = {znode.path: znode for znode in content.znodes}
+    steps = plan_steps(document)
+    require_login_for(assumed_acls(content, steps, scope), target)
+    written = there = 0
+    with target.session(create_chroot=False) as session:
+        require_kafka_tree(session, target.zookeeper)
+        require_same_cluster(session, manifest, target)
+        with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
+            guards = [fence, *_cluster_guard(session)]
+            told = _require_alterable(session, steps, scope)
+            batch: list[Operation] = []
+            size = count = 0
+            for step in steps:
+                operations = _operations(session, step, originals, scope, told=told)
+                if not operations:
+                    there += 1
+                    continue
+                if batch and (size + step.size > TRANSACTION_BYTES_MAX or count >= TRANSACTION_STEPS_MAX):
+                    _commit(session, guards, batch)
+                    written += count
+                    progress(written)
+                    batch, size, count = [], 0, 0
+                batch += operations
+                size, count = size + step.size, count + 1
+            if batch:
+                _commit(session, guards, batch)
+                written += count
+                progress(written)
+    return written, there
+
+
+def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> bool:
+    """Whether brokers run now, which are then to be told; refuses what may not change under them and is still to be written.
+
+    The plan does not know: brokers that were stopped then may have started since.
+    """
+    brokers = session.children(znodes.BROKER_IDS)
+    if not brokers:
+        return False
+    held = [
+        step
+        for step in steps
+        if step.size
+        and not is_alterable(step.path)
+        and not (_is_anew(step.path, scope) and step.expected_mzxid is None)
+    ]
+    found = session.get_many([step.path for step in held])
+    undone = [
+        step.path
+        for step, there in zip(held, found, strict=True)
+        if there is None or content_sum(there[0])["sha256"] != step.sha256
+    ]
+    if undone:
+        raise RefusedError(
+            f"restore not applied: expected no running brokers, as when it was planned, found {listed(brokers)}; "
+            f"{len(undone)} znodes, such as {undone[0]!r}, may not change under them, which hold them in memory; nothing was "
+            "written now: stop all brokers and apply again, or plan configs and ACLs only"
+        )
+    return True
+
+
+def _operations(
+    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, *, told: bool
+) -> list[Operation]:
+    """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
+    original = originals.get(step.path)
+    anew = original is not None and _is_anew(step.path, scope)
+    data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
+    if original is None or content_sum(data)["sha256"] != step.sha256:
+        raise RefusedError(
+            f"restore not applied: {step.path!r} is not in the snapshot with the planned content; apply with the same key "
+            "file as planned, or plan again"
+        )
+    try:
+        found, stat = session.get(step.path)
+    except NoNodeError:
+        found, stat = None, None
+    if found is not None and (not differs(found, data) or (anew and same_assignment(found, data, step.path))):
+        return []
+    if (stat.mzxid if stat else None) != step.expected_mzxid:
+        raise RefusedError(
+            f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found "
+            f"{_written(stat.mzxid if stat else None)}; the cluster changed since the plan: plan again"
+        )
+    acl = _acl(original.acl)
+    operations: list[Operation] = []
+    if stat is None:
+        operations.append(Create(path=step.path, data=data, acl=acl))
+    else:
+        operations.append(Set(path=step.path, data=data, version=stat.version))
+    notice = notice_of(step.path) if told else None
+    if notice is not None:
+        operations.append(Create(path=notice[0], data=notice[1], sequential=True))
+    return operations
+
+
+def _written(mzxid: int | None) -> str:
+    return "no znode" if mzxid is None else f"one last written in transaction {mzxid:#x}"
+
+
+def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operation]) -> None:
+    try:
+        session.multi([*guards, *batch])
+    except (BadVersionError, NodeExistsError, NoNodeError) as error:
+        if error.failed_operation == 0:  # the fence, which is the first guard
+            raise NotFinishedError(
+                f"restore stopped: the session and with it the lock {LOCK_PATH} was lost; what was written stays and is right; "
+                "apply again for the rest"
+            ) from error
+        raise RefusedError(
+            f"restore stopped: {error}; the cluster changed while it was applied. What was written stays and is right; plan "
+            "again for the rest"
+        ) from error
+
+
+def _cluster_guard(session: ZooKeeper) -> list[Check]:
+    """Every transaction fails if the tree below us becomes another cluster's."""
+    stat = session.exists(znodes.CLUSTER_ID)
+    return [] if stat is None else [Check(path=znodes.CLUSTER_ID, version=stat.version)]
+
+
+def _is_anew(path: str, scope: RestoreScope) -> bool:
+    """Whether it is a topic that is made anew, empty."""
+    return scope.recreate and path.rpartition("/")[0] == znodes.TOPICS
+
+
+def _acl(text: str | None) -> tuple[Acl, ...] | None:
+    return None if text is None else tuple(Acl(*entry) for entry in json.loads(text))
+
+
+def _note(store: ObjectStore, key: str, record: Mapping[str, Any]) -> None:
+    try:
+        store.put_new(key, (json.dumps(record, sort_keys=True, indent=1) + "\n").encode())
+    except ObjectExistsError:
+        return  # a repeated application: the first record stands

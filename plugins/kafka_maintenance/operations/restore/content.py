@@ -1,0 +1,223 @@
+"""Which znodes of a snapshot are brought back, and which are left out and why.
+
+Source: snapshot-design §3; zookeeper-layout §0.1 for what is a request or a notification, §12 and §15 for the notices that
+make a change effective on living brokers.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+import pyarrow as pa
+
+from controller_core import znodes
+from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.snapshot.tree_writer import NewZnode
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.partitions import ReplicaAssignment
+
+NOTIFICATION_PARENTS: Final = (
+    znodes.ISR_CHANGE_NOTIFICATION,
+    znodes.LOG_DIR_EVENT_NOTIFICATION,
+    znodes.CONFIG_CHANGES,
+    "/kafka-acl-changes",
+    "/kafka-acl-extended-changes",
+    "/delegation_token/token_changes",
+)
+REQUESTS: Final = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_REPLICA_ELECTION)
+_MASK: Final = ":x"
+_CREATOR_ALL: Final = [31, "auth", ""]
+_ALTERABLE: Final = re.compile(r"^/(config/(topics|brokers|clients|users|ips)|kafka-acl|kafka-acl-extended)/.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreScope:
+    """What to bring back. Either `whole`, or any of the others; patterns are those of a shell (`orders-*`).
+
+    Attributes:
+        whole: everything, into an empty ZooKeeper.
+        topics: patterns of topic names: their configs; of deleted topics also the assignment, if `recreate`.
+        configs: patterns of `type/name`, as below `/config`.
+        paths: whole subtrees, by path.
+        recreate: make deleted topics anew, empty; their data is gone.
+        requests: also pending requests, which would run again.
+        notifications: also notifications.
+        acls: with the ACLs of the snapshot.
+    """
+
+    whole: bool = False
+    topics: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    recreate: bool = False
+    requests: bool = False
+    notifications: bool = False
+    acls: bool = True
+
+    def __post_init__(self) -> None:
+        parts = bool(self.topics or self.configs or self.paths)
+        if self.whole == parts:
+            raise ValueError(
+                "restore refused: expected either the whole tree or topics, configs or paths; name one of both"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Znodes to create, parents first, and path → why a znode of the snapshot is not among them.
+
+    `assumed_acls` are the paths whose ACL the snapshot does not know whole: theirs names who restores, see `known_acl`.
+    """
+
+    znodes: Sequence[NewZnode]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    assumed_acls: tuple[str, ...] = ()
+
+
+def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None, *, secured: bool = False) -> Content:
+    """The persistent znodes of a snapshot that may be created again.
+
+    Never ephemerals, never `/controller`; secrets only with their key; what lies below a znode that is left out is left
+    out too. `secured` is the manifest's: there an ACL that is null was not read, elsewhere it is open.
+    """
+    kept: list[NewZnode] = []
+    left_out: dict[str, str] = {}
+    assumed: list[str] = []
+    columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
+    for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
+        reason = _reason(path, owner, scope)
+        content = data
+        if reason is None and absent == "secret" and sealer is not None and sealed is not None:
+            content = sealer.open(path, sealed)
+        elif reason is None and absent is not None:
+            reason = {"secret": "secret, not in the snapshot in the clear"}.get(absent, "was not readable")
+        if reason is None and left_out:
+            reason = _below(path, left_out)
+        if reason is None:
+            known = known_acl(acl, secured=secured) if scope.acls else None
+            if scope.acls and known != acl:
+                assumed.append(path)
+            kept.append(NewZnode(path, content, known))
+        else:
+            left_out[path] = reason
+    return Content(kept, left_out, tuple(assumed))
+
+
+def known_acl(acl: str | None, *, secured: bool) -> str | None:
+    """An ACL to restore that opens nothing which was closed; itself when the snapshot knows it whole.
+
+    An ACL that could not be read becomes "all for who restores", nothing for others. To a session without the right to
+    change it ZooKeeper shows the digest entry `user:hash` as `user:x`, which nobody can log in as: "all for who restores"
+    takes its place, the other entries stay.
+
+    Args:
+        acl: JSON `[[perms, scheme, id], …]`; null: not read, or open to everybody.
+        secured: whether the snapshot's cluster has ACLs, so that null means "not read".
+
+    Source: ZooKeeper `FinalRequestProcessor` (getACL), `PrepRequestProcessor.fixupACL` (scheme `auth`).
+    """
+    if acl is None:
+        return json.dumps([_CREATOR_ALL]) if secured else None
+    if f'{_MASK}"' not in acl:
+        return acl
+    entries = json.loads(acl)
+    seen = [entry for entry in entries if not (entry[1] == "digest" and entry[2].endswith(_MASK))]
+    return acl if seen == entries else json.dumps([_CREATOR_ALL, *seen])
+
+
+def _reason(path: str, ephemeral_owner: int | None, scope: RestoreScope) -> str | None:
+    if ephemeral_owner:
+        return "ephemeral: it belongs to a session that is over"
+    if path == znodes.CONTROLLER:
+        return "the brokers elect a controller themselves"
+    parent = path.rpartition("/")[0]
+    if parent in NOTIFICATION_PARENTS and not scope.notifications:
+        return "notification: the brokers have long read it"
+    if (path in REQUESTS or parent == znodes.DELETE_TOPICS) and not scope.requests:
+        return "pending request: it would run again"
+    return None
+
+
+def _below(path: str, left_out: Mapping[str, str]) -> str | None:
+    parent = path.rpartition("/")[0]
+    return f"lies below {parent}, which is left out" if parent in left_out else None
+
+
+def is_alterable(path: str) -> bool:
+    """Whether brokers accept a change of this znode from outside while they run."""
+    return _ALTERABLE.match(path) is not None
+
+
+def selected_configs(paths: Iterable[str], scope: RestoreScope) -> list[str]:
+    """Paths of the configs that `topics` and `configs` name."""
+    wanted = [*scope.configs, *(f"topics/{pattern}" for pattern in scope.topics)]
+    prefix = f"{znodes.CONFIG}/"
+    return [
+        path
+        for path in paths
+        if path.startswith(prefix)
+        and not path.startswith(f"{znodes.CONFIG_CHANGES}/")
+        and "/" in path.removeprefix(prefix)
+        and any(fnmatchcase(path.removeprefix(prefix), pattern) for pattern in wanted)
+    ]
+
+
+def selected_topics(paths: Iterable[str], scope: RestoreScope) -> list[str]:
+    """Paths of the topics that `topics` names."""
+    return [
+        path
+        for path in paths
+        if path.rpartition("/")[0] == znodes.TOPICS
+        and any(fnmatchcase(path.rpartition("/")[2], pattern) for pattern in scope.topics)
+    ]
+
+
+def selected_paths(paths: Iterable[str], scope: RestoreScope) -> list[str]:
+    """Paths in the subtrees that `paths` names."""
+    roots = [root.rstrip("/") for root in scope.paths]
+    return [path for path in paths if any(path == root or path.startswith(f"{root}/") for root in roots)]
+
+
+def notice_of(path: str) -> tuple[str, bytes] | None:
+    """The sequential znode (prefix, data) that makes brokers read a changed znode again; None when nothing does."""
+    steps = path.split("/")
+    match steps[1:]:
+        case ["config", *entity] if len(entity) > 1:
+            change = znodes.ConfigChange("/".join(entity))
+            return f"{znodes.CONFIG_CHANGES}/config_change_", znodes.encode_config_change(change)
+        case ["kafka-acl", resource_type, name]:
+            return "/kafka-acl-changes/acl_changes_", znodes.encode_acl_change(znodes.AclChange(resource_type, name))
+        case ["kafka-acl-extended", pattern, resource_type, name]:
+            acl_change = znodes.AclChange(_upper_snake(resource_type), name, pattern.upper())
+            return "/kafka-acl-extended-changes/acl_changes_", znodes.encode_extended_acl_change(acl_change)
+    return None
+
+
+def same_assignment(found: bytes | None, wanted: bytes | None, path: str) -> bool:
+    """Whether a topic's znode gives each partition the wanted replicas, or the target ones of a reassignment among them.
+
+    Bytes would not do: the controller rewrites a new topic's znode with an id (Kafka 2.8+). One that cannot be read is the
+    same as none.
+    """
+    try:
+        there, wished = (znodes.decode_topic(data, path=path).assignments for data in (found, wanted))
+    except MalformedZnodeError:
+        return False
+    return there in (wished, _targets(wished))
+
+
+def recreated_topic(data: bytes | None, path: str) -> bytes:
+    """The assignment of a deleted topic for a new one: no id, no unfinished reassignment, the target replicas."""
+    topic = znodes.decode_topic(data, path=path)
+    return znodes.encode_topic(znodes.TopicZnode(_targets(topic.assignments), None, version=1))
+
+
+def _targets(assignments: Mapping[int, ReplicaAssignment]) -> dict[int, ReplicaAssignment]:
+    return {number: ReplicaAssignment(each.target) for number, each in sorted(assignments.items())}
+
+
+def _upper_snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()

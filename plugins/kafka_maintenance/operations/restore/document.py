@@ -1,0 +1,200 @@
+"""The restore plan as a document: its steps, its text for the approver, its digest."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller_core import znodes
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.secrets import is_secret
+from controller_core.model.errors import InvalidPlanError
+from kafka_maintenance.operations.restore.content import Content, RestoreScope
+from kafka_maintenance.operations.restore.target import Target
+from kafka_maintenance.operations.snapshots.catalog import opened
+from kafka_maintenance.operations.snapshots.manifest import Manifest
+
+PLAN_SCHEMA_VERSION: Final = 2
+KIND: Final = "restore"
+_DATA_SHOWN_MAX: Final = 160
+_STEPS_SHOWN_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One znode to create (`expected_mzxid` None: there must be none) or to set, if that transaction wrote it last.
+
+    A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
+    write, which is not in the plan; `notice` says that brokers ran at planning and are to be told: applying looks again.
+    """
+
+    path: str
+    expected_mzxid: int | None
+    size: int
+    sha256: str
+    notice: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRestore:
+    """A restore plan in the store; `text` is what the approver reads."""
+
+    uri: str
+    digest: str
+    step_count: int
+    left_out_count: int
+    text: str
+    document: Mapping[str, Any]
+
+
+def load_restore(store: ObjectStore | str, plan_uri: str) -> StoredRestore:
+    """A stored plan, its digest verified; `InvalidPlanError` when it was altered or is none."""
+    store = opened(store)
+    content = store.get(plan_uri.removeprefix(f"{store.uri}/"))
+    try:
+        document = json.loads(content)
+        claimed = document["digest"]
+        found = plan_digest(document)
+        readable = document["kind"] == KIND and document["schema_version"] == PLAN_SCHEMA_VERSION
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidPlanError(f"plan {plan_uri!r} not read: it is no restore plan ({error}); plan again") from error
+    if found != claimed or not readable:
+        raise InvalidPlanError(
+            f"plan {plan_uri!r} not read: expected a restore plan with digest {claimed[:12]}, found {found[:12]}; it was "
+            "altered, or is of another kind: plan again"
+        )
+    return stored_restore(plan_uri, document)
+
+
+def stored_restore(uri: str, document: Mapping[str, Any]) -> StoredRestore:
+    """The plan in a document that is known to be one."""
+    return StoredRestore(
+        uri=uri,
+        digest=document["digest"],
+        step_count=document["step_count"],
+        left_out_count=document["left_out_count"],
+        text="\n".join([*document["text"], f"digest {document['digest']}"]),
+        document=document,
+    )
+
+
+def plan_document(
+    manifest: Manifest,
+    target: Target,
+    scope: RestoreScope,
+    steps: Sequence[Step],
+    left_out: Mapping[str, str],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """The document without text and digest."""
+    reasons: dict[str, int] = {}
+    for reason in left_out.values():
+        short = "lies below a znode that is left out" if reason.startswith("lies below") else reason
+        reasons[short] = reasons.get(short, 0) + 1
+    return {
+        "schema_version": PLAN_SCHEMA_VERSION,
+        "kind": KIND,
+        "cluster": manifest.cluster,
+        "kafka_cluster_id": manifest.kafka_cluster_id,
+        "zookeeper": target.zookeeper,
+        "snapshot": {"manifest": manifest.uri, "digest": manifest.digest},
+        "scope": asdict(scope),
+        "step_count": len(steps),
+        "steps": [asdict(step) for step in steps],
+        "left_out_count": len(left_out),
+        "left_out": reasons,
+        "notes": list(notes),
+    }
+
+
+def scope_of(document: Mapping[str, Any]) -> RestoreScope:
+    """The scope as a plan holds it."""
+    texts = {name: tuple(document[name]) for name in ("topics", "configs", "paths")}
+    flags = {name: bool(document[name]) for name in ("whole", "recreate", "requests", "notifications", "acls")}
+    return RestoreScope(
+        topics=texts["topics"],
+        configs=texts["configs"],
+        paths=texts["paths"],
+        whole=flags["whole"],
+        recreate=flags["recreate"],
+        requests=flags["requests"],
+        notifications=flags["notifications"],
+        acls=flags["acls"],
+    )
+
+
+def content_digest(content: Content) -> str:
+    """SHA-256 of everything that a whole restore writes: paths, data and ACLs."""
+    running = hashlib.sha256()
+    for znode in content.znodes:
+        for part in (znode.path.encode(), znode.data or b"", (znode.acl or "").encode()):
+            running.update(len(part).to_bytes(8, "big"))
+            running.update(part)
+    return running.hexdigest()
+
+
+def sequence_id(raw: pa.Table) -> int:
+    """The version of `/brokers/seqid`, from which brokers without an id take theirs; 0 when there is none."""
+    found = raw.filter(pc.equal(raw["path"], znodes.BROKER_SEQUENCE_ID))["version"].to_pylist()
+    return (found or [0])[0] or 0
+
+
+def plan_steps(document: Mapping[str, Any]) -> list[Step]:
+    """The steps of a plan."""
+    return [Step(**step) for step in document["steps"]]
+
+
+def plan_digest(document: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical document without its digest."""
+    bare = {name: value for name, value in document.items() if name != "digest"}
+    canonical = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def plan_text(
+    document: Mapping[str, Any], steps: Sequence[Step], before: Mapping[str, bytes], after: Mapping[str, bytes]
+) -> list[str]:
+    """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret."""
+    what = "the whole tree" if document["scope"]["whole"] else "a part"
+    sets = sum(step.expected_mzxid is not None for step in steps)
+    lines = [
+        f"restore {what} of {document['cluster']} from {document['snapshot']['manifest']}",
+        f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
+        f"{len(steps)} znodes: {len(steps) - sets} created, {sets} set; {sum(step.size for step in steps):,} bytes",
+    ]
+    if len(steps) <= _STEPS_SHOWN_MAX:
+        for step in steps:
+            lines.append(f"  {'create' if step.expected_mzxid is None else 'set   '} {step.path}")
+            if step.path in before:
+                lines.append(f"    - {_shown(step.path, before[step.path])}")
+            if step.size:
+                lines.append(f"    + {_shown(step.path, after[step.path])}")
+    lines += [f"left out: {count} {reason}" for reason, count in document["left_out"].items()]
+    return lines + [f"note: {note}" for note in document["notes"]]
+
+
+def _shown(path: str, data: bytes) -> str:
+    if is_secret(path, data):
+        return "(secret)"
+    text = data.decode("utf-8", "backslashreplace")
+    return text if len(text) <= _DATA_SHOWN_MAX else f"{text[:_DATA_SHOWN_MAX]}… ({len(data)} bytes)"
+
+
+def content_sum(data: bytes | None) -> dict[str, Any]:
+    """Size and SHA-256 of data, as a step holds them."""
+    return {"size": len(data or b""), "sha256": hashlib.sha256(data or b"").hexdigest()}
+
+
+def differs(one: bytes | None, other: bytes | None) -> bool:
+    """Null and empty data are the same to every reader of Kafka's."""
+    return (one or b"") != (other or b"")
+
+
+def iso_time(moment: datetime) -> str:
+    """UTC, to the second."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,279 @@
+"""The restore drill: the newest snapshot is restored into a throw-away ZooKeeper, photographed again and compared.
+
+A backup that was never restored is a hope. Optionally real brokers are started on the restored tree and must come up with
+the same topics.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from controller_core import znodes
+from controller_core.adapters.object_store.open import MemoryStore, ObjectStore
+from controller_core.adapters.snapshot.reader import ReadOptions
+from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
+from controller_core.model.errors import ObjectMissingError
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.restore.apply import Target, apply_restore, plan_restore
+from kafka_maintenance.operations.restore.content import RestoreScope, restorable
+from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
+from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, opened, read_manifest, read_raw
+from kafka_maintenance.operations.snapshots.manifest import Manifest
+from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.servers import KafkaCluster, Workspace, ZooKeeperServer, stop_orphans
+from kafka_maintenance.servers.process import wait_until
+
+_SHOWN_MAX: Final = 20
+_LOGIN: Final = ZooKeeperAuth(scheme="sasl", username="drill", password="drill")  # noqa: S106 -- of a throw-away server
+"""May do everything, whatever the ACLs say: those of a snapshot name logins whose passwords nobody knows here."""
+_LEADERS_TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillReport:
+    """How a drill went; `passed` when nothing differs and, with brokers, every topic has its leaders again.
+
+    `notes` are what restoring this snapshot in earnest would bring: that it is of no one moment, what its ACLs lack.
+    """
+
+    cluster: str
+    snapshot: str
+    digest: str
+    restored: int
+    left_out: Mapping[str, int]
+    differences: tuple[str, ...]
+    acls_compared: bool
+    brokers: str | None
+    consistent: bool
+    notes: tuple[str, ...]
+    passed: bool
+
+
+def restore_drill(
+    *,
+    store: ObjectStore | str,
+    cluster: str | None = None,
+    manifest: Manifest | str | None = None,
+    now: datetime,
+    kafka_version: str | None = None,
+    key_file: Path | None = None,
+    workspace: Workspace | None = None,
+) -> DrillReport:
+    """Restores the given snapshot, or the newest of a cluster, into a ZooKeeper of its own and compares znode by znode.
+
+    Args:
+        store: read only.
+        cluster: whose newest snapshot; not with `manifest`.
+        manifest: which snapshot.
+        now: for the records.
+        kafka_version: also start brokers of this version line on the restored tree; None: no brokers.
+        key_file: brings secrets back, too.
+        workspace: where the servers keep data and logs; None for a temporary folder.
+
+    Errors: `SnapshotKeyError` for a key that cannot be used, `ObjectMissingError` when there is no snapshot; those of the local stack when no server starts.
+    """
+    sealer = (
+        Sealer.from_file(key_file) if key_file else None
+    )  # one that cannot be used is told before anything is started
+    stop_orphans()  # the servers of a drill that was killed would run on for ever
+    store = opened(store)
+    chosen = _chosen(store, cluster, manifest)
+    raw = read_raw(store, chosen)
+    auth = _LOGIN if chosen.secured else None
+    torn = not_of_one_moment(store, chosen)  # the scratch store has no other snapshot to name
+    with ExitStack() as stack:
+        server = stack.enter_context(_server(workspace, auth))
+        scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
+        target = Target(zookeeper=f"{server.hosts}/drill", auth=auth)
+        scratch = MemoryStore("drill")
+        for stored in chosen.objects:
+            scratch.put(stored.key, store.get(stored.key))
+        scratch.put(chosen.key, store.get(chosen.key))
+        plan = plan_restore(store=scratch, manifest=chosen.key, target=target, scope=scope, key_file=key_file)
+        receipt = apply_restore(
+            store=scratch,
+            plan_uri=plan.uri,
+            approved_digest=plan.digest,
+            approver="restore drill",
+            target=target,
+            now=now,
+            key_file=key_file,
+        )
+        again = take_snapshot(
+            zookeeper=target.zookeeper,
+            auth=auth,
+            cluster=chosen.cluster,
+            store=scratch,
+            run_id="restore-drill",
+            now=now,
+            options=ReadOptions(acls="always" if scope.acls else "never"),
+            key_file=key_file,
+        )
+        differences = compare_raw(raw, read_raw(scratch, again.manifest), scope, sealer, secured=chosen.secured)
+        others = [note for note in plan.document["notes"] if not note.startswith(NOT_OF_ONE_MOMENT)]
+        brokers = None
+        if kafka_version is not None:
+            brokers, missing = _with_brokers(raw, server, kafka_version, auth)
+            differences += missing
+    return DrillReport(
+        cluster=chosen.cluster,
+        snapshot=chosen.uri,
+        digest=chosen.digest,
+        restored=receipt.written,
+        left_out=dict(plan.document["left_out"]),
+        differences=tuple(differences),
+        acls_compared=scope.acls,
+        brokers=brokers,
+        consistent=chosen.consistent,
+        notes=(*([torn] if torn else []), *others),
+        passed=not differences,
+    )
+
+
+def compare_raw(
+    before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None, *, secured: bool = False
+) -> list[str]:
+    """What a restore lost, added or changed: path by path, data and ACLs; what is left out on purpose is no difference.
+
+    Nor is an ACL that `before`, of a cluster that is `secured`, does not know whole.
+    """
+    content = restorable(before, scope, sealer, secured=secured)
+    wanted = {znode.path: znode for znode in content.znodes}
+    assumed = frozenset(content.assumed_acls)
+    found = {znode.path: znode for znode in restorable(after, scope, sealer).znodes}
+    differences = [f"{path} is missing" for path in sorted(wanted.keys() - found.keys())]
+    differences += [f"{path} was not in the snapshot" for path in sorted(found.keys() - wanted.keys())]
+    for path in sorted(wanted.keys() & found.keys()):
+        if wanted[path].data != found[path].data and not (
+            path == "/" and not wanted[path].data and not found[path].data
+        ):
+            differences.append(f"{path} has other data")
+        if scope.acls and path not in assumed and _acl(wanted[path].acl) != _acl(found[path].acl):
+            differences.append(f"{path} has another ACL")
+    return differences
+
+
+def drill_text(report: DrillReport) -> str:
+    """For people."""
+    lines = [
+        f"restore drill of {report.cluster}: {'passed' if report.passed else 'FAILED'}",
+        f"snapshot {report.snapshot}",
+        f"{report.restored} znodes restored and read again, "
+        + (
+            "ACLs compared"
+            if report.acls_compared
+            else "ACLs not compared: they name logins that a throw-away server lacks"
+        ),
+    ]
+    lines += [f"left out: {count} {reason}" for reason, count in report.left_out.items()]
+    lines += [f"note: {note}" for note in report.notes]
+    if report.brokers:
+        lines.append(report.brokers)
+    lines += [f"difference: {each}" for each in report.differences[:_SHOWN_MAX]]
+    if len(report.differences) > _SHOWN_MAX:
+        lines.append(f"… and {len(report.differences) - _SHOWN_MAX} more differences")
+    return "\n".join(lines)
+
+
+def drill_json(report: DrillReport) -> dict[str, Any]:
+    """For machines."""
+    return asdict(report)
+
+
+def _chosen(store: ObjectStore, cluster: str | None, manifest: Manifest | str | None) -> Manifest:
+    if isinstance(manifest, Manifest):
+        return manifest
+    if manifest is not None:
+        return read_manifest(store, manifest)
+    found = newest_snapshot(store, cluster) if cluster else None
+    if found is None:
+        raise ObjectMissingError(
+            f"restore drill of {cluster!r} not started: there is no snapshot in {store.uri!r}; take one"
+        )
+    return found
+
+
+def _server(workspace: Workspace | None, auth: ZooKeeperAuth | None) -> ZooKeeperServer:
+    """A ZooKeeper to throw away, to which `auth` is the superuser; without it nobody logs in."""
+    if auth is None:
+        return ZooKeeperServer(workspace, name="drill-zookeeper", heap_mb=1024)
+    return ZooKeeperServer(
+        workspace,
+        name="drill-zookeeper",
+        users={auth.username: auth.password},
+        heap_mb=1024,
+        config={"superUser": auth.username},  # zoo.cfg becomes the system property zookeeper.superUser
+    )
+
+
+def _acl(text: str | None) -> Any:
+    """None (not asked for) is the open ACL of a cluster that is not secured."""
+    return json.loads(text) if text is not None else [[31, "world", "anyone"]]
+
+
+def _schemes(raw: pa.Table) -> dict[str, set[str]]:
+    schemes: dict[str, set[str]] = {}
+    for text in set(raw["acl"].unique().to_pylist()) - {None}:
+        for _, scheme, name in json.loads(text):
+            schemes.setdefault(scheme, set()).add(name)
+    return schemes
+
+
+def _acls_can_be_set(raw: pa.Table) -> bool:
+    return set(_schemes(raw)) <= {"world", "sasl", "ip", "digest"}
+
+
+def _with_brokers(
+    raw: pa.Table, server: ZooKeeperServer, version: str, auth: ZooKeeperAuth | None
+) -> tuple[str, list[str]]:
+    """Starts the brokers that the assignments name; they must register, elect leaders and keep the topics."""
+    topics = _topics(zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True))
+    ids = sorted({broker for replicas in topics.values() for each in replicas for broker in each})
+    if not ids:
+        return "no brokers started: the snapshot has no topics", []
+    if ids[-1] > max(16, 4 * len(ids)):
+        raise RefusedError(
+            f"restore drill with brokers not started: broker ids go up to {ids[-1]}; drill without brokers"
+        )
+    login = (auth.username, auth.password) if auth else None
+    cluster = KafkaCluster(
+        version, server, brokers=ids[-1], chroot="/drill", mode="shared_jvm", name="drill", login=login
+    )
+    with cluster, connect(f"{server.hosts}/drill", auth=auth) as session:
+
+        def leaderless() -> list[str]:
+            paths = [
+                f"{znodes.TOPICS}/{topic}/partitions/{number}/state"
+                for topic, replicas in topics.items()
+                for number in range(len(replicas))
+            ]
+            found = session.get_many(paths)
+            return [
+                path
+                for path, state in zip(paths, found, strict=True)
+                if state is None or znodes.decode_state(state[0], path=path, version=0).leader < 0
+            ]
+
+        wait_until(lambda: not leaderless(), what="every partition has a leader", timeout_s=_LEADERS_TIMEOUT_S)
+        there = set(session.children(znodes.TOPICS))
+    missing = [f"topic {topic} is gone after the brokers started" for topic in sorted(topics.keys() - there)]
+    return f"{len(ids)} brokers of Kafka {version} came up with {len(topics)} topics, every partition led", missing
+
+
+def _topics(rows: Iterable[tuple[str, bytes | None]]) -> dict[str, list[tuple[int, ...]]]:
+    """Topic → replicas of its partitions, in order."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for path, data in rows:
+        if path.rpartition("/")[0] == znodes.TOPICS:
+            topic = znodes.decode_topic(data, path=path)
+            found[path.rpartition("/")[2]] = [
+                topic.assignments[number].replicas for number in sorted(topic.assignments)
+            ]
+    return found

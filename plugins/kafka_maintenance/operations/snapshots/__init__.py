@@ -1,0 +1,1 @@
+"""Snapshots: taking, listing, comparing, questions, retention."""

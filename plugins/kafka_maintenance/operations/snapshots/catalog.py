@@ -1,0 +1,433 @@
+"""The snapshots of a store: which there are, what they say, whether they are whole, and their tables.
+
+Only what a manifest names is looked at; every byte is checked against the manifest before it is used. A snapshot that is
+looked for is found by its key, so that a damaged manifest hides no other one.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
+from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet
+from controller_core.adapters.snapshot.tables import LATER_COLUMNS, TABLES
+from controller_core.model.errors import (
+    ControllerCoreError,
+    ObjectDamagedError,
+    ObjectMissingError,
+    UnknownFormatError,
+)
+from controller_core.ports.object_store import write_whole
+from kafka_maintenance.operations.errors import BadInputError, listed
+from kafka_maintenance.operations.snapshots.manifest import (
+    MANIFEST,
+    RAW,
+    ROOT,
+    Manifest,
+    StoredObject,
+    cluster_prefix,
+    date_prefix,
+    manifest_document,
+    parse_manifest,
+)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+UNUSABLE: Final = (ObjectDamagedError, ObjectMissingError, UnknownFormatError)
+"""What is wrong with one snapshot alone."""
+Unusable: TypeAlias = ObjectDamagedError | ObjectMissingError | UnknownFormatError
+_SHOWN_MAX = 10
+_AT_ONCE: Final = 8
+"""Objects read at the same time: a distant store takes its time for each, and boto3 keeps ten connections."""
+
+log = logging.getLogger(__name__)
+
+
+def opened(store: ObjectStore | str) -> ObjectStore:
+    """The store, or the one at that address."""
+    return open_store(store) if isinstance(store, str) else store
+
+
+def list_snapshots(
+    store: ObjectStore | str, cluster: str | None = None, date: date | str | None = None
+) -> list[Manifest]:
+    """All published snapshots, oldest first; of one cluster and one UTC date where they are given.
+
+    A manifest that cannot be read is an error that names it: a list that leaves one out would mislead retention.
+    """
+    store = opened(store)
+    return sorted(at_once(lambda key: read_manifest(store, key), manifest_keys(store, cluster, date)), key=_age)
+
+
+def manifest_keys(store: ObjectStore, cluster: str | None = None, day: date | str | None = None) -> list[str]:
+    """Keys of all manifests, sorted. One listing; nothing is read."""
+    if cluster is None:
+        prefix = f"{ROOT}/cluster="
+    else:
+        prefix = cluster_prefix(cluster) if day is None else date_prefix(cluster, day)
+    wanted = f"/date={day}/" if day is not None else "/date="
+    return [key for key in store.list(prefix) if key.endswith(f"/{MANIFEST}") and wanted in key and "/snap=" in key]
+
+
+def readable_snapshots(store: ObjectStore, keys: Iterable[str]) -> tuple[list[Manifest], list[Unusable]]:
+    """The manifests with these keys that can be read, oldest first; and why the others cannot, in the order of the keys."""
+    return _told_apart(at_once(lambda key: _read_or_why_not(store, key), keys))
+
+
+def _read_or_why_not(store: ObjectStore, key: str) -> Manifest | Unusable:
+    try:
+        return read_manifest(store, key)
+    except UNUSABLE as error:
+        return error
+
+
+def _told_apart(results: Iterable[Manifest | Unusable]) -> tuple[list[Manifest], list[Unusable]]:
+    found: list[Manifest] = []
+    unusable: list[Unusable] = []
+    for result in results:
+        if isinstance(result, Manifest):
+            found.append(result)
+        else:
+            unusable.append(result)
+    return sorted(found, key=_age), unusable
+
+
+def newest_snapshot(store: ObjectStore | str, cluster: str, date: date | str | None = None) -> Manifest | None:
+    """The newest snapshot of a cluster (of one UTC date, where it is given), or None.
+
+    Only the manifests of one date are read; errors as of `newest_of`. It never falls back to an earlier date.
+    """
+    store = opened(store)
+    by_date = keys_by_date(store, cluster, date)
+    return newest_of(store, by_date[max(by_date)]) if by_date else None
+
+
+def keys_by_date(store: ObjectStore, cluster: str, day: date | str | None = None) -> dict[str, list[str]]:
+    """UTC date, YYYY-MM-DD → keys of the manifests of a cluster's snapshots, sorted. One listing; nothing is read."""
+    return _by_date(manifest_keys(store, cluster, day))
+
+
+def _by_date(keys: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        found.setdefault(place_of(key)[1], []).append(key)
+    return found
+
+
+def newest_of(store: ObjectStore, keys: Iterable[str], *, passed_over: Callable[[str], None] = log.warning) -> Manifest:
+    """The newest snapshot that can be read of those, one at least, whose manifests have these keys.
+
+    `passed_over` is told why each of the others cannot. Errors: as of `read_manifest`, when none can be read.
+    """
+    return _newest_readable(store, [keys], passed_over)
+
+
+def _newest_readable(
+    store: ObjectStore, nights: Iterable[Iterable[str]], passed_over: Callable[[str], None]
+) -> Manifest:
+    """The newest snapshot of the first of these nights that has one that can be read; else as of `newest_of`."""
+    unusable: list[Unusable] = []
+    for keys in nights:
+        found, of_night = _told_apart(_read_or_why_not(store, key) for key in keys)
+        unusable += of_night
+        if found:
+            for error in unusable:
+                passed_over(f"passed over: {error}")
+            return found[-1]
+    raise unusable[0]
+
+
+def place_of(key: str) -> tuple[str, str]:
+    """Cluster and UTC date of a manifest, as its key says."""
+    _, cluster, day, *_ = key.split("/")
+    return cluster.removeprefix("cluster="), day.removeprefix("date=")
+
+
+def _id_of(key: str) -> str:
+    return key.split("/")[3].removeprefix("snap=")
+
+
+def require_cluster(store: ObjectStore, cluster: str) -> None:
+    """Refuses a name of which the store holds nothing, not even what a killed run left.
+
+    Errors: `BadInputError`, which names the clusters there are; `ValueError` for what no cluster can be called.
+    """
+    if not store.list(cluster_prefix(cluster)):
+        known = sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
+        raise BadInputError(
+            f"cluster {cluster!r} not found in {store.uri!r}: expected one with a snapshot there, known are "
+            f"{listed(known) or 'none'}; correct the name, or take a snapshot first"
+        )
+
+
+def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """`work` of each item in their order, several at a time; the first error ends it, in its place."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(work, items)
+
+
+def read_manifest(store: ObjectStore | str, address: str) -> Manifest:
+    """The manifest at a key or a URI of the store; the folder of the snapshot will do.
+
+    Errors: `ObjectMissingError` when there is none, `ObjectDamagedError` and `UnknownFormatError` as of `parse_manifest`.
+    """
+    store = opened(store)
+    key = address.removeprefix(f"{store.uri}/").rstrip("/")
+    if not key.endswith(f"/{MANIFEST}"):
+        key = f"{key}/{MANIFEST}"
+    return parse_manifest(store.get(key), store.uri_of(key), key)
+
+
+def find_snapshot(
+    store: ObjectStore | str,
+    name: str,
+    cluster: str | None = None,
+    *,
+    passed_over: Callable[[str], None] = log.warning,
+) -> Manifest:
+    """The snapshot that a person means: an address, a snapshot id or the beginning of one, or `newest`.
+
+    Only the manifest that is meant is read; for `newest` those of a date, from the newest date down to one with a manifest
+    that can be read, and `passed_over` is told of each newer one that cannot.
+
+    Errors: `ObjectMissingError` when no snapshot, or more than one, is meant; the message lists what there is.
+    `BadInputError` for `newest` without `cluster` in a store of several. Otherwise as of `read_manifest`.
+    """
+    store = opened(store)
+    if "/" in name:
+        return read_manifest(store, name)
+    there = sorted(manifest_keys(store, cluster), key=lambda key: (place_of(key)[1], _id_of(key)))
+    if name == "newest" and there:
+        return _newest_known(store, there, passed_over)
+    found = [key for key in there if _id_of(key).startswith(name)]
+    if len(found) == 1:
+        return read_manifest(store, found[0])
+    shown = ", ".join(_id_of(key) for key in (found or there)[-_SHOWN_MAX:]) or "none"
+    raise ObjectMissingError(
+        f"snapshot {name!r} not found in {store.uri!r}: expected one of that name, found {len(found)}; "
+        f"of {len(found or there)}, the newest are: {shown}"
+    )
+
+
+def _newest_known(store: ObjectStore, keys: Sequence[str], passed_over: Callable[[str], None]) -> Manifest:
+    """`newest` among these keys of one cluster; errors as of `find_snapshot`."""
+    clusters = sorted({place_of(key)[0] for key in keys})
+    if len(clusters) > 1:
+        raise BadInputError(
+            f"newest snapshot not chosen: expected those of one cluster, found {len(clusters)} clusters in {store.uri!r}: "
+            f"{listed(clusters)}; name one with --cluster"
+        )
+    by_date = _by_date(keys)
+    return _newest_readable(store, (by_date[day] for day in sorted(by_date, reverse=True)), passed_over)
+
+
+def checked_object(store: ObjectStore, stored: StoredObject) -> bytes:
+    """The object's bytes, if they are those that the manifest means; `ObjectDamagedError` otherwise."""
+    content = store.get(stored.key)
+    found = hashlib.sha256(content).hexdigest()
+    if len(content) != stored.size or found != stored.sha256:
+        raise ObjectDamagedError(
+            f"object {store.uri_of(stored.key)!r} is damaged: expected {stored.size} bytes with SHA-256 {stored.sha256}, "
+            f"found {len(content)} bytes with {found}; restore it from a copy of the store, or use another snapshot"
+        )
+    return content
+
+
+def read_raw(store: ObjectStore | str, manifest: Manifest) -> pa.Table:
+    """The raw layer, checked; columns `tables.RAW`, sorted by path."""
+    store = opened(store)
+    stored = manifest.object(RAW)
+    return raw_from_parquet(checked_object(store, stored), store.uri_of(stored.key))
+
+
+def read_table(store: ObjectStore | str, manifest: Manifest, table: str) -> pa.Table:
+    """A decoded table as it was stored, checked."""
+    store = opened(store)
+    stored = manifest.object(table)
+    return table_from_parquet(checked_object(store, stored), store.uri_of(stored.key))
+
+
+def read_tables(store: ObjectStore | str, manifest: Manifest) -> dict[str, pa.Table]:
+    """The decoded tables, made from raw with today's code.
+
+    What raw leaves out for secrecy is taken from the stored `configs`: quotas beside SCRAM credentials, for example.
+    """
+    raw = read_raw(store, manifest)
+    return decode_tables(raw, identity_of(manifest), public_configs(store, manifest))
+
+
+def public_configs(store: ObjectStore | str, manifest: Manifest) -> dict[str, dict[str, str]]:
+    """Path of a redacted config → its settings that are no secrets."""
+    stored = read_table(store, manifest, "configs") if manifest.redacted and "configs" in manifest.tables else None
+    return _public_of(manifest, stored)
+
+
+def identity_of(manifest: Manifest) -> SnapshotIdentity:
+    """What the rows of its tables carry."""
+    return SnapshotIdentity(
+        cluster=manifest.cluster,
+        snapshot_id=manifest.snapshot_id,
+        taken_at=manifest.taken_at,
+        zxid=manifest.zxid,
+        consistent=manifest.consistent,
+    )
+
+
+def fetch_tables(
+    store: ObjectStore | str, manifest: Manifest | str, folder: Path, tables: Iterable[str] | None = None
+) -> Path:
+    """Writes the decoded tables and the manifest of a snapshot to a local folder, every byte checked; the folder.
+
+    They lie in `folder/cluster=…/date=…/snap=…/`, the manifest last. What is there already and right is not fetched again;
+    several may fill one folder at the same time.
+    """
+    store = opened(store)
+    if isinstance(manifest, str):
+        manifest = read_manifest(store, manifest)
+    target = folder / manifest.prefix.removeprefix(f"{ROOT}/")
+    target.mkdir(parents=True, exist_ok=True)
+    wanted = set(TABLES if tables is None else tables)
+    for stored in manifest.objects:
+        if stored.table in wanted:
+            path = target / stored.key.rpartition("/")[2]
+            if not (path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == stored.sha256):
+                write_whole(path, checked_object(store, stored))
+    write_whole(target / MANIFEST, store.get(manifest.key))
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a snapshot: where, and what."""
+
+    where: str
+    what: str
+
+
+def verify_snapshot(store: ObjectStore | str, manifest: Manifest) -> list[Finding]:
+    """Reads everything again; an empty list means that the snapshot is whole and can be decoded and restored.
+
+    Checked: checksums, sizes and rows of every object; that raw decodes to the stored tables; that every znode's parent is
+    there; the manifest's counts; that states and assignments refer to each other.
+    """
+    store = opened(store)
+    findings: list[Finding] = []
+    contents: dict[str, pa.Table] = {}
+    for stored in manifest.objects:
+        uri = store.uri_of(stored.key)
+        try:
+            content = checked_object(store, stored)
+            table = raw_from_parquet(content, uri) if stored.table == RAW else table_from_parquet(content, uri)
+        except ControllerCoreError as error:
+            findings.append(Finding(uri, str(error)))
+            continue
+        contents[stored.table] = table
+        if table.num_rows != stored.rows:
+            findings.append(Finding(uri, f"expected {stored.rows} rows, found {table.num_rows}"))
+    findings += [
+        Finding(manifest.uri, f"names no object for {name!r}") for name in (RAW, *TABLES) if name not in manifest.tables
+    ]
+    if RAW in contents:
+        findings += _raw_findings(manifest, contents[RAW])
+        again = decode_tables(contents[RAW], identity_of(manifest), _public_of(manifest, contents.get("configs")))
+        findings += _table_findings(store, manifest, again, contents)
+    return findings
+
+
+def _raw_findings(manifest: Manifest, raw: pa.Table) -> list[Finding]:
+    findings: list[Finding] = []
+    paths: list[str] = raw["path"].to_pylist()
+    there = set(paths)
+    orphans = [path for path in paths if path != "/" and (path.rpartition("/")[0] or "/") not in there]
+    if orphans:
+        findings.append(Finding(manifest.uri, f"{len(orphans)} znodes without their parent, first {orphans[0]!r}"))
+    if len(there) != len(paths) or paths != sorted(paths):
+        findings.append(Finding(manifest.uri, "raw is not sorted by path, or names a path twice"))
+    secrets = sorted(raw.filter(pc.equal(raw["left_out"], "secret"))["path"].to_pylist())
+    if secrets != sorted(manifest.redacted):
+        findings.append(
+            Finding(manifest.uri, f"manifest names {len(manifest.redacted)} secrets, raw leaves out {len(secrets)}")
+        )
+    expected = manifest.counts.get("znodes")
+    if expected != len(paths):
+        findings.append(Finding(manifest.uri, f"manifest counts {expected} znodes, raw holds {len(paths)}"))
+    return findings
+
+
+def _table_findings(
+    store: ObjectStore, manifest: Manifest, again: Mapping[str, pa.Table], contents: Mapping[str, pa.Table]
+) -> list[Finding]:
+    findings: list[Finding] = []
+    for name, table in again.items():
+        stored = contents.get(name)
+        if stored is None:
+            continue
+        if manifest.counts.get(name) != stored.num_rows:
+            findings.append(
+                Finding(manifest.uri, f"manifest counts {manifest.counts.get(name)} {name}, found {stored.num_rows}")
+            )
+        later = {column for of_table, column in LATER_COLUMNS if of_table == name}
+        there = table.drop_columns(sorted(later.difference(stored.column_names)))
+        try:
+            same = stored.select(there.column_names).cast(there.schema).equals(there)
+        except (pa.ArrowException, KeyError):
+            same = False
+        if not same:
+            findings.append(
+                Finding(
+                    store.uri_of(manifest.object(name).key), f"table {name!r} is not what today's code decodes from raw"
+                )
+            )
+    return findings
+
+
+def _public_of(manifest: Manifest, configs: pa.Table | None) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {path: {} for path in manifest.redacted if path.startswith("/config/")}
+    for row in configs.to_pylist() if configs is not None else ():
+        path = f"/config/{row['entity_type']}/{row['entity_name']}"
+        if path in found:
+            found[path][row["key"]] = row["value"]
+    return found
+
+
+def manifest_json(manifest: Manifest) -> dict[str, Any]:
+    """The manifest for machines, with its address."""
+    return {**manifest_document(manifest), "digest": manifest.digest, "uri": manifest.uri}
+
+
+def show_snapshot(manifest: Manifest) -> str:
+    """A manifest as text for people."""
+    sure = "consistent" if manifest.consistent else f"NOT consistent: {manifest.reason}"
+    lines = [
+        f"snapshot   {manifest.snapshot_id}",
+        f"manifest   {manifest.uri}",
+        f"cluster    {manifest.cluster} (Kafka cluster id {manifest.kafka_cluster_id or 'unknown'}, chroot {manifest.chroot or '/'})",
+        f"taken at   {manifest.taken_at.astimezone(UTC).isoformat(timespec='seconds')} by run {manifest.run_id!r}",
+        (
+            f"cut        zxid {manifest.zxid:#x}, {sure}; {manifest.method}, {manifest.rounds} rounds, "
+            f"ZooKeeper {manifest.zookeeper_version}"
+        ),
+        "counts     " + ", ".join(f"{count} {name}" for name, count in manifest.counts.items()),
+        f"size       {sum(stored.size for stored in manifest.objects):,} bytes in {len(manifest.objects)} objects",
+        f"secrets    {len(manifest.redacted)} left out"
+        + (f", sealed with key {manifest.key_id}" if manifest.key_id else ", not stored at all"),
+        f"code       {manifest.code_version}, format {manifest.format_version}",
+        f"digest     {manifest.digest}",
+    ]
+    if manifest.unreadable:
+        lines.append(f"unreadable {', '.join(manifest.unreadable[:_SHOWN_MAX])} ({len(manifest.unreadable)} in all)")
+    return "\n".join(lines)
+
+
+def _age(manifest: Manifest) -> tuple[datetime, str, int]:
+    return manifest.taken_at, manifest.cluster, manifest.zxid

@@ -1,0 +1,182 @@
+"""Which snapshots a night consists of: the newest of each cluster, those of the nights before, and what is missing.
+
+A snapshot that cannot be read is told in its place, and keeps no other one, not even of its own night, from being used. Only
+manifests of the nights in question are read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.operations.errors import BadInputError, listed
+from kafka_maintenance.operations.snapshots.catalog import (
+    UNUSABLE,
+    at_once,
+    keys_by_date,
+    manifest_keys,
+    newest_of,
+    newest_snapshot,
+    opened,
+    place_of,
+    readable_snapshots,
+)
+from kafka_maintenance.operations.snapshots.manifest import Manifest
+
+HISTORY_NIGHTS: Final = 30
+HISTORY_NIGHTS_MAX: Final = 3660
+"""Ten years: more is a slip of the finger."""
+_NEAREST_COUNT: Final = 2
+_SHOWN_MAX: Final = 10
+
+__all__ = [
+    "HISTORY_NIGHTS",
+    "UNUSABLE",
+    "Choice",
+    "NoSnapshotError",
+    "choose",
+    "earlier_snapshots",
+    "passed_over",
+    "snapshots_of_night",
+]
+
+
+class NoSnapshotError(BadInputError):
+    """A cluster has no snapshot of a night; the message names the nearest nights that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The snapshots to analyse, one per cluster, and the clusters that are `missing`: cluster → why."""
+
+    snapshots: tuple[Manifest, ...]
+    missing: Mapping[str, str]
+
+
+def snapshots_of_night(
+    store: ObjectStore | str, clusters: Iterable[str], night: date | str
+) -> tuple[list[Manifest], dict[str, ControllerCoreError]]:
+    """The newest snapshot of each cluster of that UTC date that can be read, in the clusters' order; the log tells of others.
+
+    Returns:
+        The manifests; and cluster → why it has none: `NoSnapshotError`, or one of `UNUSABLE` where no manifest of that date
+        can be read.
+    """
+    store = opened(store)
+
+    def of_cluster(name: str) -> Manifest | ControllerCoreError:
+        try:
+            found = newest_snapshot(store, name, night)
+        except UNUSABLE as error:
+            return error
+        return found or NoSnapshotError(_missing_note(name, str(night), keys_by_date(store, name)))
+
+    names = list(clusters)
+    found = dict(zip(names, at_once(of_cluster, names), strict=True))
+    return (
+        [one for one in found.values() if isinstance(one, Manifest)],
+        {name: one for name, one in found.items() if not isinstance(one, Manifest)},
+    )
+
+
+def choose(
+    store: ObjectStore | str,
+    night: date | str,
+    clusters: Iterable[str] | None = None,
+    *,
+    history_nights: int = HISTORY_NIGHTS,
+) -> Choice:
+    """The newest snapshot of each cluster of that UTC date, and the clusters that are missing.
+
+    Args:
+        store: where the snapshots are.
+        night: the date.
+        clusters: the expected ones; when not given, those with a snapshot of the night or of one of those before.
+        history_nights: how many nights that looks at, the chosen one included; 1 to `HISTORY_NIGHTS_MAX`.
+
+    Raises:
+        BadInputError: no cluster has a snapshot of that night that can be used (says why, and names the nights there are);
+            `history_nights` cannot be meant.
+    """
+    store = opened(store)
+    places = None
+    if clusters is None:
+        places = {place_of(key) for key in manifest_keys(store)}
+        first = _first_of(night, history_nights)
+        clusters = sorted({cluster for cluster, day in places if first <= day <= str(night)})
+    snapshots, errors = snapshots_of_night(store, clusters, night)
+    missing = {name: str(error) for name, error in errors.items()}
+    if not snapshots:
+        nights = sorted({day for _, day in places or map(place_of, manifest_keys(store))})
+        raise BadInputError(
+            f"night {night} not analysed: expected a snapshot in {store.uri!r}, found none that can be used; "
+            f"nights with one are {', '.join(nights[-_SHOWN_MAX:]) or 'none'}: name one of them, or take a snapshot"
+            + (f" ({listed(list(missing.values()))})" if missing else "")
+        )
+    return Choice(tuple(snapshots), missing)
+
+
+def earlier_snapshots(
+    store: ObjectStore | str, clusters: Iterable[str], night: date | str, nights: int = HISTORY_NIGHTS
+) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
+    """The newest snapshot that can be read of each night before `night` within so many nights, of each cluster.
+
+    Returns:
+        The manifests by cluster and date; and (cluster, date) → why a snapshot of that night cannot be used.
+
+    Raises:
+        BadInputError: `nights` is not 1 to `HISTORY_NIGHTS_MAX`.
+    """
+    store = opened(store)
+    first = _first_of(night, nights)
+
+    def of_cluster(cluster: str) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
+        found: list[Manifest] = []
+        unusable: dict[tuple[str, str], str] = {}
+        for day, keys in keys_by_date(store, cluster).items():
+            if first <= day < str(night):
+                reasons: list[str] = []
+                try:
+                    found.append(newest_of(store, keys, passed_over=reasons.append))
+                except UNUSABLE as error:
+                    reasons.append(str(error))
+                if reasons:
+                    unusable[cluster, day] = listed(reasons)
+        return found, unusable
+
+    by_cluster = list(at_once(of_cluster, sorted(set(clusters))))
+    return (
+        [manifest for found, _ in by_cluster for manifest in found],
+        {place: reason for _, unusable in by_cluster for place, reason in unusable.items()},
+    )
+
+
+def passed_over(store: ObjectStore | str, chosen: Iterable[Manifest]) -> dict[str, str]:
+    """Cluster → why a snapshot of the same night as its chosen one cannot be read; clusters without such a one are absent."""
+    store = opened(store)
+
+    def of_night(manifest: Manifest) -> tuple[str, str]:
+        others = [key for key in manifest_keys(store, manifest.cluster, manifest.date) if key != manifest.key]
+        return manifest.cluster, listed(readable_snapshots(store, others)[1])
+
+    return {cluster: reasons for cluster, reasons in at_once(of_night, chosen) if reasons}
+
+
+def _first_of(night: date | str, nights: int) -> str:
+    """The first of so many nights that end with `night`; `BadInputError` for a number that cannot be meant."""
+    if not 1 <= nights <= HISTORY_NIGHTS_MAX:
+        raise BadInputError(
+            f"history of {night} not read: expected 1 to {HISTORY_NIGHTS_MAX} nights, found {nights}; correct the number"
+        )
+    return (date.fromisoformat(str(night)) - timedelta(days=nights - 1)).isoformat()
+
+
+def _missing_note(cluster: str, night: str, nights: Iterable[str]) -> str:
+    """One sentence that says that `cluster` has no snapshot of `night`, and which nearest nights have one."""
+    day = date.fromisoformat(night)
+    nearest = sorted(sorted(nights, key=lambda other: (abs(date.fromisoformat(other) - day), other))[:_NEAREST_COUNT])
+    if not nearest:
+        return f"cluster {cluster!r} has no snapshot of {night}, and none of any other night."
+    return f"cluster {cluster!r} has no snapshot of {night}; the nearest are of {', '.join(nearest)}."

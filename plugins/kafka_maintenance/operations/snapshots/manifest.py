@@ -1,0 +1,223 @@
+"""What a snapshot's manifest says, and where everything of a snapshot lies in the store.
+
+A snapshot is what a manifest names: objects without one are invisible, whoever left them behind.
+Source: snapshot-design §3; docs/snapshots.md describes each field.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from controller_core.model.errors import ObjectDamagedError, UnknownFormatError
+
+MANIFEST: Final = "manifest.json"
+RAW: Final = "raw"
+FORMAT_VERSIONS: Final = (1,)
+ROOT: Final = "v1"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TOKEN_LETTERS_MAX: Final = 48
+_DIGEST_LETTERS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object of a snapshot: its key in the store, its length in bytes, its SHA-256 in hex, its rows."""
+
+    key: str
+    size: int
+    sha256: str
+    rows: int
+
+    @property
+    def table(self) -> str:
+        """`raw`, or the name of the decoded table."""
+        return self.key.rpartition("/")[2].removesuffix(".parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One published snapshot.
+
+    Attributes:
+        uri: address of the manifest; not part of the document.
+        prefix: key of the snapshot's folder, without a slash at the end; not part of the document.
+        taken_at: UTC, when the run asked for it.
+        zxid: the tree is the state after this transaction, if `consistent`; else `reason` says why not, and `unresolved`
+            how many paths are uncertain.
+        redacted: paths whose data was left out as secret; `key_id` names the key where it was sealed.
+        unreadable: paths that ZooKeeper did not let us read.
+        counts: rows per table, and `znodes`, `ephemerals`, `secrets`, `unreadable`.
+        digest: SHA-256 of the document without this field.
+    """
+
+    uri: str
+    prefix: str
+    format_version: int
+    cluster: str
+    kafka_cluster_id: str | None
+    date: str
+    snapshot_id: str
+    run_id: str
+    taken_at: datetime
+    zxid: int
+    consistent: bool
+    reason: str | None
+    unresolved: int
+    rounds: int
+    method: str
+    zookeeper_version: str
+    chroot: str
+    secured: bool
+    objects: tuple[StoredObject, ...]
+    counts: Mapping[str, int]
+    redacted: tuple[str, ...]
+    key_id: str | None
+    unreadable: tuple[str, ...]
+    code_version: str
+    digest: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Key of the manifest in the store."""
+        return f"{self.prefix}/{MANIFEST}"
+
+    def object(self, table: str) -> StoredObject:
+        """The object of `raw` or of a decoded table; `ObjectDamagedError` when the manifest names none."""
+        for stored in self.objects:
+            if stored.table == table:
+                return stored
+        raise ObjectDamagedError(f"snapshot {self.uri!r} has no table {table!r}; its manifest names {self.tables}")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its objects."""
+        return tuple(stored.table for stored in self.objects)
+
+
+def partition_rows(manifests: Iterable[Manifest]) -> int:
+    """Rows of the tables `partitions` of these snapshots together, as their manifests count them."""
+    return sum(manifest.counts.get("partitions", 0) for manifest in manifests)
+
+
+_NOT_IN_DOCUMENT: Final = ("uri", "prefix", "digest", "extra")
+
+
+def new_manifest(**fields: Any) -> Manifest:
+    """A manifest of today's format, with its digest; fields as of `Manifest`."""
+    draft = Manifest(format_version=FORMAT_VERSIONS[-1], digest="", **fields)
+    return Manifest(**{**_fields(draft), "digest": _digest(manifest_document(draft))})
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """The document as it is stored: canonical JSON, indented for people."""
+    document = {**manifest_document(manifest), "digest": manifest.digest}
+    return (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
+    """The manifest in a stored document.
+
+    Errors: `UnknownFormatError` for a version from the future, `ObjectDamagedError` when it is no manifest, or when its
+    digest does not match what it says.
+    """
+    try:
+        document = json.loads(content)
+        version = document["format_version"]
+        if version not in FORMAT_VERSIONS:
+            raise UnknownFormatError(
+                f"snapshot {uri!r} not read: expected format version {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}, found "
+                f"{version!r}; read it with the program that wrote it, or a newer one"
+            )
+        claimed = document.pop("digest")
+        names = {name for name in Manifest.__slots__ if name not in _NOT_IN_DOCUMENT}
+        known = {name: document[name] for name in names}
+        manifest = Manifest(
+            **{
+                **known,
+                "uri": uri,
+                "prefix": key.rpartition("/")[0],
+                "taken_at": datetime.fromisoformat(known["taken_at"]),
+                "objects": tuple(StoredObject(**entry) for entry in known["objects"]),
+                "redacted": tuple(known["redacted"]),
+                "unreadable": tuple(known["unreadable"]),
+                "digest": claimed,
+                "extra": {name: value for name, value in document.items() if name not in names},
+            }
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ObjectDamagedError(
+            f"snapshot {uri!r} not read: its manifest is damaged ({type(error).__name__}: {error}); use another snapshot"
+        ) from error
+    found = _digest(document)
+    if found != claimed:
+        raise ObjectDamagedError(
+            f"snapshot {uri!r} not read: its manifest was changed, expected digest {claimed!r}, found {found!r}; "
+            "use another snapshot"
+        )
+    return manifest
+
+
+# ------------------------------------------------------------------------------------------------- keys
+
+
+def require_name(name: str, what: str) -> str:
+    """`name`, if it can be part of a key; `ValueError` otherwise."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{what} {name!r} refused: expected letters, digits, '.', '_' and '-' only; choose such a name"
+        )
+    return name
+
+
+def run_token(run_id: str) -> str:
+    """A run id as part of a key: readable, and as unique as the id."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", run_id).strip("-.")[:_TOKEN_LETTERS_MAX] or "run"
+    return f"{readable}-{hashlib.sha256(run_id.encode()).hexdigest()[:_DIGEST_LETTERS]}"
+
+
+def cluster_prefix(cluster: str) -> str:
+    """Prefix of all snapshots of a cluster."""
+    return f"{ROOT}/cluster={require_name(cluster, 'cluster')}/"
+
+
+def date_prefix(cluster: str, day: date | str) -> str:
+    """Prefix of a cluster's snapshots of one UTC date."""
+    return f"{cluster_prefix(cluster)}date={day}/"
+
+
+def snapshot_prefix(cluster: str, taken_at: datetime, snapshot_id: str) -> str:
+    """Folder of one snapshot, without a slash at the end."""
+    return f"{date_prefix(cluster, taken_at.astimezone(UTC).date())}snap={snapshot_id}"
+
+
+def run_key(cluster: str, run_id: str) -> str:
+    """Key of the note that a run has its snapshot: a copy of the manifest, written just before it."""
+    return f"{ROOT}/runs/cluster={require_name(cluster, 'cluster')}/{run_token(run_id)}.json"
+
+
+def pin_key(cluster: str, snapshot_id: str) -> str:
+    """Key of the note that a snapshot is pinned."""
+    return f"{ROOT}/pins/cluster={require_name(cluster, 'cluster')}/{snapshot_id}.json"
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    return {name: getattr(manifest, name) for name in Manifest.__slots__}
+
+
+def manifest_document(manifest: Manifest) -> dict[str, Any]:
+    """The document without its digest."""
+    document = {name: value for name, value in _fields(manifest).items() if name not in _NOT_IN_DOCUMENT}
+    document["taken_at"] = manifest.taken_at.astimezone(UTC).isoformat(timespec="microseconds")
+    document["objects"] = [asdict(stored) for stored in manifest.objects]
+    document["counts"] = dict(manifest.counts)
+    return {**manifest.extra, **document}
+
+
+def _digest(document: Mapping[str, Any] | Sequence[Any]) -> str:
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,166 @@
+"""SQL over the whole history: the decoded tables are fetched once to a local folder, Spark reads them there."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.errors import BadInputError, listed
+from kafka_maintenance.operations.snapshots.catalog import (
+    UNUSABLE,
+    Unusable,
+    at_once,
+    fetch_tables,
+    manifest_keys,
+    opened,
+    readable_snapshots,
+)
+from kafka_maintenance.operations.snapshots.manifest import Manifest, partition_rows
+from kafka_maintenance.operations.snapshots.unreadable import unreadable_text
+from kafka_maintenance.servers.cache import locked
+from kafka_maintenance.spark.submit import SparkJobError, SparkSettings, run_job, submit_arguments
+
+_CELL_MAX = 60
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Rows of a query; `cut_off` when there were more than were asked for; over so many `snapshots`.
+
+    `passed_over` says why each other snapshot could not be read: the rows lack what it holds. `unreadable` says the same of
+    paths that ZooKeeper refused while a snapshot was taken.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    cut_off: bool
+    snapshots: int
+    passed_over: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+def query_history(
+    store: ObjectStore | str,
+    sql: str,
+    *,
+    folder: Path,
+    cluster: str | None = None,
+    rows_max: int = 10_000,
+    settings: SparkSettings | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> QueryResult:
+    """Runs one reading statement over all snapshots (of one cluster, where it is given).
+
+    Args:
+        store: where the snapshots are.
+        sql: a SELECT; docs/snapshots.md lists tables and columns.
+        folder: keeps the fetched tables, so that the next query fetches only new snapshots.
+        cluster: only its snapshots.
+        rows_max: more rows than that are cut off.
+        settings: of Spark.
+        progress: told of each snapshot fetched.
+
+    Calls may share `folder` and overlap: one waits while another fetches, and each works in a folder of its own.
+
+    Errors: `ObjectMissingError` when there are no snapshots, `ObjectDamagedError` when none can be read, `BadInputError` when
+    Spark refuses the statement, `SparkJobError` when Spark does not start or fails; its log is kept then.
+    """
+    store = opened(store)
+    keys = manifest_keys(store, cluster)
+    if not keys:
+        raise ObjectMissingError(f"query not run: there are no snapshots in {store.uri!r}; take one")
+    manifests, unusable = readable_snapshots(store, keys)
+    with locked(folder / "lock"):
+        inputs, damaged = _fetched(store, manifests, folder / "snapshots", progress)
+    passed_over = tuple(str(error) for error in (*unusable, *damaged))
+    if not inputs:
+        raise ObjectDamagedError(
+            f"query not run: expected a snapshot in {store.uri!r} that can be read, found {len(passed_over)} that cannot: "
+            f"{listed(passed_over)}"
+        )
+    arguments = [*(part for path in inputs for part in ("--input", str(path))), "--rows-max", str(rows_max)]
+    found = _answer(sql, arguments, folder / "work", settings=settings, row_count=partition_rows(manifests))
+    return QueryResult(
+        tuple(found["columns"]),
+        tuple(found["types"]),
+        tuple(tuple(row) for row in found["rows"]),
+        bool(found["cut_off"]),
+        int(found["snapshots"]),
+        passed_over,
+        tuple(unreadable_text(manifests)),
+    )
+
+
+def _fetched(
+    store: ObjectStore, manifests: Sequence[Manifest], folder: Path, progress: Callable[[str], None]
+) -> tuple[list[Path], list[Unusable]]:
+    """The folders of these snapshots below `folder`; and why the others cannot be fetched."""
+
+    def fetch(manifest: Manifest) -> Path | Unusable:
+        try:
+            return fetch_tables(store, manifest, folder)
+        except UNUSABLE as error:
+            return error
+
+    inputs: list[Path] = []
+    damaged: list[Unusable] = []
+    for number, result in enumerate(at_once(fetch, manifests), start=1):
+        if isinstance(result, Path):
+            inputs.append(result)
+        else:
+            damaged.append(result)
+        progress(f"{number} of {len(manifests)} snapshots fetched")
+    return inputs, damaged
+
+
+def _answer(
+    sql: str, arguments: Sequence[str], folder: Path, *, settings: SparkSettings | None, row_count: int
+) -> dict[str, Any]:
+    """The document that the job writes, in a folder of its own below `folder`; errors of Spark as of `query_history`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="query-", dir=folder))
+    sql_file, arguments_file, output, log = (
+        work / name for name in ("query.sql", "arguments", "result.json", "query.log")
+    )
+    with ExitStack() as cleanup:
+        cleanup.callback(shutil.rmtree, work)
+        sql_file.write_text(sql, encoding="utf-8")
+        given = [*arguments, "--sql-file", str(sql_file), "--output", str(output)]
+        arguments_file.write_text("\n".join(given), encoding="utf-8")
+        submit = submit_arguments(
+            "query", [f"@{arguments_file}"], work_folder=work, settings=settings, row_count=row_count
+        )
+        try:
+            run_job(submit, log)
+        except SparkJobError:
+            refusals = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("query: ")]
+            if refusals:
+                raise BadInputError(
+                    f"{refusals[0].removeprefix('query: ')}; tables and columns: docs/snapshots.md"
+                ) from None
+            cleanup.pop_all()  # the message names the log
+            raise
+        return dict(json.loads(output.read_bytes()))
+
+
+def query_text(result: QueryResult) -> str:
+    """The rows as a table for people."""
+    cells = [[_shown(value) for value in row] for row in result.rows]
+    widths = [max([len(name), *(len(row[at]) for row in cells)]) for at, name in enumerate(result.columns)]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    head = "  ".join(name.ljust(width) for name, width in zip(result.columns, widths, strict=True)).rstrip()
+    tail = f"{len(cells)} rows{' (cut off)' if result.cut_off else ''} from {result.snapshots} snapshots"
+    told = [f"passed over: {reason}" for reason in result.passed_over]
+    return "\n".join([head, "  ".join("-" * width for width in widths), *lines, tail, *told, *result.unreadable])
+
+
+def _shown(value: Any) -> str:
+    text = "" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 1]}…"

@@ -1,0 +1,203 @@
+"""A retention plan in the store: written once, approved by its digest, carried out, and finished by a second run.
+
+`snapshot_retention` decides; this keeps its decision until a person has answered, and removes exactly that.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
+from kafka_maintenance.operations.plans.store import key_of
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots, opened
+from kafka_maintenance.operations.snapshots.manifest import ROOT
+from kafka_maintenance.operations.snapshots.retention import (
+    Dropped,
+    Kept,
+    RetentionPlan,
+    RetentionPolicy,
+    plan_retention,
+    retention_digest,
+    retention_text,
+)
+
+KIND: Final = "retain_snapshots"
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRetention:
+    """A retention plan of one cluster in the store; `count` snapshots go. `markdown` is what the approver reads."""
+
+    uri: str
+    digest: str
+    cluster: str
+    summary: str
+    count: int
+    markdown: str
+    plan: RetentionPlan
+    kind: str = KIND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionReceipt:
+    """What a plan's application removed; `already_applied` when an earlier run had done it all."""
+
+    uri: str
+    digest: str
+    approver: str
+    removed: tuple[str, ...]
+    already_applied: bool
+
+
+def store_retention(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> StoredRetention | None:
+    """Writes the plan of one cluster, once; None when nothing is to be removed.
+
+    Errors: `ObjectStoreError` subclasses; `InvalidPlanError` when another document has the plan's name.
+    """
+    if not plan.dropped and not plan.abandoned:
+        return None
+    store = opened(store)
+    key = _key(cluster, plan.digest)
+    document = {"format_version": FORMAT_VERSION, "cluster": cluster, **asdict(plan)}
+    content = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
+    try:
+        store.put_new(key, content)
+    except ObjectExistsError:  # reasons and times of the same decision may read otherwise: the first text stays
+        return load_retention(store, store.uri_of(key), cluster=cluster)
+    return _described(store.uri_of(key), cluster, plan)
+
+
+def load_retention(store: ObjectStore | str, uri: str, *, cluster: str) -> StoredRetention:
+    """The stored plan at `uri`, its digest checked against its content.
+
+    Errors: `BadInputError` when there is none in this store, `InvalidPlanError` when it was altered or is of another cluster.
+    """
+    store = opened(store)
+    key = key_of(store, uri)
+    try:
+        plan, owner = _parsed(store.get(key))
+    except ObjectMissingError:
+        raise BadInputError(f"retention plan {uri!r} not read: the store has no such object; plan again") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidPlanError(f"retention plan {uri!r} not read: it is damaged ({error}); plan again") from error
+    found = retention_digest(plan.policy, plan.kept, plan.dropped, plan.abandoned)
+    if found != plan.digest:
+        raise InvalidPlanError(
+            f"retention plan {uri!r} not taken: its digest says {plan.digest[:12]}, its content {found[:12]}; it was "
+            "altered, plan again"
+        )
+    if owner != cluster or any(dropped.cluster != cluster for dropped in plan.dropped):
+        raise InvalidPlanError(
+            f"retention plan {uri!r} not taken: expected one of cluster {cluster!r}, found {owner!r}; name another plan"
+        )
+    return _described(uri, cluster, plan)
+
+
+def apply_stored_retention(
+    *,
+    store: ObjectStore | str,
+    plan_uri: str,
+    cluster: str,
+    approved_digest: str,
+    approver: str,
+    now: datetime,
+    run_id: str,
+    comment: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> RetentionReceipt:
+    """Removes what the approved plan names, if today's policy still would; a second run removes what is left.
+
+    A snapshot that was pinned since, or that the policy keeps today, refuses the whole plan. New snapshots do not.
+    The receipt is written before the first deletion, with the approver's comment, and after the last one.
+
+    Errors: `PlanChangedError` (another digest, or a snapshot that is to stay), those of `load_retention`,
+    `ClusterBusyError` when another run applies the plan, `ObjectStoreError` subclasses.
+    """
+    store = opened(store)
+    plan = load_retention(store, plan_uri, cluster=cluster).plan
+    if plan.digest != approved_digest:
+        raise PlanChangedError(
+            f"retention plan {plan_uri} not applied: approved digest {approved_digest[:12]}, stored digest "
+            f"{plan.digest[:12]}; plan again, ask again"
+        )
+    receipt = ReceiptLog(store, cluster=cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
+    removed = tuple(dropped.snapshot_id for dropped in plan.dropped)
+    if receipt.has(EventKind.DONE):
+        return _receipt(receipt, plan, approver, removed, already_applied=True)
+    today = plan_retention(store, plan.policy, now=now, cluster=cluster)
+    reasons = {kept.snapshot_id: kept.reasons for kept in today.kept}
+    to_stay = [f"{name}: {', '.join(reasons[name])}" for name in removed if name in reasons]
+    if to_stay:
+        receipt.append(EventKind.REFUSED, reasons=to_stay)
+        raise PlanChangedError(
+            f"retention plan {plan_uri} not applied: expected {len(removed)} snapshots that nothing keeps, found kept "
+            f"{listed(to_stay)}; nothing was removed: plan again, ask again"
+        )
+    receipt.append(EventKind.STARTED, snapshots=len(removed), objects=len(plan.abandoned), comment=comment)
+    listed_today = {dropped.snapshot_id for dropped in today.dropped}
+    for dropped in plan.dropped:
+        # Without its manifest it was removed in part: its run's note went first, and may be another snapshot's by now.
+        for key in dropped.keys if dropped.snapshot_id in listed_today else dropped.keys[1:]:
+            store.delete(key)
+            progress(key)
+    for key in sorted(set(plan.abandoned) & set(today.abandoned)):
+        store.delete(key)
+        progress(key)
+    receipt.append(EventKind.DONE, removed=list(removed))
+    return _receipt(receipt, plan, approver, removed, already_applied=False)
+
+
+def still_there(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(removed snapshots that are still listed, kept ones that are not); both empty when the plan was carried out."""
+    found = {manifest.snapshot_id for manifest in list_snapshots(opened(store), cluster)}
+    gone = tuple(dropped.snapshot_id for dropped in plan.dropped if dropped.snapshot_id in found)
+    return gone, tuple(kept.snapshot_id for kept in plan.kept if kept.snapshot_id not in found)
+
+
+def _key(cluster: str, digest: str) -> str:
+    return f"{ROOT}/retention/cluster={cluster}/{digest[:12]}.json"
+
+
+def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
+    document: Mapping[str, Any] = json.loads(content)
+    if document["format_version"] != FORMAT_VERSION:
+        raise ValueError(f"expected format version {FORMAT_VERSION}, found {document['format_version']!r}")
+    kept = tuple(Kept(row["snapshot_id"], row["cluster"], tuple(row["reasons"])) for row in document["kept"])
+    dropped = tuple(
+        Dropped(row["snapshot_id"], row["cluster"], row["taken_at"], tuple(row["keys"]), int(row.get("applied", 0)))
+        for row in document["dropped"]
+    )
+    policy = RetentionPolicy(**document["policy"])
+    plan = RetentionPlan(policy, kept, dropped, tuple(document["abandoned"]), document["digest"])
+    return plan, str(document["cluster"])
+
+
+def _described(uri: str, cluster: str, plan: RetentionPlan) -> StoredRetention:
+    count = len(plan.dropped)
+    summary = f"remove {count} of {count + len(plan.kept)} snapshots"
+    applied = sum(dropped.applied for dropped in plan.dropped)
+    if applied:
+        summary += f", with {applied} plans that were applied"
+    if plan.abandoned:
+        summary += f", sweep {len(plan.abandoned)} objects that killed runs left"
+    markdown = (
+        f"### {summary.capitalize()} of {cluster}\n\nRemoved snapshots do not come back. No cluster is written to.\n\n"
+        f"```\n{retention_text(plan)}\n```"
+    )
+    return StoredRetention(
+        uri=uri, digest=plan.digest, cluster=cluster, summary=summary, count=count, markdown=markdown, plan=plan
+    )
+
+
+def _receipt(
+    receipt: ReceiptLog, plan: RetentionPlan, approver: str, removed: tuple[str, ...], *, already_applied: bool
+) -> RetentionReceipt:
+    return RetentionReceipt(
+        uri=receipt.uri, digest=plan.digest, approver=approver, removed=removed, already_applied=already_applied
+    )

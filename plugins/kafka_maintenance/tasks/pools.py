@@ -1,0 +1,88 @@
+"""Pools: one slot for Spark, one slot per cluster for writing, so that two runs never write to one cluster at once.
+
+A task's pool is fixed when its DAG is read, the cluster only when a run starts: `airflow_local_settings` sends a writing
+task to its cluster's pool `kafka_apply_<cluster>`. The scheduler makes missing pools when it starts and leaves existing
+ones as they are; until then a new cluster shares the pool `kafka_apply`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow.listeners import hookimpl
+
+from controller_core.model.errors import ControllerCoreError
+
+SPARK_POOL = "spark"
+APPLY_POOL = "kafka_apply"
+_DESCRIPTIONS = {
+    SPARK_POOL: "One Spark job at a time on this machine",
+    APPLY_POOL: "Tasks that write to a cluster without a pool of its own",
+}
+
+log = logging.getLogger(__name__)
+
+
+def apply_pool(cluster: str) -> str:
+    """The pool of the tasks that write to `cluster`."""
+    return f"{APPLY_POOL}_{cluster}"
+
+
+def pool_of(pool: str, conf: Mapping[str, Any] | None, exists: Callable[[str], bool]) -> str:
+    """The pool of a task that its DAG puts into `pool`, in a run with this `conf`.
+
+    A cluster without a pool of its own shares `kafka_apply`: a task in a pool that does not exist would never run.
+    """
+    cluster = (conf or {}).get("cluster")
+    if pool != APPLY_POOL or not isinstance(cluster, str) or not cluster:
+        return pool
+    wanted = apply_pool(cluster)
+    return wanted if exists(wanted) else pool
+
+
+def pool_exists(name: str) -> bool:
+    """Whether Airflow's database has the pool; asked beside any session, since the scheduler forbids a second one."""
+    from airflow import settings  # noqa: PLC0415 - only processes with a database may
+    from airflow.models.pool import Pool  # noqa: PLC0415 - only processes with a database may
+    from sqlalchemy import select  # noqa: PLC0415 - only processes with a database may
+
+    if settings.engine is None:
+        return False
+    with settings.engine.connect() as connection:
+        return connection.execute(select(Pool.id).where(Pool.pool == name)).first() is not None
+
+
+def pools_needed(clusters: tuple[str, ...]) -> dict[str, str]:
+    """Name → description of every pool that an Airflow with these clusters must have, each of one slot."""
+    return _DESCRIPTIONS | {apply_pool(name): f"Tasks that write to the cluster {name}" for name in clusters}
+
+
+@hookimpl
+def on_starting(component: Any) -> None:
+    """Makes the missing pools when the scheduler starts."""
+    if getattr(component, "job_type", None) != "SchedulerJob":
+        return
+    make_missing_pools()
+
+
+def make_missing_pools() -> tuple[str, ...]:
+    """Makes the pools that Airflow's database lacks; returns their names. Needs the database: not for tasks."""
+    from airflow.models.pool import Pool  # noqa: PLC0415 - only processes with a database may
+    from airflow.models.variable import Variable  # noqa: PLC0415 - only processes with a database may
+    from airflow.utils.session import create_session  # noqa: PLC0415 - only processes with a database may
+
+    from kafka_maintenance import hooks  # noqa: PLC0415 - the plugin is loaded by every worker
+
+    try:
+        clusters = hooks.names_from(Variable.get_variable_from_secrets(hooks.CLUSTERS_VARIABLE))
+    except ControllerCoreError as error:
+        log.warning("only the common pools are made: %s", error)
+        clusters = ()
+    made = []
+    with create_session() as session:
+        known = {pool.pool for pool in Pool.get_pools(session=session)}
+        for name, description in pools_needed(clusters).items():
+            if name not in known:
+                Pool.create_or_update_pool(name, 1, description, False, session=session)
+                made.append(name)
+    return tuple(made)

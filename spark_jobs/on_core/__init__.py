@@ -1,0 +1,1 @@
+"""`controller_core` on executors: prediction, failure drills, deletions, reassignment proposals."""

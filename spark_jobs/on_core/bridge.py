@@ -1,0 +1,258 @@
+"""`controller_core` on executors: rows of one snapshot in, dataclasses for the core, rows out; no decisions in between.
+
+A snapshot is one group: its partitions and its one row of CORE_FACTS. What fails for one snapshot becomes one row with
+`error`, so that the others go on. Executors need the libraries that the core and the planner import; the packages
+themselves come with `--py-files`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import StringType, StructField, StructType
+
+from controller_core.context.builder import Built, build_leniently
+from controller_core.controller.deletion_eligibility import deletion_eligibility
+from controller_core.controller.leader_imbalance import leader_imbalance, triggered_brokers
+from controller_core.model.config import ControllerConfig
+from controller_core.model.dialect import Dialect, dialect_for
+from controller_core.model.gc_pause import collector_paused
+from controller_core.model.partitions import (
+    Broker,
+    BrokerId,
+    LeaderAndIsr,
+    LeaderRecoveryState,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from spark_jobs.io.folders import arrow_schema
+from spark_jobs.schemas import DELETION_ELIGIBILITY, IMBALANCE, IMBALANCED_PARTITIONS, NOT_ANALYSED, SNAPSHOT_KEY
+
+_KEY = list(SNAPSHOT_KEY)
+_TASKS_A_CORE = 8
+"""Few groups fall into few tasks by chance; more tasks than cores deal them out evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRows:
+    """One snapshot on an executor: its CORE_FACTS as a mapping, its PARTITIONS as an Arrow table by topic and number."""
+
+    facts: Mapping[str, Any]
+    partitions: pa.Table
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that the driver chose."""
+        return dialect_for(self.facts["kafka_version"], self.facts["inter_broker_protocol_version"])
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """Registered brokers, ascending."""
+        return [Broker(BrokerId(entry["broker_id"]), rack=entry["rack"]) for entry in self.facts["rack_of"]]
+
+    def names(self) -> list[TopicPartition]:
+        """The partitions, in the order of the table."""
+        return list(map(TopicPartition, self.column("topic"), self.column("partition")))
+
+    def column(self, name: str) -> list[Any]:
+        """A plain column as Python values."""
+        return list(self.partitions.column(name).to_pylist())
+
+    def broker_lists(self, name: str) -> list[tuple[BrokerId, ...]]:
+        """A column of broker lists as tuples; null is an empty one."""
+        return tuples(self.partitions.column(name))
+
+    def unreadable(self) -> dict[str, str]:
+        """Queued topic → what of it cannot be read, and why."""
+        return {entry["topic"]: f"{entry['path']}: {entry['reason']}" for entry in self.facts["unreadable"]}
+
+    def config(self, name: str) -> dict[str, str]:
+        """Topic → value of one topic config."""
+        return {entry["topic"]: entry["value"] for entry in self.facts["topic_configs"] if entry["key"] == name}
+
+
+Analysis = Callable[[SnapshotRows], Iterable[Mapping[str, Any]]]
+"""What is computed of one snapshot: rows without the two columns of the key."""
+
+
+def per_snapshot(
+    partitions: DataFrame,
+    facts: DataFrame,
+    analysis: Analysis,
+    schema: StructType,
+    *,
+    also_by: Sequence[str] = (),
+    groups: int | None = None,
+) -> DataFrame:
+    """Runs `analysis` once for every snapshot, or once for every value of the columns `also_by`, as `groups` in all.
+
+    In:  schemas.PARTITIONS; schemas.CORE_FACTS; both with the columns `also_by`.
+    Out: `schema` and a column `error`: null, or the only thing that a row of a failed snapshot says beside its key.
+    """
+    wanted = with_error(schema)
+    columns = arrow_schema(wanted)
+
+    def run(left: pa.Table, right: pa.Table) -> pa.Table:
+        key, rows = _run_safely(left, right, analysis)
+        return pa.Table.from_pylist([{**key, **row} for row in rows], schema=columns)
+
+    key = [*_KEY, *also_by]
+    tasks = 1 if groups in {0, 1} else _TASKS_A_CORE * partitions.sparkSession.sparkContext.defaultParallelism
+    dealt, told = (
+        frame.repartition(tasks, *key) for frame in (partitions, facts)
+    )  # Spark merges none that it is told of
+    return dealt.groupBy(*key).cogroup(told.groupBy(*key)).applyInArrow(run, wanted)
+
+
+def with_error(schema: StructType) -> StructType:
+    """`schema` and the column in which a failed snapshot says why."""
+    return StructType([*schema.fields, StructField("error", StringType())])
+
+
+def results(analysed: DataFrame, schema: StructType) -> DataFrame:
+    """Rows of the snapshots that `per_snapshot` could analyse."""
+    return analysed.where(F.col("error").isNull()).select(*schema.names)
+
+
+def failures(analysed: DataFrame, stage: str) -> DataFrame:
+    """schemas.NOT_ANALYSED: the snapshots that `per_snapshot` could not analyse."""
+    failed = analysed.where(F.col("error").isNotNull())
+    return failed.select(*_KEY, F.lit(stage).alias("stage"), F.col("error").alias("reason")).select(*NOT_ANALYSED.names)
+
+
+def context_of(rows: SnapshotRows, *, with_queue: bool = True) -> Built:
+    """The controller's context of one snapshot, and the rows that contradict others.
+
+    `with_queue` false leaves the queue of deletions out, for who wants to see what happens when a topic enters it.
+    """
+    facts, names = rows.facts, rows.names()
+    assignments = map(
+        ReplicaAssignment, rows.broker_lists("replicas"), rows.broker_lists("adding"), rows.broker_lists("removing")
+    )
+    return build_leniently(
+        dialect=rows.dialect,
+        brokers=rows.brokers,
+        assignments=zip(names, assignments, strict=True),
+        states=_states(rows, names),
+        # A controller that may not delete drops the requests when it starts (controller-behaviour §9.1).
+        topics_to_be_deleted=facts["queued_topics"] if with_queue and facts["deletion_enabled"] else (),
+        reassignment_targets={
+            _named(request): tuple(request["replicas"] or ()) for request in facts["reassign_requests"]
+        },
+        preferred_elections=map(_named, facts["election_requests"]),
+        config=ControllerConfig(
+            controller_id=BrokerId(min(facts["live"], default=0)),
+            unclean_leader_election=facts["unclean_election_default"],
+            delete_topic=facts["deletion_enabled"],
+            imbalance_percentage=round(facts["imbalance_ratio_max"] * 100),
+        ),
+        epoch=facts["controller_epoch"] or max(filter(None, rows.column("controller_epoch")), default=0),
+        epoch_zk_version=facts["controller_epoch_version"] or 0,
+    )
+
+
+def imbalance_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    """Rows of IMBALANCED_PARTITIONS as the core finds them; `electable` is left to Spark SQL, null here."""
+    context = context_of(rows).context
+    for broker, found in leader_imbalance(context).items():
+        reasons = dict(found.not_electable)
+        for partition in found.imbalanced:
+            leadership = context.leadership(partition)
+            yield {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "preferred_leader": broker,
+                "leader": None if leadership is None else leadership.leader,
+                "candidate": partition not in reasons,
+                "reason": reasons.get(partition),
+            }
+
+
+def brokers_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    """Rows of IMBALANCE as the core finds them; what an election would leave is Spark SQL's alone, null here."""
+    context = context_of(rows).context
+    imbalance = leader_imbalance(context)
+    triggered = set(triggered_brokers(context, imbalance))
+    for broker, found in imbalance.items():
+        yield {
+            "broker_id": broker,
+            "preferred_count": found.preferred,
+            "imbalanced_count": len(found.imbalanced),
+            "ratio": found.ratio,
+            "triggers": broker in triggered,
+            "candidate_count": len(found.electable),
+        }
+
+
+def deletion_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    """Rows of DELETION_ELIGIBILITY as the core finds them; `requested_at`, `remedy` and the count are null."""
+    context, unreadable = context_of(rows).context, rows.unreadable()
+    for topic in sorted(rows.facts["queued_topics"]):
+        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
+        reasons = [
+            {
+                "kind": reason.kind.value,
+                "partition": None if reason.partition is None else reason.partition.partition,
+                "brokers": list(reason.brokers),
+                "text": reason.text,
+            }
+            for reason in found.reasons
+        ]
+        yield {"topic": topic, "eligible": found.eligible, "reasons": reasons}
+
+
+def core_imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """`imbalance_by_core` of every snapshot: schemas.IMBALANCED_PARTITIONS and `error`."""
+    return per_snapshot(partitions, facts, imbalance_by_core, IMBALANCED_PARTITIONS)
+
+
+def core_broker_imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """`brokers_by_core` of every snapshot: schemas.IMBALANCE and `error`."""
+    return per_snapshot(partitions, facts, brokers_by_core, IMBALANCE)
+
+
+def core_eligibility(partitions: DataFrame, facts: DataFrame) -> DataFrame:
+    """`deletion_by_core` of every snapshot: schemas.DELETION_ELIGIBILITY and `error`."""
+    return per_snapshot(partitions, facts, deletion_by_core, DELETION_ELIGIBILITY)
+
+
+def tuples(column: pa.ChunkedArray) -> list[tuple[BrokerId, ...]]:
+    """A column of integer lists as tuples; null and empty are the empty tuple."""
+    lists = column.combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], column.type)
+    flat = lists.flatten().to_pylist()
+    ends = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).cumsum().tolist()
+    start, found = 0, []
+    for end in ends:
+        found.append(tuple(flat[start:end]))
+        start = end
+    return found
+
+
+def _run_safely(left: pa.Table, right: pa.Table, analysis: Analysis) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+    holder = right if right.num_rows else left
+    key = {name: holder.column(name)[0].as_py() for name in _KEY}
+    try:
+        (facts,) = right.to_pylist()
+        ordered = left.sort_by([("topic", "ascending"), ("partition", "ascending")])
+        with collector_paused():
+            return key, list(analysis(SnapshotRows(facts, ordered)))
+    except Exception as error:  # noqa: BLE001 - one cluster's failure is a row, whatever it is
+        return key, [{"error": f"{type(error).__name__}: {error}"}]
+
+
+def _states(rows: SnapshotRows, names: list[TopicPartition]) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
+    columns = ("leader", "leader_epoch", "recovery", "state_version", "controller_epoch")
+    values = zip(names, rows.broker_lists("isr"), *map(rows.column, columns), strict=True)
+    for name, isr, leader, leader_epoch, recovery, version, controller_epoch in values:
+        if leader is not None:
+            recovering = LeaderRecoveryState(recovery or 0)
+            yield name, LeaderAndIsr(leader, leader_epoch, isr, recovering, version, controller_epoch)
+
+
+def _named(request: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(request["topic"], request["partition"])

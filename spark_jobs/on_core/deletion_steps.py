@@ -1,0 +1,149 @@
+"""What the controller does with a topic that is queued for deletion, step by step, by the core's own state machines.
+
+The brokers are imagined to obey at once: those that are live delete what they are told to; the others are waited for.
+Runs on executors through `core_bridge.per_snapshot`.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from controller_core.context.context import ControllerContext
+from controller_core.controller.deletion_eligibility import IneligibilityKind, deletion_eligibility
+from controller_core.controller.topic_deletion import CompleteReplicaDeletion, InitTopicDeletion, TryTopicDeletion
+from controller_core.messages.effects import (
+    DeleteTopicConfig,
+    DeleteTopicDeletions,
+    DeleteTopicNode,
+    Effect,
+    SendStopReplica,
+    SendUpdateMetadata,
+    WritePartitionStates,
+)
+from controller_core.model.partitions import BrokerId, PartitionAndReplica
+from spark_jobs.on_core.bridge import SnapshotRows, context_of
+from spark_jobs.on_core.simulate import outcome
+
+TOPICS_MAX = 100
+"""Topics of a cluster that are followed to their end, by name; the others are in the eligibility table only."""
+_ROUNDS_MAX = 5
+_SHOWN = 5
+_WAITS_FOR = (IneligibilityKind.REASSIGNMENT, IneligibilityKind.PREFERRED_ELECTION)
+_NOT_BEGUN = (IneligibilityKind.DELETION_DISABLED, IneligibilityKind.UNREADABLE, IneligibilityKind.UNKNOWN_TOPIC)
+
+
+def predict_deletions(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    """Rows of schemas.DELETION_PREDICTION for the topics queued in one snapshot."""
+    context, unreadable = context_of(rows, with_queue=False).context, rows.unreadable()
+    for topic in sorted(rows.facts["queued_topics"])[:TOPICS_MAX]:
+        for number, text in enumerate(steps(context, topic, unreadable.get(topic)), start=1):
+            yield {"topic": topic, "step": number, "effect": text}
+
+
+def steps(context: ControllerContext, topic: str, unreadable: str | None = None) -> list[str]:
+    """What happens to `topic` in words, in order; ends with its end, or with what is waited for.
+
+    Args:
+        context: the cluster, with no topic queued.
+        topic: the one that is asked to be deleted.
+        unreadable: what of its metadata could not be read, and why; None: nothing.
+    """
+    reasons = deletion_eligibility(context, topic, unreadable=unreadable).reasons
+    kinds = {reason.kind for reason in reasons}
+    if kinds.intersection(_NOT_BEGUN):
+        return [reason.text for reason in reasons]
+    waits = frozenset({topic}) if kinds.intersection(_WAITS_FOR) else frozenset()
+    result = outcome(context, (InitTopicDeletion(frozenset({topic}), waits), TryTopicDeletion()))
+    told = _in_words(result.effects)
+    effects = result.effects
+    for _ in range(_ROUNDS_MAX):
+        deleted = _deleted_replicas(effects)
+        if not deleted:
+            break
+        brokers = sorted({replica.replica for replica in deleted})
+        told.append(f"brokers {_listed(brokers)} answer that {len(deleted)} replicas are deleted")
+        result = outcome(result.context, (CompleteReplicaDeletion(deleted),))
+        effects = result.effects
+        told += _in_words(effects)
+    if topic not in result.context.topics_to_be_deleted:
+        return [*told, f"the deletion of {topic} is complete"]
+    if waits:
+        return [*told, f"the deletion of {topic} waits until its reassignments and elections are done"]
+    if never_led := [str(reason.partition) for reason in reasons if reason.kind is IneligibilityKind.NEVER_LED]:
+        return [*told, f"the deletion of {topic} never ends: {_cut(never_led)} never had a leader (KAFKA-6650)"]
+    missing = sorted({broker for reason in reasons for broker in reason.brokers})
+    return [
+        *told,
+        f"the deletion of {topic} waits for brokers {_listed(missing)}, and goes on by itself when they return",
+    ]
+
+
+def _deleted_replicas(effects: tuple[Effect, ...]) -> tuple[PartitionAndReplica, ...]:
+    """What the live brokers are told to delete in `effects`."""
+    return tuple(
+        PartitionAndReplica(stopped.partition, effect.broker)
+        for effect in effects
+        if isinstance(effect, SendStopReplica)
+        for stopped in effect.partition_states
+        if stopped.delete_partition
+    )
+
+
+def _in_words(effects: tuple[Effect, ...]) -> list[str]:
+    """One line for each run of effects of a kind; those that only the controller itself sees are left out."""
+    lines = []
+    for kind, run in groupby(effects, key=_kind):
+        found = list(run)
+        if kind:
+            lines.append(_line(kind, found))
+    return lines
+
+
+def _kind(effect: Effect) -> str:
+    match effect:
+        case WritePartitionStates():
+            return "states"
+        case SendStopReplica(partition_states=stopped):
+            return "delete" if any(one.delete_partition for one in stopped) else "stop"
+        case SendUpdateMetadata(partition_states=partitions):
+            return "metadata" if partitions else ""
+        case DeleteTopicNode() | DeleteTopicConfig() | DeleteTopicDeletions():
+            return "znodes"
+        case _:
+            return ""
+
+
+def _line(kind: str, effects: list[Effect]) -> str:
+    if kind == "states":
+        count = sum(len(effect.states) for effect in effects if isinstance(effect, WritePartitionStates))
+        return f"ZooKeeper: the ISRs of {count} partitions shrink"
+    if kind == "znodes":
+        return "ZooKeeper: delete " + ", ".join(path for effect in effects for path in _paths(effect))
+    sent = [effect for effect in effects if isinstance(effect, SendStopReplica | SendUpdateMetadata)]
+    brokers = _listed(sorted({effect.broker for effect in sent}))
+    if kind == "metadata":
+        partitions = max(len(effect.partition_states) for effect in sent)
+        return f"brokers {brokers} are told that {partitions} partitions are being deleted"
+    count = sum(len(effect.partition_states) for effect in sent)
+    return f"brokers {brokers} are told to {'delete' if kind == 'delete' else 'stop'} {count} replicas"
+
+
+def _paths(effect: Effect) -> list[str]:
+    match effect:
+        case DeleteTopicNode(topic=topic):
+            return [f"/brokers/topics/{topic}"]
+        case DeleteTopicConfig(topic=topic):
+            return [f"/config/topics/{topic}"]
+        case DeleteTopicDeletions(topics=topics):
+            return [f"/admin/delete_topics/{topic}" for topic in topics]
+        case _:
+            return []
+
+
+def _cut(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _listed(brokers: list[BrokerId]) -> str:
+    return ", ".join(map(str, brokers))

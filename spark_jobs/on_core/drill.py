@@ -1,0 +1,202 @@
+"""Failure drill: what each imagined failure would do to a cluster, as the core's state machines decide it.
+
+Partitions fail independently of each other, so a big cluster is cut into slices that are drilled at the same time;
+their counts add up. Runs on executors through `core_bridge.per_snapshot`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.window import Window
+
+from controller_core.context.context import ControllerContext
+from controller_core.controller.brokers import OnBrokerFailure, RemoveLiveBrokers
+from controller_core.controller.partition_state_machine import TriggerOnlinePartitionStateChange
+from controller_core.model.partitions import BrokerId, TopicPartition
+from spark_jobs.on_core import bridge
+from spark_jobs.on_core.bridge import SnapshotRows, context_of
+from spark_jobs.on_core.simulate import outcome
+from spark_jobs.schemas import FAILURE_DRILL, SNAPSHOT_KEY
+from spark_jobs.transforms.facts import MIN_ISR, UNCLEAN
+
+_KEY = list(SNAPSHOT_KEY)
+SLICE_ROWS = 25_000
+"""Partitions of a cluster that one task drills; a smaller cluster is one slice."""
+PAIRS_MAX = 10
+_COUNTS = ("affected_count", "offline_count", "under_min_isr_count", "unclean_count", "leaders_moved_count")
+PARTIAL = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("snapshot_id", StringType()),
+        StructField("scenario", StringType()),
+        StructField("failed", ArrayType(IntegerType())),
+        *(StructField(name, LongType()) for name in _COUNTS),
+        StructField(
+            "gained",
+            ArrayType(StructType([StructField("broker", IntegerType()), StructField("leaders", LongType())])),
+        ),
+    ]
+)
+"""One row per slice and scenario."""
+
+
+def failure_drill(
+    partitions: DataFrame, core_facts: DataFrame, *, pairs_max: int = PAIRS_MAX, slices: int | None = None
+) -> DataFrame:
+    """Every live broker, every rack, and the pairs of brokers that share the most partitions fail, each by itself.
+
+    `slices`: how many there are of all clusters together, where known.
+
+    In:  schemas.PARTITIONS and CORE_FACTS.
+    Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.
+    """
+    with_pairs = core_facts.join(shared_pairs(partitions, pairs_max), _KEY, how="left")
+    sizes = partitions.groupBy(*_KEY).agg(F.ceil(F.count(F.lit(1)) / SLICE_ROWS).cast("int").alias("slices"))
+    place = F.pmod(F.crc32(F.concat_ws("-", "topic", F.col("partition").cast("string"))), F.col("slices"))
+    cut = partitions.join(F.broadcast(sizes), _KEY, how="inner").withColumn("slice", place.cast("int"))
+    told = with_pairs.join(F.broadcast(sizes), _KEY, how="inner").withColumn(
+        "slice", F.explode(F.sequence(F.lit(0), F.col("slices") - 1))
+    )
+    return bridge.per_snapshot(
+        cut.drop("slices"), told.drop("slices"), _drill, PARTIAL, also_by=("slice",), groups=slices
+    )
+
+
+def slices_of(row_count: int) -> int:
+    """Into how many slices a cluster of so many partitions is cut."""
+    return -(-row_count // SLICE_ROWS)
+
+
+def ranked(partial: DataFrame) -> DataFrame:
+    """In: `PARTIAL`. Out: schemas.FAILURE_DRILL; rank 1 of a cluster is its worst failure."""
+    key = [*_KEY, "scenario", "failed"]
+    summed = partial.groupBy(*key).agg(*(F.sum(name).alias(name) for name in _COUNTS))
+    by_broker = (
+        partial.select(*key, F.inline("gained"))
+        .groupBy(*key, "broker")
+        .agg(F.sum("leaders").alias("leaders"))
+        .groupBy(*key)
+        .agg(F.max(F.struct("leaders", (-F.col("broker")).alias("minus_broker"))).alias("most"))
+    )
+    worst = Window.partitionBy(*_KEY).orderBy(
+        *(F.desc(name) for name in ("offline_count", "under_min_isr_count", "unclean_count", "leaders_gained_max")),
+        F.desc("affected_count"),
+        "scenario",
+        F.concat_ws(",", F.transform("failed", lambda broker: F.format_string("%010d", broker))),
+    )
+    return (
+        summed.join(by_broker, key, how="left")  # one row per scenario on each side
+        .withColumns(
+            {
+                "leaders_gained_max": F.coalesce("most.leaders", F.lit(0)).cast("long"),
+                "leaders_gained_max_broker": -F.col("most.minus_broker"),
+            }
+        )
+        .withColumn("rank", F.row_number().over(worst))
+        .select(*FAILURE_DRILL.names)
+    )
+
+
+def shared_pairs(partitions: DataFrame, pairs_max: int) -> DataFrame:
+    """The pairs of brokers that hold the most partitions together.
+
+    In:  schemas.PARTITIONS. Out: (cluster, snapshot_id, pairs), at most `pairs_max` pairs for each snapshot.
+    """
+    both = F.filter(
+        F.flatten(
+            F.transform(
+                "replicas",
+                lambda one: F.transform("replicas", lambda other: F.array(one, other)),
+            )
+        ),
+        lambda pair: pair[0] < pair[1],
+    )
+    most = Window.partitionBy(*_KEY).orderBy(F.desc("shared"), "pair")
+    return (
+        partitions.select(*_KEY, F.explode(both).alias("pair"))
+        .groupBy(*_KEY, "pair")
+        .agg(F.count(F.lit(1)).alias("shared"))
+        .withColumn("place", F.row_number().over(most))
+        .where(F.col("place") <= pairs_max)
+        .groupBy(*_KEY)
+        .agg(F.sort_array(F.collect_list("pair")).alias("pairs"))
+    )
+
+
+def scenarios(facts: Mapping[str, Any]) -> Iterator[tuple[str, tuple[BrokerId, ...]]]:
+    """The imagined failures of one snapshot by name: brokers, racks of several brokers, pairs of live brokers."""
+    live = [BrokerId(broker) for broker in facts["live"]]
+    for broker in live:
+        yield "broker", (broker,)
+    racks: dict[str, list[BrokerId]] = {}
+    for entry in facts["rack_of"]:
+        if entry["rack"] is not None:
+            racks.setdefault(entry["rack"], []).append(BrokerId(entry["broker_id"]))
+    if len(racks) > 1:
+        for rack in sorted(racks):
+            yield f"rack:{rack}", tuple(sorted(racks[rack]))
+    there = frozenset(live)
+    for pair in facts["pairs"] or ():
+        if there.issuperset(pair):
+            yield "pair", tuple(map(BrokerId, pair))
+
+
+def drill(
+    context: ControllerContext,
+    failed: tuple[BrokerId, ...],
+    min_isr: Mapping[str, int],
+    min_isr_default: int,
+    topic_configs: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """What the failure of `failed` does: the columns of `PARTIAL` that count.
+
+    Offline and below min ISR are those that were not so before.
+    """
+    affected = _affected(context, failed)
+    after = outcome(context, (RemoveLiveBrokers(failed), OnBrokerFailure(failed)), topic_configs).context
+    gone = frozenset(failed)
+    offline = below = 0
+    gained: Counter[BrokerId] = Counter()
+    for partition in affected:
+        was, is_now = context.leadership(partition), after.leadership(partition)
+        if was is None or is_now is None:
+            continue
+        least = min_isr.get(partition.topic, min_isr_default)
+        if context.dialect.min_isr_capped_by_replicas:
+            least = min(least, len(context.full_assignment(partition).replicas))
+        leads = is_now.leader >= 0
+        if was.leader in gone:
+            if leads:
+                gained[is_now.leader] += 1
+            else:
+                offline += 1
+        below += leads and len(is_now.isr) < least <= len(was.isr)
+    return {
+        "failed": list(failed),
+        "affected_count": len(affected),
+        "offline_count": offline,
+        "under_min_isr_count": below,
+        "unclean_count": after.unclean_election_count - context.unclean_election_count,
+        "leaders_moved_count": gained.total(),
+        "gained": [{"broker": broker, "leaders": gained[broker]} for broker in sorted(gained)],
+    }
+
+
+def _drill(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    min_isr = {topic: int(value) for topic, value in rows.config(MIN_ISR).items() if value.isdecimal()}
+    configs = {topic: {UNCLEAN: value} for topic, value in rows.config(UNCLEAN).items()}
+    default = rows.facts["min_isr_default"]
+    # What is left to elect as things stand is no imagined failure's doing.
+    context = outcome(context_of(rows).context, (TriggerOnlinePartitionStateChange(),), configs).context
+    for name, failed in scenarios(rows.facts):
+        yield {"scenario": name, **drill(context, failed, min_isr, default, configs)}
+
+
+def _affected(context: ControllerContext, failed: tuple[BrokerId, ...]) -> set[TopicPartition]:
+    """Partitions with a replica there; those of topics that are being deleted are nobody's loss, and nobody elects for them."""
+    there = {replica.partition for replica in context.replicas_on_brokers(failed)}
+    return {partition for partition in there if partition.topic not in context.topics_to_be_deleted}

@@ -1,0 +1,1 @@
+"""The daily report: its content, page and plots."""

@@ -1,0 +1,236 @@
+"""Small clusters for the tests of the core, and a ZooKeeper that answers at once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from controller_core.context.builder import build_context
+from controller_core.context.context import ControllerContext
+from controller_core.context.partition_entries import PartitionEntry
+from controller_core.controller.step import Step, step
+from controller_core.messages import commands as c
+from controller_core.messages import effects as e
+from controller_core.model.config import ControllerConfig
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import (
+    Broker,
+    BrokerId,
+    Endpoint,
+    LeaderAndIsr,
+    LeaderRecoveryState,
+    PartitionAndReplica,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from controller_core.model.refusals import Refusal
+
+RECOVERED = LeaderRecoveryState.RECOVERED
+
+
+def partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+T0 = partition("t-0")
+
+
+def replica(text: str) -> PartitionAndReplica:
+    name, _, number = text.rpartition("-")
+    return PartitionAndReplica(partition(name), BrokerId(int(number)))
+
+
+def broker(broker_id: int, epoch: int = 1) -> Broker:
+    return Broker(BrokerId(broker_id), epoch, (Endpoint(f"h{broker_id}", 9092, "PLAINTEXT", "PLAINTEXT"),))
+
+
+def led(leader: int, isr: Iterable[int], epoch: int = 5, version: int = 7, controller_epoch: int = 1) -> LeaderAndIsr:
+    members = tuple(map(BrokerId, isr))
+    return LeaderAndIsr(BrokerId(leader), epoch, members, RECOVERED, version, controller_epoch)
+
+
+def cluster(
+    replicas: dict[str, Iterable[int]],
+    *,
+    states: dict[str, LeaderAndIsr] | None = None,
+    live: Iterable[int] = (1, 2, 3),
+    version: str = "3.9",
+    ibp: str | None = None,
+    started: bool = True,
+    **fields: object,
+) -> ControllerContext:
+    """Partitions on brokers, in office as broker 1 under epoch 1; every partition led by its first replica unless said."""
+    dialect = dialect_for(version, ibp)
+    assigned = {partition(p): ReplicaAssignment(tuple(map(BrokerId, r))) for p, r in replicas.items()}
+    known = {p: led(a.replicas[0], a.replicas) for p, a in assigned.items()}
+    if states is not None:
+        known = {partition(p): state for p, state in states.items()}
+    context = build_context(
+        dialect=dialect,
+        brokers=[broker(b) for b in live],
+        assignments=assigned,
+        states=known,
+        topic_ids={p.topic: f"id-of-{p.topic}" for p in assigned},
+        config=ControllerConfig(controller_id=BrokerId(1)),
+        epoch=1,
+        epoch_zk_version=1,
+        machines_started=started,
+    )
+    return replace(context, active_controller_id=BrokerId(1), **fields)
+
+
+@dataclass
+class ZooKeeper:
+    """State znodes and requests in dictionaries; anything scripted in `failures` fails by the effect's class name."""
+
+    context: ControllerContext
+    states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
+    problems: dict[TopicPartition, c.ReadProblem] = field(default_factory=dict)
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    lost_races: dict[TopicPartition, int] = field(default_factory=dict)
+    targets: dict[TopicPartition, tuple[int, ...]] | None = None
+    elections: tuple[TopicPartition, ...] | None = None
+    deletions: tuple[str, ...] = ()
+    brokers: tuple[Broker, ...] | None = None
+    topics: dict[str, c.TopicContent] | None = None
+    topic_problems: dict[str, str] = field(default_factory=dict)
+    isr_notifications: dict[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    log_dir_events: dict[str, int] = field(default_factory=dict)
+    controller: int | None = 1
+    kraft_epoch: int | None = None
+    migrating: bool = False
+    epoch: int = 1
+
+    def __post_init__(self) -> None:
+        for p, entry in self.context.partitions.items():
+            if entry.leadership is not None:
+                self.states.setdefault(p, entry.leadership)
+
+    def answer(self, effect: e.Effect) -> c.Answer:
+        failure = self.failures.get(type(effect).__name__)
+        if failure is not None:
+            return c.Failed(effect, failure)
+        match effect:
+            case e.ReadPartitionStates(partitions=asked):
+                found = {p: self.states[p] for p in asked if p in self.states and p not in self.problems}
+                return c.StatesRead(effect, found, {p: self.problems[p] for p in asked if p in self.problems})
+            case e.CreatePartitionStates(states=states):
+                there = {p: "NODEEXISTS" for p, _ in states if p in self.states}
+                self.states.update({p: state for p, state in states if p not in there})
+                return c.StatesCreated(effect, there)
+            case e.WritePartitionStates(states=states):
+                return self._write(effect, states)
+            case e.ReadTopicConfigs(topics=topics):
+                return c.TopicConfigsRead(effect, {topic: self.configs.get(topic, {}) for topic in topics})
+            case _:
+                return self._request(effect)
+
+    def _write(self, effect: e.WritePartitionStates, states: e.PartitionStates) -> c.Answer:
+        versions, problems = {}, {}
+        for p, state in states:
+            if self.lost_races.get(p, 0) > 0:
+                self.lost_races[p] -= 1
+                problems[p] = "BADVERSION"
+            elif p not in self.states:
+                problems[p] = "NONODE"
+            else:
+                versions[p] = state.partition_epoch + 1
+                self.states[p] = state._replace(partition_epoch=versions[p])
+        return c.StatesWritten(effect, versions, problems)
+
+    def _request(self, effect: e.Effect) -> c.Answer:
+        match effect:
+            case e.ReadBrokers():
+                known = tuple(self.context.brokers.values()) if self.brokers is None else self.brokers
+                return c.BrokersRead(effect, known)
+            case e.ReadTopics():
+                known = self.topics if self.topics is not None else self.context.topics
+                return c.TopicsRead(effect, tuple(sorted(known)))
+            case e.ReadTopicAssignments(topics=topics):
+                found = {topic: self.content(topic) for topic in topics if topic not in self.topic_problems}
+                return c.TopicAssignmentsRead(
+                    effect, found, {t: why for t, why in self.topic_problems.items() if t in topics}
+                )
+            case e.AssignTopicIds(topics=topics):
+                return c.TopicIdsAssigned(effect, {topic: f"new-id-of-{topic}" for topic in topics})
+            case e.ReadDeletionRequests():
+                return c.DeletionRequestsRead(effect, self.deletions)
+            case e.ReadReassignmentRequests():
+                return c.ReassignmentRequestsRead(effect, self.targets, self.failures.get("reassignment json", ""))
+            case e.WriteReassignmentRequests(targets=targets):
+                self.targets = dict(targets)
+            case e.DeleteReassignmentRequests():
+                self.targets = None
+            case e.ReadPreferredElectionRequest():
+                return c.PreferredElectionRequestRead(effect, self.elections)
+            case e.DeletePreferredElectionRequest():
+                self.elections = None
+            case e.ListIsrNotifications():
+                return c.NotificationsListed(effect, tuple(self.isr_notifications))
+            case e.ReadIsrNotifications(names=names):
+                return c.IsrNotificationsRead(
+                    effect, tuple(p for name in names for p in self.isr_notifications.get(name, ()))
+                )
+            case e.ListLogDirEvents():
+                return c.NotificationsListed(effect, tuple(self.log_dir_events))
+            case e.ReadLogDirEvents(names=names):
+                return c.LogDirEventsRead(effect, tuple(self.log_dir_events[name] for name in names))
+            case e.ReadController():
+                return c.ControllerRead(effect, self.controller, self.kraft_epoch, self.migrating)
+            case e.RegisterController(controller_id=me):
+                self.controller, self.epoch = me, self.epoch + 1
+                return c.ControllerRegistered(effect, self.epoch, self.epoch)
+            case e.DeleteController():
+                self.controller = None
+        return c.Done(effect)
+
+    def content(self, topic: str) -> c.TopicContent:
+        if self.topics is not None and topic in self.topics:
+            return self.topics[topic]
+        known = self.context.partitions_for_topic(topic)
+        ids = self.context.topics[topic].topic_id
+        return c.TopicContent({p.partition: self.context.full_assignment(p) for p in known}, ids)
+
+
+@dataclass
+class Run:
+    """What a command led to, when nothing was awaited any more."""
+
+    context: ControllerContext
+    effects: list[e.Effect] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def of(self, kind: type) -> list:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def kinds(self) -> list[str]:
+        return [type(effect).__name__ for effect in self.effects]
+
+    def entry(self, text: str) -> PartitionEntry:
+        return self.context.entry(partition(text))
+
+    def leadership(self, text: str) -> LeaderAndIsr | None:
+        return self.context.leadership(partition(text))
+
+
+def run(context: ControllerContext, command: c.Command, zookeeper: ZooKeeper | None = None) -> Run:
+    zookeeper = zookeeper or ZooKeeper(context)
+    found = Run(context)
+    done = step(context, command)
+    for _ in range(1000):
+        found.steps.append(done)
+        found.effects += done.effects
+        found.refusals += done.refusals
+        for effect in done.effects:
+            if isinstance(effect, e.SendLeaderAndIsr):
+                assert effect.broker in done.context.brokers
+        if done.context.awaiting is None:
+            found.context = done.context
+            return found
+        done = step(done.context, zookeeper.answer(done.context.awaiting))
+    raise AssertionError("not settled")
+
+
+def perform(context: ControllerContext, *tasks: object, zookeeper: ZooKeeper | None = None) -> Run:
+    return run(context, c.Perform(tasks), zookeeper)

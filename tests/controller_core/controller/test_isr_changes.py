@@ -1,0 +1,81 @@
+"""ISR changes, by notification and by AlterPartition; each row is a sentence."""
+
+import pytest
+
+from controller_core.messages import commands as c
+from controller_core.messages import effects as e
+from controller_core.model.partitions import BrokerId, LeaderRecoveryState
+from tests.controller_core.clusters import T0, ZooKeeper, cluster, led, partition, run
+
+
+@pytest.mark.parametrize("version", ["2.6", "2.7", "1.0"])
+def test_isr_notifications_are_listed_read_told_and_deleted(version):
+    context = cluster({"t-0": (1, 2), "t-1": (1, 2)}, version=version, ibp="1.0" if version == "1.0" else "2.6")
+    notes = {"isr_change_1": (T0,), "isr_change_2": (T0, partition("ghost-0"))}
+    zookeeper = ZooKeeper(context, isr_notifications=notes, states={T0: led(1, (1,), version=9, controller_epoch=77)})
+    found = run(context, c.IsrNotificationsChanged(tuple(notes)), zookeeper)
+    assert found.leadership("t-0").isr == (1,)
+    assert found.of(e.DeleteIsrNotifications)[0].names == ("isr_change_1", "isr_change_2")
+    assert [row.partition for row in found.of(e.SendUpdateMetadata)[0].partition_states] == [T0]
+    assert found.kinds()[-1] == "DeleteIsrNotifications"
+    assert ("ListIsrNotifications" in found.kinds()) is (version != "1.0")
+
+
+@pytest.mark.parametrize("failing", ["ReadIsrNotifications", "ReadPartitionStates", "ListIsrNotifications"])
+def test_after_an_error_exactly_the_listed_notifications_go(failing):
+    context = cluster({"t-0": (1, 2)})
+    zookeeper = ZooKeeper(context, isr_notifications={"isr_change_1": (T0,)}, failures={failing: "CONNECTIONLOSS"})
+    found = run(context, c.IsrNotificationsChanged(), zookeeper)
+    assert bool(found.of(e.DeleteIsrNotifications)) is (failing != "ListIsrNotifications")
+    assert not found.of(e.SendUpdateMetadata)
+
+
+RECOVERING = LeaderRecoveryState.RECOVERING
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        pytest.param({}, None, id="a smaller ISR"),
+        pytest.param({"partition": "unknown-id"}, "UNKNOWN_TOPIC_ID", id="unknown topic id"),
+        pytest.param({"partition": partition("ghost-0")}, "UNKNOWN_TOPIC_OR_PARTITION", id="unknown partition"),
+        pytest.param({"leader_epoch": 6}, "NOT_CONTROLLER", id="a later leader epoch"),
+        pytest.param({"partition_epoch": 8}, "NOT_CONTROLLER", id="a later partition epoch"),
+        pytest.param({"leader_epoch": 4}, "FENCED_LEADER_EPOCH", id="an older leader epoch"),
+        pytest.param({"partition_epoch": 6}, "INVALID_UPDATE_VERSION", id="an older partition epoch"),
+        pytest.param({"recovery": RECOVERING}, "INVALID_REQUEST", id="from recovered to recovering"),
+        pytest.param({"recovery": RECOVERING, "isr": (1, 2)}, "INVALID_REQUEST", id="recovering with two members"),
+        pytest.param({"isr": (1, 4)}, "INELIGIBLE_REPLICA", id="a dead member"),
+    ],
+)
+def test_alter_partition(change, error):
+    context = cluster({"t-0": (1, 2, 4)})
+    told = {"partition": T0, "leader_epoch": 5, "partition_epoch": 7, "isr": (1,)} | change
+    found = run(context, c.AlterPartition(BrokerId(1), 1, (c.IsrChange(**told),)))
+    reply = found.of(e.ReplyAlterPartition)[0]
+    assert dict(reply.errors) == ({told["partition"]: error} if error else {})
+    assert bool(found.of(e.WritePartitionStates)) is (error is None)
+    if error == "INELIGIBLE_REPLICA":
+        older = run(context, c.AlterPartition(BrokerId(1), 1, (c.IsrChange(**told),), api_version=1))
+        assert dict(older.of(e.ReplyAlterPartition)[0].errors) == {T0: "OPERATION_NOT_ATTEMPTED"}
+
+
+def test_alter_partition_is_idempotent_and_fenced():
+    context = cluster({"t-0": (1, 2, 3)})
+    stale = run(context, c.AlterPartition(BrokerId(1), 9, ()))
+    assert stale.of(e.ReplyAlterPartition)[0].error == "STALE_BROKER_EPOCH"
+    same = c.IsrChange(T0, 5, 3, (1, 2, 3))
+    again = run(context, c.AlterPartition(BrokerId(1), 1, (same,)))
+    assert dict(again.of(e.ReplyAlterPartition)[0].accepted)[T0].partition_epoch == 7
+    assert not again.of(e.WritePartitionStates)
+    smaller = c.AlterPartition(BrokerId(1), 1, (c.IsrChange(T0, 5, 7, (1,)),))
+    raced = run(context, smaller, ZooKeeper(context, lost_races={T0: 1}))
+    assert dict(raced.of(e.ReplyAlterPartition)[0].errors) == {T0: "INVALID_UPDATE_VERSION"}
+    broken = run(context, smaller, ZooKeeper(context, failures={"WritePartitionStates": "NOAUTH"}))
+    assert dict(broken.of(e.ReplyAlterPartition)[0].errors) == {T0: "UNKNOWN_SERVER_ERROR"}
+
+
+def test_metadata_errors_are_told():
+    context = cluster({"t-0": (1, 2)})
+    assert run(context, c.UpdateMetadataAnswered(BrokerId(1), "STALE_BROKER_EPOCH")).refusals
+    assert not run(context, c.UpdateMetadataAnswered(BrokerId(1), "NONE")).refusals

@@ -1,0 +1,364 @@
+"""From what was seen of a cluster to plans: what is planned, what is left out, what is refused."""
+
+import pytest
+
+from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.plans.conditions import (
+    AssignedTo,
+    CaughtUp,
+    InSync,
+    LedBy,
+    NotificationsGone,
+    StateReadable,
+    TopicCreatedAt,
+    TopicIs,
+)
+from controller_core.plans.kinds import (
+    Origin,
+    Refused,
+    lingering_notifications,
+    makes_no_notifications,
+    plan_deletions,
+    plan_drain,
+    plan_elections,
+    plan_reassignment,
+    target_refusals,
+)
+from controller_core.plans.observation import Notification, Observation, Office, TopicIdentity
+from controller_core.plans.plan import LeftOut, Plan, SnapshotReference
+from controller_core.plans.request_znodes import (
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    DeleteController,
+    Target,
+)
+from controller_core.plans.text import plan_markdown, plan_size, plan_summary
+
+A0, A1, A2, B0, D0, Q0 = (
+    TopicPartition(*each) for each in (("a", 0), ("a", 1), ("a", 2), ("b", 0), ("d", 0), ("q", 0))
+)
+ORIGIN = Origin("demo", SnapshotReference("s3://b/v1/manifest.json", "f" * 64))
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def seen(**changed: object) -> Observation:
+    """Brokers 1 to 4; a-0 is led by 2, a-1 has a follower behind, a-2 is being reassigned, b-0 is dead, q is queued.
+
+    The leader of d-0 has just died, and no election was held yet.
+    """
+    fields: dict[str, object] = {
+        "kafka_cluster_id": "one",
+        "office": Office(BrokerId(1), czxid=5, version=0),
+        "controller_epoch": 3,
+        "controller_epoch_version": 3,
+        "brokers": {BrokerId(n): Broker(BrokerId(n)) for n in (1, 2, 3, 4)},
+        "topics": {
+            "a": TopicIdentity(9, 3),
+            "b": TopicIdentity(10, 1),
+            "d": TopicIdentity(12, 1),
+            "q": TopicIdentity(11, 1),
+        },
+        "assignments": {
+            A0: ReplicaAssignment(ids(1, 2)),
+            A1: ReplicaAssignment(ids(2, 3)),
+            A2: ReplicaAssignment(ids(3, 1), ids(3), ()),
+            B0: ReplicaAssignment(ids(9, 8)),
+            D0: ReplicaAssignment(ids(9, 1)),
+            Q0: ReplicaAssignment(ids(1, 2)),
+        },
+        "states": {
+            A0: LeaderAndIsr(BrokerId(2), 4, ids(2, 1)),
+            A1: LeaderAndIsr(BrokerId(3), 0, ids(3)),
+            A2: LeaderAndIsr(BrokerId(1), 0, ids(1)),
+            B0: LeaderAndIsr(BrokerId(-1), 7, ids(9)),
+            D0: LeaderAndIsr(BrokerId(9), 7, ids(9, 1)),
+            Q0: LeaderAndIsr(BrokerId(1), 0, ids(1, 2)),
+        },
+        "queued_topics": frozenset({"q"}),
+    }
+    return Observation(**{**fields, **changed})  # type: ignore[arg-type]  # fields by name
+
+
+def planned(made: Plan | Refused) -> Plan:
+    assert isinstance(made, Plan), made
+    return made
+
+
+# ---------------------------------------------------------------------------------------------------- elections
+
+
+def test_an_election_expects_the_isr_and_wants_the_preferred_leader():
+    plan = planned(plan_elections(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "not in the ISR")]))
+    assert plan.effects == (CreatePreferredReplicaElection(partitions=(A0,)),)
+    assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
+    assert AssignedTo(partition=A0, replicas=ids(1, 2)) in plan.steps[0].expectations
+    assert InSync(partition=A0, leader=BrokerId(2), isr=ids(1, 2)) in plan.steps[0].expectations
+    assert LedBy(partition=A0, leader=BrokerId(1)) in plan.steps[0].outcomes
+    assert plan.predicted == ("a-0  leader 2 → 1, leader epoch 4 → 5, ISR [2, 1] stays",)
+    assert plan.left_out == (LeftOut("a-1", "not in the ISR"),)
+
+
+def test_the_most_urgent_elections_come_into_a_limited_plan():
+    plan = planned(plan_elections(seen(), ORIGIN, [A1, A0, A1], election_count_max=1))
+    assert plan.effects == (CreatePreferredReplicaElection(partitions=(A1,)),)
+    assert plan.left_out == (LeftOut("a-0", "over the limit of 1 elections in one run"),)
+
+
+def test_elections_are_asked_for_in_batches():
+    plan = planned(plan_elections(seen(), ORIGIN, [A1, A0], partition_count_max=1))
+    assert [len(step.effects) for step in plan.steps] == [1, 1]
+    assert plan_summary(plan) == "2 elections in 2 steps"
+
+
+def test_no_election_is_no_step():
+    assert planned(plan_elections(seen(), ORIGIN, [])).steps == ()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda seen_: plan_elections(seen_, ORIGIN, [A0]), id="elections"),
+        pytest.param(lambda seen_: plan_reassignment(seen_, ORIGIN, []), id="reassignment"),
+        pytest.param(lambda seen_: plan_deletions(seen_, ORIGIN, []), id="deletions"),
+        pytest.param(lambda seen_: plan_drain(seen_, ORIGIN, now_ms=0), id="drain"),
+    ],
+)
+def test_where_nobody_rules_nothing_is_planned(make):
+    made = make(seen(office=None))
+    assert isinstance(made, Refused)
+    assert "a broker in office" in str(made.reasons[0])
+
+
+# ------------------------------------------------------------------------------------------------- reassignment
+
+
+def test_a_move_is_planned_with_its_way_back():
+    plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(3, 1))], [Target(A1, ids(2, 3))]]))
+    assert plan.effects == (CreateReassignPartitions(targets=(Target(A0, ids(3, 1)),)),)
+    assert CaughtUp(partition=A0, replicas=ids(3, 1)) in plan.steps[0].outcomes
+    assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
+    assert TopicCreatedAt(topic="a", czxid=9) in plan.rollback.steps[0].expectations
+    assert plan.predicted == (
+        "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [3, 1], copies to [3], removes from [2], preferred leader 1 → 3",
+    )
+    assert plan.left_out == (LeftOut("a-1", "has these replicas already"),)
+    back = plan.rollback.steps[0]
+    assert back.effects == (CreateReassignPartitions(targets=(Target(A0, ids(1, 2)),)),)
+    assert AssignedTo(partition=A0, replicas=ids(3, 1)) in back.expectations
+
+
+def test_a_new_order_copies_nothing():
+    plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(2, 1))]]))
+    assert plan.predicted == ("a-0  led by 2 in leader epoch 4, replicas [1, 2] → [2, 1], preferred leader 1 → 2",)
+    assert plan.risks[0].startswith("0 replicas are copied")
+
+
+def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind():
+    wave = [Target(A0, ids(1, 2, 3)), Target(A1, ids(2, 4))]
+    plan = planned(plan_reassignment(seen(), ORIGIN, [wave], may_change_replication_factor=True, remarks=["Proven."]))
+    assert plan.risks == (
+        "Proven.",
+        "2 replicas are copied over the network; without a throttle they compete with clients.",
+        "The replication factor of 1 partitions changes, a-0 first.",
+        "1 partitions are under-replicated now, a-1 first; their move takes longer.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        pytest.param(Target(A0, ()), "it would delete the partition's data", id="an empty list"),
+        pytest.param(Target(A0, ids(1, 1)), "expected each broker once, found [1, 1]", id="a broker twice"),
+        pytest.param(Target(A0, ids(1, -1)), "expected registered brokers, found [-1]", id="a negative id"),
+        pytest.param(Target(A0, ids(1, 5)), "expected registered brokers, found [5]", id="an unknown broker"),
+        pytest.param(Target(TopicPartition("x", 0), ids(1)), "a partition of this cluster", id="an unknown partition"),
+        pytest.param(Target(A2, ids(1, 2)), "adding [3], removing []", id="one that is being reassigned"),
+        pytest.param(Target(Q0, ids(2, 3)), "one queued for deletion", id="a topic queued for deletion"),
+        pytest.param(Target(A0, ids(1, 2, 3)), "expected 2 replicas as now, found 3", id="another replication factor"),
+        pytest.param(Target(B0, ids(1, 2)), "expected a leader to copy from, found leader -1, ISR [9]", id="no leader"),
+        pytest.param(
+            Target(D0, ids(1, 2)), "expected a leader to copy from, found leader 9, ISR [9, 1]", id="a dead leader"
+        ),
+    ],
+)
+def test_a_target_that_kafka_would_take_without_a_check_is_refused(target, said):
+    made = plan_reassignment(seen(), ORIGIN, [[target]])
+    assert isinstance(made, Refused)
+    assert said in " ".join(map(str, made.reasons))
+
+
+def test_a_partition_without_state_has_nothing_to_copy_from():
+    (reason,) = target_refusals(seen(states={}), [[Target(A0, ids(1, 3))]], may_change_replication_factor=False)
+    assert "found no state" in str(reason)
+
+
+def test_two_targets_for_one_partition_in_one_wave_are_refused():
+    wave = [Target(A0, ids(1, 3)), Target(A0, ids(1, 4))]
+    (reason,) = target_refusals(seen(), [wave], may_change_replication_factor=False)
+    assert "one target per partition and wave" in str(reason)
+
+
+def test_a_partition_may_go_on_in_a_later_wave():
+    waves = [[Target(A0, ids(1, 3))], [Target(A0, ids(4, 3))], [Target(A0, ids(4, 3))]]
+    plan = planned(plan_reassignment(seen(), ORIGIN, waves, why={A0: "it makes room"}))
+    assert plan.predicted == (
+        "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [1, 3], copies to [3], removes from [2]; why: it makes room",
+        "a-0  led by 2 in leader epoch 4, replicas [1, 3] → [4, 3], copies to [4], removes from [1], preferred leader 1 → 4; why: it makes room",
+    )
+    assert AssignedTo(partition=A0, replicas=ids(1, 3)) in plan.steps[1].expectations
+    assert [step.effects[0].targets[0].replicas for step in plan.rollback.steps] == [(1, 3), (1, 2)]
+    assert plan.risks[0].startswith("2 replicas are copied")
+
+
+# ----------------------------------------------------------------------------------------------------- deletion
+
+
+def test_a_deletion_is_of_exactly_this_topic():
+    plan = planned(plan_deletions(seen(), ORIGIN, ["b", "q"], left_out=[LeftOut("x", "dead replica")]))
+    assert plan.effects == (CreateDeleteTopic(topic="b"),)
+    assert TopicIs(topic="b", czxid=10, partition_count=1) in plan.steps[0].expectations
+    assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted",)
+    assert plan.left_out == (LeftOut("x", "dead replica"), LeftOut("q", "is queued for deletion already"))
+
+
+@pytest.mark.parametrize(
+    ("topic", "changed", "said"),
+    [
+        pytest.param("a", {}, "[a-2, which adds or removes replicas]: wait until it is done", id="by its lists"),
+        pytest.param(
+            "b", {"reassign_requests": {B0: ids(1)}}, "[b-0 in /admin/reassign_partitions]: wait", id="asked to move"
+        ),
+        pytest.param(
+            "b", {"election_requests": frozenset({B0})}, "[b-0 in /admin/preferred_replica_election]: wait", id="election"
+        ),
+        pytest.param(
+            "b", {"unreadable": {"/admin/reassign_partitions": "no JSON"}}, "cannot be read (no JSON): nobody knows which",
+            id="a request that cannot be read",
+        ),
+    ],
+)  # fmt: skip
+def test_a_topic_that_somebody_works_on_is_left_out_of_a_deletion(topic, changed, said):
+    plan = planned(plan_deletions(seen(**changed), ORIGIN, [topic]))
+    assert plan.steps == ()
+    assert plan.left_out[0].subject == topic
+    assert said in plan.left_out[0].reason
+
+
+def test_another_topics_reassignment_is_no_reason_against_a_deletion():
+    asked = {"reassign_requests": {A0: ids(1)}, "election_requests": frozenset({A1})}
+    assert planned(plan_deletions(seen(**asked), ORIGIN, ["b"])).effects == (CreateDeleteTopic(topic="b"),)
+
+
+def test_deletions_are_asked_for_in_batches():
+    topics = {f"t{n}": TopicIdentity(n, 1) for n in range(5)}
+    plan = planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=2))
+    assert [len(step.effects) for step in plan.steps] == [2, 2, 1]
+
+
+def test_kafkas_own_topics_are_never_deleted():
+    topics = {"__consumer_offsets": TopicIdentity(1, 50)}
+    made = plan_deletions(seen(topics=topics), ORIGIN, ["__consumer_offsets"])
+    assert isinstance(made, Refused)
+    assert "found one of Kafka's own" in str(made.reasons[0])
+
+
+def test_an_unknown_topic_is_refused_by_name():
+    made = plan_deletions(seen(), ORIGIN, ["x"])
+    assert isinstance(made, Refused)
+    assert "topic x: expected a topic of this cluster" in str(made.reasons[0])
+
+
+# -------------------------------------------------------------------------------------------------------- drain
+
+OLD, NEW = Notification("isr_change_0000000001", (A0, A1), 0), Notification("isr_change_0000000002", (A1,), 59_999)
+
+
+def test_a_lingering_notification_calls_for_a_new_controller():
+    plan = planned(plan_drain(seen(notifications=(NEW, OLD)), ORIGIN, now_ms=60_000))
+    assert plan.effects == (DeleteController(controller_id=BrokerId(1), version=0, epoch_version=3),)
+    assert plan.steps[0].outcomes[1:] == (
+        NotificationsGone(names=(OLD.name,)), StateReadable(partition=A0), StateReadable(partition=A1),
+    )  # fmt: skip
+    assert plan.left_out == (LeftOut(NEW.name, "younger than 60 s"),)
+    assert plan.predicted[1] == "/controller_epoch  3 → at least 4"
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "lingering"),
+    [pytest.param(59_999, (), id="a moment too young"), pytest.param(60_000, (OLD,), id="exactly old enough")],
+)
+def test_a_notification_lingers_from_an_age_on(now_ms, lingering):
+    assert lingering_notifications(seen(notifications=(OLD, NEW)), now_ms=now_ms) == lingering
+
+
+def test_fresh_notifications_are_the_controllers_business():
+    assert planned(plan_drain(seen(notifications=(NEW,)), ORIGIN, now_ms=60_000)).steps == ()
+
+
+def test_up_to_kafka_1_0_a_re_election_drains_nothing():
+    made = plan_drain(seen(notifications=(OLD,)), ORIGIN, now_ms=60_000, failover_deletes_notifications=False)
+    assert isinstance(made, Refused)
+    assert "expected Kafka 1.1 or newer" in str(made.reasons[0])
+
+
+@pytest.mark.parametrize(
+    ("versions", "never"),
+    [
+        pytest.param({1: 5, 2: 5}, True, id="all speak 2.7"),
+        pytest.param({1: 5, 2: 4}, False, id="one speaks less"),
+        pytest.param({}, False, id="nobody is there"),
+    ],
+)
+def test_from_protocol_2_7_on_no_notifications_are_written(versions, never):
+    assert makes_no_notifications(seen(broker_json_versions=versions)) is never
+
+
+# --------------------------------------------------------------------------------------------- what people read
+
+
+def test_a_plan_in_words_names_before_and_after():
+    text = plan_markdown(planned(plan_elections(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "lags")])))
+    assert "# Elect preferred leaders on `demo`\n\n1 election in 1 step, 1 left out.\n" in text
+    assert "| 1 | a-0 | 2 | 1 | 1, 2 |" in text
+    assert "* a-1: lags" in text
+    assert "made from | `s3://b/v1/manifest.json`" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "row", "size"),
+    [
+        pytest.param(
+            plan_reassignment(seen(), Origin("demo"), [[Target(A0, ids(3, 1))]]), "| 1 | a-0 | 1, 2 | 3, 1 |", 1, id="moves"
+        ),
+        pytest.param(plan_deletions(seen(), Origin("demo"), ["b"]), "| 1 | b | 1 | 0xa |", 1, id="deletions"),
+        pytest.param(
+            plan_drain(seen(notifications=(OLD,)), Origin("demo"), now_ms=60_000), "| /controller  broker 1 leaves", 1,
+            id="drain",
+        ),
+    ],
+)  # fmt: skip
+def test_each_kind_has_its_table(made, row, size):
+    text = plan_markdown(planned(made))
+    assert row in text
+    assert "made from | a live read" in text
+    assert plan_size(planned(made)) == size
+
+
+def test_long_tables_are_cut_and_say_so():
+    topics = {f"t{n}": TopicIdentity(n, 1) for n in range(5)}
+    text = plan_markdown(planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics))), rows_max=2)
+    assert "3 more rows are in the stored plan." in text
+    assert "… 3 more in the stored plan" in text
+
+
+def test_of_many_steps_the_first_requests_are_shown():
+    topics = {f"t{n}": TopicIdentity(n, 1) for n in range(5)}
+    plan = planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=1))
+    text = plan_markdown(plan, rows_max=2)
+    assert "Step 2" in text
+    assert "3 more steps are in the stored plan." in text
+    assert "Step 3" not in text

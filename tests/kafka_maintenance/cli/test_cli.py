@@ -1,0 +1,374 @@
+"""The command: what it prints, how it ends, and that no error is a traceback."""
+
+import getpass
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.znodes import ControllerZnode, encode_controller
+from controller_core.znodes import paths as znode
+from kafka_maintenance import __version__
+from kafka_maintenance.cli import main
+from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
+from kafka_maintenance.operations.apply.receipts import read_events
+from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.servers import ZooKeeperServer
+from kafka_maintenance.servers.ports import free_port
+from kafka_maintenance.servers.process import wait_until
+from tests.kafka_maintenance.kafka_world import KafkaWorld, RealServer, three_brokers
+
+TIMEOUT_S = 60
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of one command line."""
+    try:
+        status = main(list(arguments))
+    except SystemExit as ended:  # argparse
+        status = int(ended.code or 0)
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.out + printed.err
+    return status, printed.out, printed.err
+
+
+def imbalanced(world: KafkaWorld) -> KafkaWorld:
+    world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)))
+    world.topic("old", ((1, 2), 1, (1, 2)))
+    return world
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> planning.StoredPlan:
+    """A plan in a folder."""
+    world = imbalanced(three_brokers())
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.zookeeper())
+    assert plan is not None
+    return plan
+
+
+# ------------------------------------------------------------------------------------------- without a cluster
+
+
+def test_help_names_every_command_and_status(capsys):
+    status, out, _ = run(capsys, "--help")
+    assert status == 0
+    for word in ("snapshot", "analyse", "plan", "apply", "drain", "stack", "3 the outside"):
+        assert word in out
+
+
+def test_version(capsys):
+    assert run(capsys, "--version")[:2] == (0, f"kafka-maintenance {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([], id="no command"),
+        pytest.param(["fly"], id="an unknown command"),
+        pytest.param(["plan"], id="no kind of plan"),
+        pytest.param(["plan", "elections", "--cluster", "c"], id="no store"),
+        pytest.param(["plan", "elections", "--cluster", "c", "--store", "s", "--election-count-max", "0"], id="zero"),
+        pytest.param(["analyse", "--store", "s", "--date", "21.11."], id="no date"),
+        pytest.param(["analyse", "--store", "s", "--history-nights", "0"], id="no night"),
+        pytest.param(["snapshots", "list", "--store", "s", "--date", "2026-3-1"], id="a date that no key has"),
+    ],
+)
+def test_a_wrong_command_line_is_bad_input(capsys, monkeypatch, arguments):
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    status, _, err = run(capsys, *arguments)
+    assert status == 2
+    assert "usage:" in err
+
+
+def test_the_store_may_come_from_the_environment(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv(STORE_VARIABLE, str(tmp_path))
+    status, _, err = run(capsys, "plan", "elections", "--cluster", "c")
+    assert status == 2
+    assert f"the store {tmp_path} has no snapshot of it" in err
+
+
+def test_a_plan_can_be_read_before_it_is_approved(capsys, stored):
+    assert run(capsys, "plan", "show", stored.uri)[:2] == (0, f"{stored.markdown}\n")
+    status, out, _ = run(capsys, "plan", "show", stored.uri, "--json")
+    assert (status, json.loads(out)["plan"]["digest"]) == (0, stored.digest)
+
+
+def test_without_approval_nothing_is_applied(capsys, stored):
+    status, out, err = run(capsys, "apply", stored.uri)
+    assert (status, out) == (1, f"{stored.markdown}\n")
+    assert f"nothing applied; after reading the plan: --approve {stored.digest}" in err
+
+
+def test_an_approved_plan_needs_a_cluster(capsys, stored):
+    status, _, err = run(capsys, "apply", stored.uri, "--approve", stored.digest)
+    assert (status, "no cluster named; give --zookeeper" in err) == (2, True)
+
+
+def test_somebody_is_named_as_approver(capsys, stored, monkeypatch):
+    monkeypatch.setattr(getpass, "getuser", Mock(side_effect=KeyError("getpwuid(): uid not found: 1234")))
+    arguments = ("apply", stored.uri, "--approve", stored.digest, "--zookeeper", f"127.0.0.1:{free_port()}")
+    status, _, err = run(capsys, *arguments)
+    assert (status, "uid not found" in err, "give --approver" in err) == (2, True, True)
+
+
+def damaged(stored: planning.StoredPlan, how: str) -> None:
+    path = Path(stored.uri)
+    if how == "altered":
+        path.write_bytes(path.read_bytes().replace(b"orders", b"ordres"))
+    elif how == "no json":
+        path.write_bytes(b"{")
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "said"),
+    [
+        pytest.param("altered", 1, "was altered: it names digest", id="altered"),
+        pytest.param("no json", 2, "is no JSON document", id="no plan at all"),
+        pytest.param("gone", 2, "has no such object", id="missing"),
+    ],
+)
+def test_a_plan_that_is_not_what_it_was(capsys, stored, how, status, said):
+    damaged(stored, how)
+    for arguments in (
+        ("plan", "show", stored.uri),
+        ("apply", stored.uri, "--approve", stored.digest),
+    ):
+        where = ("--zookeeper", f"127.0.0.1:{free_port()}") if arguments[0] == "apply" else ()
+        found = run(capsys, *arguments, *where)
+        assert (found[0], said in found[2]) == (status, True)
+
+
+def test_errors_are_documents_with_json(capsys, tmp_path):
+    status, out, err = run(capsys, "--json", "plan", "elections", "--cluster", "c", "--store", str(tmp_path))
+    document = json.loads(out)
+    assert (status, document["error"], document["exit_status"]) == (2, "BadInputError", 2)
+    assert document["message"] in err
+
+
+def test_a_user_needs_a_password_in_the_environment(capsys, monkeypatch):
+    monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
+    status, _, err = run(capsys, "drain", "--zookeeper", "127.0.0.1:1", "--zookeeper-user", "kafka")
+    assert status == 2
+    assert f"expected a password in ${PASSWORD_VARIABLE}" in err
+
+
+def test_manifest_and_live_cluster_exclude_each_other(capsys, tmp_path):
+    source = ("--manifest", "x", "--zookeeper", "y")
+    status, _, err = run(capsys, "plan", "elections", "--cluster", "c", "--store", str(tmp_path), *source)
+    assert (status, "exclude each other" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [pytest.param(None, "No such file", id="missing"), pytest.param(b"{]", "cannot be read", id="no JSON")],
+)
+def test_targets_that_cannot_be_read_are_bad_input(capsys, tmp_path, content, said):
+    path = tmp_path / "targets.json"
+    if content is not None:
+        path.write_bytes(content)
+    where = ("--cluster", "c", "--store", str(tmp_path))
+    status, _, err = run(capsys, "plan", "reassignment", *where, "--targets", str(path))
+    assert (status, said in err) == (2, True)
+
+
+def test_nothing_to_analyse_is_bad_input(capsys, tmp_path):
+    status, _, err = run(capsys, "analyse", "--store", str(tmp_path))
+    assert (status, "found none; take one first" in err) == (2, True)
+
+
+def test_a_folder_without_a_stack_is_down(capsys, tmp_path):
+    status, out, _ = run(capsys, "stack", "status", "--folder", str(tmp_path), "--json")
+    assert (status, json.loads(out)["state"]) == (0, "down")
+    assert run(capsys, "stack", "down", "--folder", str(tmp_path))[0] == 0
+
+
+def test_a_bug_is_a_message_too(capsys, monkeypatch, tmp_path):
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr(planning, "plan_elections", broken)
+    status, _, err = run(capsys, "plan", "elections", "--cluster", "c", "--store", str(tmp_path))
+    assert (status, "internal error, KeyError: 'surprise'; set KAFKA_MAINTENANCE_TRACEBACK=1" in err) == (3, True)
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_maintenance", "--version"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"kafka-maintenance {__version__}\n")
+
+
+# ------------------------------------------------------------------------------------- with a real ZooKeeper
+
+
+@pytest.fixture(scope="module")
+def zookeeper() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture
+def world(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator[KafkaWorld]:
+    """A cluster in a chroot of its own; its controller hangs until `wake`."""
+    server = RealServer(f"{zookeeper.hosts}/{request.node.name}")
+    yield imbalanced(three_brokers(server=server, hangs=True))
+    server.close()
+
+
+@pytest.mark.services
+def test_from_plan_to_receipt(capsys, world, tmp_path):
+    where = ("--zookeeper", world.server.hosts)
+    status, out, _ = run(
+        capsys,
+        "plan",
+        "elections",
+        "--cluster",
+        "demo",
+        "--store",
+        str(tmp_path),
+        *where,
+        "--kafka-version",
+        "2.4",
+        "--json",
+    )
+    assert status == 0
+    plan = json.loads(out)["plan"]
+    apply = (
+        "apply",
+        plan["uri"],
+        "--approve",
+        plan["digest"],
+        "--approver",
+        "ann",
+        "--comment",
+        "leaders at home",
+        *where,
+    )
+    status, _, err = run(capsys, *apply, "--step-timeout-s", "1")
+    assert (status, "run again to go on waiting" in err) == (3, True)
+    world.wake()
+    status, out, _ = run(capsys, *apply)
+    assert (status, world.state("orders").leader) == (0, 1)
+    assert out.splitlines()[-1].endswith("-done.json")
+    told = [json.loads(path.read_text()) for path in sorted(tmp_path.rglob("*-started.json"))]
+    assert {(event["approver"], event["detail"]["comment"]) for event in told} == {("ann", "leaders at home")}
+    status, out, _ = run(capsys, *apply, "--json")
+    assert (status, json.loads(out)["receipt"]["already_applied"]) == (0, True)
+
+
+@pytest.mark.services
+def test_the_wrong_digest_is_refused(capsys, world, tmp_path):
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
+    assert plan is not None
+    status, _, err = run(capsys, "apply", plan.uri, "--approve", "0" * 64, "--zookeeper", world.server.hosts)
+    assert (status, "approved digest '000000000000'" in err) == (1, True)
+    assert world.own.exists(znode.PREFERRED_REPLICA_ELECTION) is None
+
+
+@pytest.mark.services
+def test_kraft_is_refused(capsys, world, tmp_path):
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
+    assert plan is not None
+    world.own.delete(znode.CONTROLLER, ANY_VERSION)
+    office = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
+    world.own.create(znode.CONTROLLER, encode_controller(office))
+    before = world.own.children("/admin")
+    status, _, err = run(capsys, "apply", plan.uri, "--approve", plan.digest, "--zookeeper", world.server.hosts)
+    assert (status, "use Kafka's own tools" in err) == (1, True)
+    assert world.own.children("/admin") == before
+    status, _, err = run(
+        capsys, "plan", "elections", "--cluster", "c", "--store", str(tmp_path), "--zookeeper", world.server.hosts
+    )
+    assert (status, "kraftControllerEpoch 1" in err) == (1, True)
+
+
+@pytest.mark.services
+def test_the_planner_empties_a_broker_or_says_why_not(capsys, world, tmp_path):
+    where = ("--cluster", "demo", "--store", str(tmp_path), "--zookeeper", world.server.hosts)
+    status, out, _ = run(capsys, "plan", "reassignment", *where, "--drain-broker", "2", "--include", "old")
+    assert status == 0
+    assert "| 1 | old-0 | 1, 2 | 1, 3 |" in out or "| 1 | old-0 | 1, 2 | 3, 1 |" in out
+    assert "why: a replica is on a broker that leaves (2)" in out
+    status, _, err = run(capsys, "plan", "reassignment", *where, "--drain-broker", "2")
+    assert (status, "no reassignment planned" in err) == (1, True)
+
+
+@pytest.mark.services
+def test_the_drain_report(capsys, world):
+    status, out, _ = run(capsys, "drain", "--zookeeper", world.server.hosts)
+    assert (status, out) == (0, "controller: broker 1\nnotifications: none wait\n")
+    world.notify(TopicPartition("orders", 0))
+    status, out, _ = run(capsys, "drain", "--zookeeper", world.server.hosts, "--age-min-s", "0", "--json")
+    found = json.loads(out)
+    assert (found["count"], found["lingering"], found["partitions"]) == (1, True, ["orders-0"])
+
+
+@pytest.mark.services
+@pytest.mark.parametrize(
+    ("command", "chroot", "status", "said"),
+    [
+        pytest.param("drain", "/nowhere", 2, "/nowhere", id="a chroot that does not exist"),
+        pytest.param("drain", "", 2, "check host and chroot", id="a chroot without Kafka"),
+        pytest.param("snapshot", "/nowhere", 2, "/nowhere", id="a snapshot of no chroot"),
+        pytest.param("snapshot", "", 2, "kafka", id="a snapshot of no Kafka tree"),
+    ],
+)
+def test_the_wrong_chroot_is_bad_input(capsys, zookeeper, tmp_path, command, chroot, status, said):
+    where = ("--cluster", "c", "--store", str(tmp_path)) if command == "snapshot" else ()
+    found = run(capsys, command, "--zookeeper", f"{zookeeper.hosts}{chroot}", *where)
+    assert (found[0], said in found[2].lower()) == (status, True), found
+
+
+@pytest.mark.services
+def test_a_zookeeper_that_is_down_is_the_outside(capsys, monkeypatch, stored):
+    from kafka_maintenance.operations.cluster import observe as observing
+
+    monkeypatch.setattr(observing, "ZOOKEEPER_TIMEOUT_S", 0.5)
+    hosts = f"127.0.0.1:{free_port()}"
+    status, _, err = run(capsys, "apply", stored.uri, "--approve", stored.digest, "--zookeeper", hosts)
+    assert (status, "no ZooKeeper server answered" in err) == (3, True)
+
+
+@pytest.mark.services
+def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
+    store = FolderStore(tmp_path)
+    plan = planning.plan_elections(store, "demo", zookeeper=world.server.hosts)
+    assert plan is not None
+    apply = ("apply", plan.uri, "--approve", plan.digest, "--zookeeper", world.server.hosts)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kafka_maintenance", *apply], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    try:
+        wait_until(
+            lambda: any(event.event == "requested" for event in read_events(store, "demo", plan.digest)),
+            what="the request is made",
+            timeout_s=TIMEOUT_S,
+        )
+        second = planning.plan_deletions(
+            store, "demo", topics=["old"], zookeeper=world.server.hosts, kafka_version="2.4"
+        )
+        assert second is not None
+        arguments = ("apply", second.uri, "--approve", second.digest, "--zookeeper", world.server.hosts)
+        status, _, err = run(capsys, *arguments)
+        assert (status, "cluster is busy" in err) == (1, True)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    world.wake()
+    assert run(capsys, *apply)[0] == 0
+    assert [str(event.event) for event in read_events(store, "demo", plan.digest)] == [
+        "started", "intended", "requested", "started", "verified", "done",
+    ]  # fmt: skip

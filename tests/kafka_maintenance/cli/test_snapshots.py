@@ -1,0 +1,205 @@
+"""The time machine as a person uses it: through the command line."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore
+from kafka_maintenance.cli import main
+from kafka_maintenance.operations.snapshots.take import take_snapshot
+from tests.kafka_maintenance import snapshot_world as world
+
+pytestmark = pytest.mark.services
+
+NIGHT = timedelta(days=1)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def run(capsys, store):
+    """Runs a command; its exit status, what it printed, what it told."""
+
+    def call(*arguments, status=0):
+        capsys.readouterr()
+        found = main([*arguments, "--store", store])
+        printed = capsys.readouterr()
+        assert found == status, printed
+        return printed.out
+
+    return call
+
+
+@pytest.fixture
+def snapshot(kafka, chroot, store):
+    return take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r0", now=world.NOON
+    ).manifest
+
+
+def store_path(store):
+    from pathlib import Path
+
+    return Path(store)
+
+
+def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run):
+    """The README's promise, command by command."""
+    kafka.delete("/config/topics/orders", -1)
+    assert snapshot.snapshot_id in run("snapshots", "list", "--cluster", "alpha")
+    assert "config retention.ms = 1000" in run("blame", "orders", "--cluster", "alpha")
+    assert "configs removed: 2" in run("diff", snapshot.snapshot_id, "--zookeeper", chroot)
+    shown = run("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
+    (digest,) = [line.removeprefix("digest ") for line in shown.splitlines() if line.startswith("digest ")]
+    run("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders", "--approve", digest)
+    assert kafka.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]
+    assert len(kafka.children("/config/changes")) == 1
+
+
+def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
+    gentle = ("--batch-count", "5", "--pause-ms", "1")
+    assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle)
+    assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")
+
+
+def test_list_show_verify(snapshot, run):
+    assert "1 snapshots in" in run("snapshots", "list")
+    for spelled in ("2026-03-01", "20260301"):
+        assert "1 snapshots in" in run("snapshots", "list", "--cluster", "alpha", "--date", spelled)
+    assert "3 partitions" in run("snapshots", "show", "newest")
+    assert run("snapshots", "verify", snapshot.snapshot_id[:20]).endswith("whole\n")
+    (listed,) = json.loads(run("snapshots", "list", "--json"))["snapshots"]
+    assert listed["digest"] == snapshot.digest
+
+
+@pytest.mark.parametrize("action", ["list", "retain"])
+def test_a_cluster_that_is_not_there_is_refused_with_those_that_are(snapshot, run, action):
+    assert (
+        "known are alpha" in json.loads(run("snapshots", action, "--cluster", "alhpa", "--json", status=2))["message"]
+    )
+
+
+def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run, store, caplog):
+    """The commands of an emergency, with the newest night and another cluster damaged."""
+    newer, foreign = (
+        take_snapshot(
+            zookeeper=chroot, cluster=cluster, store=FolderStore(store_path(store)), run_id="r", now=world.NOON + NIGHT
+        ).manifest
+        for cluster in ("alpha", "beta")
+    )
+    for damaged in (newer, foreign):
+        (store_path(store) / damaged.key).write_text("{")
+    kafka.delete("/config/topics/orders", -1)
+    listed = run("snapshots", "list")
+    assert [newer.uri in listed, foreign.uri in listed, "1 snapshots in" in listed] == [True, True, True]
+    run("snapshots", "show", "newest", status=2)
+    alpha = ("--cluster", "alpha")
+    for name, where in ((snapshot.snapshot_id, ()), ("newest", alpha)):
+        assert snapshot.snapshot_id in run("snapshots", "show", name, *where)
+        assert "--replica-assignment" in run("kit", name, "--topics", "orders", *where)
+        run("diff", name, snapshot.snapshot_id, *where)
+        run("restore", name, "--zookeeper", chroot, "--topics", "orders", *where)
+        assert (newer.uri in caplog.text) is bool(where)
+    assert newer.uri in run("blame", "orders", *alpha)
+
+
+def test_what_proves_the_newest_snapshot_fails_when_it_is_passed_over(snapshot, chroot, run, store):
+    later = take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r", now=world.NOON + NIGHT
+    ).manifest
+    (store_path(store) / later.key).write_text("{")
+    for command in (("snapshots", "verify", "newest"), ("drill",)):
+        out = run(*command, "--cluster", "alpha", status=1)
+        assert [later.uri in out, snapshot.uri in out] == [True, True]
+
+
+def test_verify_of_a_damaged_snapshot(snapshot, run, store):
+    stored = snapshot.object("raw")
+    content = bytearray(store_path(store).joinpath(stored.key).read_bytes())
+    content[100] ^= 1
+    store_path(store).joinpath(stored.key).write_bytes(content)
+    out = run("snapshots", "verify", "newest", status=1)
+    assert "is damaged" in out
+    assert "1 things are wrong" in out
+
+
+def test_fetch_decodes_again(snapshot, run, tmp_path):
+    run("snapshots", "fetch", "newest", "--output", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "partitions.parquet").stat().st_size > 0
+
+
+def test_pin_and_retain(snapshot, kafka, chroot, run, store):
+    for night in range(1, 4):
+        kafka.set("/controller_epoch", b"%d" % night, -1)
+        take_snapshot(
+            zookeeper=chroot,
+            cluster="alpha",
+            store=FolderStore(store_path(store)),
+            run_id=f"r{night}",
+            now=world.NOON + timedelta(days=night),
+        )
+    run("snapshots", "pin", snapshot.snapshot_id, "--reason", "before the upgrade")
+    policy = ("--keep-last", "1", "--keep-daily", "0", "--keep-weekly", "0", "--keep-monthly", "0")
+    plan = json.loads(run("snapshots", "retain", *policy, "--json"))
+    assert [len(plan["kept"]), len(plan["dropped"]), plan["removed"]] == [2, 2, False]
+    run("snapshots", "retain", *policy, "--approve", "0" * 64, status=1)
+    assert "removed 2 snapshots" in run("snapshots", "retain", *policy, "--approve", plan["digest"])
+    assert "pinned: before the upgrade" in run("snapshots", "list")
+    run("snapshots", "unpin", snapshot.snapshot_id)
+    assert "remove 1" in run("snapshots", "retain", *policy)
+
+
+def test_blame(snapshot, run):
+    assert "config retention.ms = 1000" in run("blame", "orders", "--cluster", "alpha")
+    assert "leader = 2" in run("blame", "orders-1", "--cluster", "alpha")
+
+
+def test_diff_needs_two_sides(snapshot, run):
+    run("diff", "newest", status=2)
+
+
+def test_kit(snapshot, run, tmp_path):
+    assert "--replica-assignment 1:2,2:1" in run("kit", "newest", "--topics", "orders")
+    run("kit", "newest", "--topics", "*", "--output", str(tmp_path / "kit"))
+    assert {path.name for path in (tmp_path / "kit").iterdir()} >= {"orders.sh", "payments.assignment.json"}
+
+
+def test_drill(snapshot, run):
+    assert "restore drill of alpha: passed" in run("drill", "--cluster", "alpha")
+
+
+def test_a_refused_restore_ends_with_status_1(snapshot, run, chroot):
+    run("restore", "newest", "--zookeeper", chroot, "--whole", status=1)
+
+
+def test_a_snapshot_that_is_not_there_ends_with_status_2(snapshot, run):
+    run("snapshots", "show", "ffff", status=2)
+    run("restore", "newest", "--zookeeper", "127.0.0.1:1/x", status=2)
+
+
+@pytest.mark.spark
+def test_query(snapshot, run, tmp_path):
+    sql = "SELECT topic, count(*) AS n FROM partitions WHERE date = DATE'2026-03-01' GROUP BY topic ORDER BY topic"
+    out = json.loads(run("query", sql, "--json", "--folder", str(tmp_path / "history")))
+    assert (out["columns"], out["rows"], out["snapshots"]) == (["topic", "n"], [["orders", 2], ["payments", 1]], 1)
+    run("query", "SELECT nothing FROM nowhere", "--folder", str(tmp_path / "history"), status=2)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads"),
+    [
+        ("SELECT 1", True),
+        ("-- which ones\n with x as (select 1) select * from x", True),
+        ("DROP TABLE partitions", False),
+        ("/* select */ INSERT INTO partitions VALUES (1)", False),
+        ("", False),
+    ],
+)
+def test_a_query_only_reads(sql, reads):
+    from spark_jobs.query import reads_only
+
+    assert reads_only(sql) is reads

@@ -1,0 +1,25 @@
+"""A real ZooKeeper for each module that asks for one, and a chroot and a filled tree for each test; modules may have their own."""
+
+import pytest
+
+from kafka_maintenance.servers import ZooKeeperServer
+from tests.kafka_maintenance import snapshot_world
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ZooKeeperServer() as server:
+        yield server
+
+
+@pytest.fixture
+def chroot(server, request):
+    return f"{server.hosts}/{abs(hash(request.node.name))}"
+
+
+@pytest.fixture
+def kafka(chroot):
+    """Session on a filled tree."""
+    with snapshot_world.session(chroot) as session:
+        snapshot_world.fill(session)
+        yield session

@@ -1,0 +1,213 @@
+"""The demo counts what happened and says what did not; brokers are asked for their own view."""
+
+import errno
+import io
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_maintenance.demo import run as demo
+from kafka_maintenance.demo import sample_history
+from kafka_maintenance.demo.broker_metadata import broker_metadata
+from kafka_maintenance.demo.cluster import TroubledCluster
+from kafka_maintenance.demo.stack import LocalStack, StackSettings
+from kafka_maintenance.demo.traffic import create_topic
+from kafka_maintenance.servers import KafkaCluster
+from kafka_maintenance.servers.errors import LocalStackError
+from kafka_maintenance.servers.ports import LOOPBACK, free_port
+from kafka_maintenance.servers.process import wait_until
+
+
+def test_the_closing_line_of_a_whole_demo():
+    progress = demo.Progress()
+    progress.counts.update(demo.EXPECTED)
+    assert progress.closing_line() == (
+        "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, 7 nights backfilled"
+    )
+    assert progress.missing() == []
+
+
+def test_a_part_that_did_not_happen_is_named(capsys):
+    progress = demo.Progress()
+    progress.counts.update({**demo.EXPECTED, "verified": 3})
+    progress.fault("reassign_partitions not verified")
+    assert progress.missing() == ["verified: expected 4, found 3"]
+    assert "NOT DONE: reassign_partitions not verified" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("version", "protocol"),
+    [
+        pytest.param("3.9", "2.6", id="a new broker speaks the protocol that writes notifications"),
+        pytest.param("1.1", None, id="an old broker speaks its own"),
+    ],
+)
+def test_the_demos_protocol_version(version, protocol):
+    settings = demo._settings({"KAFKA_VERSION": version, "AIRFLOW_PORT": "8080"})
+    assert (settings.inter_broker_protocol_version, settings.airflow_port) == (protocol, 8080)
+
+
+def test_the_sample_history_has_seven_nights_of_one_cluster():
+    manifests = sorted(sample_history.RECORDED.rglob("manifest.json"))
+    nights = [path.parent.parent.name for path in manifests]
+    assert nights == [f"date={night}" for night in sample_history.NIGHTS]
+    assert all(f"cluster={sample_history.CLUSTER}" in path.parts for path in manifests)
+
+
+class StartedStack:
+    """Stands for a started stack, whose logs cannot be copied; knows whether it was stopped."""
+
+    def __init__(self, settings, *, say):
+        users = {name: SimpleNamespace(password="geheim") for name in ("operator", "approver", "viewer")}
+        self.airflow = SimpleNamespace(url="http://airflow", users=users)
+        self.workspace = SimpleNamespace(logs="/nowhere")
+        self.stopped = False
+
+    def start(self):
+        pass
+
+    def stop(self):
+        self.stopped = True
+
+
+class ClosedTerminal(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.fixture
+def demo_stack(monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "LocalStack", StartedStack)
+    monkeypatch.setattr(demo, "LOGS", tmp_path / "logs")
+    return demo._stack(StackSettings(), demo.Progress())
+
+
+def test_a_stack_is_stopped_though_its_logs_cannot_be_kept(demo_stack, capsys):
+    with pytest.raises(LocalStackError, match="a fault"), demo_stack as stack:
+        raise LocalStackError("a fault")
+    assert stack.stopped
+    assert "logs not kept in" in capsys.readouterr().out
+
+
+def test_a_stack_is_stopped_though_its_terminal_is_closed(demo_stack, monkeypatch):
+    with pytest.raises(OSError, match="Input/output error"), demo_stack as stack:
+        monkeypatch.setattr(sys, "stdout", ClosedTerminal())
+        raise KeyboardInterrupt
+    assert stack.stopped
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "status"),
+    [
+        pytest.param("SIGTERM", "SIG_DFL", 130, id="told to end"),
+        pytest.param("SIGHUP", "SIG_DFL", 130, id="its terminal was closed, which is told twice"),
+        pytest.param("SIGHUP", "SIG_IGN", 1, id="under nohup it goes on"),
+    ],
+)
+def test_the_demo_stops_in_an_orderly_way_when_it_is(number, before, status):
+    script = f"""
+        import os, signal, sys
+        from kafka_maintenance.local import demo
+        from kafka_maintenance.local.errors import LocalStackError
+        def prepare(version):
+            try:
+                os.kill(os.getpid(), signal.{number})
+            finally:
+                os.kill(os.getpid(), signal.{number})
+                print("all is stopped")
+            raise LocalStackError("the demo goes on")
+        demo.prepare = prepare
+        signal.signal(signal.{number}, signal.{before})
+        sys.exit(demo.main())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], check=False, capture_output=True, timeout=300
+    )
+    assert (done.returncode, b"all is stopped" in done.stdout) == (status, True), done.stderr.decode()
+
+
+def test_a_broker_that_is_not_there_is_no_answer():
+    with pytest.raises(OSError, match="refused"):
+        broker_metadata(LOOPBACK, free_port())
+
+
+@pytest.mark.kafka
+def test_a_broker_tells_its_own_view():
+    with KafkaCluster("1.1", brokers=2, mode="shared_jvm") as cluster:
+        (partition,) = create_topic(cluster, "orders", {0: (2, 1)})
+        wait_until(
+            lambda: partition in broker_metadata(LOOPBACK, cluster[1].port), what="broker 1 knows it", timeout_s=30
+        )
+        view = broker_metadata(LOOPBACK, cluster[1].port)[partition]
+        assert (view.leader, view.replicas, set(view.isr)) == (2, (2, 1), {1, 2})
+
+
+@pytest.mark.kafka
+def test_the_demos_cluster_is_troubled_and_can_be_relieved():
+    settings = StackSettings(
+        airflow=False,
+        inter_broker_protocol_version=demo.INTER_BROKER_PROTOCOL_VERSION,
+        broker_config=demo.BROKER_CONFIG,
+        zookeeper_config=demo.ZOOKEEPER_CONFIG,
+    )
+    said = []
+    with LocalStack(settings, say=said.append) as stack:
+        cluster = TroubledCluster(stack.kafka, said.append)
+        cluster.make_topics()
+        cluster.lose_and_regain_a_broker()
+        cluster.lose_a_broker_and_delete_a_topic()
+        cluster.hang_the_controller()
+        with stack.kafka.session() as zookeeper:
+            assert zookeeper.children("/isr_change_notification")
+            assert zookeeper.children("/admin/delete_topics") == ["clicks-2023"]
+            zookeeper.delete("/controller", -1)
+            cluster._until(lambda: not zookeeper.children("/isr_change_notification"), "drained by the next controller")
+        cluster.wake_the_former_controller()
+        cluster.bring_the_dead_broker_back()
+        assert cluster.await_right_metadata() == 3
+        assert cluster.lost_messages() == {}
+        assert cluster.stop_traffic() > 0
+
+
+class FinishedBackfill:
+    """The API after a backfill in which the last night failed."""
+
+    def runs(self, dag_id, **query):
+        states = dict.fromkeys(sample_history.NIGHTS, "success") | {sample_history.NIGHTS[-1]: "failed"}
+        return [
+            {"partition_key": night.isoformat(), "dag_run_id": f"backfill-{night}", "state": state}
+            for night, state in states.items()
+        ]
+
+    def backfills(self, dag_id):
+        return [{"completed_at": "2026-11-21T03:00:00Z"}]
+
+    def wait_for(self, condition, *, what, timeout_s):
+        assert condition(), what
+
+    def wait_run(self, dag_id, run_id, *, timeout_s):
+        return next(run["state"] for run in self.runs(dag_id) if run["dag_run_id"] == run_id)
+
+    def task_states(self, dag_id, run_id):
+        return {"publish_report": "success"}
+
+    def xcom(self, dag_id, run_id, task_id):
+        return {"report": f"s3://bucket/v1/analysis/{run_id}/report.md"}
+
+    def failures(self, dag_id, run_id):
+        return "--- nightly_analysis.analyse\nout of memory"
+
+
+def test_nights_are_counted_by_run_and_a_failed_one_is_named(capsys):
+    finished = demo.Demo.__new__(demo.Demo)
+    finished.progress, finished.operator = demo.Progress(), FinishedBackfill()
+    finished._finish_backfill()
+    assert finished.progress.counts["nights"] == 6
+    assert finished.progress.faults == [
+        "run backfill-2026-10-11 of nightly_analysis is failed\n--- nightly_analysis.analyse\nout of memory",
+        "night 2026-10-11 was not backfilled",
+    ]
+    assert "the analysis of 2026-10-05 is success" in capsys.readouterr().out

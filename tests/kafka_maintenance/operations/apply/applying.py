@@ -1,0 +1,78 @@
+"""Plans of every kind for one small cluster, and how they are applied in tests."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.request_znodes import Target
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.apply.plan import Receipt, apply_plan
+from kafka_maintenance.operations.apply.receipts import read_events
+from kafka_maintenance.operations.plans import make as planning
+from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
+
+NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
+
+
+def cluster() -> KafkaWorld:
+    """Two of three partitions of `orders` are not led by their preferred replica; `old` is nobody's friend."""
+    world = three_brokers()
+    world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)), ((2, 3, 1), 3, (2, 3)), ((3, 1, 2), 3, (3, 1, 2)))
+    world.topic("old", ((1, 2), 1, (1, 2)))
+    return world
+
+
+def elections(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    return planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+
+
+def moves(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    waves = [[Target(ORDERS_0, ids(3, 2, 1))], [Target(ORDERS_1, ids(1, 3, 2))]]
+    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
+
+
+def deletion(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    return planning.plan_deletions(store, "demo", topics=["old"], zookeeper=world.zookeeper(), now=NOW)
+
+
+def draining(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    world.notify(ORDERS_0)
+    world.hangs = True
+    return planning.plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+
+
+def planned(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None]) -> tuple[Any, Any, Any]:
+    store, world = MemoryStore(), cluster()
+    plan = make(store, world)
+    assert plan is not None
+    assert not world.wrote
+    return store, world, plan
+
+
+def apply(store: Any, plan: planning.StoredPlan, world: KafkaWorld, **changed: Any) -> Receipt:
+    arguments = {
+        "store": store, "plan_uri": plan.uri, "approved_digest": plan.digest, "approver": "ann",
+        "zookeeper": world.zookeeper(), "now": NOW, "step_timeout_s": 0.0, "settle_timeout_s": 0.0,
+    }  # fmt: skip
+    return apply_plan(**{**arguments, **changed})
+
+
+def events(store: MemoryStore, plan: planning.StoredPlan) -> list[str]:
+    return [str(event.event) for event in read_events(store, "demo", plan.digest)]
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def left_behind(world: KafkaWorld) -> list[str]:
+    """What of lock and fence stands."""
+    return [path for path in world.server.snapshot() if path.startswith(LOCK_PATH)]
+
+
+def isr_shrunk(world: KafkaWorld) -> None:
+    world.set_state("orders", 0, leader=2, isr=(2, 3))

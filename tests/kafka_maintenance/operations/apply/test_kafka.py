@@ -1,0 +1,229 @@
+"""Approved plans on real brokers: Kafka does what was planned, and the same plan twice does it once."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth
+from controller_core.model.errors import NoAuthError
+from controller_core.model.partitions import BrokerId
+from controller_core.plans.request_znodes import Target
+from controller_core.znodes import encode_isr_change_notification, encode_reassign_partitions
+from controller_core.znodes import paths as znode
+from kafka_maintenance.cli import main
+from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
+from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
+from kafka_maintenance.operations.apply.receipts import read_events
+from kafka_maintenance.operations.cluster.observe import observe
+from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError, RefusedError
+from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
+from kafka_maintenance.servers.process import wait_until
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module", params=["3.9", "1.1"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers in one JVM; 3.9 as in the middle of an upgrade, so that notifications exist."""
+    protocol = "2.6" if request.param == "3.9" else None
+    with KafkaCluster(
+        request.param,
+        mode="shared_jvm",
+        racks=("a", "b", "c"),
+        inter_broker_protocol_version=protocol,
+        config={"zookeeper.session.timeout.ms": "18000"},  # outlasts the pauses of a loaded machine
+    ) as running:
+        yield running
+
+
+def apply(store: MemoryStore, plan: planning.StoredPlan, cluster: KafkaCluster, **changed: Any) -> Receipt:
+    return apply_plan(
+        store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
+        zookeeper=cluster.zookeeper_connect, now=datetime.now(UTC), step_timeout_s=60.0, **changed,
+    )  # fmt: skip
+
+
+def applied_twice(store: MemoryStore, plan: planning.StoredPlan | None, cluster: KafkaCluster) -> None:
+    """Applies the plan, finds it verified, and finds that a second run writes nothing."""
+    assert plan is not None
+    assert not apply(store, plan, cluster).already_applied
+    assert verify(store=store, plan_uri=plan.uri, zookeeper=cluster.zookeeper_connect).done
+    events = read_events(store, "demo", plan.digest)
+    assert apply(store, plan, cluster).already_applied
+    assert read_events(store, "demo", plan.digest) == events
+
+
+def test_leaders_return_to_their_preferred_replicas(cluster):
+    partitions = create_topic(cluster, "elect", {n: ((n % 3) + 1, ((n + 1) % 3) + 1) for n in range(6)})
+    cluster[2].terminate()
+    cluster[2].start()
+    with cluster.session() as zookeeper:
+        wait_until(
+            lambda: all(
+                state is not None and len(state.isr) == 2 for state in partition_states(zookeeper, partitions).values()
+            ),
+            what="broker 2 is in sync again",
+            timeout_s=60,
+        )
+    store = MemoryStore()
+    plan = planning.plan_elections(store, "demo", zookeeper=cluster.zookeeper_connect)
+    applied_twice(store, plan, cluster)
+    with cluster.session() as zookeeper:
+        leaders = [state.leader for state in partition_states(zookeeper, partitions).values() if state]
+    assert leaders == [1, 2, 3, 1, 2, 3]
+    assert planning.plan_elections(store, "demo", zookeeper=cluster.zookeeper_connect) is None
+
+
+def test_replicas_move_wave_by_wave_and_back(cluster):
+    first, second = create_topic(cluster, "move", {0: (1, 2), 1: (2, 3)})
+    written = produce(cluster, "move", 0, count=20)
+    store = MemoryStore()
+    waves = [[Target(first, _ids(3, 2))], [Target(second, _ids(1, 3))]]
+    plan = planning.plan_reassignment(store, "demo", zookeeper=cluster.zookeeper_connect, waves=waves)
+    applied_twice(store, plan, cluster)
+    assert plan is not None
+    assert plan.rollback_uri is not None
+    applied_twice(store, planning.load_plan(store, plan.rollback_uri), cluster)
+    with cluster.session() as zookeeper:
+        seen = observe(zookeeper, partitions=[first, second])
+    assert [seen.assignments[each].replicas for each in (first, second)] == [(1, 2), (2, 3)]
+    assert message_counts(cluster, "move")[0] == written == 20
+
+
+def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
+    create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
+    store = MemoryStore()
+    plan = planning.plan_deletions(
+        store, "demo", zookeeper=cluster.zookeeper_connect, topics=["old"], kafka_version=cluster.version
+    )
+    assert plan is not None
+    unrecorded = MemoryStore()
+    for key in store.list("v1/cluster="):
+        unrecorded.put(key, store.get(key))
+    applied_twice(store, plan, cluster)
+    create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
+    with pytest.raises(PlanStaleError, match="created at zxid"):
+        apply(unrecorded, plan, cluster)
+
+
+def test_a_topic_in_reassignment_is_not_deleted_before_that_is_done(cluster):
+    (partition,) = create_topic(cluster, "moving", {0: (1, 2)})
+    store = MemoryStore()
+    wanted = {"zookeeper": cluster.zookeeper_connect, "topics": ["moving"], "kafka_version": cluster.version}
+    plan = planning.plan_deletions(store, "demo", **wanted)
+    assert plan is not None
+    cluster[3].terminate()  # the reassignment waits for it
+    with cluster.session() as zookeeper:
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({partition: _ids(1, 3)}))
+
+        def replicas() -> set[BrokerId]:
+            return set(observe(zookeeper, partitions=[partition]).assignments[partition].replicas)
+
+        wait_until(lambda: replicas() == {1, 2, 3}, what="the reassignment began", timeout_s=60)
+        with pytest.raises(RefusedError, match="moving-0 is being reassigned"):
+            planning.plan_deletions(store, "demo", **wanted)
+        with pytest.raises(PlanStaleError, match=r"expected no reassignment of it, found .*moving-0"):
+            apply(store, plan, cluster)
+        assert zookeeper.children(znode.DELETE_TOPICS) == []
+        cluster[3].start()
+        wait_until(lambda: replicas() == {1, 3}, what="the reassignment is done", timeout_s=60)
+        wait_until(
+            lambda: zookeeper.exists(znode.REASSIGN_PARTITIONS) is None, what="its request is gone", timeout_s=60
+        )
+        apply(store, plan, cluster)
+        assert zookeeper.exists(znode.topic_path("moving")) is None
+
+
+def test_lingering_notifications_are_drained_by_a_new_controller(cluster):
+    (partition,) = create_topic(cluster, "linger", {0: (1, 2)})
+    assert cluster.shared_jvm is not None
+    store = MemoryStore()
+    with cluster.session() as zookeeper:
+        before = observe(zookeeper, partitions=[])
+        cluster.shared_jvm.pause()  # a controller that hangs, for less than its session
+        zookeeper.create(
+            f"{znode.ISR_CHANGE_NOTIFICATION}/{znode.ISR_CHANGE_PREFIX}",
+            encode_isr_change_notification([partition]),
+            sequential=True,
+        )
+        plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
+        zookeeper.exists(znode.CONTROLLER, watch=lambda _: cluster.shared_jvm.resume())
+        applied_twice(store, plan, cluster)
+        after = observe(zookeeper, partitions=[partition])
+    assert before.controller_epoch is not None
+    assert after.controller_epoch is not None
+    assert after.controller_epoch > before.controller_epoch
+    assert (after.notifications, after.states[partition].isr) == ((), (1, 2))
+
+
+def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
+    partitions = create_topic(cluster, "later", {0: (1, 2)})
+    assert cluster.shared_jvm is not None
+    store = MemoryStore()
+    waves = [[Target(partitions[0], _ids(2, 3))]]
+    plan = planning.plan_reassignment(store, "demo", zookeeper=cluster.zookeeper_connect, waves=waves)
+    assert plan is not None
+    cluster.shared_jvm.pause()
+    with pytest.raises(NotFinishedError, match="run again to go on waiting"):
+        apply_plan(
+            store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
+            zookeeper=cluster.zookeeper_connect, now=datetime.now(UTC), step_timeout_s=0.0,
+        )  # fmt: skip
+    cluster.shared_jvm.resume()
+    apply(store, plan, cluster)
+    assert [str(event.event) for event in read_events(store, "demo", plan.digest)] == [
+        "started", "intended", "requested", "unfinished", "started", "verified", "done",
+    ]  # fmt: skip
+
+
+def _ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def test_the_command_leads_from_a_snapshot_to_a_receipt(cluster, capsys, tmp_path):
+    partitions = create_topic(cluster, "command", {0: (1, 2), 1: (2, 3)})
+    cluster[2].terminate()
+    cluster[2].start()
+    with cluster.session() as zookeeper:
+        wait_until(
+            lambda: all(
+                state is not None and len(state.isr) == 2 for state in partition_states(zookeeper, partitions).values()
+            ),
+            what="broker 2 is in sync again",
+            timeout_s=60,
+        )
+    where = ("--cluster", "demo", "--store", str(tmp_path))
+    assert main(["snapshot", "--zookeeper", cluster.zookeeper_connect, *where]) == 0
+    manifest = capsys.readouterr().out.splitlines()[-1]
+    assert main(["plan", "elections", *where, "--manifest", manifest, "--topic", "command", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert plan["uri"].startswith(manifest.removesuffix("manifest.json"))
+    apply_it = ["apply", plan["uri"], "--zookeeper", cluster.zookeeper_connect]
+    assert main(apply_it) == 1
+    assert main([*apply_it, "--approve", plan["digest"]]) == 0
+    with cluster.session() as zookeeper:
+        assert [state.leader for state in partition_states(zookeeper, partitions).values() if state] == [1, 2]
+
+
+def test_on_a_secured_zookeeper_only_the_brokers_user_may_ask():
+    auth = ZooKeeperAuth(scheme="sasl", username="kafka", password="geheim")
+    with (
+        ZooKeeperServer(users={"kafka": "geheim", "stranger": "fremd"}) as server,
+        KafkaCluster("3.9", server, brokers=2, mode="shared_jvm", login=("kafka", "geheim")) as secured,
+    ):
+        (partition,) = create_topic(secured, "safe", {0: (1, 2)})
+        store = MemoryStore()
+        waves = [[Target(partition, _ids(2, 1))]]
+        plan = planning.plan_reassignment(store, "demo", zookeeper=secured.zookeeper_connect, auth=auth, waves=waves)
+        assert plan is not None
+        for stranger in (None, ZooKeeperAuth(scheme="sasl", username="stranger", password="fremd")):
+            with pytest.raises(NoAuthError):
+                apply(store, plan, secured, auth=stranger)
+        assert not apply(store, plan, secured, auth=auth).already_applied
+        with secured.session() as zookeeper:
+            assert observe(zookeeper, partitions=[partition]).assignments[partition].replicas == (2, 1)

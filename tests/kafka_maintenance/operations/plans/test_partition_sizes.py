@@ -1,0 +1,163 @@
+"""Sizes of partitions from a file and from real brokers, and what is said when they cannot be had."""
+
+import json
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.model.partitions import TopicPartition
+from kafka_maintenance.cli import main
+from kafka_maintenance.demo.traffic import create_topic, produce
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.sizes import SizesUnknownError, sizes_from_file, sizes_from_log_dirs
+from kafka_maintenance.servers import KafkaCluster
+from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.waves import Limits
+from tests.kafka_maintenance.kafka_world import three_brokers
+
+SMALL, LARGE = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def world():
+    found = three_brokers()
+    found.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    return found
+
+
+def sizes(**changed):
+    rows = [{"topic": "a", "partition": number, "size": 100 * number} for number in range(6)]
+    return {"partitions": [{**row, **changed} for row in rows]}
+
+
+def test_a_file_gives_the_sizes(tmp_path):
+    path = tmp_path / "sizes.json"
+    path.write_text(json.dumps(sizes()))
+    assert sizes_from_file(path)[TopicPartition("a", 5)] == 500
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param("{", "something else", id="no JSON"),
+        pytest.param("[]", "something else", id="a list"),
+        pytest.param("[" * 200_000, "something else", id="nested without end"),
+        pytest.param('{"partitions": [{"topic": "a"}]}', "something else", id="a field is missing"),
+        pytest.param(json.dumps(sizes(size=-1)), r"a-0: -1.*correct them", id="below zero"),
+        pytest.param(json.dumps(sizes(size="5")), "a-0: '5'", id="a text"),
+    ],
+)
+def test_another_file_is_bad_input(tmp_path, content, said):
+    (tmp_path / "sizes.json").write_text(content)
+    with pytest.raises(BadInputError, match=said):
+        sizes_from_file(tmp_path / "sizes.json")
+
+
+def test_a_plan_knows_its_bytes():
+    known = {TopicPartition("a", number): 100 for number in range(6)}
+    plan = planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known)
+    assert plan is not None
+    assert "400 bytes are copied; the fullest broker holds" in plan.markdown
+
+
+def test_a_plan_estimates_its_duration_and_throttle():
+    known = {TopicPartition("a", number): 100 for number in range(6)}
+    plan = planning.plan_reassignment(
+        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, limits=Limits(bandwidth=10, window_s=60)
+    )
+    assert plan is not None
+    assert "They take about 40 s at 10 bytes per second and broker." in plan.markdown
+    assert "To finish each in 60 s a broker copies up to 7 bytes per second" in plan.markdown
+
+
+def test_a_goal_in_bytes_is_planned_for():
+    known = {TopicPartition("a", number): 10 ** (number % 3) for number in range(6)}
+    plan = planning.plan_reassignment(
+        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, goals=Goals(bytes_tolerance=0.1)
+    )
+    assert plan is not None
+    assert "no plan is below" in plan.markdown
+
+
+def test_a_partition_without_a_size_stops_the_plan():
+    known = {TopicPartition("a", number): 100 for number in range(5)}
+    with pytest.raises(BadInputError, match=r"the size of each of 6 partitions expected, none found of a-5"):
+        planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("--sizes", "log-dirs"), "belong together", id="nobody to ask"),
+        pytest.param(("--bootstrap-servers", "b:1"), "belong together", id="nothing to ask for"),
+        pytest.param(("--wave-bytes", "5"), "need the sizes", id="a limit in bytes without sizes"),
+        pytest.param(("--sizes", "/nowhere.json"), "name a readable file", id="no such file"),
+        pytest.param(("--client-settings", "c.json"), "is for --sizes log-dirs", id="settings of no client"),
+        pytest.param(("--targets", "{targets}", "--drain-broker", "1"), "goals for the planner exclude", id="goals"),
+        pytest.param(
+            ("--targets", "{targets}", "--exclude", "orders"), "goals for the planner exclude", id="a pattern"
+        ),
+        pytest.param(("--targets", "{targets}", "--wave-bytes", "5"), "need the sizes", id="targets in bytes"),
+        pytest.param(
+            ("--targets", "{targets}", "--sizes", "{sizes}"), "are not chosen by sizes", id="targets and sizes alone"
+        ),
+        pytest.param(("--change-replication-factor",), "--targets is missing", id="a factor of no targets"),
+        pytest.param(("--replace-broker", "1=3", "--replace-broker", "1=4"), "by 3 and by 4", id="two heirs"),
+        pytest.param(
+            ("--aim", "leaders", "--replace-broker", "1=2"),
+            "aim 'leaders' and replace exclude",
+            id="leaders and an heir",
+        ),
+        pytest.param(("--bytes-tolerance", "nan"), "expected a number from 0 on", id="no number"),
+    ],
+)
+def test_the_command_line_says_what_is_missing_or_would_be_dropped(arguments, said, capsys, tmp_path):
+    targets = tmp_path / "targets.json"
+    targets.write_text('{"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1, 3]}]}')
+    (tmp_path / "sizes.json").write_text(json.dumps(sizes()))
+    given = [each.format(targets=targets, sizes=tmp_path / "sizes.json") for each in arguments]
+    assert main(["plan", "reassignment", "--cluster", "c", "--store", "/nowhere", *given]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_nobody_listens():
+    with pytest.raises(SizesUnknownError, match="an answer within 3 s expected"):
+        sizes_from_log_dirs("127.0.0.1:1", timeout_s=1)
+
+
+def test_a_setting_that_the_client_does_not_have_is_bad_input():
+    with pytest.raises(BadInputError, match="colour"):
+        sizes_from_log_dirs("127.0.0.1:1", client={"colour": "red"}, timeout_s=1)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("version", ["2.0", "3.9"])
+def test_real_brokers_say_how_much_their_replicas_hold(version, tmp_path, capsys):
+    with KafkaCluster(version, brokers=3) as kafka:
+        create_topic(kafka, "orders", {0: (1, 2), 1: (1, 2), 2: (1, 2)})
+        produce(kafka, "orders", 0, count=10)
+        produce(kafka, "orders", 1, count=300)
+        found = sizes_from_log_dirs(kafka.bootstrap_servers)
+        assert found[TopicPartition("orders", 2)] == 0
+        assert 10 * 200 <= found[SMALL] < 300 * 200 <= found[LARGE]
+
+        arguments = ["--cluster", "c", "--store", str(tmp_path), "--zookeeper", kafka.zookeeper_connect]
+        asked = ["--sizes", "log-dirs", "--bootstrap-servers", kafka.bootstrap_servers, "--bytes-tolerance", "0.1"]
+        assert main(["plan", "reassignment", *arguments, *asked]) == 0
+        assert "bytes are copied; the fullest broker holds" in capsys.readouterr().out
+
+        kafka[3].pause()
+        try:
+            with pytest.raises(SizesUnknownError, match="the log directories of broker 3 expected"):
+                sizes_from_log_dirs(kafka[1].address, timeout_s=3)
+        finally:
+            kafka[3].resume()
+
+
+@pytest.mark.kafka
+def test_brokers_that_are_too_old_are_named():
+    with (
+        KafkaCluster("0.11.0", brokers=1) as kafka,
+        pytest.raises(SizesUnknownError, match=r"broker 1 of Kafka 2.0 or later expected, found an older one"),
+    ):
+        sizes_from_log_dirs(kafka.bootstrap_servers)

@@ -1,0 +1,340 @@
+"""The time machine on a real ZooKeeper: diff, blame, recreation kit, restore drill."""
+
+import json
+from datetime import timedelta
+from itertools import permutations
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.snapshot.reader import ReadOptions
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth
+from controller_core.model.errors import ObjectMissingError
+from controller_core.ports.zookeeper import Acl
+from kafka_maintenance.operations.restore.drill import drill_text, restore_drill
+from kafka_maintenance.operations.snapshots import query as snapshot_query
+from kafka_maintenance.operations.snapshots.blame import blame, blame_json, blame_text
+from kafka_maintenance.operations.snapshots.diff import diff, diff_json, diff_text, side_of_cluster, side_of_snapshot
+from kafka_maintenance.operations.snapshots.query import query_history, query_text
+from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits
+from kafka_maintenance.operations.snapshots.take import take_snapshot
+from tests.kafka_maintenance import snapshot_world as world
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def store(request):
+    return MemoryStore(request.node.name)
+
+
+def take(chroot, store, night=0, **how):
+    now = world.NOON + timedelta(days=night)
+    return take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=store, run_id=f"night {night}", now=now, **how
+    ).manifest
+
+
+def delete_topic(session, topic):
+    for path in sorted((path for path in world.PERSISTENT if f"/{topic}" in path), reverse=True):
+        session.delete(path, -1)
+
+
+def shake(session):
+    """Changes of every kind."""
+    session.set("/brokers/topics/orders/partitions/0/state", world.state(2, 1, (2,)), -1)
+    session.set("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3],"2":[1,2]}}', -1)
+    session.set("/config/topics/orders", world.config(retention_ms="2000", segment_ms="9"), -1)
+    session.create("/brokers/topics/fresh", b'{"version":1,"partitions":{"0":[1]}}')
+    delete_topic(session, "payments")
+    session.create("/brokers/topics/payments", b'{"version":1,"partitions":{"0":[1]}}')
+    session.delete("/brokers/ids/2", -1)
+    session.create("/brokers/ids/3", world.broker(3), ephemeral=True)
+    session.delete("/brokers/ids/1", -1)
+    session.create("/brokers/ids/1", world.broker(1, rack="r9"), ephemeral=True)
+    session.delete("/controller", -1)
+    session.create(
+        "/controller", b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}', ephemeral=True
+    )
+    session.set("/controller_epoch", b"4", -1)
+    session.create("/admin/delete_topics/fresh", b"")
+    session.create(
+        "/admin/reassign_partitions", b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,1]}]}'
+    )
+    session.create(
+        "/isr_change_notification/isr_change_",
+        b'{"version":1,"partitions":[{"topic":"orders","partition":0}]}',
+        sequential=True,
+    )
+    session.set("/config/clients/slow", b"broken", -1)
+
+
+def test_diff_speaks_of_kafka(kafka, chroot, store):
+    before = take(chroot, store)
+    shake(kafka)
+    after = take(chroot, store, 1)
+    found = diff(side_of_snapshot(store, before), side_of_snapshot(store, after.uri))
+    changes = {(change.kind, change.subject): (change.before, change.after) for change in found.changes}
+    assert changes["controller_changed", "controller_id"] == (1, 3)
+    assert changes["controller_epoch_changed", "controller_epoch"] == (3, 4)
+    assert changes["broker_gone", "broker 2"] == (["PLAINTEXT://h2:9092"], None)
+    assert changes["broker_came", "broker 3"] == (None, ["PLAINTEXT://h3:9092"])
+    assert changes["broker_changed", "broker 1 rack"] == ("r1", "r9")
+    assert ("broker_restarted", "broker 1") in changes
+    assert changes["topic_created", "fresh"] == (None, "1 partitions")
+    assert ("topic_recreated", "payments") in changes
+    assert changes["partitions_added", "orders-2"] == (None, [1, 2])
+    assert changes["replicas_moved", "orders-1"] == ([2, 1], [2, 3])
+    assert changes["leader_changed", "orders-0"] == (1, 2)
+    assert changes["isr_shrunk", "orders-0"] == ([1, 2], [2])
+    assert changes["config_changed", "topics/orders retention.ms"] == ("1000", "2000")
+    assert changes["config_removed", "topics/orders cleanup.policy"] == ("compact", None)
+    assert changes["config_added", "topics/orders segment.ms"] == (None, "9")
+    assert ("request_made", "delete_topics fresh") in changes
+    assert ("request_made", "reassign_partitions orders-0 to [3,1]") in changes
+    assert ("notification_made", "isr_change isr_change_0000000000 orders-0") in changes
+    assert ("bad_znode_found", "/config/clients/slow") in changes
+    assert not any(kind == "epoch_changed" for kind, _ in changes)
+    text = diff_text(found)
+    assert "leaders changed: 1\n  orders-0: 1 → 2" in text
+    assert json.loads(json.dumps(diff_json(found)))["counts"]["replicas_moved"] == 1
+
+
+def test_noise_is_left_out_unless_asked_for(kafka, chroot, store):
+    before = take(chroot, store)
+    kafka.set("/brokers/topics/orders/partitions/0/state", world.state(1, 5), -1)
+    kafka.set("/config/topics/orders", world.PERSISTENT["/config/topics/orders"], -1)
+    sides = side_of_snapshot(store, before), side_of_snapshot(store, take(chroot, store, 1))
+    assert diff(*sides).changes == ()
+    assert "nothing changed" in diff_text(diff(*sides))
+    (change,) = diff(*sides, noise=True).changes
+    assert (change.kind, change.before["leader_epoch"], change.after["leader_epoch"]) == ("epoch_changed", 0, 5)
+
+
+def test_a_deleted_topic_is_one_change(kafka, chroot, store):
+    before = take(chroot, store)
+    delete_topic(kafka, "payments")
+    found = diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON))
+    assert [(change.kind, change.subject) for change in found.changes] == [("topic_deleted", "payments")]
+    assert found.after.startswith("live ")
+
+
+def test_an_isr_whose_member_is_replaced(kafka, chroot, store):
+    before = take(chroot, store)
+    kafka.set("/brokers/topics/orders/partitions/0/state", world.state(1, 0, (1, 3)), -1)
+    (change,) = diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON)).changes
+    assert (change.kind, change.before, change.after) == ("isr_changed", [1, 2], [1, 3])
+
+
+def test_a_topic_that_gets_its_id_is_no_other_topic(kafka, chroot, store):
+    before = take(chroot, store)
+    kafka.set(
+        "/brokers/topics/orders",
+        b'{"partitions":{"0":[1,2],"1":[2,1]},"topic_id":"3tRvjlrmRXmsYOMp9Fg0AA","adding_replicas":{},'
+        b'"removing_replicas":{},"version":3}',
+        -1,
+    )
+    assert diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON)).changes == ()
+
+
+# ------------------------------------------------------------------------------------- what may not be read
+
+OPS = ZooKeeperAuth(scheme="digest", username="ops", password="secret")
+OWN = (Acl(31, "auth", ""),)
+
+
+@pytest.fixture
+def half_open(chroot):
+    """Only `ops` may read these: configs of users and topics, a registration, deletions, the states of `orders`."""
+    open_parents = ("/brokers/topics/orders", "/config/changes", "/admin")
+    closed = ("/admin/delete_topics", "/brokers/topics/orders/partitions", "/config/topics", "/config/users")
+    with world.session(chroot, auth=OPS) as session:
+        for path in (*open_parents, *closed, *world.PERSISTENT):
+            if session.exists(path) is None:
+                acl = OWN if path in closed else world.OPEN
+                session.create(path, world.PERSISTENT.get(path, b""), make_parents=True, acl=acl)
+        session.create("/brokers/ids/1", world.broker(1), ephemeral=True, acl=OWN)
+        session.create("/admin/delete_topics/payments", b"")
+        yield tuple(sorted((*closed, "/brokers/ids/1")))
+
+
+def test_what_may_not_be_read_is_not_gone(half_open, chroot, store):
+    """The night of somebody who may read everything, that of a stranger, and the other way round."""
+    whole = take(chroot, store, auth=OPS)
+    partial = take(chroot, store, 1)
+    assert (whole.unreadable, partial.unreadable) == ((), half_open)
+    live = side_of_cluster(chroot, now=world.NOON)
+    for sides in permutations([side_of_snapshot(store, whole), side_of_snapshot(store, partial), live], 2):
+        found = diff(*sides, noise=True)
+        assert found.changes == ()
+        assert found.not_compared == half_open
+        assert f"not compared: {', '.join(half_open)} and what lies below" in diff_text(found)
+        assert diff_json(found)["not_compared"] == list(half_open)
+
+
+def test_changes_beside_what_may_not_be_read_are_told(half_open, chroot, store):
+    whole = take(chroot, store, auth=OPS)
+    with world.session(chroot, auth=OPS) as session:
+        session.set("/config/clients/slow", world.config(producer_byte_rate="1"), -1)
+        session.set("/config/topics/orders", world.config(retention_ms="2"), -1)
+        session.set("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3]}}', -1)
+        session.set("/brokers/topics/orders/partitions/1/state", world.state(2, 9, (2, 3)), -1)
+    found = diff(side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 1)))
+    assert [(change.kind, change.subject) for change in found.changes] == [
+        ("replicas_moved", "orders-1"),
+        ("config_changed", "clients/slow producer.byte.rate"),
+    ]
+    sides = side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 2, auth=OPS))
+    kinds = [change.kind for change in diff(*sides).changes]
+    assert kinds == ["replicas_moved", "isr_changed", "config_removed", "config_changed", "config_changed"]
+    assert "not compared" not in diff_text(diff(*sides))
+
+
+def test_a_side_that_is_not_consistent_is_named(kafka, chroot, store):
+    before = side_of_snapshot(store, take(chroot, store))
+    after = side_of_snapshot(store, take(chroot, store, 1, options=ReadOptions(method="plain")))
+    found = diff(before, after)
+    first, second, _ = diff_text(found).splitlines()
+    assert [first.endswith(")"), second.partition("), ")[2]] == [
+        True,
+        "NOT consistent: plain scan, as asked: no proof was tried",
+    ]
+    assert diff_json(found)["after_torn"] == "plain scan, as asked: no proof was tried"
+    live = side_of_cluster(chroot, now=world.NOON, options=ReadOptions(method="plain"))
+    assert "NOT consistent" in diff_text(diff(live, before)).splitlines()[0]
+
+
+def test_blame_passes_over_what_may_not_be_read(half_open, chroot, store):
+    for night, auth in enumerate((OPS, None, OPS)):
+        take(chroot, store, night, auth=auth)
+    report = blame(store, "alpha", "orders")
+    histories = {each.field: [seen.value for seen in each.history] for each in report.blames}
+    assert histories["config retention.ms"] == ["1000"]
+    assert histories["leader of 0"] == [1]
+    assert histories["replicas of 0"] == [[1, 2]]
+    assert histories["deletion_requested"] == [False]
+    assert "/config/topics could not be read in 1 of 3 snapshots" in blame_text(report)
+    assert "/config/users" not in blame_text(report)
+    (deleted,) = [each for each in blame(store, "alpha", "payments").blames if each.field == "deletion_requested"]
+    assert [seen.value for seen in deleted.history] == [True]
+    leader = {each.field: each.history for each in blame(store, "alpha", "orders-1").blames}["leader"]
+    assert [seen.value for seen in leader] == [2]
+
+
+def test_blame_of_what_no_snapshot_could_read(half_open, chroot, store):
+    take(chroot, store)
+    fields = {each.field for each in blame(store, "alpha", "orders-1").blames}
+    assert "replicas" in fields
+    assert "leader" not in fields
+    with pytest.raises(ObjectMissingError, match="knows such a topic or partition"):
+        blame(store, "alpha", "nothing")
+
+
+def test_a_query_tells_what_its_rows_lack(half_open, chroot, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        snapshot_query,
+        "_answer",
+        lambda *_, **__: {"columns": [], "types": [], "rows": [], "cut_off": 0, "snapshots": 2},
+    )
+    take(chroot, store, auth=OPS)
+    take(chroot, store, 1)
+    text = query_text(query_history(store, "SELECT 1", folder=tmp_path))
+    assert "/config/users could not be read in 1 of 2 snapshots: what it held then is unknown, not gone" in text
+
+
+def test_blame_tells_since_when(kafka, chroot, store):
+    take(chroot, store, 0)
+    kafka.set("/config/topics/orders", world.config(retention_ms="2000"), -1)
+    second = take(chroot, store, 1)
+    kafka.set("/brokers/topics/orders/partitions/1/state", world.state(1, 5, (1,)), -1)
+    third = take(chroot, store, 2)
+    take(chroot, store, 3)
+    histories = {each.field: each.history for each in blame(store, "alpha", "orders").blames}
+    retention = histories["config retention.ms"]
+    assert next((seen.value, seen.snapshot_id) for seen in retention) == ("2000", second.snapshot_id)
+    assert retention[1].value == "1000"
+    assert [seen.value for seen in histories["config cleanup.policy"]] == [None, "compact"]
+    assert len(histories["replicas of 0"]) == 1
+    partition = blame(store, "alpha", "orders-1")
+    leader = {each.field: each.history for each in partition.blames}["leader"]
+    assert next((seen.value, seen.snapshot_id) for seen in leader) == (1, third.snapshot_id)
+    text = blame_text(partition)
+    assert f"leader = 1  (first seen 2026-03-03 12:00+00:00 in {third.snapshot_id})" in text
+    assert "    before: 2  (from 2026-03-01 12:00+00:00)" in text
+    json.dumps(blame_json(partition))
+
+
+def test_blame_of_what_nobody_knows(kafka, chroot, store):
+    with pytest.raises(ObjectMissingError, match="no snapshots"):
+        blame(store, "alpha", "orders")
+    take(chroot, store)
+    with pytest.raises(ObjectMissingError, match="none of the 1 snapshots"):
+        blame(store, "alpha", "absent-7")
+
+
+def test_the_kit_of_a_deleted_topic(kafka, chroot, store):
+    manifest = take(chroot, store)
+    (kit,) = recreation_kits(store, manifest, ["ord*"])
+    assert kit.assignment["partitions"][1] == {"topic": "orders", "partition": 1, "replicas": [2, 1]}
+    assert kit.commands[0].endswith(
+        "--create --topic orders --replica-assignment 1:2,2:1 --config cleanup.policy=compact --config retention.ms=1000"
+    )
+    assert set(kit.files()) == {"orders.assignment.json", "orders.configs.json", "orders.sh"}
+    (with_id,) = recreation_kits(store, manifest, ["payments"])
+    assert "another one" in with_id.notes[1]
+    with pytest.raises(ObjectMissingError, match="knows no topic like"):
+        recreation_kits(store, manifest, ["nothing"])
+
+
+def test_a_restore_drill(kafka, chroot, store):
+    kafka.create("/admin/delete_topics/orders", b"")
+    manifest = take(chroot, store)
+    keys = list(store.list(""))
+    report = restore_drill(store=store, cluster="alpha", now=world.NOON)
+    assert report.passed, drill_text(report)
+    assert report.snapshot == manifest.uri
+    assert report.restored > 20
+    assert "passed" in drill_text(report)
+    assert list(store.list("")) == keys, "a drill writes nothing to the store"
+
+
+def test_a_drill_finds_what_is_lost():
+    import pyarrow as pa
+
+    from controller_core.adapters.snapshot.tables import RAW, STAT_COLUMNS
+    from kafka_maintenance.operations.restore.content import RestoreScope
+    from kafka_maintenance.operations.restore.drill import compare_raw
+
+    def raw(**paths):
+        rows = [
+            {"path": f"/{name}", "data": data, **dict.fromkeys(STAT_COLUMNS, 0)} for name, data in sorted(paths.items())
+        ]
+        return pa.Table.from_pylist(rows, schema=RAW)
+
+    found = compare_raw(raw(a=b"1", b=b"2", c=b"3"), raw(a=b"1", b=b"x", d=b"4"), RestoreScope(whole=True), None)
+    assert found == ["/c is missing", "/d was not in the snapshot", "/b has other data"]
+
+
+def test_a_drill_without_snapshots(store):
+    with pytest.raises(ObjectMissingError, match="no snapshot"):
+        restore_drill(store=store, cluster="alpha", now=world.NOON)
+
+
+@pytest.mark.kafka
+def test_a_drill_with_real_brokers():
+    """Real brokers make the tree, other real brokers come up on the restored one."""
+    from controller_core.adapters.zookeeper.session import connect
+    from kafka_maintenance.servers import KafkaCluster
+    from kafka_maintenance.servers.process import wait_until
+
+    store = MemoryStore("brokers")
+    with KafkaCluster("3.9", brokers=2, chroot="/real", mode="shared_jvm") as cluster:
+        with connect(cluster.zookeeper_connect) as session:
+            session.create("/config/topics/orders", world.config(retention_ms="1000"))
+            session.create("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,1]}}')
+            state = "/brokers/topics/orders/partitions/1/state"
+            wait_until(lambda: session.exists(state) is not None, what="the topic has its states", timeout_s=60)
+        take_snapshot(zookeeper=cluster.zookeeper_connect, cluster="alpha", store=store, run_id="r", now=world.NOON)
+    report = restore_drill(store=store, cluster="alpha", now=world.NOON, kafka_version="3.9")
+    assert report.passed, drill_text(report)
+    assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topics")

@@ -1,0 +1,432 @@
+"""Stored snapshots without any server: the corpus of every format version that ever was, and damage of every kind."""
+
+import json
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore, MemoryStore
+from controller_core.adapters.snapshot.format import raw_from_parquet, raw_to_parquet
+from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config
+from controller_core.adapters.snapshot.tables import RAW, TABLES
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
+from kafka_maintenance.operations.restore.content import RestoreScope, notice_of, restorable
+from kafka_maintenance.operations.snapshots import catalog as snapshots
+from kafka_maintenance.operations.snapshots import query as snapshot_query
+from kafka_maintenance.operations.snapshots.manifest import parse_manifest, require_name, run_token
+from kafka_maintenance.spark.submit import SparkJobError
+from tests.spark_jobs.worlds import World, publish
+
+CORPUS = Path(__file__).parents[1] / "data" / "snapshots"
+"""One folder per format version, written by the program of its time: add folders, never make one again."""
+VERSIONS = sorted(path.name for path in CORPUS.iterdir())
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A copy that tests may damage."""
+    shutil.copytree(CORPUS / "format-1" / "store", tmp_path / "store")
+    return FolderStore(tmp_path / "store")
+
+
+def stored(corpus):
+    (manifest,) = snapshots.list_snapshots(corpus)
+    return manifest
+
+
+# ------------------------------------------------------------------------------------------------- every version
+
+
+def test_every_format_version_has_its_corpus():
+    from kafka_maintenance.operations.snapshots.manifest import FORMAT_VERSIONS
+
+    assert [f"format-{version}" for version in FORMAT_VERSIONS] == VERSIONS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_decode_step_reads_old_snapshots(version):
+    store = FolderStore(CORPUS / version / "store")
+    manifest = stored(store)
+    tables = snapshots.read_tables(store, manifest)
+    assert set(tables) == set(TABLES)
+    partitions = [
+        (
+            row["topic"],
+            row["partition"],
+            row["replicas"],
+            row["leader"],
+            row["leader_epoch"],
+            row["isr"],
+            row["recovery"],
+        )
+        for row in tables["partitions"].to_pylist()
+    ]
+    assert partitions == [
+        ("orders", 0, [1, 2], 1, 0, [1, 2], 0),
+        ("orders", 1, [2, 1], 2, 5, [2], 1),
+        ("payments", 0, [1, 2], 2, 7, [2], 0),
+    ]
+    assert [(row["topic"], row["topic_id"], row["deletion_requested"]) for row in tables["topics"].to_pylist()] == [
+        ("orders", None, False),
+        ("payments", "3tRvjlrmRXmsYOMp9Fg0AA", True),
+    ]
+    assert {(row["kind"], row["topic"], row["partition"]) for row in tables["requests"].to_pylist()} == {
+        ("delete_topics", "payments", None),
+        ("preferred_replica_election", "orders", 1),
+    }
+    assert {(row["kind"], row["topic"], row["partition"]) for row in tables["notifications"].to_pylist()} == {
+        ("isr_change", "orders", 0),
+        ("config_change", "orders", None),
+    }
+    assert [row["path"] for row in tables["bad_rows"].to_pylist()] == ["/brokers/topics/broken"]
+    assert [(row["broker_id"], row["rack"]) for row in tables["brokers"].to_pylist()] == [(1, "r1"), (2, "r1")]
+    (cluster,) = tables["cluster"].to_pylist()
+    assert (cluster["controller_id"], cluster["consistent"]) == (1, True)
+    assert cluster["version_znodes"] == ["/log_dir_event_notification", "/latest_producer_id_block"]
+    assert ("users", "alice", "producer_byte_rate", "2048") in {
+        (row["entity_type"], row["entity_name"], row["key"], row["value"]) for row in tables["configs"].to_pylist()
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_old_snapshots_can_be_restored_with_their_secrets(version):
+    store = FolderStore(CORPUS / version / "store")
+    raw = snapshots.read_raw(store, stored(store))
+    sealer = Sealer.from_file(CORPUS / version / "key")
+    content = restorable(raw, RestoreScope(whole=True), sealer)
+    found = {znode.path: znode.data for znode in content.znodes}
+    assert b"s3cr3t" in found["/config/users/alice"]
+    assert "/config/users/alice" in restorable(raw, RestoreScope(whole=True)).left_out
+    assert {path for path, why in content.left_out.items() if "request" in why} == {
+        "/admin/delete_topics/payments",
+        "/admin/preferred_replica_election",
+    }
+
+
+def test_the_corpus_verifies(corpus):
+    assert snapshots.verify_snapshot(corpus, stored(corpus)) == []
+
+
+# ------------------------------------------------------------------------------------------------- damage
+
+
+def damage(corpus, table, change):
+    key = stored(corpus).object(table).key
+    corpus.put(key, change(corpus.get(key)))
+
+
+def flip(content):
+    return content[:50] + bytes([content[50] ^ 1]) + content[51:]
+
+
+@pytest.mark.parametrize("table", ["raw", "partitions"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(flip, id="flipped byte"),
+        pytest.param(lambda content: content[:-10], id="truncated"),
+        pytest.param(lambda _: b"", id="empty"),
+        pytest.param(lambda content: content + b"x", id="longer"),
+    ],
+)
+def test_a_damaged_object_is_never_used(corpus, table, change):
+    damage(corpus, table, change)
+    manifest = stored(corpus)
+    read = snapshots.read_raw if table == "raw" else lambda store, which: snapshots.read_table(store, which, table)
+    with pytest.raises(ObjectDamagedError, match=rf"{table}\.parquet.*is damaged: expected"):
+        read(corpus, manifest)
+    findings = snapshots.verify_snapshot(corpus, manifest)
+    assert any(f"{table}.parquet" in finding.where for finding in findings)
+
+
+def test_a_missing_object(corpus):
+    manifest = stored(corpus)
+    corpus.delete(manifest.object("topics").key)
+    with pytest.raises(ObjectMissingError, match=r"topics\.parquet"):
+        snapshots.read_table(corpus, manifest, "topics")
+    assert any("not found" in finding.what for finding in snapshots.verify_snapshot(corpus, manifest))
+
+
+def test_a_missing_manifest(corpus):
+    manifest = stored(corpus)
+    corpus.delete(manifest.key)
+    assert snapshots.list_snapshots(corpus) == []
+    with pytest.raises(ObjectMissingError, match=r"manifest\.json"):
+        snapshots.read_manifest(corpus, manifest.uri)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        pytest.param(lambda text: text[: len(text) // 2], ObjectDamagedError, "manifest is damaged", id="torn"),
+        pytest.param(lambda _: "[]", ObjectDamagedError, "manifest is damaged", id="no object"),
+        pytest.param(lambda _: "{}", ObjectDamagedError, "manifest is damaged", id="no fields"),
+        pytest.param(
+            lambda text: text.replace('"zxid": ', '"zxid": 9'),
+            ObjectDamagedError,
+            "was changed, expected digest",
+            id="changed",
+        ),
+        pytest.param(
+            lambda text: text.replace('"format_version": 1', '"format_version": 99'),
+            UnknownFormatError,
+            "found 99",
+            id="from the future",
+        ),
+        pytest.param(lambda _: "\x00", ObjectDamagedError, "manifest is damaged", id="no JSON"),
+    ],
+)
+def test_a_damaged_manifest_is_named(corpus, change, error, text):
+    manifest = stored(corpus)
+    corpus.put(manifest.key, change(corpus.get(manifest.key).decode()).encode())
+    with pytest.raises(error, match=text):
+        snapshots.list_snapshots(corpus)
+
+
+def test_a_field_that_a_newer_program_added_is_kept(corpus):
+    manifest = stored(corpus)
+    from kafka_maintenance.operations.snapshots.manifest import _digest
+
+    document = json.loads(corpus.get(manifest.key))
+    document["weather"] = "fine"
+    del document["digest"]
+    document["digest"] = _digest(document)
+    found = parse_manifest(json.dumps(document).encode(), "uri", manifest.key)
+    assert found.extra == {"weather": "fine"}
+
+
+def test_raw_of_a_future_format(corpus):
+    manifest = stored(corpus)
+    table = pq.read_table(pa.BufferReader(corpus.get(manifest.object("raw").key)))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({b"format_version": b"7"}), sink)
+    with pytest.raises(UnknownFormatError, match="found '7'"):
+        raw_from_parquet(sink.getvalue().to_pybytes(), "raw")
+
+
+def test_parquet_that_is_no_raw_layer():
+    with pytest.raises(ObjectDamagedError, match="no whole Parquet file"):
+        raw_from_parquet(b"PAR1 not really PAR1", "raw")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"path": ["/"]}).replace_schema_metadata({b"format_version": b"1"}), sink)
+    with pytest.raises(ObjectDamagedError, match="expected columns"):
+        raw_from_parquet(sink.getvalue().to_pybytes(), "raw")
+
+
+def test_objects_without_a_manifest_are_invisible(corpus):
+    corpus.put("v1/cluster=corpus/date=2026-03-02/snap=half/raw.parquet", b"torn upload")
+    assert len(snapshots.list_snapshots(corpus)) == 1
+
+
+def test_verify_sees_a_manifest_that_lies(corpus):
+    from dataclasses import replace
+
+    manifest = stored(corpus)
+    lying = replace(manifest, counts={**manifest.counts, "znodes": 7, "topics": 9}, redacted=())
+    told = " ".join(finding.what for finding in snapshots.verify_snapshot(corpus, lying))
+    assert "manifest counts 7 znodes" in told
+    assert "manifest counts 9 topics" in told
+    assert "manifest names 0 secrets" in told
+
+
+def test_verify_sees_a_table_that_does_not_come_from_raw(corpus):
+    import hashlib
+    from dataclasses import replace
+
+    from controller_core.adapters.snapshot.format import table_to_parquet
+    from kafka_maintenance.operations.snapshots.manifest import StoredObject
+
+    manifest = stored(corpus)
+    table = snapshots.read_table(corpus, manifest, "topics").slice(0, 1)
+    content = table_to_parquet(table)
+    old = manifest.object("topics")
+    new = StoredObject(old.key, len(content), hashlib.sha256(content).hexdigest(), 1)
+    corpus.put(old.key, content)
+    changed = replace(manifest, objects=tuple(new if each is old else each for each in manifest.objects))
+    told = " ".join(finding.what for finding in snapshots.verify_snapshot(corpus, changed))
+    assert "not what today's code decodes" in told
+
+
+# ------------------------------------------------------------------------------------------------- small rules
+
+
+def test_raw_is_small_and_exact():
+    from controller_core.adapters.snapshot.format import raw_layer
+    from controller_core.adapters.snapshot.reader import Cut, Znode
+    from controller_core.adapters.zookeeper.multi_read import STAT
+
+    znodes = {
+        f"/brokers/topics/t{topic:03}/partitions/{number}/state": Znode(
+            b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":%d,"isr":[1,2,3]}' % (number % 3, topic % 7),
+            STAT.pack(
+                topic * 50 + number, topic * 60 + number, 17 * 10**11, 17 * 10**11, number, 0, 0, 0, 78, 0, topic
+            ),
+        )
+        for topic in range(200)
+        for number in range(50)
+    }
+    cut = Cut(
+        znodes=znodes, unreadable={}, zxid=1, consistent=True, reason=None, unresolved=0, rounds=1, attempts=1, method="cut",
+        acls={}, secured=False, server_version="", scan_zxids=(1, 1), seconds=(0, 0),
+    )  # fmt: skip
+    table = raw_layer(cut).table
+    content = raw_to_parquet(table)
+    assert len(content) / len(znodes) < 30
+    assert raw_from_parquet(content, "x").equals(table)
+    assert table.schema.equals(RAW)
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "secret"),
+    [
+        ("/config/users/a", b'{"version":1,"config":{"SCRAM-SHA-512":"x"}}', True),
+        ("/config/users/a", b'{"version":1,"config":{"producer_byte_rate":"1"}}', False),
+        ("/config/users/a", b"not json", True),
+        ("/config/users/a", b"", False),
+        ("/config/users/a/clients/c", b'{"version":1,"config":{"SCRAM-SHA-256":"x"}}', True),
+        ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"x"}}', True),
+        ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.sasl.jaas.config":"x"}}', True),
+        ("/config/brokers/1", b'{"version":1,"config":{"leader.replication.throttled.rate":"1"}}', False),
+        ("/config/brokers/1", b"\xff", True),
+        ("/config/topics/t", b"not json", False),
+        ("/delegation_token/tokens/abc", b"{}", True),
+        ("/delegation_token/token_changes/token_change_0000000001", b"abc", False),
+        ("/brokers/topics/password", b'{"partitions":{}}', False),
+    ],
+)
+def test_what_is_a_secret(path, data, secret):
+    assert is_secret(path, data) is secret
+
+
+@pytest.mark.parametrize(
+    "key", ["retention.ms", "cleanup.policy", "min.insync.replicas", "producer_byte_rate", "compression.type"]
+)
+def test_ordinary_configs_are_no_secrets(key):
+    assert not is_secret_config(key)
+
+
+@pytest.mark.parametrize(
+    ("path", "notice"),
+    [
+        ("/config/topics/orders", ("/config/changes/config_change_", b'{"version":2,"entity_path":"topics/orders"}')),
+        (
+            "/config/users/u/clients/c",
+            ("/config/changes/config_change_", b'{"version":2,"entity_path":"users/u/clients/c"}'),
+        ),
+        ("/kafka-acl/Topic/orders", ("/kafka-acl-changes/acl_changes_", b"Topic:orders")),
+        (
+            "/kafka-acl-extended/prefixed/TransactionalId/a",
+            (
+                "/kafka-acl-extended-changes/acl_changes_",
+                b'{"version":1,"resourceType":"TRANSACTIONAL_ID","name":"a","patternType":"PREFIXED"}',
+            ),
+        ),
+        ("/consumers/g/offsets/t/0", None),
+        ("/config/topics", None),
+    ],
+)
+def test_the_notice_of_a_change(path, notice):
+    assert notice_of(path) == notice
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("run", "Run"), ("a b", "a-b"), ("", "-"), ("x" * 100, "x" * 101), ("2026-01-01T00:00", "2026-01-01T00-00")],
+)
+def test_tokens_of_different_runs_differ(one, other):
+    assert run_token(one) != run_token(other)
+    assert require_name(run_token(one), "token")
+
+
+def test_a_snapshot_is_found_by_what_a_person_types(corpus):
+    manifest = stored(corpus)
+    for name in ("newest", manifest.snapshot_id[:16], manifest.uri, manifest.key, manifest.prefix):
+        assert snapshots.find_snapshot(corpus, name) == manifest
+    with pytest.raises(ObjectMissingError, match="the newest are: 0000"):
+        snapshots.find_snapshot(corpus, "f00")
+    with pytest.raises(ObjectMissingError, match="none"):
+        snapshots.find_snapshot(MemoryStore("nothing"), "newest")
+
+
+# ------------------------------------------------------------------------------------------------- the local copy
+
+
+def test_the_half_written_files_of_another_writer_stay_its_own(corpus, tmp_path):
+    folder = snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "copy")
+    others = [folder / f"{name}.part" for name in ("partitions.parquet", "manifest.json")]
+    for path in others:
+        path.with_suffix("").unlink()
+        path.write_bytes(b"half")
+    snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "copy")
+    assert [path.read_bytes() for path in others] == [b"half", b"half"]
+    assert sorted(folder.glob("*.part")) == sorted(others), "and none of ours is left"
+
+
+@pytest.fixture
+def spark_job(monkeypatch):
+    """A job that answers every query with its SQL and its inputs; `job(meanwhile)` calls that before it answers."""
+
+    def install(meanwhile=lambda: None):
+        def run_job(submit, log):
+            words = Path(submit.arguments[0].removeprefix("@")).read_text().splitlines()
+            given = dict(zip(words[::2], words[1::2], strict=True))
+            meanwhile()
+            rows = [[Path(given["--sql-file"]).read_text(), given["--input"]]]
+            found = {"columns": ["sql", "input"], "types": ["string"] * 2, "rows": rows, "cut_off": False}
+            Path(given["--output"]).write_text(json.dumps({**found, "snapshots": words.count("--input")}))
+
+        monkeypatch.setattr(snapshot_query, "run_job", run_job)
+
+    return install
+
+
+def test_queries_that_overlap_keep_their_own_rows_and_fetch_one_after_the_other(
+    corpus, tmp_path, spark_job, monkeypatch
+):
+    both, fetching, fetch = threading.Barrier(2, timeout=30), threading.Lock(), snapshots.fetch_tables
+
+    def fetch_alone(*arguments):
+        assert fetching.acquire(blocking=False), "another query is fetching"
+        time.sleep(0.1)  # so that two that do not wait for each other meet
+        folder = fetch(*arguments)
+        fetching.release()
+        return folder
+
+    spark_job(both.wait)
+    monkeypatch.setattr(snapshot_query, "fetch_tables", fetch_alone)
+    asked = ("SELECT 1", "SELECT 2")
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda sql: snapshot_query.query_history(corpus, sql, folder=tmp_path / "q"), asked))
+    assert tuple(result.rows[0][0] for result in results) == asked
+    assert list((tmp_path / "q" / "work").iterdir()) == []
+
+
+def test_a_query_passes_over_what_cannot_be_read_and_says_so(corpus, tmp_path, spark_job):
+    spark_job()
+    lost = publish(World(cluster="other", brokers={1: None}), corpus)
+    torn = publish(World(cluster="other", brokers={1: None}).on(1), corpus).object("brokers").key
+    corpus.put(lost.key, b"{")
+    corpus.put(torn, b"PAR1 no longer")
+    result = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
+    assert (result.snapshots, "cluster=corpus" in result.rows[0][1]) == (1, True)
+    told = [line for line in snapshot_query.query_text(result).splitlines() if line.startswith("passed over: ")]
+    assert [lost.key in told[0], torn in told[1]] == [True, True]
+    with pytest.raises(ObjectDamagedError, match="found 2 that cannot"):
+        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, cluster="other")
+
+
+def test_the_log_of_a_query_that_fails_is_kept(corpus, tmp_path, monkeypatch):
+    def fail(submit, log):
+        log.write_text("out of memory")
+        raise SparkJobError(f"its log is {log}", 1)
+
+    monkeypatch.setattr(snapshot_query, "run_job", fail)
+    with pytest.raises(SparkJobError) as told:
+        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
+    assert Path(str(told.value).removeprefix("its log is ")).read_text() == "out of memory"

@@ -1,0 +1,193 @@
+"""Fetching what is not in the repository: where from, and that nothing unknown is ever used."""
+
+import base64
+import hashlib
+import http.server
+import json
+import os
+import re
+import threading
+
+import pytest
+
+from kafka_maintenance.servers import jar_sets, maven
+from kafka_maintenance.servers import kafka_jars as jars
+from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
+from kafka_maintenance.servers.s3 import gateway_program
+
+SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
+  <mirrors>
+    <mirror><id>other</id><mirrorOf>jboss</mirrorOf><url>https://other.example/</url></mirror>
+    <mirror><id>ours</id><mirrorOf>{of}</mirrorOf><url>https://ours.example/maven</url></mirror>
+  </mirrors>
+  <servers><server><id>ours</id><username>me</username><password>geheim</password></server></servers>
+</settings>"""
+
+
+@pytest.fixture
+def locked_jar(tmp_path, monkeypatch):
+    """A cache that holds one jar of Kafka 3.9 and a lock file that names it."""
+    folder = tmp_path / "kafka-jars" / "3.9.2"
+    folder.mkdir(parents=True)
+    (folder / "kafka.jar").write_bytes(b"good")
+    lock = tmp_path / "lock.json"
+    lock.write_text(json.dumps({"3.9": {"kafka.jar": hashlib.sha256(b"good").hexdigest()}}))
+    monkeypatch.setattr(jars, "LOCK_FILE", lock)
+    return folder / "kafka.jar"
+
+
+def test_a_cached_set_of_jars_is_used_without_network(locked_jar, tmp_path):
+    assert jars.kafka_jars("3.9", cache=tmp_path) == locked_jar.parent
+
+
+def test_an_altered_jar_is_refused(locked_jar, tmp_path):
+    locked_jar.write_bytes(b"evil")
+    with pytest.raises(JarChecksumError, match=r"kafka\.jar should have sha256 .*delete .* and start again"):
+        jars.kafka_jars("3.9", cache=tmp_path)
+
+
+def test_a_missing_jar_is_refused(locked_jar, tmp_path):
+    locked_jar.rename(locked_jar.with_suffix(".bak"))
+    with pytest.raises(JarChecksumError, match=r"kafka\.jar is missing"):
+        jars.kafka_jars("3.9", cache=tmp_path)
+
+
+def test_an_extra_jar_is_refused(locked_jar, tmp_path):
+    locked_jar.with_name("extra.jar").write_bytes(b"")
+    with pytest.raises(JarChecksumError, match=r"extra\.jar is not expected"):
+        jars.kafka_jars("3.9", cache=tmp_path)
+
+
+def test_an_unknown_version_lists_the_known_ones():
+    with pytest.raises(JarsUnavailableError, match=r"Kafka '4\.0'.*0\.10\.2, .*3\.9"):
+        jars.kafka_jars("4.0")
+
+
+def test_without_network_the_message_says_what_to_do_and_nothing_is_left(tmp_path):
+    environment = {**os.environ, maven.REPOSITORY_VARIABLE: "http://127.0.0.1:9/maven/"}
+    with pytest.raises(JarsUnavailableError, match=r"from http://127.0.0.1:9/maven/.*connect this machine") as caught:
+        jars.kafka_jars("1.1", cache=tmp_path, env=environment)
+    assert "Connection refused" in str(caught.value)
+    assert [path.name for path in (tmp_path / "kafka-jars").iterdir()] == ["1.1.1.lock"]
+
+
+def test_every_version_is_in_the_lock_file_with_its_broker():
+    missing = [
+        version
+        for version, release in jars.VERSIONS.items()
+        if f"kafka_{release.scala}-{release.version}.jar" not in jars.read_lock()[version]
+    ]
+    assert missing == []
+
+
+def test_the_lock_file_holds_digests():
+    digests = {digest for locked in jars.read_lock().values() for digest in locked.values()}
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+
+
+@pytest.mark.parametrize(
+    ("of", "url"),
+    [
+        pytest.param("central", "https://ours.example/maven", id="a mirror of central"),
+        pytest.param("*", "https://ours.example/maven", id="a mirror of everything"),
+        pytest.param("external:*,!jboss", "https://ours.example/maven", id="a mirror of everything but one"),
+        pytest.param("*,!central", None, id="a mirror of everything but central"),
+        pytest.param("apache", None, id="a mirror of something else"),
+    ],
+)
+def test_mirror_of_the_users_maven_settings(of, url):
+    found = maven.mirror_of_central(SETTINGS.format(of=of))
+    assert (found and found.url) == url
+
+
+def test_a_mirrors_login_goes_into_ivys_settings(tmp_path):
+    repository = maven.mirror_of_central(SETTINGS.format(of="central"))
+    text = jar_sets.ivy_settings(repository, tmp_path)
+    assert 'root="https://ours.example/maven"' in text
+    assert '<credentials host="ours.example" realm="" username="me" passwd="geheim"/>' in text
+
+
+@pytest.fixture
+def private_repository():
+    """A Maven repository that holds nothing and wants a login; with what it was asked."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path.rsplit("/", 1)[-1], self.headers.get("Authorization")))
+            self.send_response(404 if self.headers.get("Authorization") else 401)
+            self.send_header("WWW-Authenticate", 'Basic realm="Our jars"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815 - http.server names it
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/maven", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
+    url, asked = private_repository
+    (tmp_path / ".m2").mkdir()
+    settings = SETTINGS.format(of="central").replace("https://ours.example/maven", url)
+    (tmp_path / ".m2" / "settings.xml").write_text(settings)
+    with pytest.raises(JarsUnavailableError, match="not found"):
+        jars.kafka_jars("1.1", cache=tmp_path, env={**os.environ, "HOME": str(tmp_path)})
+    login = "Basic " + base64.b64encode(b"me:geheim").decode()
+    assert ("kafka_2.11-1.1.1.pom", login) in asked
+
+
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [
+        pytest.param({}, maven.MAVEN_CENTRAL, id="no settings at all"),
+        pytest.param({maven.REPOSITORY_VARIABLE: "https://mine.example/"}, "https://mine.example/", id="the variable"),
+    ],
+)
+def test_where_jars_come_from(tmp_path, environment, url):
+    assert maven.maven_repository({"HOME": str(tmp_path), **environment}).url == url
+
+
+def test_the_variable_wins_over_the_settings(tmp_path):
+    (tmp_path / ".m2").mkdir()
+    (tmp_path / ".m2" / "settings.xml").write_text(SETTINGS.format(of="central"))
+    home = {"HOME": str(tmp_path)}
+    assert maven.maven_repository(home).username == "me"
+    assert maven.maven_repository({**home, maven.REPOSITORY_VARIABLE: "https://mine.example/"}).username is None
+
+
+def test_a_proxy_of_the_environment_reaches_java():
+    assert maven.proxy_options({"https_proxy": "http://proxy.example:8080"}) == [
+        "-Dhttps.proxyHost=proxy.example",
+        "-Dhttps.proxyPort=8080",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        pytest.param("0.10.2", 'name="jaxb-api"', id="old brokers get the class that Java dropped"),
+        pytest.param("2.3", '<override org="org.apache.zookeeper"', id="2.0 to 2.3 get another ZooKeeper client"),
+        pytest.param("3.9", 'rev="3.9.2"', id="the version is pinned"),
+    ],
+)
+def test_what_ivy_is_asked_for(version, told):
+    assert told in jars.jar_set(version).module
+
+
+def test_no_go_and_no_cache_means_no_versitygw(tmp_path):
+    assert gateway_program(cache=tmp_path, env={"PATH": str(tmp_path)}) is None
+
+
+def test_a_cached_versitygw_needs_no_go(tmp_path):
+    program = tmp_path / "bin" / "versitygw-v1.8.0"
+    program.parent.mkdir()
+    program.touch()
+    assert gateway_program(cache=tmp_path, env={"PATH": ""}) == program

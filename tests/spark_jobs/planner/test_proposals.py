@@ -1,0 +1,107 @@
+"""The nightly proposal of one snapshot equals the plain planner's plan, and says why it moves what it moves."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.on_core.bridge import SnapshotRows
+from spark_jobs.on_core.proposals import cluster_state, propose
+from spark_jobs.planner.goals import Goals, Tolerance
+from spark_jobs.planner.planning import plan_reassignment
+from tests.spark_jobs.planner.clusters import KINDS, cluster, of_kind
+
+FACTS = {
+    "any_reassignment": False,
+    "reassign_requests": [],
+    "queued_topics": [],
+    "deletion_enabled": True,
+    "kafka_version": "3.9",
+    "inter_broker_protocol_version": None,
+}
+
+
+def snapshot(state, moving=(), **facts):
+    """The rows that a snapshot of `state` would hold; to those named in `moving` a replica is being added."""
+    replicas = [state.ids(row) for row in state.replicas]
+    live = [int(b) for b, ok in zip(state.broker_ids, state.live, strict=True) if ok]
+    table = pa.table(
+        {
+            "topic": [state.topics[t] for t in state.topic],
+            "partition": state.number.tolist(),
+            "replicas": replicas,
+            "isr": replicas,
+            "leader": [int(broker) for broker in state.leader],
+            "adding": pa.array([[9] if row in moving else [] for row in range(len(replicas))], pa.list_(pa.int32())),
+            "removing": pa.array([[]] * len(replicas), pa.list_(pa.int32())),
+        }
+    )
+    racks = [None if state.rack_names == ("",) else state.rack_names[r] for r in state.rack]
+    rack_of = [{"broker_id": b, "rack": rack} for b, rack in zip(state.broker_ids.tolist(), racks, strict=True)]
+    return SnapshotRows({**FACTS, "live": live, "rack_of": rack_of, **facts}, table)
+
+
+def proposal(state, goals=None, **facts):
+    (row,) = propose(goals or Goals())(snapshot(state, **facts))
+    return row
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "replicas" not in kind and kind != "drain"])
+@pytest.mark.parametrize("racks", [1, 3])
+def test_a_proposal_is_the_plain_planners_plan(kind, racks):
+    state = of_kind(kind, racks=racks)
+    found = proposal(state)
+    plain = plan_reassignment(cluster_state(snapshot(state)), Goals())
+    assert json.loads(found["plan"]) == plain.reassignment_json()
+    assert json.loads(found["certificate"]) == plain.certificate_json()
+    assert (found["moves"], found["moves_lower_bound"]) == (plain.moves, plain.moves_bound)
+
+
+def test_a_proposal_says_why_and_what_the_controller_will_do():
+    said = proposal(of_kind("skewed"))["explanation"]
+    assert "Why: a broker holds too many replicas:" in said
+    assert "waves, at least" in said
+    assert "Fewest moves by tolerance" in said
+    assert "Run through the controller's rules, wave by wave:" in said
+
+
+def test_a_proposal_says_what_it_makes_of_the_balance_and_how_it_was_made_possible():
+    state = of_kind("skewed")
+    capped = proposal(state, Goals(moves_max=proposal(state)["moves"] // 2))
+    said = capped["explanation"].split("\n")
+    assert any(line.startswith("Replicas per broker: ") and " before, " in line for line in said)
+    assert any(line.startswith("Leaders per broker: ") for line in said)
+    assert any("replica and topic bounds widened by" in line for line in said)
+    unmoved = proposal(state, Goals(moves_max=0, tolerance=Tolerance(leaders=240)))
+    assert unmoved["status"] == "balanced"
+    assert "at most 0 moves: replica and topic bounds widened by" in unmoved["reason"]
+
+
+def test_a_pending_request_postpones_the_proposal():
+    request = {"topic": "t000", "partition": 0, "replicas": [1, 2]}
+    assert proposal(of_kind("skewed"), reassign_requests=[request])["status"] == "postponed"
+
+
+def test_only_what_cannot_be_moved_is_left_out():
+    lists = [[0, 1]] * 6
+    state = cluster(lists, brokers=3, leaders=[0, -1, 0, 0, 0, 0], topics=[*["t"] * 5, "trash"])
+    found = proposal(state, moving={2}, any_reassignment=True, queued_topics=["trash"])
+    assert found["status"] == "planned"
+    moved = {(entry["topic"], entry["partition"]) for entry in json.loads(found["plan"])["partitions"]}
+    assert moved <= {("t", 0), ("t", 3), ("t", 4)}
+    assert (
+        "Left out: has no leader to copy from: 1 partitions [t-1]; is being reassigned: 1 partitions [t-2]; "
+        "its topic is queued for deletion: 1 partitions [trash-0]."
+    ) in found["explanation"]
+
+
+def test_where_nothing_can_be_moved_the_proposal_waits():
+    found = proposal(cluster([[0, 1]] * 2, brokers=3), moving={0, 1})
+    assert (found["status"], found["reason"]) == (
+        "postponed",
+        "Left out: is being reassigned: 2 partitions [t-0, t-1].",
+    )
+
+
+def test_a_snapshot_without_brokers_has_no_plan():
+    assert proposal(of_kind("skewed"), live=[])["status"] == "impossible"

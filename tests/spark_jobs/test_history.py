@@ -1,0 +1,113 @@
+"""What the nights tell together."""
+
+from datetime import date, timedelta
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.testing import assertSchemaEqual
+
+from spark_jobs import schemas
+from spark_jobs.transforms import history
+from tests.spark_jobs.worlds import NIGHT, World, frame
+
+FIRST = NIGHT - timedelta(days=3)
+
+
+def nights():
+    """Four nights: t-0 loses its leader and gets it back, a replica of t-1 came back, u-0 comes late, broker 3 misses one."""
+    rest = ("t", 1, (2, 1), 2, (2, 1))
+    late = ("u", 0, (3,), 3, (3,))
+    brokers = {1: "a", 2: "b", 3: "a"}
+    return [
+        World(brokers=brokers, partitions=(("t", 0, (1, 2), 1, (1, 2)), rest)).on(3),
+        World(brokers={1: "a", 2: "b"}, partitions=(("t", 0, (1, 2), 2, (2,)), rest)).on(2),
+        World(
+            brokers=brokers, partitions=(("t", 0, (1, 2), 1, (2, 1)), rest, late), controller={"controller_epoch": 9}
+        ).on(1),
+        World(
+            brokers=brokers,
+            partitions=(("t", 0, (1, 3), 1, (1, 3)), ("t", 1, (2, 1), 2, (1, 2)), late),
+            controller={"controller_epoch": 9},
+        ),
+    ]
+
+
+def rows_of(result, *names):
+    return sorted(tuple(row[name] for name in names) for row in result.collect())
+
+
+def test_changes_are_counted_by_night_and_by_partition(spark):
+    tables = {name: frame(spark, name, *nights()) for name in ("partitions", "brokers", "cluster")}
+    changes = history.partition_changes(tables["partitions"]).cache()
+    grown = history.growth(tables["partitions"], tables["brokers"], tables["cluster"]).cache()
+    churn = history.leader_churn(changes, grown)
+    unstable = history.unstable_partitions(changes)
+    assertSchemaEqual(churn.schema, schemas.LEADER_CHURN, ignoreNullable=True)
+    assertSchemaEqual(unstable.schema, schemas.UNSTABLE_PARTITIONS, ignoreNullable=True)
+    assertSchemaEqual(grown.schema, schemas.GROWTH, ignoreNullable=True)
+    assert rows_of(churn, "date", "partition_count", "leader_changes", "isr_changes", "assignment_changes") == [
+        (FIRST, 2, 0, 0, 0),
+        (FIRST + timedelta(days=1), 2, 1, 1, 0),
+        (FIRST + timedelta(days=2), 3, 1, 1, 0),
+        (NIGHT, 3, 0, 2, 1),  # what came back stands last: a new order is a change
+    ]
+    assert rows_of(unstable, "topic", "partition", "leader_changes", "isr_changes", "nights_under_replicated") == [
+        ("t", 0, 2, 3, 1),
+        ("t", 1, 0, 1, 0),
+    ]
+    assert rows_of(grown, "date", "topic_count", "replica_count", "broker_count", "replicas_per_broker") == [
+        (FIRST, 1, 4, 3, 4 / 3),
+        (FIRST + timedelta(days=1), 1, 4, 2, 2.0),
+        (FIRST + timedelta(days=2), 2, 5, 3, 5 / 3),
+        (NIGHT, 2, 5, 3, 5 / 3),
+    ]
+
+
+def test_a_topic_made_again_is_another_topic(spark):
+    before = World(partitions=(("t", 0, (1,), 1, (1,)),)).on(1)
+    after = World(partitions=(("t", 0, (2,), 2, (2,)),))
+    old, new = frame(spark, "partitions", before), frame(spark, "partitions", after)
+    again = new.withColumn("czxid", new["czxid"] + 1)
+    assert history.partition_changes(old.union(again)).isEmpty()
+    assert not history.partition_changes(old.union(new)).isEmpty()
+
+
+def test_brokers_that_flap_and_loads_that_grow(spark):
+    worlds = [
+        World(brokers={1: None, **({2: None} if night % 2 else {})}, partitions=tuple(
+            ("t", number, (1,), 1, (1,)) for number in range(5 - night)
+        )).on(night)
+        for night in range(5)
+    ]  # fmt: skip
+    partitions, brokers = frame(spark, "partitions", *worlds), frame(spark, "brokers", *worlds)
+    found = history.broker_history(brokers, frame(spark, "cluster", *worlds), history.replicas_by_night(partitions))
+    assertSchemaEqual(found.schema, schemas.BROKER_HISTORY, ignoreNullable=True)
+    assert rows_of(found, "broker_id", "nights_seen", "nights_missing", "flapping", "replica_trend_per_night") == [
+        (1, 5, 0, False, 1.0),
+        (2, 2, 2, False, 0.0),
+    ]
+
+
+def test_a_broker_that_was_retired_does_not_flap_and_one_that_registers_each_night_does(spark):
+    worlds = [World(brokers={1: None, 3: None, **({2: None} if night > 3 else {})}).on(night) for night in range(6)]
+    of_night = F.unix_date(F.to_date("taken_at"))
+    brokers = frame(spark, "brokers", *worlds).withColumn(
+        "broker_epoch", F.when(F.col("broker_id") == 3, of_night).otherwise(F.col("broker_epoch"))
+    )
+    held = history.replicas_by_night(frame(spark, "partitions", *worlds))
+    found = history.broker_history(brokers, frame(spark, "cluster", *worlds), held)
+    assert rows_of(found, "broker_id", "nights_missing", "registrations", "flapping") == [
+        (1, 0, 1, False),
+        (2, 4, 1, False),
+        (3, 0, 6, True),
+    ]
+
+
+def test_controller_elections_between_nights(spark):
+    found = history.controller_churn(frame(spark, "cluster", *nights()))
+    assertSchemaEqual(found.schema, schemas.CONTROLLER_CHURN, ignoreNullable=True)
+    assert sorted((row["date"], row["elections"]) for row in found.collect()) == [
+        (date(2026, 11, 17), None),
+        (date(2026, 11, 18), 0),
+        (date(2026, 11, 19), 2),
+        (date(2026, 11, 20), 0),
+    ]

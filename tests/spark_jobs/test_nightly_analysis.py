@@ -1,0 +1,424 @@
+"""The whole night: staged from a store, analysed, published; and what happens to clusters that cannot be."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.analysis import published as published_analyses
+from kafka_maintenance.operations.analysis import run as analyse
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.snapshots.choice import choose
+from spark_jobs import nightly_analysis, schemas
+from spark_jobs.io import folders as storage
+from spark_jobs.on_core import drill
+from spark_jobs.planner.goals import Goals
+from spark_jobs.report import build as report
+from spark_jobs.transforms import facts, health, history, imbalance
+from tests.spark_jobs.worlds import NIGHT, World, publish, write
+
+ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
+ALPHA = World(
+    brokers=dict.fromkeys(range(6), "a"),
+    partitions=(*ROWS[:-1], ("orders", 11, (3, 0, 4), 0, (0, 3, 4)), ("trash", 0, (1, 9), 1, (1,))),
+    queued={"trash": 900},
+    notifications=(("isr_change", "isr_change_0000000001", "orders", 0, None, 500),),
+    bad_rows=(("/brokers/topics/odd", "not JSON"),),
+)
+BETA = World(
+    cluster="beta",
+    brokers={1: None, 2: None},
+    partitions=(("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (), None, ())),
+    queued={"t": 5},
+)
+GAMMA = World(cluster="gamma", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+DELTA = World(cluster="delta", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+EPSILON = World(cluster="epsilon", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+SETTINGS = {
+    "default": {"kafka_version": "3.9"},
+    "clusters": {"delta": {"kafka_version": "7.7"}, "epsilon": {"delete_topic_enable": "false"}},
+}
+
+
+def job(spark, staged, *more):
+    args = nightly_analysis.parse([*staged.arguments, *more])
+    return nightly_analysis.run(spark, args, say=list)
+
+
+@pytest.fixture(scope="module")
+def night(spark, tmp_path_factory):
+    """One run over five clusters: one with a newer snapshot of the night that cannot be read, one with bad rows and an earlier
+    night that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
+    folder = tmp_path_factory.mktemp("night")
+    store = open_store(str(folder / "store"))
+    older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
+    for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
+        publish(world, store)
+    store.put(publish(BETA.on(1), store).key, b"{")
+    store.put(f"v1/cluster=alpha/date={NIGHT}/snap=ffffffffffffffff-later/manifest.json", b"{")
+    chosen = choose(store, NIGHT).snapshots
+    store.put(chosen[-1].object("partitions").key, b"PAR1 no longer")
+    staged = analyse.stage(
+        store,
+        chosen,
+        folder / "work",
+        run_id="scheduled 2026/11",
+        night=NIGHT,
+        settings=SETTINGS,
+        missing={"zeta": "cluster 'zeta' has no snapshot"},
+    )
+    status = job(spark, staged, "--fail-if-incomplete")
+    published = published_analyses.publish(
+        staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2026, 11, 20, 4, tzinfo=UTC)
+    )
+    return store, staged, status, published
+
+
+def table_of(night, name):
+    return pq.read_table(Path(night[1].output) / name, partitioning=None).to_pylist()
+
+
+def test_every_output_has_its_columns(night):
+    for name, schema in schemas.OUTPUTS.items():
+        assert pq.read_schema(next((Path(night[1].output) / name).glob("*.parquet"))).names == schema.names
+
+
+def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
+    _, _, status, published = night
+    stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
+    assert stages == {
+        "alpha": "history", "beta": "history", "gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch",
+    }  # fmt: skip
+    assert status == nightly_analysis.INCOMPLETE
+    assert set(published.summary["clusters"]) == {"alpha", "beta"}
+    assert published.summary["not_analysed_count"] == 6
+
+
+def test_bad_rows_are_counted_and_kept(night):
+    found = {(row["cluster"], row["dataset"], row["path"]) for row in table_of(night, "refused_rows")}
+    assert found == {("beta", "partitions", "/brokers/topics/t/partitions/1"), ("alpha", "raw", "/brokers/topics/odd")}
+    assert night[3].summary["refused_row_count"] == 2
+    (queued,) = [row for row in table_of(night, "deletion_eligibility") if row["cluster"] == "beta"]
+    assert [reason["kind"] for reason in queued["reasons"]] == ["unreadable, cannot be judged"]
+    foretold = [row["effect"] for row in table_of(night, "deletion_prediction") if row["cluster"] == "beta"]
+    assert foretold == [reason["text"] for reason in queued["reasons"]]
+
+
+def test_the_summary_says_what_a_task_needs(night):
+    alpha = night[3].summary["clusters"]["alpha"]
+    assert alpha["deletions_waiting"] == ["trash"]
+    assert alpha["electable_count"] == 1
+    assert alpha["findings"]["stale_isr_change"] == 1
+    assert alpha["before"]["broker_count"] == 5
+    assert alpha["plan"]["status"] == "planned"
+    assert alpha["plan"]["moves"] == alpha["plan"]["moves_lower_bound"] > 0
+    assert len(json.dumps(night[3].summary)) < 10_000
+
+
+def test_the_plan_is_there_for_kafkas_own_tool(night):
+    plan = json.loads((Path(night[1].output) / "plans" / "alpha.plan.json").read_text())
+    back = json.loads((Path(night[1].output) / "plans" / "alpha.rollback.json").read_text())
+    assert {entry["topic"] for entry in plan["partitions"]} == {"orders"}  # the queued topic stays where it is
+    assert len(plan["partitions"]) == len(back["partitions"])
+
+
+def test_the_report_reads_from_top_to_bottom(night):
+    text = (Path(night[1].output) / "report.md").read_text()
+    for words in (
+        "# Kafka maintenance report, 2026-11-20",
+        "2 clusters analysed, 6 problems, 2 rows refused.",
+        "trash-0 has replicas on brokers [9]",
+        "start the brokers that the reasons name",
+        "(proven minimal)",
+        "Judged as Kafka 3.9: named in the settings.",
+        "Receive: broker 5 from 0 to",
+        "Compared with the night before (since 2026-11-19 02:30)",
+        "The nights so far",
+        "2026-11-18",
+    ):
+        assert words in text
+    page = (Path(night[1].output) / "report.html").read_text()
+    assert page.count("data:image/png;base64,") >= 3
+    assert "<script" not in page
+
+
+def test_a_published_analysis_is_whole_and_stays(night):
+    store, staged, _, published = night
+    names = {key.rpartition("/")[2] for key in store.list(published_analyses.PREFIX)}
+    assert {"report.md", "report.html", "summary.json", "imbalance.parquet", "manifest.json"} <= names
+    assert [found["cluster"] for found in published.snapshots if found["digest"]] == ["alpha", "beta"]
+    again = published_analyses.publish(
+        staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2030, 1, 1, tzinfo=UTC)
+    )
+    assert again == published
+    later = published_analyses.publish(
+        staged.output, store, night=NIGHT, run_id="again", now=datetime(2026, 11, 20, 5, tzinfo=UTC)
+    )
+    assert published_analyses.latest_report(store, NIGHT) == later
+    assert [found.run_id for found in published_analyses.list_analyses(store)] == ["scheduled 2026/11", "again"]
+
+
+def test_an_incomplete_analysis_fails_after_it_is_published(night):
+    store, staged, _, _ = night
+    with pytest.raises(published_analyses.AnalysisIncompleteError, match="gamma"):
+        published_analyses.publish(staged.output, store, night=NIGHT, run_id="strict", fail_if_incomplete=True)
+    assert "strict" in [found.run_id for found in published_analyses.list_analyses(store)]
+
+
+def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
+    _, staged, _, _ = night
+    arguments = list(staged.arguments)
+    arguments[arguments.index("--output") + 1] = str(tmp_path / "again")
+    names = ("imbalance", "findings", "proposals", "failure_drill")
+    nightly_analysis.run(spark, nightly_analysis.parse([*arguments, "--only", *names]), say=list)
+    for name in names:
+        again = pq.read_table(tmp_path / "again" / name, partitioning=None)
+        first = pq.read_table(Path(staged.output) / name, partitioning=None)
+        timed = "solver_seconds"
+        assert again.drop_columns([timed] if timed in again.column_names else []).equals(
+            first.drop_columns([timed] if timed in first.column_names else [])
+        ), name
+
+
+def test_a_part_of_the_results_is_all_that_is_described(night, spark, tmp_path, monkeypatch):
+    def unwanted(*_, **__):
+        raise AssertionError("nobody asked for it")
+
+    unasked = (
+        (nightly_analysis, "propose"),
+        (drill, "failure_drill"),
+        (facts, "core_facts"),
+        (health, "broker_load"),
+        (history, "leader_churn"),
+        (imbalance, "imbalance"),
+    )
+    for place, name in unasked:
+        monkeypatch.setattr(place, name, unwanted)
+    arguments = list(night[1].arguments)
+    arguments[arguments.index("--output") + 1] = str(tmp_path / "part")
+    nightly_analysis.run(spark, nightly_analysis.parse([*arguments, "--only", "growth", "not_analysed"]), say=list)
+    assert {path.parent.name for path in (tmp_path / "part").glob("*/*.parquet")} == {"growth", "not_analysed"}
+
+
+def test_a_night_without_a_snapshot_names_the_nights_there_are(night):
+    with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
+        choose(night[0], "2026-01-01")
+
+
+def test_no_report_and_a_changed_manifest_are_told(night, tmp_path):
+    empty = open_store(str(tmp_path / "empty"))
+    with pytest.raises(ObjectMissingError, match="run one"):
+        published_analyses.latest_report(empty)
+    key = f"{published_analyses.PREFIX}date=2026-11-20/run=x/manifest.json"
+    document = json.loads(night[0].get(published_analyses.key_of(night[0], night[3].uri)))
+    empty.put(key, json.dumps({**document, "run_id": "other"}).encode())
+    with pytest.raises(ObjectDamagedError, match="was changed"):
+        published_analyses.latest_report(empty)
+
+
+def test_publishing_needs_a_finished_analysis(tmp_path):
+    with pytest.raises(BadInputError, match="run the job again"):
+        published_analyses.publish(tmp_path, open_store(str(tmp_path / "store")), night=NIGHT, run_id="x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(
+            ("--date", "2026-01-01"),
+            "found 1 of the nights ['2026-11-20'] and 1 of other nights that cannot be read; name one of them",
+            id="no snapshot of that night",
+        ),
+        pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
+        pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
+    ],
+)
+def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, words):
+    publish(GAMMA, store := open_store(str(tmp_path / "store")))
+    store.put(publish(GAMMA.on(1), store).key, b"{")
+    (goals := tmp_path / "goals.json").write_text('{"include_topics": "orders"}')
+    arguments = [argument.format(goals=goals) for argument in arguments]
+    monkeypatch.setattr(storage, "session", lambda _: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    given = by_hand(tmp_path / "store", tmp_path / "out", *arguments)
+    assert nightly_analysis.main(given) == nightly_analysis.BAD_INPUT
+    assert words in capsys.readouterr().err
+
+
+def by_hand(store, output, *more):
+    return ["--input", str(store), "--output", str(output), "--run", "r", "--date", str(NIGHT), *more]
+
+
+def run_by_hand(spark, store, output, *more):
+    return nightly_analysis.run(spark, nightly_analysis.parse(by_hand(store, output, *more)), say=list)
+
+
+def flip(path):
+    """Another byte in the middle of a file's first page, which no footer tells."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 4] ^= 0xFF
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("only", [(), ("--only", "imbalance", "findings")])
+def test_a_damaged_page_costs_its_own_cluster_only(spark, tmp_path, only):
+    flip(write(ALPHA, tmp_path / "store") / "partitions.parquet")
+    write(BETA, tmp_path / "store")
+    arguments = (tmp_path / "store", tmp_path / "out", "--no-drill", "--fail-if-incomplete", *only)
+    assert run_by_hand(spark, *arguments) == nightly_analysis.INCOMPLETE
+    (problem,) = pq.read_table(tmp_path / "out" / "not_analysed", partitioning=None).to_pylist()
+    assert (problem["cluster"], problem["stage"]) == ("alpha", "read")
+    assert "partitions.parquet has the sha256 " in problem["reason"]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (list(summary["clusters"]), summary["not_analysed_count"]) == (["beta"], 1)
+    assert "1 cluster analysed, 1 problem," in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
+    write(BETA, tmp_path / "store")
+    flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
+    flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")
+    snapshots, _ = storage.find_snapshots(spark, [str(tmp_path)])
+    chosen, damaged = nightly_analysis._intact(spark, snapshots, nightly_analysis.parse(by_hand("in", "out")))
+    assert [(found.cluster, found.snapshot_id) for found in chosen.window] == [("beta", BETA.snapshot_id)]
+    assert len(damaged) == 2
+
+
+def test_what_was_verified_is_not_read_twice(spark, tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(storage, "damaged", lambda _, snapshots: read.extend(snapshots) or [])
+    write(GAMMA, tmp_path / "store")
+    for verified, count in ((("--verified",), 0), ((), 1)):
+        assert run_by_hand(spark, tmp_path / "store", tmp_path / "out", *verified, "--only", "growth") == 0
+        assert len(read) == count
+
+
+def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
+    write(replace(ALPHA, queued={}), tmp_path / "store")
+    output, only = tmp_path / "out", ("--only", "proposals", "failure_drill", "findings")
+    run_by_hand(spark, tmp_path / "store", output, *only)
+    assert (output / "plans" / "alpha.plan.json").exists()
+    (output / "plans" / "notes.txt").write_text("mine")
+    run_by_hand(spark, tmp_path / "store", output, "--no-plans", "--no-drill", *only)
+    assert [path.name for path in (output / "plans").iterdir()] == ["notes.txt"]
+    text = (output / "report.md").read_text()
+    assert "Proposed reassignment" not in text
+    assert "Failure drill" not in text
+    assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
+
+
+def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
+    problem = {"snapshot_id": "s", "stage": storage.HISTORY, "reason": "damaged"}
+    gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
+    missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]
+    page = report.Page("r", NIGHT, {"not_analysed": [*gaps, *missed]}, ())
+    found = report.summary(page)
+    named = [row["cluster"] for row in found["not_analysed"]]
+    assert named == [*(f"z{number:02}" for number in range(30)), *(f"c{number:02}" for number in range(20))]
+    assert found["not_analysed_count"] == 80
+    text = report.markdown(page)
+    assert "| z29 | fetch | damaged |" in text
+    assert "| c00 | 2 | damaged |" in text
+
+
+def written(folder, name, **columns):
+    """One result of as many rows as the longest column; a single value is that of all rows."""
+    count = max(len(column) for column in columns.values() if isinstance(column, list))
+    schema = storage.arrow_schema(schemas.OUTPUTS[name])
+    values = {key: column if isinstance(column, list) else [column] * count for key, column in columns.items()}
+    arrays = [pa.array(values.get(field.name, [None] * count), field.type) for field in schema]
+    (folder / name).mkdir(parents=True)
+    pq.write_table(pa.table(arrays, schema=schema), folder / name / "part-0.parquet")
+
+
+def page_of(spark, folder, made, *clusters):
+    tonight = [storage.Snapshot("", cluster, str(NIGHT), "s", "", {}) for cluster in clusters]
+    return report.read(storage.folder(spark, str(folder)), made, run="r", night=NIGHT, snapshots=tonight)
+
+
+def test_a_big_cluster_hides_no_other(spark, tmp_path):
+    many = report.ROWS_MAX + 5
+    written(
+        tmp_path, "findings", cluster=["alpha"] * many + ["zeta"] * 3, snapshot_id="s", topic="t",
+        kind=["non_preferred_leader"] * many + ["offline"] * 3, severity=["info"] * many + ["critical"] * 3,
+        partition=[*range(many), 4, 5, 6], detail="led by another",
+    )  # fmt: skip
+    page = page_of(spark, tmp_path, ["findings"], "alpha", "zeta")
+    assert page.order == ["zeta", "alpha"]
+    clusters = report.summary(page)["clusters"]
+    assert (clusters["zeta"]["critical_count"], clusters["alpha"]["findings"]) == (3, {"non_preferred_leader": many})
+    text = report.markdown(page)
+    assert "| critical | offline | 3 | t-4: led by another |" in text
+    assert "Nothing is wrong" not in text
+
+
+def test_rows_that_a_report_does_not_read_are_told(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "ROWS_MAX", 2)
+    written(
+        tmp_path, "deletion_prediction", cluster=["alpha"] * 3, snapshot_id="s", topic="t", step=[1, 2, 3], effect="e"
+    )
+    page = page_of(spark, tmp_path, ["deletion_prediction"], "alpha")
+    assert "1 row of deletion_prediction in its table only, and in no count." in report.markdown(page)
+
+
+def test_a_cluster_is_called_healthy_only_where_somebody_looked(spark, tmp_path):
+    assert "Nothing is wrong" not in report.markdown(page_of(spark, tmp_path, ["growth"], "alpha"))
+    assert "Nothing is wrong" in report.markdown(page_of(spark, tmp_path, ["findings", "refused_rows"], "alpha"))
+    written(
+        tmp_path, "refused_rows", cluster=["alpha"] * 40, snapshot_id="s", dataset="partitions", reason="no replicas"
+    )
+    page = page_of(spark, tmp_path, ["findings", "refused_rows"], "alpha")
+    text = report.markdown(page)
+    assert "Nothing was found, but 40 rows of it could not be judged" in text
+    assert "| alpha | partitions | no replicas | 40 |" in text
+    numbers = report.summary(page)["clusters"]["alpha"]
+    assert (numbers["refused_row_count"], numbers["critical_count"], numbers["electable_count"]) == (40, 0, None)
+
+
+def test_the_page_says_what_it_leaves_out(spark, tmp_path):
+    written(
+        tmp_path, "deletion_prediction", cluster="alpha", snapshot_id="s", topic=["a", "a", "b"], step=[1, 2, 1], effect="e"
+    )  # fmt: skip
+    written(tmp_path, "deletion_eligibility", cluster="alpha", snapshot_id="s", topic=["a", "b", "c"], eligible=True,
+            partition_count=1, reasons=[[]] * 3, remedy="")  # fmt: skip
+    nights = [date(2026, 11, 1) + timedelta(days=number) for number in range(18)]
+    written(tmp_path, "growth", cluster="alpha", date=nights, topic_count=1)
+    written(tmp_path, "unstable_partitions", cluster="alpha", topic="t", partition=list(range(20)), nights=3,
+            leader_changes=list(range(20)), leader_epoch_steps=40, isr_changes=0, nights_under_replicated=2)  # fmt: skip
+    made = ["deletion_prediction", "deletion_eligibility", "growth", "unstable_partitions"]
+    text = report.markdown(page_of(spark, tmp_path, made, "alpha"))
+    assert "Of 3 topics the first 2 by name were followed." in text
+    assert "3 earlier nights: see the table's file." in text
+    assert "| t-19 | 19 | 0 | 40 | 2 |" in text
+    assert "| t-4 |" not in text
+    assert "5 more rows are in the table's file." in text
+
+
+def test_a_report_names_goals_and_reads_no_plan(spark, tmp_path, monkeypatch):
+    written(tmp_path, "proposals", cluster=["alpha"], snapshot_id="s", status="planned", moves=2, moves_lower_bound=2,
+            leader_changes=0, explanation="Why: it is so.", plan="{}", rollback="{}", certificate="{}")  # fmt: skip
+    place, read = storage.folder(spark, str(tmp_path)), []
+    monkeypatch.setattr(storage.Folder, "each", _told(storage.Folder.each, read))
+    tonight = [storage.Snapshot("", "alpha", str(NIGHT), "s", "", {})]
+    page = report.read(
+        place, ["proposals"], run="r", night=NIGHT, snapshots=tonight, goals=Goals(moves_max=7, drain=frozenset({3}))
+    )
+    assert not {"plan", "rollback", "certificate"} & {name for columns in read for name in columns}
+    text = report.markdown(page)
+    assert 'planned for other goals than the default: {"drain": [3], "moves_max": 7}.' in text
+    assert "* Why: it is so." in text
+    assert "other goals" not in report.markdown(page_of(spark, tmp_path, ["proposals"], "alpha"))
+
+
+def _told(each, read):
+    def spy(place, table, columns=None, **more):
+        read.append(columns)
+        return each(place, table, columns, **more)
+
+    return spy

@@ -1,0 +1,71 @@
+"""SQL over the history: the documented tables and every example of docs/snapshots.md, on the stored corpus."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import query, schemas
+from spark_jobs.io import folders as storage
+from spark_jobs.io.folders import DatasetError
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
+DOCUMENT = (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    found, problems = storage.find_snapshots(spark, [str(CORPUS)])
+    assert not problems
+    query.register(spark, found)
+    return spark
+
+
+def test_there_are_ten_examples():
+    assert len(EXAMPLES) == 10
+    assert all(query.reads_only(sql) for sql in EXAMPLES)
+
+
+@pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: " ".join(sql.split())[:60])
+def test_every_example_runs(tables, sql):
+    tables.sql(sql).collect()
+
+
+def test_the_documented_columns_are_those_of_the_tables():
+    for table, schema in schemas.INPUTS.items():
+        (columns,) = re.findall(rf"^\| `{table}` \| ([^|]*) \|", DOCUMENT, re.MULTILINE)
+        assert columns.split(", ") == [
+            name for name in schema.names if name not in {"cluster", "snapshot_id", "taken_at"}
+        ]
+
+
+def test_a_query_becomes_a_document(tables, tmp_path):
+    args = query.Args(
+        inputs=(str(CORPUS),),
+        sql="SELECT topic, partition, replicas, taken_at FROM partitions ORDER BY topic, partition",
+        output=tmp_path / "out.json",
+        rows_max=2,
+    )
+    query.run(tables, args)
+    import json
+
+    document = json.loads(args.output.read_text())
+    assert document["columns"] == ["topic", "partition", "replicas", "taken_at"]
+    assert document["rows"][0][:3] == ["orders", 0, [1, 2]]
+    assert (len(document["rows"]), document["cut_off"], document["snapshots"]) == (2, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [("DROP TABLE x", "expected a statement that reads"), ("SELECT nope FROM partitions", "refused by Spark")],
+)
+def test_what_is_refused(tables, tmp_path, sql, text):
+    with pytest.raises(DatasetError, match=text):
+        query.run(tables, query.Args(inputs=(str(CORPUS),), sql=sql, output=tmp_path / "out.json"))
+
+
+def test_without_snapshots(tables, tmp_path):
+    with pytest.raises(DatasetError, match="found none"):
+        query.run(tables, query.Args(inputs=(str(tmp_path),), sql="SELECT 1", output=tmp_path / "out.json"))

@@ -1,0 +1,554 @@
+"""The night's analyses on frames of a few rows."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from pyspark.testing import assertSchemaEqual
+
+from spark_jobs import schemas, settings
+from spark_jobs.io import folders as storage
+from spark_jobs.planner.bounds import rack_quota
+from spark_jobs.transforms import bad_rows, deletion, facts, health, imbalance
+from tests.spark_jobs.worlds import World, frame, frames
+
+SETTINGS = '{"default": {"kafka_version": "3.9", "min_insync_replicas": 1}}'
+
+
+def facts_of(spark, tables, text=SETTINGS, refused=None):
+    evidence = settings.evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], tables["partitions"])
+    rules = [settings.rules_of(settings.parse_settings(text), row) for row in evidence.collect()]
+    return facts.snapshot_facts(tables, storage.driver_rows(spark, rules, settings.RULES), refused)
+
+
+def deletions_of(spark, tables, text=SETTINGS, refused=None):
+    found = facts_of(spark, tables, text, refused)
+    result = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    return {row["topic"]: (row["eligible"], [reason["kind"] for reason in row["reasons"]]) for row in result.collect()}
+
+
+def rows_of(result, *names):
+    return sorted(tuple(row[name] for name in names) for row in result.collect())
+
+
+SKEWED = World(
+    brokers={0: "a", 1: "b", 2: "c"},
+    partitions=(
+        ("orders", 0, (2, 0, 1), 2, (2, 0, 1)),
+        ("orders", 1, (2, 0, 1), 0, (0, 1, 2)),
+        ("orders", 2, (2, 0, 1), 0, (0, 1)),
+        ("orders", 3, (2, 0, 1), -1, (1,)),
+        ("orders", 4, (2, 0, 1), None, ()),
+        ("orders", 5, (9, 0, 1), 0, (0, 1)),
+        ("trash", 0, (1, 2), 2, (1, 2)),
+    ),
+    queued={"trash": 30},
+)
+
+
+def test_imbalance_counts_as_the_controller_does(spark):
+    tables = frames(spark, SKEWED)
+    result = imbalance.imbalance(tables["partitions"], facts_of(spark, tables))
+    assertSchemaEqual(result.schema, schemas.IMBALANCE, ignoreNullable=True)
+    names = ("broker_id", "live", "preferred_count", "imbalanced_count", "ratio", "triggers", "electable_count")
+    assert rows_of(result, *names) == [
+        (2, True, 5, 3, 0.6, True, 1),  # the partition without a state counts, the one led by nobody is misplaced
+        (9, False, 1, 1, 1.0, True, 0),  # a dead broker appears; the queued topic's broker 1 does not
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "candidates"),
+    [
+        pytest.param("2.5", 0, id="a reassignment elsewhere blocks and the ISR does not matter"),
+        pytest.param("3.3", 0, id="a reassignment elsewhere blocks"),
+        pytest.param("3.4", 1, id="reassignments block no more, the ISR counts"),
+    ],
+)
+def test_candidates_follow_the_version(spark, version, candidates):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(
+            ("t", 0, (1, 2), 2, (1, 2)),
+            ("t", 1, (1, 2), 2, (2,)),
+            ("u", 0, (2, 1), 2, (2,), (1,), ()),
+        ),
+    )
+    tables = frames(spark, world)
+    found = facts_of(spark, tables, f'{{"default": {{"kafka_version": "{version}"}}}}')
+    assert rows_of(imbalance.imbalance(tables["partitions"], found).where("broker_id = 1"), "candidate_count") == [
+        (candidates,)
+    ]
+
+
+def test_every_partition_that_cannot_be_elected_has_a_reason(spark):
+    tables = frames(spark, SKEWED)
+    result = imbalance.imbalanced_partitions(tables["partitions"], facts_of(spark, tables))
+    assertSchemaEqual(result.schema, schemas.IMBALANCED_PARTITIONS, ignoreNullable=True)
+    assert rows_of(result, "topic", "partition", "electable", "reason") == [
+        ("orders", 1, True, None),
+        ("orders", 2, False, "preferred replica is not in the ISR"),
+        ("orders", 3, False, "preferred replica is not in the ISR"),
+        ("orders", 5, False, "preferred broker is not online"),
+    ]
+
+
+def test_a_version_nobody_named_is_taken_from_the_snapshot(spark):
+    tables = frames(spark, SKEWED)
+    assert rows_of(facts_of(spark, tables, "{}"), "kafka_version", "election_needs_isr", "any_reassignment") == [
+        ("3.4", True, False)
+    ]
+
+
+QUEUE = World(
+    brokers={1: None, 2: None},
+    partitions=(
+        ("done", 0, (1, 2), 1, (1, 2)),
+        ("stuck", 0, (1, 3), 1, (1,)),
+        ("stuck", 1, (4, 3), 4, (4,)),
+        ("stuck", 2, (1, 2), 1, (1,), (2,), ()),
+        ("stays", 0, (3,), -1, (3,)),
+    ),
+    queued={"done": 10, "stuck": 1000, "gone": 5},
+    requests=(("reassign_partitions", "stuck", 0, (1, 2), 900), ("reassign_partitions", "stuck", 2, (1, 2), 900)),
+)
+
+
+def test_deletion_eligibility_names_every_reason(spark):
+    tables = frames(spark, QUEUE)
+    result = deletion.deletion_eligibility(
+        tables["partitions"], tables["topics"], tables["requests"], facts_of(spark, tables)
+    )
+    assertSchemaEqual(result.schema, schemas.DELETION_ELIGIBILITY, ignoreNullable=True)
+    found = {
+        row["topic"]: (row["eligible"], [(r["kind"], r["partition"], r["brokers"]) for r in row["reasons"]])
+        for row in result.collect()
+    }
+    assert found == {
+        "done": (True, []),
+        "gone": (False, [("unknown topic", None, [])]),
+        "stuck": (
+            False,
+            [
+                ("dead replica", 0, [3]),
+                ("partition being reassigned", 0, []),
+                ("dead replica", 1, [4, 3]),
+                ("partition being reassigned", 2, []),
+            ],
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "dead"),
+    [
+        pytest.param((1, 2, 3), [], id="all are there"),
+        pytest.param((1, 3), [2], id="one between is missing"),
+        pytest.param((2, 3), [1], id="the lowest is missing"),
+        pytest.param((2, 900_000), [1, 3], id="ids far apart"),
+        pytest.param((), [1, 2, 3], id="none is there"),
+    ],
+)
+def test_dead_replicas_are_found_whatever_the_ids(spark, live, dead):
+    world = World(brokers=dict.fromkeys(live), partitions=(("t", 0, (1, 2, 3), 1, (1,)),), queued={"t": 5})
+    tables = frames(spark, world)
+    found = facts_of(spark, tables)
+    (row,) = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found).collect()
+    assert [broker for reason in row["reasons"] for broker in reason["brokers"]] == dead
+
+
+def test_dead_replicas_are_those_of_their_own_cluster(spark):
+    lists = {"near": (1, 2), "lent": (7, 1), "long": (1, 2, 3, 4, 5, 6, 7), "far": (1, 20_000)}
+    partitions = tuple((topic, 0, replicas, 1, (1,)) for topic, replicas in lists.items())
+    alpha = World(brokers=dict.fromkeys(range(1, 8)), partitions=partitions, queued=dict.fromkeys(lists, 5))
+    beta = replace(alpha, cluster="beta", brokers=dict.fromkeys((1, 2, 3, 4, 5, 6, 20_000)))
+    tables = frames(spark, alpha, beta)
+    found = facts_of(spark, tables)
+    result = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    dead = {
+        (row["cluster"], row["topic"]): [reason["brokers"] for reason in row["reasons"]] for row in result.collect()
+    }
+    assert dead == {
+        **{("alpha", topic): [] for topic in ("near", "lent", "long")},
+        ("alpha", "far"): [[20_000]],
+        **{("beta", topic): [] for topic in ("near", "far")},
+        **{("beta", topic): [[7]] for topic in ("lent", "long")},
+    }
+
+
+def test_a_queued_topic_that_cannot_be_read_is_not_judged(spark):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(
+            ("done", 0, (1, 2), 1, (1, 2)),
+            ("half", 0, (1, 2), 1, (1, 2)),
+            ("half", 1, (), None, ()),
+            ("mute", 0, (1, 2), None, ()),
+            ("stays", 0, (), None, ()),
+        ),
+        queued=dict.fromkeys(("done", "gone", "half", "mute", "torn"), 5),
+        bad_rows=(
+            ("/brokers/topics/torn", "not JSON"),
+            ("/brokers/topics/mute/partitions/0/state", "not JSON"),
+            ("/brokers/topics/tornado", "not JSON"),
+            ("/config/topics/done", "not JSON"),
+        ),
+    )
+    tables = frames(spark, world)
+    judged = bad_rows.with_reason(tables["partitions"])
+    refused = bad_rows.refused_rows(judged, tables["bad_rows"])
+    tables["partitions"] = bad_rows.good_partitions(judged)
+    unreadable = (False, ["unreadable, cannot be judged"])
+    assert deletions_of(spark, tables, refused=refused) == {
+        "done": (True, []),
+        "gone": (False, ["unknown topic"]),
+        "half": unreadable,
+        "mute": unreadable,
+        "torn": unreadable,
+    }
+    forbidden = deletions_of(spark, tables, '{"default": {"delete_topic_enable": false}}', refused)
+    assert forbidden["torn"] == (False, ["deletion disabled"])
+
+
+@pytest.mark.parametrize(
+    ("version", "answer"),
+    [
+        pytest.param("1.1", (False, ["partition that never had a leader"]), id="the deletion would never end"),
+        pytest.param("2.0", (True, []), id="KAFKA-6650 is mended"),
+    ],
+)
+def test_a_partition_that_never_had_a_leader_keeps_its_topic(spark, version, answer):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("new", 0, (1, 2), None, ()), ("old", 0, (1, 2), -1, (2,))),
+        queued={"new": 5, "old": 5},
+    )
+    text = f'{{"default": {{"kafka_version": "{version}"}}}}'
+    assert deletions_of(spark, frames(spark, world), text) == {"new": answer, "old": (True, [])}
+
+
+def test_a_cluster_that_forbids_deletion_has_no_queue(spark):
+    tables = frames(spark, QUEUE)
+    found = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
+    result = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
+    done = next(row for row in result.collect() if row["topic"] == "done")
+    assert (done["eligible"], done["remedy"]) == (False, "set delete.topic.enable=true on every broker and ask again")
+    assert facts.queued_topics(found).isEmpty()
+
+
+SICK = World(
+    brokers={1: "a", 2: "b", 3: "b"},
+    partitions=(
+        ("fine", 0, (1, 2), 1, (1, 2)),
+        ("lost", 0, (9, 8), -1, (9,)),
+        ("slow", 0, (1, 2), 1, (1,)),
+        ("same", 0, (2, 3), 2, (2, 3)),
+        ("lone", 0, (1,), 1, (1,)),
+        ("away", 0, (1, 2), 2, (2, 1)),
+        ("none", 0, (1, 2), None, ()),
+        ("odd", 0, (1, 2), 3, (1, 2, 3)),
+        ("moves", 0, (1, 2, 3), 1, (1, 2), (3,), ()),
+        ("void", 0, (1, 2), 1, (1, 2), (), (1, 2)),
+        ("gone", 0, (1, 2), -1, (1,)),
+    ),
+    queued={"gone": 60},
+    configs=(("topics", "slow", "min.insync.replicas", "2"), ("topics", "lone", "min.insync.replicas", "2")),
+)
+
+
+def test_each_sickness_is_found_once(spark):
+    tables = frames(spark, SICK)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert rows_of(result, "topic", "kind") == [
+        ("away", "non_preferred_leader"),
+        ("lone", "min_isr_unreachable"),
+        ("lone", "single_replica"),
+        ("lost", "non_preferred_leader"),
+        ("lost", "offline"),
+        ("lost", "under_replicated"),
+        ("moves", "being_reassigned"),
+        ("none", "no_state"),
+        ("odd", "isr_outside_assignment"),
+        ("odd", "non_preferred_leader"),
+        ("same", "rack_violation"),
+        ("slow", "under_min_isr"),
+        ("slow", "under_replicated"),
+        ("void", "being_reassigned"),
+        ("void", "empty_reassignment_target"),
+        ("void", "min_isr_unreachable"),
+    ]
+
+
+def test_the_default_min_isr_of_the_cluster_counts(spark):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("t", 0, (1, 2), 1, (1,)),),
+        configs=(("brokers", "<default>", "min.insync.replicas", "2"),),
+    )
+    tables = frames(spark, world)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    assert ("under_min_isr", "ISR [1] is smaller than min.insync.replicas=2") in rows_of(result, "kind", "detail")
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "allowed"),
+    [
+        pytest.param("true", "", True, id="on for all brokers"),
+        pytest.param(" TRUE", "", True, id="written otherwise"),
+        pytest.param("maybe", "", False, id="no truth value"),
+        pytest.param("false", ', "unclean_leader_election_enable": true', False, id="off, whatever the settings say"),
+    ],
+)
+def test_the_default_of_the_cluster_for_unclean_elections_counts(spark, value, told, allowed):
+    world = World(brokers={1: None}, configs=(("brokers", "<default>", "unclean.leader.election.enable", value),))
+    found = facts_of(spark, frames(spark, world), f'{{"default": {{"kafka_version": "3.9"{told}}}}}')
+    assert rows_of(found, "unclean_election_default", "min_isr_default") == [(allowed, 1)]
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        pytest.param(
+            "3.6",
+            [("lone", "min_isr_unreachable", "critical"), ("lone", "under_min_isr", "critical"),
+             ("slow", "under_min_isr", "critical")],
+            id="min.insync.replicas as it is written",
+        ),
+        pytest.param(
+            "3.9",
+            [("lone", "min_isr_unreachable", "warning"), ("slow", "under_min_isr", "critical")],
+            id="no more than there are replicas",
+        ),
+    ],
+)  # fmt: skip
+def test_the_min_isr_that_counts_follows_the_version(spark, version, found):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("lone", 0, (1,), 1, (1,)), ("slow", 0, (1, 2), 1, (1,)), ("fine", 0, (1, 2), 1, (1, 2))),
+    )
+    tables = frames(spark, world)
+    told = facts_of(spark, tables, f'{{"default": {{"kafka_version": "{version}", "min_insync_replicas": 2}}}}')
+    result = health.partition_findings(tables["partitions"], told, tables["configs"])
+    assert rows_of(result.where("kind like '%min_isr%'"), "topic", "kind", "severity") == found
+
+
+RACKS = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "replicas", "detail"),
+    [
+        pytest.param(RACKS, (1, 2, 4, 5), None, id="two and two"),
+        pytest.param(RACKS, (1, 2, 3, 4), "a: 3, b: 1; evenly spread a rack holds 2 to 2", id="three and one"),
+        pytest.param(RACKS, (1, 2), "a: 2; evenly spread a rack holds 1 to 1", id="one rack of two"),
+        pytest.param(RACKS, (1, 2, 4), None, id="three replicas in two racks"),
+        pytest.param(
+            {**RACKS, 7: "c", 8: "c", 9: "c"},
+            (1, 2, 3, 4, 5, 6, 7),
+            "a: 3, b: 3, c: 1; evenly spread a rack holds 2 to 3",
+            id="too few in one",
+        ),
+        pytest.param({1: "a", 4: "b", 5: "b"}, (1, 4, 5), None, id="a rack of one broker is full"),
+        pytest.param(RACKS, (1, 2, 99), None, id="the third may be in the other rack"),
+        pytest.param(
+            RACKS, (1, 2, 3, 99), "a: 3, not known: 1; evenly", id="wherever the fourth is, three are too many"
+        ),
+        pytest.param(RACKS, (98, 99), None, id="nothing is known"),
+        pytest.param({**RACKS, 7: None}, (1, 2, 3), None, id="a broker without a rack: Kafka spreads over none"),
+        pytest.param(dict.fromkeys(RACKS, "a"), (1, 2, 3), None, id="one rack only"),
+    ],
+)
+def test_replicas_that_lie_too_close(spark, brokers, replicas, detail):
+    tables = frames(spark, World(brokers=brokers, partitions=(("t", 0, replicas, replicas[0], replicas),)))
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    found = [row["detail"] for row in result.where("kind = 'rack_violation'").collect()]
+    assert len(found) == (detail is not None)
+    assert detail is None or detail in found[0]
+
+
+def test_a_rack_violation_is_what_the_planner_would_mend(spark):
+    """Against the planner's quota, on random clusters whose brokers are all there."""
+    dice = random.Random(7)
+    fleet = []
+    for number in range(60):
+        brokers = {broker: dice.choice("abcd"[: 1 + number % 4]) for broker in range(1, dice.randint(2, 9))}
+        lists = [tuple(dice.sample(sorted(brokers), dice.randint(1, len(brokers)))) for _ in range(8)]
+        rows = tuple(("t", place, replicas, replicas[0], replicas) for place, replicas in enumerate(lists))
+        fleet.append(World(cluster=f"c{number:02}", brokers=brokers, partitions=rows))
+    expected = {
+        (world.cluster, row[1])
+        for world in fleet
+        for row in world.partitions
+        if not within_quota(Counter(world.brokers[broker] for broker in row[2]), Counter(world.brokers.values()))
+    }
+    tables = frames(spark, *fleet)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    found = result.where("kind = 'rack_violation'").select("cluster", "partition").collect()
+    assert {tuple(row) for row in found} == expected
+    assert 50 < len(expected) < 400
+
+
+def within_quota(held, sizes):
+    least, most = rack_quota(held.total(), list(sizes.values()))
+    return all(low <= held[rack] <= high for rack, low, high in zip(sizes, least, most, strict=True))
+
+
+def test_old_requests_and_notifications_are_reported_with_their_age(spark):
+    world = World(
+        brokers={1: None},
+        queued={"old": 700, "new": 20},
+        requests=(
+            ("reassign_partitions", "t", 0, (1,), 3600),
+            ("reassign_partitions", "t", 1, (1,), 3600),
+            ("preferred_replica_election", "t", 0, None, 30),
+            ("preferred_replica_election", "u", 0, None, 800),
+        ),
+        notifications=(
+            ("isr_change", "isr_change_0000000001", "t", 0, None, 400),
+            ("isr_change", "isr_change_0000000001", "t", 1, None, 400),
+            ("isr_change", "isr_change_0000000002", "t", 1, None, 5),
+            ("log_dir_event", "log_dir_event_0000000001", None, None, 4, 90),
+            ("config_change", "config_change_0000000001", None, None, None, 800),
+        ),
+    )
+    tables = frames(spark, world)
+    result = health.request_findings(tables["requests"], tables["notifications"])
+    assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert sorted((r["kind"], r["age_s"], tuple(r["brokers"] or ())) for r in result.collect()) == [
+        ("stale_isr_change", 400, ()),
+        ("stale_log_dir_event", 90, (4,)),
+        ("stuck_delete_topics", 700, ()),
+        ("stuck_preferred_replica_election", 800, ()),
+        ("stuck_reassign_partitions", 3600, ()),
+    ]
+
+
+def test_a_reassignment_that_has_not_moved_since_last_night_is_stuck(spark):
+    rows = (("t", 0, (1, 2, 3), 1, (1, 2), (3,), (2,)), ("t", 1, (1, 2), 1, (1, 2)))
+    moved = (("t", 0, (1, 2, 4), 1, (1, 2), (4,), (2,)), rows[1])
+    tonight = frame(spark, "partitions", World(partitions=rows))
+    stuck = health.unmoved_findings(tonight, frame(spark, "partitions", World(partitions=rows).on(1)))
+    assertSchemaEqual(stuck.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert rows_of(stuck, "kind", "partition", "age_s") == [("stuck_reassignment", 0, 86400)]
+    assert health.unmoved_findings(tonight, frame(spark, "partitions", World(partitions=moved).on(1))).isEmpty()
+
+
+@pytest.mark.parametrize(
+    ("requests", "found"),
+    [
+        pytest.param((), [("t", None), (None, [1])], id="nothing moves"),
+        pytest.param((("reassign_partitions", "t", 0, (1,), 5),), [], id="a reassignment is under way"),
+    ],
+)
+def test_throttles_are_stale_when_nothing_moves(spark, requests, found):
+    world = World(
+        brokers={1: None},
+        requests=requests,
+        configs=(
+            ("brokers", "1", "leader.replication.throttled.rate", "1000"),
+            ("topics", "t", "leader.replication.throttled.replicas", "0:1"),
+            ("topics", "t", "retention.ms", "1000"),
+        ),
+    )
+    tables = frames(spark, world)
+    result = health.config_findings(tables["configs"], facts_of(spark, tables))
+    assert sorted(((r["topic"], r["brokers"]) for r in result.collect()), key=str) == sorted(found, key=str)
+
+
+def test_the_controller_and_the_tree_are_judged(spark):
+    tonight = World(
+        brokers={1: None},
+        controller={"controller_id": None, "controller_epoch": 12, "migration": "{}", "consistent": False},
+        bad_rows=(("/brokers/topics/t/partitions/0/state", "not JSON"), ("/config/topics/u", "not JSON")),
+    )
+    result = health.cluster_findings(
+        frame(spark, "cluster", tonight),
+        frame(spark, "cluster", tonight.on(1), World().on(1))
+        .limit(0)
+        .union(frame(spark, "cluster", World(brokers={1: None}).on(1))),
+        frame(spark, "bad_rows", tonight),
+    )
+    assert rows_of(result, "kind", "severity") == [
+        ("controller_churn", "warning"),
+        ("inconsistent_snapshot", "info"),
+        ("kraft_migration", "warning"),
+        ("no_controller", "critical"),
+        ("unreadable_znode", "critical"),
+        ("unreadable_znode", "warning"),
+    ]
+
+
+def test_a_queued_topic_is_judged_where_nothing_is_deleted(spark):
+    tables = frames(spark, SICK)
+    kept = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
+    result = health.partition_findings(tables["partitions"], kept, tables["configs"])
+    assert [kind for topic, kind in rows_of(result, "topic", "kind") if topic == "gone"] == [
+        "non_preferred_leader", "offline", "under_replicated",
+    ]  # fmt: skip
+    assert rows_of(health.cluster_summary(tables["partitions"], kept), "leaderless_count") == [(3,)]
+
+
+def test_cluster_summary_and_broker_load_count_everything_once(spark):
+    tables = frames(spark, SICK)
+    found = facts_of(spark, tables)
+    summary = health.cluster_summary(tables["partitions"], found)
+    load = health.broker_load(tables["partitions"], found)
+    assertSchemaEqual(summary.schema, schemas.CLUSTER_SUMMARY, ignoreNullable=True)
+    assertSchemaEqual(load.schema, schemas.BROKER_LOAD, ignoreNullable=True)
+    counts = ("topic_count", "partition_count", "replica_count", "broker_count", "leaderless_count", "imbalanced_count")
+    assert rows_of(summary, *counts, "under_replicated_count") == [(11, 11, 22, 3, 2, 3, 2)]
+    assert rows_of(summary, "kafka_version", "version_reason") == [("3.9", "named in the settings")]
+    assert rows_of(load, "broker_id", "live", "replica_count", "leader_count", "preferred_count") == [
+        (1, True, 9, 5, 9),
+        (2, True, 9, 2, 1),
+        (3, True, 2, 0, 0),
+        (8, False, 1, 0, 0),
+        (9, False, 1, 0, 1),
+    ]
+
+
+def test_bad_rows_are_set_aside_with_a_reason(spark):
+    good = World(brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+    rows = good.rows("partitions")
+    place = {name: index for index, name in enumerate(schemas.PARTITIONS.names)}
+
+    def changed(number, **values):
+        row = list(rows[0])
+        for name, value in {"partition": number, **values}.items():
+            row[place[name]] = value
+        return tuple(row)
+
+    bad = [
+        changed(1, replicas=[], preferred_leader=None),
+        changed(2, replicas=[1, 1]),
+        changed(3, replicas=[-4], preferred_leader=-4),
+        changed(4, preferred_leader=2),
+        changed(5, isr=None),
+        changed(6, isr=[1, 1]),
+        changed(7, isr=[-1]),
+        changed(8, leader=-2),
+        changed(9, leader_epoch=-1),
+        changed(-1),
+        changed(0),
+    ]
+    partitions = spark.createDataFrame([*rows, *bad], schemas.PARTITIONS)
+    judged = bad_rows.with_reason(partitions)
+    refused = bad_rows.refused_rows(judged, frame(spark, "bad_rows", World(bad_rows=(("/x", "not JSON"),))))
+    assertSchemaEqual(refused.schema, schemas.REFUSED_ROWS, ignoreNullable=True)
+    assert rows_of(bad_rows.good_partitions(judged), "topic", "partition") == [("t", 0)]
+    assert rows_of(refused, "path", "reason") == [
+        ("/brokers/topics/t/partitions/-1", "partition number is negative"),
+        ("/brokers/topics/t/partitions/0", "another row has the same topic and partition"),
+        ("/brokers/topics/t/partitions/1", "replica list is empty"),
+        ("/brokers/topics/t/partitions/2", "replica list names a broker twice"),
+        ("/brokers/topics/t/partitions/3", "replica list holds null or a negative broker id"),
+        ("/brokers/topics/t/partitions/4", "preferred_leader is not the first replica"),
+        ("/brokers/topics/t/partitions/5", "leader, isr and epochs are partly null"),
+        ("/brokers/topics/t/partitions/6", "ISR names a broker twice"),
+        ("/brokers/topics/t/partitions/7", "ISR holds a negative broker id"),
+        ("/brokers/topics/t/partitions/8", "leader is neither a broker id nor -1"),
+        ("/brokers/topics/t/partitions/9", "leader epoch is negative"),
+        ("/x", "not JSON"),
+    ]

@@ -1,0 +1,245 @@
+"""Small clusters written down in a few lines, as rows, as frames and as snapshot folders."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_maintenance.operations.snapshots.manifest import (
+    StoredObject,
+    manifest_bytes,
+    new_manifest,
+    snapshot_prefix,
+)
+from spark_jobs import schemas
+from spark_jobs.io import folders as storage
+
+NIGHT = date(2026, 11, 20)
+
+
+@dataclass(frozen=True)
+class World:
+    """One snapshot. `partitions`: (topic, partition, replicas, leader, isr), with adding, removing as items 5 and 6.
+
+    A leader of None is a partition without a state; `brokers`: id → rack; `queued`: topic → age of the request in
+    seconds; other rows are given by the columns that matter.
+    """
+
+    partitions: tuple = ()
+    brokers: dict = field(default_factory=dict)
+    queued: dict = field(default_factory=dict)
+    requests: tuple = ()
+    notifications: tuple = ()
+    configs: tuple = ()
+    bad_rows: tuple = ()
+    cluster: str = "alpha"
+    night: date = NIGHT
+    controller: dict = field(default_factory=dict)
+    zxid: int = 4096
+
+    @property
+    def snapshot_id(self):
+        return f"{self.zxid:016x}-{self.night:%Y%m%d}"
+
+    @property
+    def taken_at(self):
+        return datetime.combine(self.night, time(2, 30), UTC)
+
+    def on(self, nights_ago):
+        return replace(self, night=self.night - timedelta(days=nights_ago), zxid=self.zxid - nights_ago)
+
+    def rows(self, table):
+        made = getattr(self, f"_{table}")()
+        names = schemas.INPUTS[table].names
+        return [tuple({**self._key(), **dict.fromkeys(names[3:]), **row}[name] for name in names) for row in made]
+
+    def _key(self):
+        return {"cluster": self.cluster, "snapshot_id": self.snapshot_id, "taken_at": self.taken_at}
+
+    def _partitions(self):
+        for topic, number, replicas, leader, isr, *moving in self.partitions:
+            adding, removing = moving or ((), ())
+            state = {
+                "leader": leader,
+                "leader_epoch": 3,
+                "isr": list(isr),
+                "controller_epoch": 7,
+                "recovery": 0,
+                "state_version": 5,
+                "state_mtime": self.taken_at,
+            }
+            yield {
+                "topic": topic,
+                "partition": number,
+                "replicas": list(replicas),
+                "adding": list(adding),
+                "removing": list(removing),
+                "preferred_leader": replicas[0] if replicas else None,
+                "czxid": 100,
+                **({} if leader is None else state),
+            }
+
+    def _topics(self):
+        for topic in sorted({row[0] for row in self.partitions}):
+            yield {
+                "topic": topic,
+                "topic_id": f"id-of-{topic}",
+                "partition_count": sum(row[0] == topic for row in self.partitions),
+                "json_version": 3,
+                "znode_version": 0,
+                "czxid": 100,
+                "mzxid": 100,
+                "ctime": self.taken_at - timedelta(days=30),
+                "mtime": self.taken_at - timedelta(days=30),
+                "deletion_requested": topic in self.queued,
+            }
+
+    def _brokers(self):
+        for number, rack in sorted(self.brokers.items()):
+            yield {
+                "broker_id": number,
+                "host": f"host-{number}",
+                "port": 9092,
+                "rack": rack,
+                "endpoints": [f"PLAINTEXT://host-{number}:9092"],
+                "json_version": 5,
+                "broker_epoch": 1000 + number,
+                "registered_at": self.taken_at - timedelta(days=1),
+            }
+
+    def _requests(self):
+        for topic, age_s in self.queued.items():
+            yield {"kind": "delete_topics", "topic": topic, "ctime": self.taken_at - timedelta(seconds=age_s)}
+        for kind, topic, number, replicas, age_s in self.requests:
+            yield {
+                "kind": kind,
+                "topic": topic,
+                "partition": number,
+                "replicas": None if replicas is None else list(replicas),
+                "ctime": self.taken_at - timedelta(seconds=age_s),
+            }
+
+    def _notifications(self):
+        for kind, name, topic, number, broker, age_s in self.notifications:
+            yield {
+                "kind": kind,
+                "name": name,
+                "topic": topic,
+                "partition": number,
+                "broker": broker,
+                "ctime": self.taken_at - timedelta(seconds=age_s),
+            }
+
+    def _configs(self):
+        for entity_type, entity_name, key, value in self.configs:
+            yield {"entity_type": entity_type, "entity_name": entity_name, "key": key, "value": value}
+
+    def _cluster(self):
+        yield {
+            "kafka_cluster_id": f"id-of-{self.cluster}",
+            "controller_id": min(self.brokers, default=None),
+            "controller_epoch": 7,
+            "controller_epoch_version": 7,
+            "controller_json_version": 2,
+            "kraft_controller_epoch": -1,
+            "zxid": self.zxid,
+            "consistent": True,
+            **self.controller,
+        }
+
+    def _bad_rows(self):
+        for path, reason in self.bad_rows:
+            yield {"path": path, "reason": reason}
+
+
+def frame(spark, table, *worlds):
+    schema = schemas.INPUTS[table]
+    rows = [row for world in worlds for row in world.rows(table)]
+    columns = [[row[index] for row in rows] for index in range(len(schema.names))]
+    return spark.createDataFrame(pa.table(columns, schema=storage.arrow_schema(schema)), schema)
+
+
+def frames(spark, *worlds):
+    return {table: frame(spark, table, *worlds) for table in schemas.INPUTS}
+
+
+def write(world, root):
+    """Writes a snapshot folder as the snapshot operation does; returns it."""
+    place = Path(root) / f"cluster={world.cluster}" / f"date={world.night}" / f"snap={world.snapshot_id}"
+    place.mkdir(parents=True)
+    objects = []
+    for table, schema in schemas.INPUTS.items():
+        rows = world.rows(table)
+        columns = [[row[index] for row in rows] for index in range(len(schema.names))]
+        path = place / f"{table}.parquet"
+        pq.write_table(pa.table(columns, schema=storage.arrow_schema(schema)), path)
+        data = path.read_bytes()
+        objects.append(
+            {
+                "key": path.name,
+                "size": len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "rows": len(rows),
+            }
+        )
+    manifest = {
+        "format_version": 1,
+        "cluster": world.cluster,
+        "kafka_cluster_id": f"id-of-{world.cluster}",
+        "date": str(world.night),
+        "snapshot_id": world.snapshot_id,
+        "run_id": f"{world.night:%Y%m%d}",
+        "taken_at": world.taken_at.isoformat(),
+        "zxid": world.zxid,
+        "consistent": True,
+        "objects": objects,
+        "digest": hashlib.sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest(),
+    }
+    (place / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    return place
+
+
+def publish(world, store):
+    """Puts a snapshot into a store as the snapshot operation does; returns its manifest."""
+    prefix = snapshot_prefix(world.cluster, world.taken_at, world.snapshot_id)
+    objects = []
+    for table, schema in schemas.INPUTS.items():
+        rows = world.rows(table)
+        columns = [[row[index] for row in rows] for index in range(len(schema.names))]
+        data = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns, schema=storage.arrow_schema(schema)), data)
+        content = data.getvalue().to_pybytes()
+        key = f"{prefix}/{table}.parquet"
+        store.put(key, content)
+        objects.append(StoredObject(key, len(content), hashlib.sha256(content).hexdigest(), len(rows)))
+    manifest = new_manifest(
+        uri=store.uri_of(f"{prefix}/manifest.json"),
+        prefix=prefix,
+        cluster=world.cluster,
+        kafka_cluster_id=f"id-of-{world.cluster}",
+        date=str(world.night),
+        snapshot_id=world.snapshot_id,
+        run_id=f"{world.night:%Y%m%d}",
+        taken_at=world.taken_at,
+        zxid=world.zxid,
+        consistent=True,
+        reason=None,
+        unresolved=0,
+        rounds=1,
+        method="cut",
+        zookeeper_version="3.9",
+        chroot="",
+        secured=False,
+        objects=tuple(objects),
+        counts={stored.table: stored.rows for stored in objects},
+        redacted=(),
+        key_id=None,
+        unreadable=(),
+        code_version="test",
+    )
+    store.put_new(manifest.key, manifest_bytes(manifest))
+    return manifest
