@@ -2,6 +2,6 @@
 
 import sys
 
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 
 sys.exit(main())

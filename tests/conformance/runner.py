@@ -70,7 +70,3 @@ def main() -> None:
     options = parser.parse_args()
     document = json.loads(options.vectors.read_text())
     options.outcomes.write_text(json.dumps({"outcomes": outcomes_of(document["vectors"])}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

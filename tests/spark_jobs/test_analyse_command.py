@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.operations.analysis import published as published_analyses
 from tests.spark_jobs.worlds import World, publish

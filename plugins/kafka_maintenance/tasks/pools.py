@@ -42,9 +42,9 @@ def pool_of(pool: str, conf: Mapping[str, Any] | None, exists: Callable[[str], b
 
 def pool_exists(name: str) -> bool:
     """Whether Airflow's database has the pool; asked beside any session, since the scheduler forbids a second one."""
-    from airflow import settings  # noqa: PLC0415 - only processes with a database may
-    from airflow.models.pool import Pool  # noqa: PLC0415 - only processes with a database may
-    from sqlalchemy import select  # noqa: PLC0415 - only processes with a database may
+    from airflow import settings
+    from airflow.models.pool import Pool
+    from sqlalchemy import select
 
     if settings.engine is None:
         return False
@@ -67,11 +67,11 @@ def on_starting(component: Any) -> None:
 
 def make_missing_pools() -> tuple[str, ...]:
     """Makes the pools that Airflow's database lacks; returns their names. Needs the database: not for tasks."""
-    from airflow.models.pool import Pool  # noqa: PLC0415 - only processes with a database may
-    from airflow.models.variable import Variable  # noqa: PLC0415 - only processes with a database may
-    from airflow.utils.session import create_session  # noqa: PLC0415 - only processes with a database may
+    from airflow.models.pool import Pool
+    from airflow.models.variable import Variable
+    from airflow.utils.session import create_session
 
-    from kafka_maintenance import hooks  # noqa: PLC0415 - the plugin is loaded by every worker
+    from kafka_maintenance import hooks
 
     try:
         clusters = hooks.names_from(Variable.get_variable_from_secrets(hooks.CLUSTERS_VARIABLE))

@@ -18,8 +18,8 @@ from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import ControllerZnode, encode_controller
 from controller_core.znodes import paths as znode
 from kafka_maintenance import __version__
-from kafka_maintenance.cli import main
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers import ZooKeeperServer

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 

@@ -19,7 +19,7 @@ from kafka_maintenance.servers import PostgresServer, Workspace
 from kafka_maintenance.servers.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 from kafka_maintenance.servers.ports import listens
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 class FakeAirflow:

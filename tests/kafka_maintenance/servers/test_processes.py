@@ -19,7 +19,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo import stack
 from kafka_maintenance.operations.restore.drill import restore_drill
 from kafka_maintenance.servers import workspace as workspaces

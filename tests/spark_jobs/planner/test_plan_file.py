@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 
 STATE = {
     "brokers": [{"id": i, "rack": f"r{i % 3}", "live": True, "drain": False} for i in range(1, 7)],

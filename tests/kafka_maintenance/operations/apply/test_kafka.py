@@ -14,7 +14,7 @@ from controller_core.model.partitions import BrokerId
 from controller_core.plans.request_znodes import Target
 from controller_core.znodes import encode_isr_change_notification, encode_reassign_partitions
 from controller_core.znodes import paths as znode
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
 from kafka_maintenance.operations.apply.receipts import read_events

@@ -6,7 +6,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
-from kafka_maintenance.cli import main
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, produce
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans import make as planning

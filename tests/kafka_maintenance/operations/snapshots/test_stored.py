@@ -23,7 +23,7 @@ from kafka_maintenance.operations.snapshots.manifest import parse_manifest, requ
 from kafka_maintenance.spark.submit import SparkJobError
 from tests.spark_jobs.worlds import World, publish
 
-CORPUS = Path(__file__).parents[1] / "data" / "snapshots"
+CORPUS = Path(__file__).parents[3] / "data" / "snapshots"
 """One folder per format version, written by the program of its time: add folders, never make one again."""
 VERSIONS = sorted(path.name for path in CORPUS.iterdir())
 
