@@ -4,7 +4,7 @@ import errno
 
 
 class LocalStackError(Exception):
-    """Base of every error that `kafka_maintenance.local` raises on purpose."""
+    """Base of every error that `kafka_maintenance.servers` raises on purpose."""
 
 
 class JavaMissingError(LocalStackError):

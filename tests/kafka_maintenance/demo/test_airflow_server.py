@@ -214,7 +214,8 @@ def test_airflow_runs_a_gated_dag_with_real_users_and_leaves_nothing(gated_dags)
 def test_down_stops_airflow_after_kill_9_of_its_parent(tmp_path, gated_dags):
     script = f"""
         from pathlib import Path
-        from kafka_maintenance.local import AirflowServer, PostgresServer, Workspace
+        from kafka_maintenance.demo import AirflowServer
+        from kafka_maintenance.servers import PostgresServer, Workspace
         workspace = Workspace(Path({str(tmp_path / "stack")!r}))
         postgres = PostgresServer(workspace).start()
         server = AirflowServer(

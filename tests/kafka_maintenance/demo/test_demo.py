@@ -110,8 +110,8 @@ def test_a_stack_is_stopped_though_its_terminal_is_closed(demo_stack, monkeypatc
 def test_the_demo_stops_in_an_orderly_way_when_it_is(number, before, status):
     script = f"""
         import os, signal, sys
-        from kafka_maintenance.local import demo
-        from kafka_maintenance.local.errors import LocalStackError
+        from kafka_maintenance.demo import run as demo
+        from kafka_maintenance.servers.errors import LocalStackError
         def prepare(version):
             try:
                 os.kill(os.getpid(), signal.{number})

@@ -83,7 +83,7 @@ def test_clean_needs_no_python_where_no_stack_was(checkout, python):
 PYTHON_WITHOUT_ARCHIVE = """
 case "$*" in
   *"-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python && cp "$0" .venv/bin/pip ;;
-  *spark_classes*) echo "no archive: this Java shares no classes" >&2; exit 1 ;;
+  *class_archive*) echo "no archive: this Java shares no classes" >&2; exit 1 ;;
 esac
 """
 

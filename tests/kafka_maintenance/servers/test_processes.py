@@ -53,8 +53,8 @@ def parent_of_two(folder: Path) -> subprocess.Popen[str]:
     script = f"""
         import sys
         from pathlib import Path
-        from kafka_maintenance.local.process import start_child, wait_until
-        from kafka_maintenance.local.workspace import Workspace
+        from kafka_maintenance.servers.process import start_child, wait_until
+        from kafka_maintenance.servers.workspace import Workspace
         workspace = Workspace(Path({str(folder)!r}))
         child = start_child(workspace, "child", [sys.executable, "-c", {grandchild!r}])
         wait_until(lambda: child.log.read_text().strip() != "", what="grandchild", timeout_s=30)

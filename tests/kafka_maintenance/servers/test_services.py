@@ -121,7 +121,7 @@ def test_postgres_works_in_a_folder_that_others_cannot_reach(tmp_path):
 def test_down_stops_real_servers_after_kill_9_of_their_parent(tmp_path):
     script = f"""
         from pathlib import Path
-        from kafka_maintenance.local import ObjectStoreServer, PostgresServer, Workspace, ZooKeeperServer
+        from kafka_maintenance.servers import ObjectStoreServer, PostgresServer, Workspace, ZooKeeperServer
         workspace = Workspace(Path({str(tmp_path / "stack")!r}))
         servers = [kind(workspace).start() for kind in (ZooKeeperServer, ObjectStoreServer, PostgresServer)]
         print(*(server.port for server in servers), flush=True)
