@@ -22,7 +22,7 @@ def test_the_schedule_of_the_snapshot_fires_by_itself(live, scheduled_snapshot):
         for ti in live.operator.task_instances("snapshot_metadata", scheduled_snapshot)
         if ti["task_id"] == "take_snapshot"
     ]
-    assert ti["rendered_map_index"] == CLUSTER
+    assert ti["rendered_map_index"] == f"cluster {CLUSTER}"
 
 
 def test_the_night_is_analysed_and_reported(live, analysed):

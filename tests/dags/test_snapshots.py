@@ -155,7 +155,7 @@ class TestSnapshotMetadata:
             events = [event.extra for event in query if event.source_run_id == run.run_id]
         assert [(event["cluster"], event["manifest"]) for event in events] == [("alpha", manifest.uri)]
         (ti,) = [ti for ti in run.get_task_instances() if ti.task_id == "take_snapshot"]
-        assert ti.rendered_map_index == "alpha"
+        assert ti.rendered_map_index == "cluster alpha"
 
     def test_a_run_of_a_past_date_takes_none_and_says_so(self, bag, store):
         past = datetime.now(UTC) - timedelta(days=2)

@@ -8,7 +8,15 @@ from airflow.sdk import PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, gated_run, label, night_of, run_name
+from kafka_maintenance.tasks.common import (
+    CLUSTER_LABEL,
+    WHATEVER_SUCCEEDED,
+    context_of_run,
+    gated_run,
+    label,
+    night_of,
+    run_name,
+)
 from kafka_maintenance.tasks.settings import SETTINGS
 
 NOTE = "note"
@@ -165,7 +173,7 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
 
 
 @task(
-    map_index_template="{{ cluster_name }}",
+    map_index_template=CLUSTER_LABEL,
     doc_md="Stores the plans that a cluster's snapshot calls for beside it, each with its digest. None is applied.",
 )
 def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:

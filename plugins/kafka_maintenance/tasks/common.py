@@ -29,6 +29,9 @@ OPENING_RUNS: dict[str, Any] = {
     "fail_when_dag_is_paused": True,
 }
 """How `TriggerDagRunOperator` opens gated runs. One of a paused DAG would wait unseen, and start long after its plan."""
+CLUSTER_LABEL = "cluster {{ cluster_name }}"
+"""`map_index_template` of a task that is mapped over clusters. The word before the name keeps it text where a DAG renders native values:
+alone, the name "100" would become a number, which Airflow refuses as a label."""
 SNAPSHOTS = Asset("kafka_metadata_snapshots")
 WHATEVER_SUCCEEDED = "all_done_min_one_success"
 """Trigger rule of a task that goes on with the clusters whose mapped instances succeeded."""
@@ -84,7 +87,7 @@ def run_name(context: dict[str, Any]) -> str:
 
 
 def label(cluster: str) -> None:
-    """Names the mapped instance of the running task in the UI (`map_index_template="{{ cluster_name }}"`)."""
+    """Names the mapped instance of the running task in the UI (`CLUSTER_LABEL`)."""
     context_of_run()["cluster_name"] = cluster
 
 

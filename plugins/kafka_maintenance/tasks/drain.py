@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, gated_run, label
+from kafka_maintenance.tasks.common import CLUSTER_LABEL, WHATEVER_SUCCEEDED, gated_run, label
 from kafka_maintenance.tasks.plans import stored, summed_up
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -19,7 +19,7 @@ def clusters_to_report(cluster: str | None) -> list[str]:
 
 
 @task(
-    map_index_template="{{ cluster_name }}",
+    map_index_template=CLUSTER_LABEL,
     doc_md="Count, age and partitions of the notifications that wait, and whether they linger beside a wedged controller.",
 )
 def report_notifications(cluster: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.tasks.common import label
+from kafka_maintenance.tasks.common import CLUSTER_LABEL, label
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
@@ -37,7 +37,7 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
 
 
 @task(
-    map_index_template="{{ cluster_name }}",
+    map_index_template=CLUSTER_LABEL,
     max_active_tis_per_dagrun=1,
     doc_md="Restores a cluster's newest snapshot into a throw-away ZooKeeper and compares znode by znode; fails when "
     "anything differs. With a Kafka version, real brokers must come up on the restored tree with the same topics.",

@@ -8,7 +8,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved
-from kafka_maintenance.tasks.common import WHATEVER_SUCCEEDED, context_of_run, gated_run, given, label, run_name
+from kafka_maintenance.tasks.common import (
+    CLUSTER_LABEL,
+    WHATEVER_SUCCEEDED,
+    context_of_run,
+    gated_run,
+    given,
+    label,
+    run_name,
+)
 from kafka_maintenance.tasks.pools import APPLY_POOL
 
 if TYPE_CHECKING:
@@ -26,7 +34,7 @@ def clusters_to_judge(cluster: str | None) -> list[str]:
 
 
 @task(
-    map_index_template="{{ cluster_name }}",
+    map_index_template=CLUSTER_LABEL,
     doc_md="What the policy keeps of one cluster's snapshots and why, and what it would remove. Removes nothing.",
 )
 def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import SNAPSHOTS, context_of_run, label, night_of, run_name
+from kafka_maintenance.tasks.common import CLUSTER_LABEL, SNAPSHOTS, context_of_run, label, night_of, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
@@ -19,7 +19,7 @@ def live_clusters(only: list[str] | None = None) -> list[str]:
 
 @task(
     outlets=[SNAPSHOTS],
-    map_index_template="{{ cluster_name }}",
+    map_index_template=CLUSTER_LABEL,
     doc_md="Stores the whole tree of one cluster; a cleared and rerun task finds the snapshot of its run and takes no "
     "second. Skipped when the run's night is over: a photograph of today is not one of a past date.",
 )
