@@ -13,21 +13,20 @@ The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated ru
 Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
 """
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronPartitionTimetable, Param, dag
 
 from kafka_maintenance.tasks.analysis import (
+    AnalyseOperator,
     all_clusters_analysed,
     choose_snapshots,
     chosen_snapshots,
     gated_runs,
     plan_repairs,
     publish_report,
-    stage_snapshots,
 )
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS, SPARK_CONNECTION, SUBMIT_FIELDS
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS
 from kafka_maintenance.tasks.pools import SPARK_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -50,17 +49,14 @@ from kafka_maintenance.tasks.settings import SETTINGS
 def nightly_analysis() -> None:
     """Snapshots of the night → one Spark job → report and plans."""
     choice = choose_snapshots()
-    staged = stage_snapshots(choice)
-    analyse = SparkSubmitOperator(
+    analyse = AnalyseOperator(
         task_id="analyse",
-        conn_id=SPARK_CONNECTION,
+        choice=choice,
         pool=SPARK_POOL,
-        doc_md="One Spark job for all clusters of the night: reads the staged snapshots, writes tables and report.",
-        driver_memory=SETTINGS.driver_memory,
+        doc_md="One Spark job for all clusters of the date: fetches their snapshots, writes tables and report.",
         execution_timeout=SETTINGS.analysis_timeout,
-        **{name: staged[name] for name in SUBMIT_FIELDS},
     )
-    report = publish_report(staged, choice)
+    report = publish_report(analyse.output, choice)
     plans = plan_repairs.expand(chosen=chosen_snapshots(choice))
     TriggerDagRunOperator.partial(
         **OPENING_RUNS,
@@ -73,7 +69,7 @@ def nightly_analysis() -> None:
         "the others are opened all the same.",
     )
     all_clusters_analysed(report)
-    staged >> analyse >> report >> plans >> all_clusters_planned
+    analyse >> report >> plans >> all_clusters_planned
 
 
 nightly_analysis()

@@ -158,7 +158,7 @@ def test_the_night_of_the_analysis_is_its_partition_key_and_can_be_backfilled(ba
 
 
 def test_spark_runs_in_its_one_slot_and_in_one_job(bag):
-    jobs = [task for dag in bag.dags.values() for task in dag.tasks if task.task_type == "SparkSubmitOperator"]
+    jobs = [task for dag in bag.dags.values() for task in dag.tasks if task.task_type == "AnalyseOperator"]
     assert [(job.task_id, job.pool, job.is_mapped) for job in jobs] == [("analyse", "spark", False)]
     assert jobs[0].execution_timeout, "Spark waits without end for workers, and nothing would turn red"
 

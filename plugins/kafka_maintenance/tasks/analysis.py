@@ -2,14 +2,17 @@
 
 import shutil
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from airflow.sdk import PokeReturnValue, task
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
+    SPARK_CONNECTION,
     WHATEVER_SUCCEEDED,
     context_of_run,
     gated_run,
@@ -18,6 +21,10 @@ from kafka_maintenance.tasks.common import (
     run_name,
 )
 from kafka_maintenance.tasks.settings import SETTINGS
+from kafka_maintenance.tasks.snapshots import named_snapshot
+
+if TYPE_CHECKING:
+    from controller_core.adapters.object_store.open import ObjectStore
 
 NOTE = "note"
 _ABANDONED_AFTER = timedelta(days=2)
@@ -72,7 +79,7 @@ def choice_of(night: date) -> dict[str, Any]:
             missing.append({"cluster": name, "expected": awaited, "awaited": awaited, "note": str(reason)})
         else:
             missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{reason}."})
-    chosen = [{"cluster": one.cluster, "manifest": one.uri, "digest": one.digest} for one in found]
+    chosen = [{"cluster": one.cluster, "date": one.date, "snapshot": one.snapshot_id} for one in found]
     return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}
 
 
@@ -85,51 +92,93 @@ def _settings_of(name: str) -> dict[str, Any]:
     return {field: value for field, value in known.items() if value is not None} | dict(cluster.analysis)
 
 
-@task
-def stage_snapshots(choice: dict[str, Any]) -> dict[str, Any]:
-    """Fetches the chosen snapshots into the scratch folder, where Spark reads them, and names the job that does.
+class AnalyseOperator(SparkSubmitOperator):
+    """Fetches the chosen snapshots into the scratch folder and starts the Spark job that reads them.
 
-    Every checksum is verified; the report names the clusters that have no snapshot of the night. Where the Spark connection
-    names a cluster and the store is S3, its workers read the snapshots from there and nothing is fetched. Returns run, night,
-    folders and `SparkSubmitOperator`'s arguments, by their names.
+    Every checksum is verified; the report names the clusters that have no snapshot of the date. Where the Spark connection
+    names a cluster and the store is S3, its workers read the snapshots from there and nothing is fetched. The submission is
+    built here, from the settings and the store: whoever can edit XComs chooses no program, no file and no option.
+
+    Args:
+        choice: what `choose_snapshots` returned; only its names are used: date, clusters, snapshot ids, notes.
+    Returns (XCom):
+        `try`: the number of the try whose output `publish_report` takes.
     """
-    from kafka_maintenance.operations.analysis import run as analyse
-    from kafka_maintenance.operations.snapshots.manifest import run_token
-    from kafka_maintenance.spark import submit as spark
 
-    context = context_of_run()
-    tries = context["ti"].try_number
-    run = run_name(context) if tries == 1 else f"{run_name(context)}.{tries}"  # a night analysed again is kept beside
-    folder = SETTINGS.scratch / run_token(run)
-    shutil.rmtree(folder, ignore_errors=True)
-    long_ago = datetime.now(UTC) - max(_ABANDONED_AFTER, 4 * SETTINGS.analysis_timeout)
-    for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
-        print(f"removed what a failed run left: {left}")  # noqa: T201 - the task's log
-    store, spark_settings = hooks.store(), hooks.spark_settings()
-    staged = analyse.stage(
+    template_fields = ("choice",)
+
+    def __init__(self, *, choice: Any, **kwargs: Any) -> None:
+        super().__init__(conn_id=SPARK_CONNECTION, driver_memory=SETTINGS.driver_memory, **kwargs)
+        self.choice = choice
+
+    def execute(self, context: Context) -> Any:
+        """Stages, submits, waits for the end of the job."""
+        from kafka_maintenance.operations.analysis import run as analyse
+        from kafka_maintenance.spark import submit as spark
+
+        tried = context["ti"].try_number
+        run = _run_of_try(cast("dict[str, Any]", context), tried)
+        folder = _folder(run)
+        shutil.rmtree(folder, ignore_errors=True)
+        long_ago = datetime.now(UTC) - max(_ABANDONED_AFTER, 4 * SETTINGS.analysis_timeout)
+        for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
+            self.log.info("removed what a failed run left: %s", left)
+        staged = _staged(hooks.store(), self.choice, folder, run)
+        submit = spark.submit_arguments(
+            analyse.JOB,
+            staged.arguments,
+            work_folder=SETTINGS.scratch / "spark",
+            settings=hooks.spark_settings(),
+            row_count=staged.row_count,
+        )
+        submission = submit.operator_kwargs()
+        del submission["driver_memory"]  # a setting of the DAG, given to the constructor
+        for name, value in submission.items():
+            setattr(self, name, value)
+        super().execute(context)
+        return {"try": tried}
+
+
+def _staged(store: "ObjectStore", choice: dict[str, Any], folder: Path, run: str) -> Any:
+    from kafka_maintenance.operations.analysis import run as analyse
+
+    clusters = [chosen["cluster"] for chosen in choice["snapshots"]]
+    return analyse.stage(
         store,
-        [chosen["manifest"] for chosen in choice["snapshots"]],
+        [named_snapshot(store, **chosen) for chosen in choice["snapshots"]],
         folder,
         run_id=run,
-        night=choice["night"],
-        settings={"clusters": {chosen["cluster"]: _settings_of(chosen["cluster"]) for chosen in choice["snapshots"]}},
+        night=_night(choice),
+        settings={"clusters": {cluster: _settings_of(cluster) for cluster in clusters}},
         missing={missing["cluster"]: missing["note"] for missing in choice["missing"] if missing["expected"]},
-        in_place=analyse.works_in_place(store, spark_settings),
+        in_place=analyse.works_in_place(store, hooks.spark_settings()),
     )
-    submit = spark.submit_arguments(
-        analyse.JOB,
-        staged.arguments,
-        work_folder=SETTINGS.scratch / "spark",
-        settings=spark_settings,
-        row_count=staged.row_count,
-    )
-    return {
-        "run": run,
-        "night": choice["night"],
-        "folder": str(staged.folder),
-        "output": staged.output,
-        **submit.operator_kwargs(),
-    }
+
+
+def _night(choice: dict[str, Any]) -> date:
+    """The UTC date of a choice; `ValueError` where it is none: it becomes a part of keys."""
+    return date.fromisoformat(choice["night"])
+
+
+def _run_of_try(context: dict[str, Any], tried: int) -> str:
+    """Names a try of the analysis: a date that is analysed again is kept beside."""
+    run = run_name(context)
+    return run if tried == 1 else f"{run}.{int(tried)}"
+
+
+def _folder(run: str) -> Path:
+    """Where a run stages and, on one machine, leaves its results; derived, since it is emptied."""
+    from kafka_maintenance.operations.snapshots.manifest import run_token
+
+    return SETTINGS.scratch / run_token(run)
+
+
+def _output(store: "ObjectStore", run: str) -> str:
+    """Where the job of the run left its results."""
+    from kafka_maintenance.operations.analysis import run as analyse
+
+    in_place = analyse.works_in_place(store, hooks.spark_settings())
+    return analyse.output_of(store, _folder(run), run, in_place=in_place)
 
 
 @task
@@ -139,12 +188,15 @@ def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
 
 
 @task
-def publish_report(staged: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
+def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Puts report, tables and summary into the store, the manifest last; says where they are."""
     from kafka_maintenance.operations.analysis.published import publish
 
-    published = publish(staged["output"], hooks.store(), night=staged["night"], run_id=staged["run"])
-    shutil.rmtree(staged["folder"], ignore_errors=True)
+    run = _run_of_try(context_of_run(), analysed["try"])
+    folder, store = _folder(run), hooks.store()
+    output = _output(store, run)
+    published = publish(output, store, night=_night(choice), run_id=run)
+    shutil.rmtree(folder, ignore_errors=True)
     print(f"report: {published.report_markdown}")  # noqa: T201 - the task's log
     return {
         "night": published.night,
@@ -181,7 +233,7 @@ def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
     from kafka_maintenance.tasks.plans import repairs_of
 
     label(chosen["cluster"])
-    return repairs_of(hooks.store(), chosen["cluster"], chosen["manifest"])
+    return repairs_of(hooks.store(), chosen["cluster"], named_snapshot(hooks.store(), **chosen).uri)
 
 
 @task(trigger_rule=WHATEVER_SUCCEEDED)

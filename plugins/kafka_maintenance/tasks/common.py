@@ -16,7 +16,6 @@ from kafka_maintenance.operations.errors import NotFinishedError
 
 OWNER = "kafka-maintenance"
 SPARK_CONNECTION = "kafka_maintenance_spark"
-SUBMIT_FIELDS = ("application", "name", "py_files", "jars", "conf", "application_args", "env_vars")
 GATE_DOC = (
     "Shows the plan and waits for a person, in the tab *Required Actions* of this task. "
     "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."

@@ -1,7 +1,7 @@
 """Snapshots as tasks: one mapped instance per live cluster, one snapshot per run, never one of a past date."""
 
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
@@ -9,6 +9,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import CLUSTER_LABEL, SNAPSHOTS, context_of_run, label, night_of, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from controller_core.adapters.object_store.open import ObjectStore
+    from kafka_maintenance.operations.snapshots.manifest import Manifest
 
 
 @task
@@ -63,6 +67,20 @@ def stored_snapshot(cluster: str, night: date, run: str) -> dict[str, Any] | Non
 
     found = [manifest for manifest in list_snapshots(hooks.store(), cluster, night) if manifest.run_id == run]
     return _told(found[-1]) if found else None
+
+
+def named_snapshot(store: "ObjectStore", *, cluster: str, date: str, snapshot: str) -> "Manifest":
+    """The snapshot with that name in the store; names are all that tasks hand each other.
+
+    Raises:
+        ObjectMissingError: there is none; ObjectDamagedError: it cannot be read.
+        ValueError: a name that cannot be part of a key.
+    """
+    from kafka_maintenance.operations.snapshots.catalog import read_manifest
+    from kafka_maintenance.operations.snapshots.manifest import date_prefix, require_name
+
+    day = datetime.fromisoformat(date).date()
+    return read_manifest(store, f"{date_prefix(cluster, day)}snap={require_name(snapshot, 'snapshot')}")
 
 
 def _told(manifest: Any) -> dict[str, Any]:

@@ -100,12 +100,13 @@ def stage(
     earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_nights)
     problems += [_problem(cluster, "", of_night, reason) for (cluster, of_night), reason in unusable.items()]
     wanted = (*earlier, *chosen)
+    output = output_of(store, folder, run_id, in_place=in_place)
     if in_place:
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
-        output = _emptied_in_store(store, f"{UNPUBLISHED}run={run_token(run_id)}")
+        _empty_in_store(store, _unpublished(run_id))
         verified = []
     else:
-        output = _emptied(folder / _OUTPUT)
+        _empty(folder / _OUTPUT)
         inputs, unfetched = _fetched_inputs(store, wanted, folder / "input")
         problems += unfetched
         verified = ["--verified"]
@@ -122,6 +123,11 @@ def stage(
         *(part for name, path in files.items() for part in (name, str(path))),
     )
     return Staged(folder, output, arguments, partition_rows(wanted))
+
+
+def output_of(store: ObjectStore, folder: Path, run_id: str, *, in_place: bool) -> str:
+    """Where the job of that run leaves its results; arguments as of `stage`."""
+    return _s3a(store.uri_of(_unpublished(run_id))) if in_place else str(folder / _OUTPUT)
 
 
 def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
@@ -197,7 +203,7 @@ def _fetched_inputs(
     return inputs or [str(folder / "none")], [found for found in results if isinstance(found, dict)]
 
 
-def _emptied(output: Path) -> str:
+def _empty(output: Path) -> None:
     """The job's local output folder, made anew: `publish` would take what an earlier job left there for this one's.
 
     Raises:
@@ -209,15 +215,17 @@ def _emptied(output: Path) -> str:
             "without it; name another folder, or move them away"
         )
     make_anew(output, _MARK, "Results of kafka-maintenance: the next analysis that uses this folder removes them.\n")
-    return str(output)
 
 
-def _emptied_in_store(store: ObjectStore, prefix: str) -> str:
-    """Likewise for a job that works in place; the address of its output."""
+def _unpublished(run_id: str) -> str:
+    return f"{UNPUBLISHED}run={run_token(run_id)}"
+
+
+def _empty_in_store(store: ObjectStore, prefix: str) -> None:
+    """Likewise for a job that works in place."""
     for key in store.list(f"{prefix}/"):
         if not key.endswith("/"):
             store.delete(key)
-    return _s3a(store.uri_of(prefix))
 
 
 def _s3a(uri: str) -> str:
