@@ -29,8 +29,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 
 from controller_core.model.errors import ControllerCoreError
 from spark_jobs import schemas
-from spark_jobs.io import folders as storage
-from spark_jobs.io.folders import HISTORY, DatasetError, Problem, Snapshot
+from spark_jobs.io import datasets, folders
+from spark_jobs.io import snapshots as stored
+from spark_jobs.io.errors import DatasetError
+from spark_jobs.io.snapshots import HISTORY, Problem, Snapshot
 from spark_jobs.on_core import bridge, drill
 from spark_jobs.on_core.deletion_steps import predict_deletions
 from spark_jobs.on_core.proposals import propose
@@ -117,7 +119,7 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     Raises:
         DatasetError: there is nothing to analyse.
     """
-    snapshots, unreadable = storage.find_snapshots(spark, args.inputs)
+    snapshots, unreadable = stored.find_snapshots(spark, args.inputs)
     chosen, damaged = _intact(spark, snapshots, args)
     problems = [_placed(problem, chosen, args.date) for problem in (*unreadable, *args.problems, *damaged)]
     if not chosen.tonight and all(problem.stage == HISTORY for problem in problems):
@@ -129,7 +131,7 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
         )
     night = _Night(spark, chosen, args, problems)
     say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
-    place = storage.folder(spark, args.output)
+    place = folders.folder(spark, args.output)
     if args.wants("proposals"):
         _remove_plans(place)
     made = []
@@ -159,7 +161,7 @@ def _intact(spark: SparkSession, snapshots: Sequence[Snapshot], args: Args) -> t
     while True:
         chosen = choose(left, args.date, args.history_nights)
         fresh = [] if args.verified else [found for found in chosen.window if found.uri not in checked]
-        found = storage.damaged(spark, fresh)
+        found = stored.damaged(spark, fresh)
         if not found:
             return chosen, damaged
         damaged += found
@@ -168,14 +170,14 @@ def _intact(spark: SparkSession, snapshots: Sequence[Snapshot], args: Args) -> t
         left = [snapshot for snapshot in left if (snapshot.cluster, snapshot.snapshot_id) not in lost]
 
 
-def _remove_plans(place: storage.Folder) -> None:
+def _remove_plans(place: folders.Folder) -> None:
     """What an earlier job wrote into this folder; other files there are somebody else's."""
     for path in place.files(_PLANS):
         if path.endswith(tuple(f".{kind}.json" for kind in _PLAN_FILES)):
             place.remove(path.removeprefix(f"{place.path}/"))
 
 
-def _write_plans(place: storage.Folder) -> None:
+def _write_plans(place: folders.Folder) -> None:
     """The files of each proposed plan, for Kafka's own tool; one cluster's at a time are in memory."""
     for row in place.each("proposals", ("cluster", *_PLAN_FILES), at_once=1):
         for kind in _PLAN_FILES if row["plan"] else ():
@@ -190,7 +192,7 @@ def _write(outputs: Iterable[_Output], args: Args) -> Iterator[tuple[str, float]
 
     def write(name: str, frame: DataFrame) -> float:
         started = time.monotonic()
-        storage.write_result(frame, args.output, name, files=args.files)
+        datasets.write_result(frame, args.output, name, files=args.files)
         return time.monotonic() - started
 
     with ThreadPoolExecutor(_WRITERS) as writers:
@@ -213,7 +215,7 @@ class _Night:
         self._spark, self._chosen, self._args = spark, chosen, args
         self._kept: list[DataFrame] = []
         both = [*chosen.tonight, *chosen.before]
-        self._tables = {name: storage.read_table(spark, both, name) for name in schemas.INPUTS}
+        self._tables = {name: stored.read_table(spark, both, name) for name in schemas.INPUTS}
         self._judged = self._keep(bad_rows.with_reason(self._tables["partitions"]))
         good = bad_rows.good_partitions(self._judged)
         self._tables["partitions"] = good
@@ -222,7 +224,7 @@ class _Night:
         lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
         self.analysed = tuple(found for found in chosen.tonight if (found.cluster, found.snapshot_id) not in lost)
         unused = bad_rows.refused_rows(self._judged, self._tables["bad_rows"])
-        self._facts = storage.through_driver(facts.snapshot_facts(self._tables, rules, unused), schemas.FACTS)
+        self._facts = datasets.through_driver(facts.snapshot_facts(self._tables, rules, unused), schemas.FACTS)
         self._tonight = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
         self._facts_tonight = self._only(self.analysed, self._facts)
 
@@ -254,7 +256,7 @@ class _Night:
     def _by_core(self) -> Iterable[_Output]:
         """What the core answers on executors, and whatever could not be analysed."""
         partitions = self._tonight["partitions"]
-        failures = [storage.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
+        failures = [datasets.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
         core = cache(lambda: self._keep(facts.core_facts(self._facts_tonight, self._tonight)))
         for name, analysis in self._analyses():
             schema, groups = schemas.OUTPUTS[name], len(self.analysed)
@@ -293,7 +295,7 @@ class _Night:
 
     def _history(self) -> Iterable[_Output]:
         names = ("partitions", "brokers", "cluster")
-        past = {name: storage.read_table(self._spark, self._chosen.window, name) for name in names}
+        past = {name: stored.read_table(self._spark, self._chosen.window, name) for name in names}
         changes = cache(lambda: self._keep(history.partition_changes(past["partitions"])))
         grown = cache(lambda: self._keep(history.growth(past["partitions"], past["brokers"], past["cluster"])))
         yield "growth", grown
@@ -316,7 +318,7 @@ class _Night:
                 found.append(rules_of(self._args.settings, row))
             except (ControllerCoreError, SettingsError) as error:
                 refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
-        return storage.driver_rows(self._spark, found, RULES), refused
+        return datasets.driver_rows(self._spark, found, RULES), refused
 
     def _problem_rows(self) -> list[dict[str, str]]:
         return [{name: getattr(problem, name) for name in schemas.NOT_ANALYSED.names} for problem in self._problems]
@@ -328,7 +330,7 @@ class _Night:
             tests = [(F.col("cluster") == name) & (F.col("snapshot_id") == snapshot_id) for name, snapshot_id in keys]
             return frame.where(reduce(or_, tests, F.lit(False)))
         rows = [dict(zip(facts.KEY, key, strict=True)) for key in keys]
-        wanted = storage.driver_rows(self._spark, rows, schemas.SNAPSHOTS)
+        wanted = datasets.driver_rows(self._spark, rows, schemas.SNAPSHOTS)
         return frame.join(wanted.hint("broadcast"), facts.KEY, how="left_semi")
 
     def _keep(self, frame: DataFrame) -> DataFrame:
@@ -409,7 +411,7 @@ def main(argv: Sequence[str], only: Sequence[str] = ()) -> int:
 
     try:
         args = parse([*argv, *(["--only", *only] if only else [])])
-        spark = storage.session("nightly_analysis")
+        spark = datasets.session("nightly_analysis")
         try:
             return run(spark, args, say)
         finally:

@@ -23,8 +23,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs import schemas
-from spark_jobs.io import folders as storage
-from spark_jobs.io.folders import DatasetError, Snapshot
+from spark_jobs.io import datasets
+from spark_jobs.io import snapshots as stored
+from spark_jobs.io.errors import DatasetError
+from spark_jobs.io.snapshots import Snapshot
 
 DONE, BAD_INPUT = 0, 2
 _READING = re.compile(r"^[\s(]*(select|with|from|values|table|describe|desc|show|explain)\b", re.IGNORECASE)
@@ -49,7 +51,7 @@ def run(spark: SparkSession, args: Args) -> None:
     """
     if not reads_only(args.sql):
         raise DatasetError(f"query refused: expected a statement that reads (SELECT, WITH, …), found {args.sql[:80]!r}")
-    snapshots, problems = storage.find_snapshots(spark, args.inputs)
+    snapshots, problems = stored.find_snapshots(spark, args.inputs)
     if not snapshots:
         raise DatasetError(f"query not run: expected snapshots in {list(args.inputs)!r}, found none; fetch some first")
     register(spark, snapshots)
@@ -77,8 +79,8 @@ def reads_only(sql: str) -> bool:
 def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
     """Makes the tables of `snapshots` known to SQL by their names."""
     for table in schemas.INPUTS:
-        dated(storage.read_table(spark, snapshots, table)).createOrReplaceTempView(table)
-    known = storage.read_table(spark, snapshots, "cluster")
+        dated(stored.read_table(spark, snapshots, table)).createOrReplaceTempView(table)
+    known = stored.read_table(spark, snapshots, "cluster")
     dated(known).select(
         "date", "cluster", "snapshot_id", "taken_at", "zxid", "consistent", "kafka_cluster_id"
     ).createOrReplaceTempView("snapshots")
@@ -129,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
     """The job as a program."""
     try:
         args = parse(argv)
-        spark = storage.session("query")
+        spark = datasets.session("query")
         try:
             run(spark, args)
         finally:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from pyspark.sql.types import StructType
 
 from spark_jobs import schemas
-from spark_jobs.io import folders as storage
+from spark_jobs.io import datasets
 from spark_jobs.on_core import bridge
 from spark_jobs.transforms import imbalance
 
@@ -22,7 +22,7 @@ from spark_jobs.transforms import imbalance
 def run(spark: SparkSession, folder: str) -> None:
     """Reads and writes Parquet, joins, groups, and asks the core through Python workers."""
     partitions = _stored(spark, schemas.PARTITIONS, f"{folder}/partitions")
-    facts = storage.through_driver(_stored(spark, schemas.CORE_FACTS, f"{folder}/facts"), schemas.CORE_FACTS)
+    facts = datasets.through_driver(_stored(spark, schemas.CORE_FACTS, f"{folder}/facts"), schemas.CORE_FACTS)
     results = (imbalance.imbalance(partitions, facts), bridge.core_imbalance(partitions, facts))
     for number, result in enumerate(results):
         result.write.mode("overwrite").parquet(f"{folder}/result-{number}")
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
     parser.add_argument("--output", metavar="FOLDER", required=True)
-    spark = storage.session("rehearsal")
+    spark = datasets.session("rehearsal")
     try:
         run(spark, parser.parse_args(argv).output)
     finally:

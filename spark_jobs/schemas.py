@@ -1,6 +1,6 @@
 """Every dataset's columns: the decoded tables of a snapshot, and what the analyses make of them.
 
-One `StructType` per dataset. Reading and writing go through `storage`, which checks the columns and names the one that
+One `StructType` per dataset. Reading and writing go through `spark_jobs.io`, which checks the columns and names the one that
 differs. Inputs mirror `controller_core.adapters.snapshot.tables`; every input row carries the three columns of `SNAPSHOT_KEY`.
 """
 

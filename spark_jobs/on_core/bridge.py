@@ -28,7 +28,7 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
-from spark_jobs.io.folders import arrow_schema
+from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.schemas import DELETION_ELIGIBILITY, IMBALANCE, IMBALANCED_PARTITIONS, NOT_ANALYSED, SNAPSHOT_KEY
 
 _KEY = list(SNAPSHOT_KEY)

@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from spark_jobs import schemas
-from spark_jobs.io.folders import HISTORY, Folder, Snapshot
+from spark_jobs.io.folders import Folder
+from spark_jobs.io.snapshots import HISTORY, Snapshot
 from spark_jobs.planner.goals import Goals
 from spark_jobs.report import plots as report_plots
 from spark_jobs.report.page import Section, Table, html_page, markdown_page
@@ -116,7 +117,7 @@ def summary(page: Page) -> dict[str, Any]:
         "clusters": {
             snapshot.cluster: {
                 "snapshot_id": snapshot.snapshot_id,
-                "snapshot_digest": snapshot.manifest.get("digest"),
+                "snapshot_digest": snapshot.manifest.digest,
                 **_cluster_numbers(page, snapshot.cluster),
             }
             for snapshot in page.snapshots

@@ -35,7 +35,8 @@ from pyspark.sql.window import Window
 
 from kafka_maintenance.spark.submit import SparkSettings, submit_arguments
 from spark_jobs import nightly_analysis, schemas
-from spark_jobs.io import folders as storage
+from spark_jobs.io import datasets
+from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.on_core import bridge, drill
 from spark_jobs.on_core.proposals import propose
 from spark_jobs.planner.goals import Goals
@@ -156,7 +157,7 @@ def nights(folder, count, partitions, brokers=BROKERS, seed=1):
         rest = {
             "controller_epoch": 7, "recovery": 0, "state_version": 5, "state_mtime": None, "czxid": 100,
         }  # fmt: skip
-        schema = storage.arrow_schema(schemas.PARTITIONS)
+        schema = arrow_schema(schemas.PARTITIONS)
         for name, value in rest.items():
             kind = schema.field(name).type
             same[name] = pa.nulls(partitions, kind) if value is None else pa.array(np.full(partitions, value), kind)
@@ -186,7 +187,7 @@ def facts_of(spark, count, brokers=BROKERS, dead=0):
         }
         for night in range(count)
     ]  # fmt: skip
-    return storage.driver_rows(spark, rows, schemas.CORE_FACTS)
+    return datasets.driver_rows(spark, rows, schemas.CORE_FACTS)
 
 
 def line(name, rows, runs, duck_cost=None):

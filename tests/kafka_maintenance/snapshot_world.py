@@ -3,15 +3,15 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-from controller_core.adapters.zookeeper.session import KazooZooKeeper, connect
-from controller_core.ports.zookeeper import Acl
-from kafka_maintenance.operations.snapshots.manifest import (
+from controller_core.adapters.snapshot.manifest import (
     StoredObject,
     manifest_bytes,
     new_manifest,
     run_key,
     snapshot_prefix,
 )
+from controller_core.adapters.zookeeper.session import KazooZooKeeper, connect
+from controller_core.ports.zookeeper import Acl
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLUSTER_ID = "vPeOCWypqUOSepEvx0cbog"

@@ -16,12 +16,14 @@ from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.choice import choose
 from spark_jobs import nightly_analysis, schemas
-from spark_jobs.io import folders as storage
+from spark_jobs.io import datasets, folders
+from spark_jobs.io import snapshots as stored
+from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.on_core import drill
 from spark_jobs.planner.goals import Goals
 from spark_jobs.report import build as report
 from spark_jobs.transforms import facts, health, history, imbalance
-from tests.spark_jobs.worlds import NIGHT, World, publish, write
+from tests.spark_jobs.worlds import NIGHT, World, publish, published, write
 
 ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
 ALPHA = World(
@@ -244,7 +246,7 @@ def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, 
     store.put(publish(GAMMA.on(1), store).key, b"{")
     (goals := tmp_path / "goals.json").write_text('{"include_topics": "orders"}')
     arguments = [argument.format(goals=goals) for argument in arguments]
-    monkeypatch.setattr(storage, "session", lambda _: spark)
+    monkeypatch.setattr(datasets, "session", lambda _: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     given = by_hand(tmp_path / "store", tmp_path / "out", *arguments)
     assert nightly_analysis.main(given) == nightly_analysis.BAD_INPUT
@@ -284,7 +286,7 @@ def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_
     write(BETA, tmp_path / "store")
     flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
     flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")
-    snapshots, _ = storage.find_snapshots(spark, [str(tmp_path)])
+    snapshots, _ = stored.find_snapshots(spark, [str(tmp_path)])
     chosen, damaged = nightly_analysis._intact(spark, snapshots, nightly_analysis.parse(by_hand("in", "out")))
     assert [(found.cluster, found.snapshot_id) for found in chosen.window] == [("beta", BETA.snapshot_id)]
     assert len(damaged) == 2
@@ -292,7 +294,7 @@ def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_
 
 def test_what_was_verified_is_not_read_twice(spark, tmp_path, monkeypatch):
     read = []
-    monkeypatch.setattr(storage, "damaged", lambda _, snapshots: read.extend(snapshots) or [])
+    monkeypatch.setattr(stored, "damaged", lambda _, snapshots: read.extend(snapshots) or [])
     write(GAMMA, tmp_path / "store")
     for verified, count in ((("--verified",), 0), ((), 1)):
         assert run_by_hand(spark, tmp_path / "store", tmp_path / "out", *verified, "--only", "growth") == 0
@@ -314,7 +316,7 @@ def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
 
 
 def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
-    problem = {"snapshot_id": "s", "stage": storage.HISTORY, "reason": "damaged"}
+    problem = {"snapshot_id": "s", "stage": stored.HISTORY, "reason": "damaged"}
     gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
     missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]
     page = report.Page("r", NIGHT, {"not_analysed": [*gaps, *missed]}, ())
@@ -330,16 +332,20 @@ def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
 def written(folder, name, **columns):
     """One result of as many rows as the longest column; a single value is that of all rows."""
     count = max(len(column) for column in columns.values() if isinstance(column, list))
-    schema = storage.arrow_schema(schemas.OUTPUTS[name])
+    schema = arrow_schema(schemas.OUTPUTS[name])
     values = {key: column if isinstance(column, list) else [column] * count for key, column in columns.items()}
     arrays = [pa.array(values.get(field.name, [None] * count), field.type) for field in schema]
     (folder / name).mkdir(parents=True)
     pq.write_table(pa.table(arrays, schema=schema), folder / name / "part-0.parquet")
 
 
+def named(cluster):
+    return stored.Snapshot("", replace(published(World(cluster=cluster))[0], snapshot_id="s"))
+
+
 def page_of(spark, folder, made, *clusters):
-    tonight = [storage.Snapshot("", cluster, str(NIGHT), "s", "", {}) for cluster in clusters]
-    return report.read(storage.folder(spark, str(folder)), made, run="r", night=NIGHT, snapshots=tonight)
+    tonight = [named(cluster) for cluster in clusters]
+    return report.read(folders.folder(spark, str(folder)), made, run="r", night=NIGHT, snapshots=tonight)
 
 
 def test_a_big_cluster_hides_no_other(spark, tmp_path):
@@ -403,9 +409,9 @@ def test_the_page_says_what_it_leaves_out(spark, tmp_path):
 def test_a_report_names_goals_and_reads_no_plan(spark, tmp_path, monkeypatch):
     written(tmp_path, "proposals", cluster=["alpha"], snapshot_id="s", status="planned", moves=2, moves_lower_bound=2,
             leader_changes=0, explanation="Why: it is so.", plan="{}", rollback="{}", certificate="{}")  # fmt: skip
-    place, read = storage.folder(spark, str(tmp_path)), []
-    monkeypatch.setattr(storage.Folder, "each", _told(storage.Folder.each, read))
-    tonight = [storage.Snapshot("", "alpha", str(NIGHT), "s", "", {})]
+    place, read = folders.folder(spark, str(tmp_path)), []
+    monkeypatch.setattr(folders.Folder, "each", _told(folders.Folder.each, read))
+    tonight = [named("alpha")]
     page = report.read(
         place, ["proposals"], run="r", night=NIGHT, snapshots=tonight, goals=Goals(moves_max=7, drain=frozenset({3}))
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import query, schemas
-from spark_jobs.io import folders as storage
-from spark_jobs.io.folders import DatasetError
+from spark_jobs.io import snapshots as stored
+from spark_jobs.io.errors import DatasetError
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
@@ -17,7 +17,7 @@ EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    found, problems = storage.find_snapshots(spark, [str(CORPUS)])
+    found, problems = stored.find_snapshots(spark, [str(CORPUS)])
     assert not problems
     query.register(spark, found)
     return spark

@@ -1,7 +1,6 @@
 """Small clusters written down in a few lines, as rows, as frames and as snapshot folders."""
 
 import hashlib
-import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -9,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_maintenance.operations.snapshots.manifest import (
+from controller_core.adapters.snapshot.manifest import (
     StoredObject,
     manifest_bytes,
     new_manifest,
     snapshot_prefix,
 )
 from spark_jobs import schemas
-from spark_jobs.io import folders as storage
+from spark_jobs.io.arrow import arrow_schema
 
 NIGHT = date(2026, 11, 20)
 
@@ -160,7 +159,7 @@ def frame(spark, table, *worlds):
     schema = schemas.INPUTS[table]
     rows = [row for world in worlds for row in world.rows(table)]
     columns = [[row[index] for row in rows] for index in range(len(schema.names))]
-    return spark.createDataFrame(pa.table(columns, schema=storage.arrow_schema(schema)), schema)
+    return spark.createDataFrame(pa.table(columns, schema=arrow_schema(schema)), schema)
 
 
 def frames(spark, *worlds):
@@ -171,53 +170,36 @@ def write(world, root):
     """Writes a snapshot folder as the snapshot operation does; returns it."""
     place = Path(root) / f"cluster={world.cluster}" / f"date={world.night}" / f"snap={world.snapshot_id}"
     place.mkdir(parents=True)
-    objects = []
-    for table, schema in schemas.INPUTS.items():
-        rows = world.rows(table)
-        columns = [[row[index] for row in rows] for index in range(len(schema.names))]
-        path = place / f"{table}.parquet"
-        pq.write_table(pa.table(columns, schema=storage.arrow_schema(schema)), path)
-        data = path.read_bytes()
-        objects.append(
-            {
-                "key": path.name,
-                "size": len(data),
-                "sha256": hashlib.sha256(data).hexdigest(),
-                "rows": len(rows),
-            }
-        )
-    manifest = {
-        "format_version": 1,
-        "cluster": world.cluster,
-        "kafka_cluster_id": f"id-of-{world.cluster}",
-        "date": str(world.night),
-        "snapshot_id": world.snapshot_id,
-        "run_id": f"{world.night:%Y%m%d}",
-        "taken_at": world.taken_at.isoformat(),
-        "zxid": world.zxid,
-        "consistent": True,
-        "objects": objects,
-        "digest": hashlib.sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest(),
-    }
-    (place / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    manifest, contents = published(world)
+    for stored in manifest.objects:
+        (place / Path(stored.key).name).write_bytes(contents[stored.key])
+    (place / "manifest.json").write_bytes(manifest_bytes(manifest))
     return place
 
 
 def publish(world, store):
     """Puts a snapshot into a store as the snapshot operation does; returns its manifest."""
+    manifest, contents = published(world)
+    for key, content in contents.items():
+        store.put(key, content)
+    store.put_new(manifest.key, manifest_bytes(manifest))
+    return replace(manifest, uri=store.uri_of(manifest.key))
+
+
+def published(world):
+    """The manifest of a snapshot, and the bytes of its tables by key."""
     prefix = snapshot_prefix(world.cluster, world.taken_at, world.snapshot_id)
-    objects = []
+    contents, objects = {}, []
     for table, schema in schemas.INPUTS.items():
         rows = world.rows(table)
         columns = [[row[index] for row in rows] for index in range(len(schema.names))]
         data = pa.BufferOutputStream()
-        pq.write_table(pa.table(columns, schema=storage.arrow_schema(schema)), data)
-        content = data.getvalue().to_pybytes()
-        key = f"{prefix}/{table}.parquet"
-        store.put(key, content)
+        pq.write_table(pa.table(columns, schema=arrow_schema(schema)), data)
+        key, content = f"{prefix}/{table}.parquet", data.getvalue().to_pybytes()
+        contents[key] = content
         objects.append(StoredObject(key, len(content), hashlib.sha256(content).hexdigest(), len(rows)))
     manifest = new_manifest(
-        uri=store.uri_of(f"{prefix}/manifest.json"),
+        uri=f"{prefix}/manifest.json",
         prefix=prefix,
         cluster=world.cluster,
         kafka_cluster_id=f"id-of-{world.cluster}",
@@ -241,5 +223,4 @@ def publish(world, store):
         unreadable=(),
         code_version="test",
     )
-    store.put_new(manifest.key, manifest_bytes(manifest))
-    return manifest
+    return manifest, contents

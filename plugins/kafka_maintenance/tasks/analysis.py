@@ -168,7 +168,7 @@ def _run_of_try(context: dict[str, Any], tried: int) -> str:
 
 def _folder(run: str) -> Path:
     """Where a run stages and, on one machine, leaves its results; derived, since it is emptied."""
-    from kafka_maintenance.operations.snapshots.manifest import run_token
+    from controller_core.adapters.snapshot.manifest import run_token
 
     return SETTINGS.scratch / run_token(run)
 

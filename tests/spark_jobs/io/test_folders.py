@@ -9,7 +9,10 @@ import pytest
 
 from controller_core.adapters.snapshot import tables
 from spark_jobs import schemas, settings
-from spark_jobs.io import folders as storage
+from spark_jobs.io import datasets, folders
+from spark_jobs.io import snapshots as stored
+from spark_jobs.io.arrow import arrow_schema
+from spark_jobs.io.errors import DatasetError
 from tests.spark_jobs.worlds import NIGHT, World, write
 
 WORLD = World(brokers={1: "a"}, partitions=(("t", 0, (1,), 1, (1,)),))
@@ -19,7 +22,7 @@ def test_the_tables_are_those_of_the_snapshot():
     assert set(schemas.INPUTS) == set(tables.TABLES)
     assert schemas.LATER_COLUMNS == tables.LATER_COLUMNS
     for name, schema in schemas.INPUTS.items():
-        ours, theirs = storage.arrow_schema(schema), tables.TABLES[name]
+        ours, theirs = arrow_schema(schema), tables.TABLES[name]
         assert [(field.name, field.type) for field in ours] == [(field.name, field.type) for field in theirs], name
 
 
@@ -29,14 +32,14 @@ def test_snapshots_are_found_at_any_depth(spark, tmp_path):
     analysis.parent.mkdir()
     analysis.write_text('{"kind": "analysis"}')
     for inputs in ([str(tmp_path)], [str(folder) for folder in folders], [f"file://{tmp_path}/in/"]):
-        found, problems = storage.find_snapshots(spark, inputs)
+        found, problems = stored.find_snapshots(spark, inputs)
         assert [(snapshot.cluster, snapshot.date) for snapshot in found] == [
             ("alpha", "2026-11-19"),
             ("alpha", "2026-11-20"),
         ]
         assert problems == []
-    assert storage.read_table(spark, found, "partitions").count() == 2
-    assert storage.read_table(spark, [], "partitions").count() == 0
+    assert stored.read_table(spark, found, "partitions").count() == 2
+    assert stored.read_table(spark, [], "partitions").count() == 0
 
 
 def _without_column(folder):
@@ -63,7 +66,9 @@ def _with_fewer_rows(folder):
         pytest.param(_with_fewer_rows, "holds 0 rows, its manifest says 1", id="rows lost"),
         pytest.param(lambda f: (f / "configs.parquet").write_bytes(b"junk"), "cannot be read", id="no Parquet"),
         pytest.param(lambda f: (f / "configs.parquet").unlink(), "cannot be read", id="file lost"),
-        pytest.param(lambda f: (f / "manifest.json").write_text("{}"), "KeyError: 'cluster'", id="manifest empty"),
+        pytest.param(
+            lambda f: (f / "manifest.json").write_text("{}"), "KeyError: 'format_version'", id="manifest empty"
+        ),
     ],
 )
 def test_a_snapshot_that_cannot_be_read_is_a_problem_of_its_cluster(spark, tmp_path, damage, words):
@@ -72,7 +77,7 @@ def test_a_snapshot_that_cannot_be_read_is_a_problem_of_its_cluster(spark, tmp_p
         write(World(cluster="beta", brokers={1: None}, partitions=WORLD.partitions), tmp_path),
     )
     damage(bad)
-    found, (problem,) = storage.find_snapshots(spark, [str(tmp_path)])
+    found, (problem,) = stored.find_snapshots(spark, [str(tmp_path)])
     assert [snapshot.uri for snapshot in found] == [str(good)]
     assert (problem.cluster, problem.date) == ("beta", str(NIGHT))
     assert words in problem.reason
@@ -83,9 +88,9 @@ def test_a_snapshot_older_than_a_column_has_nulls_there(spark, tmp_path):
     path = write(old, tmp_path) / "cluster.parquet"
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["version_znodes"]), path)
     write(new, tmp_path)
-    found, problems = storage.find_snapshots(spark, [str(tmp_path)])
+    found, problems = stored.find_snapshots(spark, [str(tmp_path)])
     assert problems == []
-    rows = storage.read_table(spark, found, "cluster").collect()
+    rows = stored.read_table(spark, found, "cluster").collect()
     assert {row["cluster"]: row["version_znodes"] for row in rows} == {"old": None, "new": ["/feature"]}
 
 
@@ -103,8 +108,8 @@ def test_a_snapshot_older_than_a_column_has_nulls_there(spark, tmp_path):
 )
 def test_writing_names_the_column_that_differs(spark, columns, words):
     frame = spark.createDataFrame([], columns)
-    with pytest.raises(storage.DatasetError) as raised:
-        storage.checked(frame, schemas.NOT_ANALYSED, "not_analysed")
+    with pytest.raises(DatasetError) as raised:
+        datasets.checked(frame, schemas.NOT_ANALYSED, "not_analysed")
     assert words in str(raised.value)
 
 
@@ -165,7 +170,7 @@ def test_a_version_nobody_named_is_told_by_znodes(znodes, kafka, reason, deletes
 
 
 def test_small_files_lie_beside_the_tables(spark, tmp_path):
-    place = storage.folder(spark, str(tmp_path / "out"))
+    place = folders.folder(spark, str(tmp_path / "out"))
     place.write("plans/a.json", json.dumps({}).encode())
     assert place.read("plans/a.json") == b"{}"
     assert place.rows("nothing") == []
@@ -177,7 +182,7 @@ def test_rows_are_read_up_to_a_limit_and_in_the_columns_that_are_wanted(spark, t
     for part in (0, 1):
         columns = {"kind": ["a"] * 2_000, "number": range(part * 2_000, part * 2_000 + 2_000)}
         pq.write_table(pa.table(columns), tmp_path / "found" / f"part-{part}.parquet")
-    place = storage.folder(spark, str(tmp_path))
+    place = folders.folder(spark, str(tmp_path))
     assert place.rows("found", 2_001, ["number"]) == [{"number": number} for number in range(2_001)]
     assert len(place.rows("found")) == 4_000
     place.remove("found/part-0.parquet")
@@ -185,12 +190,12 @@ def test_rows_are_read_up_to_a_limit_and_in_the_columns_that_are_wanted(spark, t
 
 
 def test_other_bytes_than_the_manifest_names_are_a_problem_of_their_cluster(spark, tmp_path):
-    snapshots, _ = storage.find_snapshots(spark, [str(write(WORLD.on(night), tmp_path)) for night in (2, 1, 0)])
-    assert storage.damaged(spark, snapshots) == []
+    snapshots, _ = stored.find_snapshots(spark, [str(write(WORLD.on(night), tmp_path)) for night in (2, 1, 0)])
+    assert stored.damaged(spark, snapshots) == []
     for snapshot, change in zip(snapshots, (lambda data: data[::-1], lambda data: data + b"x"), strict=False):
         path = Path(snapshot.uri) / "topics.parquet"
         path.write_bytes(change(path.read_bytes()))
-    problems = storage.damaged(spark, snapshots)
+    problems = stored.damaged(spark, snapshots)
     assert [(problem.cluster, problem.snapshot_id, problem.date) for problem in problems] == [
         (snapshot.cluster, snapshot.snapshot_id, snapshot.date) for snapshot in snapshots[:2]
     ]
@@ -203,7 +208,7 @@ def test_rows_are_counted_over_files_and_batches(spark, tmp_path):
     kinds = ["a"] * 100_000 + ["b"] * 50_000
     for part, topics in enumerate(([None, *map(str, range(149_999))], list(map(str, range(150_000))))):
         pq.write_table(pa.table({"kind": kinds, "topic": topics}), tmp_path / "found" / f"part-{part}.parquet")
-    place = storage.folder(spark, str(tmp_path))
+    place = folders.folder(spark, str(tmp_path))
     assert place.counted("found", ["kind"], ["topic"]) == [
         {"kind": "a", "topic": None, "count": 200_000},
         {"kind": "b", "topic": "99999", "count": 100_000},

@@ -8,7 +8,7 @@ import pytest
 from pyspark.testing import assertSchemaEqual
 
 from spark_jobs import schemas, settings
-from spark_jobs.io import folders as storage
+from spark_jobs.io import datasets
 from spark_jobs.planner.bounds import rack_quota
 from spark_jobs.transforms import bad_rows, deletion, facts, health, imbalance
 from tests.spark_jobs.worlds import World, frame, frames
@@ -19,7 +19,7 @@ SETTINGS = '{"default": {"kafka_version": "3.9", "min_insync_replicas": 1}}'
 def facts_of(spark, tables, text=SETTINGS, refused=None):
     evidence = settings.evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], tables["partitions"])
     rules = [settings.rules_of(settings.parse_settings(text), row) for row in evidence.collect()]
-    return facts.snapshot_facts(tables, storage.driver_rows(spark, rules, settings.RULES), refused)
+    return facts.snapshot_facts(tables, datasets.driver_rows(spark, rules, settings.RULES), refused)
 
 
 def deletions_of(spark, tables, text=SETTINGS, refused=None):

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, run_token
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
 from kafka_maintenance.operations.snapshots.catalog import at_once, opened
-from kafka_maintenance.operations.snapshots.manifest import MANIFEST, ROOT, run_token
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = f"{ROOT}/analysis/"
@@ -27,7 +27,7 @@ S3, S3A = "s3://", "s3a://"
 """An address in the store, and how Spark names the same."""
 _SUMMARY: Final = "summary.json"
 _HISTORY: Final = "history"
-"""`spark_jobs.io.folders.HISTORY`, which is imported with Spark only."""
+"""`spark_jobs.io.snapshots.HISTORY`, which is imported with Spark only."""
 _NIGHTS_SHOWN: Final = 5
 _LEFT_BY_SPARK: Final = (".", "_")
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, partition_rows, run_token
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 from kafka_maintenance.operations.snapshots.catalog import at_once, fetch_tables, opened, read_manifest
 from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, earlier_snapshots, passed_over
-from kafka_maintenance.operations.snapshots.manifest import MANIFEST, Manifest, partition_rows, run_token
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
 from kafka_maintenance.spark import submit as spark
 

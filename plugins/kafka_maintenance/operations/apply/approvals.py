@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_token
 from controller_core.ports.object_store import ObjectStore, put_once
-from kafka_maintenance.operations.snapshots.manifest import ROOT, require_name, run_token
 
 
 def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, digest: str) -> None:

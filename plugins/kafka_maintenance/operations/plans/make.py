@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
 from controller_core.context.builder import build_leniently
 from controller_core.context.context import ControllerContext
@@ -36,7 +37,6 @@ from kafka_maintenance.operations.plans.planner import cut, foretold, propose
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, load_plan, opened, store_plan
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_table
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import ROOT, Manifest
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
@@ -51,7 +52,6 @@ from kafka_maintenance.operations.restore.plan import (
 )
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened, read_manifest, read_raw
-from kafka_maintenance.operations.snapshots.manifest import ROOT, Manifest
 from kafka_maintenance.operations.snapshots.take import require_kafka_tree
 
 __all__ = ["KIND", "RestoreReceipt", "StoredRestore", "Target", "apply_restore", "load_restore", "plan_restore"]

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.secrets import is_secret
 from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 
 PLAN_SCHEMA_VERSION: Final = 2
 KIND: Final = "restore"

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore, ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
@@ -25,7 +26,6 @@ from kafka_maintenance.operations.restore.apply import Target, apply_restore, pl
 from kafka_maintenance.operations.restore.content import RestoreScope, restorable
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, opened, read_manifest, read_raw
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster, Workspace, ZooKeeperServer, stop_orphans
 from kafka_maintenance.servers.process import wait_until

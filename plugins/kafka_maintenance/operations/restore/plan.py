@@ -11,6 +11,7 @@ from typing import Final
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
@@ -52,7 +53,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     read_raw,
     readable_snapshots,
 )
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 from kafka_maintenance.operations.snapshots.take import require_kafka_tree
 
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.operations.errors import listed
@@ -21,7 +22,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     read_table,
     readable_snapshots,
 )
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 from kafka_maintenance.operations.snapshots.unreadable import is_hidden, unreadable_text
 
 ABSENT: Final = None

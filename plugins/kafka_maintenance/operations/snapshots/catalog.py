@@ -19,16 +19,7 @@ import pyarrow.compute as pc
 from controller_core.adapters.object_store.open import ObjectStore, open_store
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet
-from controller_core.adapters.snapshot.tables import LATER_COLUMNS, TABLES
-from controller_core.model.errors import (
-    ControllerCoreError,
-    ObjectDamagedError,
-    ObjectMissingError,
-    UnknownFormatError,
-)
-from controller_core.ports.object_store import write_whole
-from kafka_maintenance.operations.errors import BadInputError, listed
-from kafka_maintenance.operations.snapshots.manifest import (
+from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
     ROOT,
@@ -39,6 +30,15 @@ from kafka_maintenance.operations.snapshots.manifest import (
     manifest_document,
     parse_manifest,
 )
+from controller_core.adapters.snapshot.tables import LATER_COLUMNS, TABLES
+from controller_core.model.errors import (
+    ControllerCoreError,
+    ObjectDamagedError,
+    ObjectMissingError,
+    UnknownFormatError,
+)
+from controller_core.ports.object_store import write_whole
+from kafka_maintenance.operations.errors import BadInputError, listed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

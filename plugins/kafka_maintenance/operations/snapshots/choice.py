@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
@@ -23,7 +24,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     place_of,
     readable_snapshots,
 )
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 
 HISTORY_NIGHTS: Final = 30
 HISTORY_NIGHTS_MAX: Final = 3660

@@ -14,10 +14,10 @@ import pyarrow as pa
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot.format import raw_layer
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Progress, ReadOptions, read_cut
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls, connect
 from kafka_maintenance.operations.snapshots.catalog import opened, read_manifest, read_tables
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 from kafka_maintenance.operations.snapshots.take import require_kafka_tree
 from kafka_maintenance.operations.snapshots.unreadable import without_hidden
 

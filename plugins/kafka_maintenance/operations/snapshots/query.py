@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
@@ -21,7 +22,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     opened,
     readable_snapshots,
 )
-from kafka_maintenance.operations.snapshots.manifest import Manifest, partition_rows
 from kafka_maintenance.operations.snapshots.unreadable import unreadable_text
 from kafka_maintenance.servers.cache import locked
 from kafka_maintenance.spark.submit import SparkJobError, SparkSettings, run_job, submit_arguments

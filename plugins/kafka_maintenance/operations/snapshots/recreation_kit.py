@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.operations.snapshots.catalog import opened, read_tables
-from kafka_maintenance.operations.snapshots.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

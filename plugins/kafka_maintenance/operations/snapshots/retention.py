@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, cluster_prefix, pin_key, run_key
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from kafka_maintenance.operations.apply.receipts import EventKind, receipt_prefix
 from kafka_maintenance.operations.errors import PlanChangedError
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots, opened
-from kafka_maintenance.operations.snapshots.manifest import MANIFEST, ROOT, Manifest, cluster_prefix, pin_key, run_key
 
 RECENT: Final = timedelta(days=2)
 ABANDONED_AFTER_DAYS: Final = 2

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import ROOT
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
 from kafka_maintenance.operations.plans.store import key_of
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots, opened
-from kafka_maintenance.operations.snapshots.manifest import ROOT
 from kafka_maintenance.operations.snapshots.retention import (
     Dropped,
     Kept,

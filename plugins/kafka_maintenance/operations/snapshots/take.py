@@ -22,6 +22,19 @@ from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot.format import RawLayer, raw_layer, raw_to_parquet, table_to_parquet
+from controller_core.adapters.snapshot.manifest import (
+    MANIFEST,
+    RAW,
+    Manifest,
+    StoredObject,
+    manifest_bytes,
+    new_manifest,
+    parse_manifest,
+    require_name,
+    run_key,
+    run_token,
+    snapshot_prefix,
+)
 from controller_core.adapters.snapshot.reader import Cut, Progress, ReadOptions, read_cut
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls, connect
@@ -38,19 +51,6 @@ from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.snapshots.catalog import opened
-from kafka_maintenance.operations.snapshots.manifest import (
-    MANIFEST,
-    RAW,
-    Manifest,
-    StoredObject,
-    manifest_bytes,
-    new_manifest,
-    parse_manifest,
-    require_name,
-    run_key,
-    run_token,
-    snapshot_prefix,
-)
 
 _NAMES_SHOWN = 10
 

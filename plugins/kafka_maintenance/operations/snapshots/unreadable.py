@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from controller_core import znodes
-from kafka_maintenance.operations.snapshots.manifest import Manifest
+from controller_core.adapters.snapshot.manifest import Manifest
 
 _SHOWN_MAX: Final = 10
 _REQUESTS: Final[Mapping[str, str]] = {

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.snapshot.manifest import run_token, snapshot_prefix
 from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.blame import blame, blame_text
 from kafka_maintenance.operations.snapshots.catalog import find_snapshot, newest_snapshot
 from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, choose, snapshots_of_night
-from kafka_maintenance.operations.snapshots.manifest import run_token, snapshot_prefix
 from tests.spark_jobs.worlds import NIGHT, World, publish
 
 ALPHA, BETA = (

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.snapshot.manifest import run_key
 from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
-from kafka_maintenance.operations.snapshots.manifest import run_key
 from kafka_maintenance.operations.snapshots.retention import (
     RetentionPolicy,
     apply_retention,

@@ -13,13 +13,13 @@ import pytest
 
 from controller_core.adapters.object_store.open import FolderStore, MemoryStore
 from controller_core.adapters.snapshot.format import raw_from_parquet, raw_to_parquet
+from controller_core.adapters.snapshot.manifest import parse_manifest, require_name, run_token
 from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config
 from controller_core.adapters.snapshot.tables import RAW, TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
 from kafka_maintenance.operations.restore.content import RestoreScope, notice_of, restorable
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots import query as snapshot_query
-from kafka_maintenance.operations.snapshots.manifest import parse_manifest, require_name, run_token
 from kafka_maintenance.spark.submit import SparkJobError
 from tests.spark_jobs.worlds import World, publish
 
@@ -44,7 +44,7 @@ def stored(corpus):
 
 
 def test_every_format_version_has_its_corpus():
-    from kafka_maintenance.operations.snapshots.manifest import FORMAT_VERSIONS
+    from controller_core.adapters.snapshot.manifest import FORMAT_VERSIONS
 
     assert [f"format-{version}" for version in FORMAT_VERSIONS] == VERSIONS
 
@@ -191,7 +191,7 @@ def test_a_damaged_manifest_is_named(corpus, change, error, text):
 
 def test_a_field_that_a_newer_program_added_is_kept(corpus):
     manifest = stored(corpus)
-    from kafka_maintenance.operations.snapshots.manifest import _digest
+    from controller_core.adapters.snapshot.manifest import _digest
 
     document = json.loads(corpus.get(manifest.key))
     document["weather"] = "fine"
@@ -240,7 +240,7 @@ def test_verify_sees_a_table_that_does_not_come_from_raw(corpus):
     from dataclasses import replace
 
     from controller_core.adapters.snapshot.format import table_to_parquet
-    from kafka_maintenance.operations.snapshots.manifest import StoredObject
+    from controller_core.adapters.snapshot.manifest import StoredObject
 
     manifest = stored(corpus)
     table = snapshots.read_table(corpus, manifest, "topics").slice(0, 1)

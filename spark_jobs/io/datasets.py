@@ -1,0 +1,78 @@
+"""Frames made, checked and written as their schema says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import StructType
+
+from spark_jobs import schemas
+from spark_jobs.io.arrow import arrow_schema
+from spark_jobs.io.errors import DatasetError
+
+
+def session(name: str) -> SparkSession:
+    """The session of a job: what spark-submit set, and what the jobs cannot do without."""
+    return (
+        SparkSession.builder.appName(name)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.parquet.compression.codec", "zstd")
+        .getOrCreate()
+    )
+
+
+def checked(frame: DataFrame, schema: StructType, name: str) -> DataFrame:
+    """`frame` with exactly the columns of `schema`, in its order.
+
+    Raises:
+        DatasetError: names the first column that is missing, surplus or of another type.
+    """
+    _check(name, frame.schema, schema)
+    return frame.select(*schema.names)
+
+
+def driver_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: StructType) -> DataFrame:
+    """Few rows that the driver has, by column name, as a frame; an absent column is null.
+
+    Through Arrow: rows as tuples would start Python workers only to be read.
+    """
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=arrow_schema(schema)), schema)
+
+
+def through_driver(frame: DataFrame, schema: StructType) -> DataFrame:
+    """`frame`, computed now and held by the driver: what is made of it is planned without what it was made of.
+
+    For few rows, such as one for each snapshot.
+    """
+    return frame.sparkSession.createDataFrame(frame.select(*schema.names).toArrow(), schema)
+
+
+def write_result(frame: DataFrame, folder_uri: str, name: str, *, files: int = 1) -> None:
+    """Writes `frame` as `schemas.OUTPUTS[name]` to `<folder>/<name>`, sorted by its columns, in `files` files."""
+    schema = schemas.OUTPUTS[name]
+    keys = [field.name for field in schema.fields if field.dataType.typeName() not in {"array", "struct", "map"}][:6]
+    few = checked(frame, schema, name)
+    spread = few.repartition(1) if files == 1 else few.repartitionByRange(files, *keys[:2])
+    spread.sortWithinPartitions(*keys).write.mode("overwrite").parquet(f"{folder_uri}/{name}")
+
+
+def key_of(table: DataFrame) -> DataFrame:
+    """The distinct (cluster, snapshot_id) of a table."""
+    return table.select(*(F.col(name) for name in schemas.SNAPSHOT_KEY)).distinct()
+
+
+def _check(name: str, found: StructType, wanted: StructType) -> None:
+    types = {field.name: field.dataType for field in found.fields}
+    for field in wanted.fields:
+        if field.name not in types:
+            raise DatasetError(f"dataset {name!r} lacks column {field.name!r} ({field.dataType.simpleString()})")
+        if types[field.name].simpleString() != field.dataType.simpleString():
+            raise DatasetError(
+                f"dataset {name!r}: column {field.name!r} is {types[field.name].simpleString()}, "
+                f"expected {field.dataType.simpleString()}"
+            )
+    surplus = sorted(set(types) - set(wanted.names))
+    if surplus:
+        raise DatasetError(f"dataset {name!r} has columns that its schema does not know: {surplus!r}")
