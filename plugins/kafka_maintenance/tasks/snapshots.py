@@ -12,7 +12,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
-    from kafka_maintenance.operations.snapshots.manifest import Manifest
+    from controller_core.adapters.snapshot.manifest import Manifest
 
 
 @task
@@ -76,8 +76,8 @@ def named_snapshot(store: "ObjectStore", *, cluster: str, date: str, snapshot: s
         ObjectMissingError: there is none; ObjectDamagedError: it cannot be read.
         ValueError: a name that cannot be part of a key.
     """
+    from controller_core.adapters.snapshot.manifest import date_prefix, require_name
     from kafka_maintenance.operations.snapshots.catalog import read_manifest
-    from kafka_maintenance.operations.snapshots.manifest import date_prefix, require_name
 
     day = datetime.fromisoformat(date).date()
     return read_manifest(store, f"{date_prefix(cluster, day)}snap={require_name(snapshot, 'snapshot')}")
