@@ -7,7 +7,6 @@ counters follow every change, so that a step costs as much as what it changes.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from immutables import Map
 
@@ -22,7 +21,6 @@ from controller_core.context.partition_entries import (
     TopicEntry,
     state_of,
 )
-from controller_core.engine.pending import NO_RESULTS, BatchFault, CallResults, RequestBatch, Task
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect
 from controller_core.model.hash_map_order import hash_map_order
@@ -37,19 +35,16 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
-from controller_core.model.refusals import Refusal
 from controller_core.model.states import PartitionState, ReplicaState
-
-if TYPE_CHECKING:
-    from controller_core.messages.commands import Event
-    from controller_core.messages.effects import Effect
 
 _NO_DIRS: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """Nobody mutates a context; a change gives a new one that shares the rest.
+    """What the cluster is; what the controller is doing about it is `engine.turn.UnderWay`.
+
+    Nobody mutates a context; a change gives a new one that shares the rest.
 
     `brokers` are the registered ones, shutting down or not. `broker_order` says in which order one call handles its
     brokers; where it is empty, or does not name them all, the order is that of Kafka's hash map.
@@ -68,8 +63,6 @@ class ControllerContext:
     partitions: Map[TopicPartition, PartitionEntry] = field(default_factory=Map)
     partitions_being_reassigned: PartitionSet = NO_PARTITIONS
     reassignment_targets: Map[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=Map)
-    reassignment_errors: Mapping[TopicPartition, str] = field(default_factory=dict)  # of the running request
-    reassignments_started: frozenset[TopicPartition] = frozenset()  # by the running request
     partitions_in_preferred_election: frozenset[TopicPartition] = frozenset()
     topics_to_be_deleted: frozenset[str] = frozenset()
     topics_with_deletion_started: frozenset[str] = frozenset()
@@ -82,15 +75,6 @@ class ControllerContext:
     on_broker: Map[BrokerId, PartitionSet] = field(default_factory=Map)
     led_by: Map[BrokerId, PartitionSet] = field(default_factory=Map)
     in_state: Map[PartitionState, PartitionSet] = field(default_factory=Map)
-    # What is under way
-    agenda: tuple[Task, ...] = ()
-    awaiting: "Effect | None" = None
-    inbox: "tuple[Event, ...]" = ()
-    batch: RequestBatch | None = None
-    batch_fault: BatchFault | None = None
-    results: CallResults = NO_RESULTS
-    deferred: tuple[Refusal, ...] = ()  # failures that count only if the running round is not fenced off
-
     # Partitions, replicas, assignments
 
     def entry(self, partition: TopicPartition) -> PartitionEntry:
@@ -155,7 +139,12 @@ class ControllerContext:
             return [broker for broker in self.broker_order if broker in asked]
         return hash_map_order(asked)
 
-    # Brokers
+    # Controller and brokers
+
+    @property
+    def controller_epoch_version(self) -> int | None:
+        """The version of `/controller_epoch` that every write is checked against; None in versions that check none."""
+        return self.epoch_zk_version if self.dialect.epoch_fencing else None
 
     @property
     def live_or_shutting_down_broker_ids(self) -> tuple[BrokerId, ...]:
@@ -286,7 +275,15 @@ class ControllerContext:
         if not changes:
             return self
         before = self.partitions
-        index = Reindex(self)
+        index = Reindex(
+            self.topics,
+            self.on_broker,
+            self.led_by,
+            self.in_state,
+            balanced_topics=self.topics_to_be_deleted,
+            online_topics=self.topics_with_deletion_started,
+            waits_for_adding=self.dialect.imbalance_waits_for_adding,
+        )
         for partition, new in changes.items():
             index.change(partition, before.get(partition, NOTHING), new)
         return replace(

@@ -4,16 +4,14 @@ Source: controller behaviour §5; the maps of Kafka 3.9 `ControllerContext`, joi
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from immutables import Map
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.model.states import PartitionState, ReplicaState
-
-if TYPE_CHECKING:
-    from controller_core.context.context import ControllerContext
 
 _K = TypeVar("_K")
 ReplicaStates = tuple[tuple[BrokerId, ReplicaState], ...]
@@ -127,15 +125,49 @@ def _minus(partitions: PartitionSet, gone: Iterable[TopicPartition]) -> Partitio
 class Reindex:
     """What a set of changed entries means for indexes and counters."""
 
-    __slots__ = ("_context", "_topics", "_waits", "imbalanced", "in_state", "led_by", "offline", "on_broker")
+    __slots__ = (
+        "_balanced",
+        "_numbers",
+        "_online",
+        "_topics",
+        "_waits",
+        "imbalanced",
+        "in_state",
+        "led_by",
+        "offline",
+        "on_broker",
+    )
 
-    def __init__(self, context: "ControllerContext") -> None:
-        self._context = context
-        self._waits = context.dialect.imbalance_waits_for_adding
-        self._topics: dict[str, set[int]] = {}
-        self.on_broker: _Index[BrokerId] = _Index(context.on_broker)
-        self.led_by: _Index[BrokerId] = _Index(context.led_by)
-        self.in_state: _Index[PartitionState] = _Index(context.in_state)
+    def __init__(
+        self,
+        topics: Map[str, TopicEntry],
+        on_broker: Map[BrokerId, PartitionSet],
+        led_by: Map[BrokerId, PartitionSet],
+        in_state: Map[PartitionState, PartitionSet],
+        *,
+        balanced_topics: AbstractSet[str],
+        online_topics: AbstractSet[str],
+        waits_for_adding: bool,
+    ) -> None:
+        """Starts from the indexes before the change.
+
+        Args:
+            topics: topics with their partition numbers.
+            on_broker: broker → partitions that it has a replica of.
+            led_by: broker, or -1 → partitions that it leads.
+            in_state: New and Offline → partitions.
+            balanced_topics: topics whose partitions never count as imbalanced.
+            online_topics: topics whose partitions never count as offline.
+            waits_for_adding: see `PartitionEntry.has_preferred_leader`.
+        """
+        self._topics = topics
+        self._balanced = balanced_topics
+        self._online = online_topics
+        self._waits = waits_for_adding
+        self._numbers: dict[str, set[int]] = {}
+        self.on_broker: _Index[BrokerId] = _Index(on_broker)
+        self.led_by: _Index[BrokerId] = _Index(led_by)
+        self.in_state: _Index[PartitionState] = _Index(in_state)
         self.offline = 0
         self.imbalanced = 0
 
@@ -153,7 +185,7 @@ class Reindex:
             self._led_otherwise(partition, old, new)
 
     def _led_otherwise(self, partition: TopicPartition, old: PartitionEntry, new: PartitionEntry) -> None:
-        if partition.topic not in self._context.topics_to_be_deleted:
+        if partition.topic not in self._balanced:
             self.imbalanced += old.has_preferred_leader(waits_for_adding=self._waits)
             self.imbalanced -= new.has_preferred_leader(waits_for_adding=self._waits)
 
@@ -169,25 +201,25 @@ class Reindex:
             if broker not in before:
                 self.on_broker.move(partition, None, broker)
         if (old is None) is not (new is None):
-            numbers = self._topics.get(partition.topic)
+            numbers = self._numbers.get(partition.topic)
             if numbers is None:
-                numbers = set(self._context.topics.get(partition.topic, NO_TOPIC).partitions)
-                self._topics[partition.topic] = numbers
+                numbers = set(self._topics.get(partition.topic, NO_TOPIC).partitions)
+                self._numbers[partition.topic] = numbers
             (numbers.discard if new is None else numbers.add)(partition.partition)
 
     def _state_changed(self, partition: TopicPartition, old: PartitionState | None, new: PartitionState | None) -> None:
         self.in_state.move(partition, old if old in INDEXED_STATES else None, new if new in INDEXED_STATES else None)
-        if partition.topic not in self._context.topics_with_deletion_started:
+        if partition.topic not in self._online:
             self.offline += (new is _OFFLINE) - (old is _OFFLINE)
 
     def topics_after(self) -> Map[str, TopicEntry]:
         """The topics with their partition numbers as they are now."""
-        if not self._topics:
-            return self._context.topics
-        topics = self._context.topics
+        topics = self._topics
+        if not self._numbers:
+            return topics
         return topics.update(
             {
                 name: topics.get(name, NO_TOPIC)._replace(partitions=tuple(sorted(numbers)))
-                for name, numbers in self._topics.items()
+                for name, numbers in self._numbers.items()
             }
         )

@@ -6,9 +6,8 @@ Source: controller behaviour §6 and §9.5; Kafka 3.9 `KafkaController.processTo
 from dataclasses import dataclass
 
 from controller_core.controller.topic_deletion import CompleteReplicaDeletion, FailReplicaDeletion
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import StopReplicaAnswered, UpdateMetadataAnswered
+from controller_core.engine.turn import Task, Turn
+from controller_core.messages.events import StopReplicaAnswered, UpdateMetadataAnswered
 from controller_core.model.partitions import PartitionAndReplica
 from controller_core.model.refusals import RefusalKind
 

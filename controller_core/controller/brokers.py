@@ -14,18 +14,10 @@ from controller_core.controller.partition_state_machine import (
 )
 from controller_core.controller.reassignment.triggers import ResumeReassignments
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
-from controller_core.controller.state_answers import fence
-from controller_core.controller.topic_deletion import Acknowledge, FailReplicaDeletion, ResumeDeletionForTopics
+from controller_core.controller.topic_deletion import FailReplicaDeletion, ResumeDeletionForTopics
 from controller_core.controller.update_metadata import SendMetadataUpdate
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import (
-    BrokersRead,
-    Failed,
-    LeaderAndIsrAnswered,
-    LogDirEventsRead,
-    NotificationsListed,
-)
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import BrokersRead, Failed, LogDirEventsRead, NotificationsListed
 from controller_core.messages.effects import (
     CloseChannels,
     DeleteLogDirEvents,
@@ -37,6 +29,7 @@ from controller_core.messages.effects import (
     Watch,
     WatchKind,
 )
+from controller_core.messages.events import LeaderAndIsrAnswered
 from controller_core.model.partitions import Broker, BrokerId, PartitionAndReplica, TopicPartition
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
@@ -168,7 +161,7 @@ class TakeReplicasOfflineAfterElections(Task):
         deleted = tuple(r for r in self.replicas if r.partition.topic in doomed)
         others = tuple(r for r in self.replicas if r.partition.topic not in doomed)
         if turn.context.dialect.election_results_decide_metadata:
-            untold = not others and not turn.context.results.elected
+            untold = not others and not turn.results.elected
         else:
             untold = not self.had_offline_leaders
         tasks: list[Task] = [ChangeReplicaStates(others, ReplicaState.OFFLINE)]
@@ -300,7 +293,7 @@ class DeleteHandledLogDirEvents(Task):
     names: tuple[str, ...]
 
     def __call__(self, turn: Turn) -> None:
-        effect = DeleteLogDirEvents(names=self.names, controller_epoch_version=fence(turn.context))
+        effect = DeleteLogDirEvents(names=self.names, controller_epoch_version=turn.context.controller_epoch_version)
         turn.ask(effect, Acknowledge())
 
 

@@ -15,13 +15,11 @@ from controller_core.controller.leader_elections import ElectRequested, Schedule
 from controller_core.controller.partition_state_machine import StartPartitionMachine
 from controller_core.controller.reassignment.triggers import ProcessReassignmentRequest
 from controller_core.controller.replica_state_machine import StartReplicaMachine
-from controller_core.controller.state_answers import fence
-from controller_core.controller.topic_deletion import Acknowledge, InitTopicDeletion, TryTopicDeletion
+from controller_core.controller.topic_deletion import InitTopicDeletion, TryTopicDeletion
 from controller_core.controller.topics import AssignMissingTopicIds, refuse_unreadable, with_topic_contents
 from controller_core.controller.update_metadata import SendMetadataUpdate
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import (
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import (
     Answer,
     BrokersRead,
     ControllerRead,
@@ -157,18 +155,18 @@ class OnControllerResignation(Task):
         turn.tell(CancelSchedules(), *(Unwatch(kind=kind) for kind in WatchKind))
         if context.brokers:
             turn.tell(CloseChannels(brokers=context.live_or_shutting_down_broker_ids))
-        turn.context = out_of_office(context)
+        turn.context = resigned(context)
+        turn.forget_all_but_inbox()
 
 
-def out_of_office(context: ControllerContext) -> ControllerContext:
-    """A context that knows nothing but who this broker is, and what commands still wait."""
+def resigned(context: ControllerContext) -> ControllerContext:
+    """A context that knows nothing but who this broker is."""
     me, active = context.config.controller_id, context.active_controller_id
     return ControllerContext(
         dialect=context.dialect,
         config=context.config,
         active_controller_id=None if active == me else active,
         broker_order=context.broker_order,
-        inbox=context.inbox,
     )
 
 
@@ -190,7 +188,9 @@ class ResignAndDelete(Task):
         context, now = turn.context, turn.answer.controller_id
         me, known = context.config.controller_id, context.active_controller_id
         if now == me:
-            version = fence(context) if context.epoch > 0 else None  # an office that was never taken has no version yet
+            version = (
+                context.controller_epoch_version if context.epoch > 0 else None
+            )  # an office that was never taken has no version yet
             turn.push(OnControllerResignation(), DeleteOffice(version))
         elif known != me:
             turn.change(active_controller_id=now)
@@ -276,7 +276,7 @@ class DeleteListedLogDirEvents(Task):
     def __call__(self, turn: Turn) -> None:
         answer = _expect(turn, NotificationsListed, "log dir events")
         if answer is not None and answer.names:
-            version = fence(turn.context)
+            version = turn.context.controller_epoch_version
             turn.ask(DeleteLogDirEvents(names=answer.names, controller_epoch_version=version), Acknowledge())
 
 
@@ -295,7 +295,7 @@ class DeleteListedIsrNotifications(Task):
     def __call__(self, turn: Turn) -> None:
         answer = _expect(turn, NotificationsListed, "ISR notifications")
         if answer is not None and answer.names:
-            version = fence(turn.context)
+            version = turn.context.controller_epoch_version
             turn.ask(DeleteIsrNotifications(names=answer.names, controller_epoch_version=version), Acknowledge())
 
 

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment
-from controller_core.controller.state_answers import BAD_VERSION, fence, written_states
-from controller_core.controller.topic_deletion import Acknowledge
+from controller_core.controller.state_answers import BAD_VERSION, written_states
 from controller_core.controller.update_metadata import SendMetadataUpdate
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import (
-    AlterPartition,
-    IsrChange,
-    IsrNotificationsRead,
-    NotificationsListed,
-    StatesRead,
-)
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import IsrNotificationsRead, NotificationsListed, StatesRead
 from controller_core.messages.effects import (
     DeleteIsrNotifications,
     ListIsrNotifications,
@@ -28,6 +20,7 @@ from controller_core.messages.effects import (
     ReplyAlterPartition,
     WritePartitionStates,
 )
+from controller_core.messages.events import AlterPartition, IsrChange
 from controller_core.model.partitions import LeaderAndIsr, LeaderRecoveryState, TopicPartition
 
 _RECOVERING = LeaderRecoveryState.RECOVERING
@@ -107,7 +100,9 @@ class DeleteHandledNotifications(Task):
     names: tuple[str, ...]
 
     def __call__(self, turn: Turn) -> None:
-        effect = DeleteIsrNotifications(names=self.names, controller_epoch_version=fence(turn.context))
+        effect = DeleteIsrNotifications(
+            names=self.names, controller_epoch_version=turn.context.controller_epoch_version
+        )
         turn.ask(effect, Acknowledge())
 
 
@@ -139,7 +134,9 @@ class ProcessAlterPartition(Task):
                 wanted.append((change.partition, verdict))
         answer = AnswerAlterPartition(request, tuple(wanted), unchanged, errors)
         if wanted:
-            effect = WritePartitionStates(states=tuple(wanted), controller_epoch_version=fence(context))
+            effect = WritePartitionStates(
+                states=tuple(wanted), controller_epoch_version=context.controller_epoch_version
+            )
             turn.ask(effect, answer)
         else:
             turn.push(answer)

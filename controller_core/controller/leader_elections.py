@@ -16,12 +16,10 @@ from controller_core.controller.partition_state_machine import (
     TriggerOnlinePartitionStateChange,
 )
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
-from controller_core.controller.state_answers import fence
-from controller_core.controller.topic_deletion import Acknowledge, MarkTopicsIneligible, ResumeDeletionForTopics
+from controller_core.controller.topic_deletion import MarkTopicsIneligible, ResumeDeletionForTopics
 from controller_core.engine import request_batch
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import ElectLeaders, PreferredElectionRequestRead
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import PreferredElectionRequestRead
 from controller_core.messages.effects import (
     DeletePreferredElectionRequest,
     ReadPreferredElectionRequest,
@@ -29,6 +27,7 @@ from controller_core.messages.effects import (
     ReplyElections,
     ScheduleRebalance,
 )
+from controller_core.messages.events import ElectLeaders
 from controller_core.model.partitions import UNKNOWN_BROKER_EPOCH, BrokerId, PartitionAndReplica, TopicPartition
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
@@ -183,7 +182,10 @@ class DeleteElectionRequest(Task):
     """Deletes the request node, so that the next can come."""
 
     def __call__(self, turn: Turn) -> None:
-        turn.ask(DeletePreferredElectionRequest(controller_epoch_version=fence(turn.context)), Acknowledge())
+        turn.ask(
+            DeletePreferredElectionRequest(controller_epoch_version=turn.context.controller_epoch_version),
+            Acknowledge(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ class AnswerElections(Task):
     failure: str = ""
 
     def __call__(self, turn: Turn) -> None:
-        failed = turn.context.results.failed
+        failed = turn.results.failed
         found = ((p, self.errors.get(p, self.failure if p in failed else "")) for p in self.asked)
         turn.tell(ReplyElections(errors=tuple(found)))
 

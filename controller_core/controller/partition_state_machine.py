@@ -13,14 +13,13 @@ from controller_core.controller import elections
 from controller_core.controller.elections import Elected, ElectionStrategy, Strategy
 from controller_core.controller.state_answers import (
     BAD_VERSION,
-    fence,
     read_states,
     why_written_failed,
     written_states,
 )
-from controller_core.engine.pending import NO_RESULTS, PARTITION_MACHINE, AddLeaderAndIsr, CallResults, Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import Failed, ReadProblem, StatesCreated, TopicConfigsRead
+from controller_core.engine.batch import PARTITION_MACHINE, AddLeaderAndIsr
+from controller_core.engine.turn import NO_RESULTS, CallResults, Task, Turn
+from controller_core.messages.answers import Failed, ReadProblem, StatesCreated, TopicConfigsRead
 from controller_core.messages.effects import (
     CreatePartitionStates,
     ReadPartitionStates,
@@ -42,20 +41,18 @@ _ENDS_CALL = (
 
 @dataclass(frozen=True, slots=True)
 class ChangePartitionStates(Task):
-    """`handleStateChanges`: one batched call. Its results are in `context.results` when it is over."""
+    """`handleStateChanges`: one batched call. Its results are in `turn.results` when it is over."""
 
     partitions: tuple[TopicPartition, ...]
     target: PartitionState
     strategy: ElectionStrategy | None = None
 
     def __call__(self, turn: Turn) -> None:
-        turn.change(results=NO_RESULTS)
+        turn.results = NO_RESULTS
         if not self.partitions and turn.context.dialect.batched_state_changes:
             return
         if not turn.open_batch(PARTITION_MACHINE):
-            turn.change(
-                results=CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be opened"))
-            )
+            turn.results = CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be opened"))
             return
         turn.push(SendPartitionBatch(self.partitions))
         valid = _check_valid(turn, self.partitions, self.target)
@@ -140,7 +137,7 @@ class SendPartitionBatch(Task):
 
     def __call__(self, turn: Turn) -> None:
         if not turn.send_batch():
-            turn.change(results=CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be sent")))
+            turn.results = CallResults({}, dict.fromkeys(self.partitions, "the request batch could not be sent"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,9 @@ class InitializeLeaderAndIsrForPartitions(Task):
                 reason = "no assigned replica is alive; bring one of its brokers back"
                 turn.refuse(RefusalKind.FAILED_TRANSITION, partition, reason)
         if states:
-            effect = CreatePartitionStates(states=tuple(states), controller_epoch_version=fence(context))
+            effect = CreatePartitionStates(
+                states=tuple(states), controller_epoch_version=context.controller_epoch_version
+            )
             turn.ask(effect, AdoptCreatedStates(tuple(states)))
 
 
@@ -213,13 +212,13 @@ class DecideElections(Task):
             context = turn.context
             dark = tuple(p for p, state in found.items() if not elections.has_live_isr_member(context, p, state))
             if self.strategy.allow_unclean:
-                turn.push(Elect(found, self.strategy, frozenset(dark)))
+                turn.push(WriteElectedLeaders(found, self.strategy, frozenset(dark)))
                 return
             if dark:
                 topics = tuple(sorted({p.topic for p in dark}))
                 turn.ask(ReadTopicConfigs(topics=topics), DecideUncleanElections(found, self.strategy, dark))
                 return
-        turn.push(Elect(found, self.strategy, frozenset()))
+        turn.push(WriteElectedLeaders(found, self.strategy, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +234,11 @@ class DecideUncleanElections(Task):
         reasons = {p: f"config of topic {p.topic!r} not read: {reason}" for p, reason in unreadable.items()}
         _fail(turn, reasons, at_once=True)
         found = {p: state for p, state in self.found.items() if p not in unreadable}
-        turn.push(Elect(found, self.strategy, frozenset(permitted)))
+        turn.push(WriteElectedLeaders(found, self.strategy, frozenset(permitted)))
 
 
 @dataclass(frozen=True, slots=True)
-class Elect(Task):
+class WriteElectedLeaders(Task):
     """Runs the strategy on each partition, and writes what it chose."""
 
     found: Mapping[TopicPartition, LeaderAndIsr]
@@ -269,7 +268,7 @@ class Elect(Task):
             turn.change(unclean_election_count=context.unclean_election_count + uncleanly)
         if states:
             written = tuple(states)
-            effect = WritePartitionStates(states=written, controller_epoch_version=fence(context))
+            effect = WritePartitionStates(states=written, controller_epoch_version=context.controller_epoch_version)
             turn.ask(effect, AdoptElections(written, tuple(recipients), self.strategy))
         else:
             turn.tell_deferred()
@@ -287,7 +286,7 @@ class AdoptElections(Task):
         versions, problems = written_states(turn, [partition for partition, _ in self.states])
         partitions = turn.context.partitions
         changes: dict[TopicPartition, PartitionEntry] = {}
-        elected: dict[TopicPartition, LeaderAndIsr] = dict(turn.context.results.elected)
+        elected: dict[TopicPartition, LeaderAndIsr] = dict(turn.results.elected)
         adds: list[AddLeaderAndIsr] = []
         for (partition, state), brokers in zip(self.states, self.recipients, strict=True):
             version = versions.get(partition)
@@ -301,7 +300,7 @@ class AdoptElections(Task):
             known = turn.context.full_assignment(partition) if assignment is None else assignment
             adds.append(AddLeaderAndIsr(brokers, partition, after, known, False, after))  # hot loop
         turn.context = turn.context.with_partitions(changes)
-        turn.change(results=replace(turn.context.results, elected=elected))
+        turn.results = replace(turn.results, elected=elected)
         turn.add(adds)
         _fail(turn, {p: why_written_failed(code) for p, code in problems.items() if code != BAD_VERSION})
         turn.tell_deferred()
@@ -384,8 +383,7 @@ def _fail(
         turn.refusals.extend(refusals)
     else:
         turn.defer(refusals)
-    results = turn.context.results
-    turn.change(results=CallResults(results.elected, {**results.failed, **failed}))
+    turn.results = CallResults(turn.results.elected, {**turn.results.failed, **failed})
 
 
 def _creation_problems(turn: Turn, partitions: list[TopicPartition]) -> Mapping[TopicPartition, str]:

@@ -14,15 +14,14 @@ from controller_core.controller.state_answers import (
     BAD_VERSION,
     MALFORMED,
     NO_NODE,
-    fence,
     read_states,
     why_written_failed,
     written_states,
 )
 from controller_core.engine import request_batch
-from controller_core.engine.pending import REPLICA_MACHINE, Add, AddLeaderAndIsr, Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import ReadProblem
+from controller_core.engine.batch import REPLICA_MACHINE, Add, AddLeaderAndIsr
+from controller_core.engine.turn import Task, Turn
+from controller_core.messages.answers import ReadProblem
 from controller_core.messages.effects import ReadPartitionStates, ReadTopicConfigs, WritePartitionStates
 from controller_core.model.partitions import (
     NO_ASSIGNMENT,
@@ -330,7 +329,9 @@ class WriteShrunkIsrs(Task):
             states.append((partition, state.new_leader_and_isr(leader, isr, state.recovery, epoch)))
         if states:
             written = tuple(states)
-            effect = WritePartitionStates(states=written, controller_epoch_version=fence(turn.context))
+            effect = WritePartitionStates(
+                states=written, controller_epoch_version=turn.context.controller_epoch_version
+            )
             turn.ask(effect, AdoptShrunkIsrs(broker, written, untouched))
         else:
             _adopt(turn, broker, untouched)

@@ -5,20 +5,14 @@ Source: controller behaviour §2.2, §3.3 and §14.3; Kafka 3.9 `KafkaZkClient.u
 
 from collections.abc import Mapping, Sequence
 
-from controller_core.context.context import ControllerContext
 from controller_core.engine.turn import Turn
-from controller_core.messages.commands import Failed, ReadProblem, StatesRead, StatesWritten
+from controller_core.messages.answers import Failed, ReadProblem, StatesRead, StatesWritten
 from controller_core.model.partitions import LeaderAndIsr, TopicPartition
 
 BAD_VERSION = "BADVERSION"
 NO_NODE = "NONODE"
 MALFORMED = "MALFORMED"
 ANOTHER_CONTROLLER = "ANOTHER_CONTROLLER"
-
-
-def fence(context: ControllerContext) -> int | None:
-    """The version of `/controller_epoch` that writes are checked against; None in dialects without fencing."""
-    return context.epoch_zk_version if context.dialect.epoch_fencing else None
 
 
 def read_states(

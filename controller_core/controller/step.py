@@ -1,6 +1,6 @@
 """`step`: one command on one context.
 
-Source: controller behaviour §14 (one event thread, in order); Kafka 3.9 `KafkaController.process`.
+Source: Kafka 3.9 `ControllerEventManager` (one event thread, in order) and `KafkaController.process`.
 """
 
 from dataclasses import dataclass, replace
@@ -31,31 +31,34 @@ from controller_core.controller.leader_elections import (
 from controller_core.controller.reassignment.kip_455 import ProcessAlterReassignments
 from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment, ProcessReassignmentRequest
 from controller_core.controller.topics import ProcessPartitionModifications, ProcessTopicChange, ProcessTopicDeletion
-from controller_core.engine.pending import NO_RESULTS, BatchRecord, Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import (
-    CONTROLLER_MOVED,
-    SESSION_EXPIRED,
+from controller_core.engine.batch import BatchRecord
+from controller_core.engine.turn import NO_RESULTS, NOTHING_UNDER_WAY, RunTasks, Task, Turn, UnderWay
+from controller_core.messages.answers import CONTROLLER_MOVED, SESSION_EXPIRED, Answer, Failed
+from controller_core.messages.effects import (
+    Effect,
+    RegisterController,
+    ReplyAlterPartition,
+    ReplyControlledShutdown,
+    ReplyElections,
+    ReplyReassignments,
+)
+from controller_core.messages.events import (
     ActiveEvent,
     AlterPartition,
     AlterReassignments,
-    Answer,
     BrokerDataChanged,
     BrokersChanged,
-    Command,
     ControlledShutdown,
     ControllerChanged,
     ControllerVanished,
     DeletionsChanged,
     ElectLeaders,
     Event,
-    Failed,
     IsrNotificationsChanged,
     LeaderAndIsrAnswered,
     LogDirEventsChanged,
     MoveController,
     PartitionStateChanged,
-    Perform,
     PreferredElectionRequested,
     ReassignmentRequested,
     RebalanceDue,
@@ -68,14 +71,6 @@ from controller_core.messages.commands import (
     UncleanElectionEnabled,
     UpdateMetadataAnswered,
 )
-from controller_core.messages.effects import (
-    Effect,
-    RegisterController,
-    ReplyAlterPartition,
-    ReplyControlledShutdown,
-    ReplyElections,
-    ReplyReassignments,
-)
 from controller_core.model.errors import UnexpectedAnswerError
 from controller_core.model.gc_pause import collector_paused
 from controller_core.model.refusals import Refusal, RefusalKind
@@ -83,21 +78,39 @@ from controller_core.model.refusals import Refusal, RefusalKind
 _NOT_CONTROLLER = "NOT_CONTROLLER"
 
 
+Command = Event | Answer | RunTasks
+"""Closed: this is all that the controller can be given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What came of a command: the context after it, what the caller must do, what was not done.
+    """What came of a command: the context after it, what is under way, what the caller must do, what was not done.
 
     `batches` are the request batches that were closed on the way, with what was put into them: the same information as
     the requests among the effects, before it was folded.
     """
 
     context: ControllerContext
+    under_way: UnderWay = NOTHING_UNDER_WAY
     effects: tuple[Effect, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     batches: tuple[BatchRecord, ...] = ()
 
+    @property
+    def awaiting(self) -> Effect | None:
+        """The effect whose answer is the next command that goes on; None: nothing is under way."""
+        return self.under_way.awaiting
 
-def step(context: ControllerContext, command: Command) -> Step:
+    def then(self, command: Command) -> "Step":
+        """The next step, from where this one ended.
+
+        Raises:
+            UnexpectedAnswerError: as `step`.
+        """
+        return step(self.context, command, self.under_way)
+
+
+def step(context: ControllerContext, command: Command, under_way: UnderWay = NOTHING_UNDER_WAY) -> Step:
     """Runs a command as far as it goes without an answer.
 
     An event that comes while another waits for its answer is queued. An answer resumes what waits for it.
@@ -106,33 +119,35 @@ def step(context: ControllerContext, command: Command) -> Step:
         UnexpectedAnswerError: nobody waits for this answer: the caller mixed up its effects.
     """
     if isinstance(command, Answer):
-        return _resume(context, command)
-    if context.awaiting is not None:
-        return Step(replace(context, inbox=(*context.inbox, command)))
-    turn = Turn(context)
+        return _resume(context, under_way, command)
+    if under_way.awaiting is not None:
+        return Step(context, replace(under_way, inbox=(*under_way.inbox, command)))
+    turn = Turn(context, under_way)
     _begin(turn, command)
     return _run(turn)
 
 
-def _resume(context: ControllerContext, answer: Answer) -> Step:
-    asked = answer.effect
-    if context.awaiting is None or (asked is not context.awaiting and asked != context.awaiting):
-        waiting = "nothing" if context.awaiting is None else type(context.awaiting).__name__
+def _resume(context: ControllerContext, under_way: UnderWay, answer: Answer) -> Step:
+    asked, awaited = answer.effect, under_way.awaiting
+    if awaited is None or (asked is not awaited and asked != awaited):
+        waiting = "nothing" if awaited is None else type(awaited).__name__
         raise UnexpectedAnswerError(
             f"answer {type(answer).__name__} to {type(asked).__name__} not taken: waiting for {waiting}; "
             "answer exactly the last effect of a step"
         )
-    turn = Turn(replace(context, awaiting=None), answer)
+    turn = Turn(context, under_way, answer)
     if isinstance(answer, Failed) and answer.error in {CONTROLLER_MOVED, SESSION_EXPIRED}:
-        _lose_office(turn, answer)
+        _give_up(turn, answer)
     return _run(turn)
 
 
-def _lose_office(turn: Turn, failed: Failed) -> None:
+def _give_up(turn: Turn, failed: Failed) -> None:
+    """What was under way ends: this controller is not, or may not be, the active one."""
     error, asked = failed.error, failed.effect
     turn.stack.clear()
     turn.drop_batch()
-    turn.change(results=NO_RESULTS, deferred=())
+    turn.results = NO_RESULTS
+    turn.deferred = ()
     turn.refuse(
         RefusalKind.CONTROLLER_MOVED,
         "controller",
@@ -140,7 +155,7 @@ def _lose_office(turn: Turn, failed: Failed) -> None:
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
     if error == SESSION_EXPIRED:
-        turn.change(inbox=())
+        turn.inbox = ()
         turn.push(OnControllerResignation())
     elif isinstance(asked, RegisterController) and not asked.atomically:
         turn.push(TriggerControllerMove())  # through Kafka 2.0 `/controller` is ours by then
@@ -151,25 +166,24 @@ def _lose_office(turn: Turn, failed: Failed) -> None:
 def _run(turn: Turn) -> Step:
     with collector_paused():
         _run_tasks(turn)
-    context = replace(turn.context, agenda=tuple(reversed(turn.stack)), awaiting=turn.awaiting)
-    return Step(context, tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
+    return Step(turn.context, turn.under_way(), tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
 
 
 def _run_tasks(turn: Turn) -> None:
     while turn.awaiting is None:
         if turn.stack:
             turn.stack.pop()(turn)
-        elif turn.context.inbox:
-            first, *rest = turn.context.inbox
-            turn.change(inbox=tuple(rest))
+        elif turn.inbox:
+            first, *rest = turn.inbox
+            turn.inbox = tuple(rest)
             _begin(turn, first)
         else:
             break
 
 
-def _begin(turn: Turn, event: Event) -> None:
+def _begin(turn: Turn, event: Event | RunTasks) -> None:
     match event:
-        case Perform(tasks):
+        case RunTasks(tasks):
             turn.push(*tasks)
         case Startup() | SessionEstablished():
             turn.push(Elect())
@@ -178,7 +192,7 @@ def _begin(turn: Turn, event: Event) -> None:
         case ControllerVanished():
             turn.push(MaybeResign(), Elect())
         case SessionExpired():
-            turn.change(inbox=())
+            turn.inbox = ()
             turn.push(OnControllerResignation())
         case MoveController():
             turn.push(TriggerControllerMove())

@@ -15,11 +15,9 @@ from controller_core.controller.deletion_eligibility import (
 )
 from controller_core.controller.partition_state_machine import ChangePartitionStates
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
-from controller_core.controller.state_answers import fence
 from controller_core.controller.update_metadata import SendMetadataUpdate
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import Failed
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import Failed
 from controller_core.messages.effects import (
     DeleteTopicConfig,
     DeleteTopicDeletions,
@@ -75,18 +73,8 @@ class DropDeletionRequests(Task):
 
     def __call__(self, turn: Turn) -> None:
         if self.topics:
-            version = fence(turn.context)
+            version = turn.context.controller_epoch_version
             turn.ask(DeleteTopicDeletions(topics=self.topics, controller_epoch_version=version), Acknowledge())
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledge(Task):
-    """Takes an answer that decides nothing; a failure is told."""
-
-    def __call__(self, turn: Turn) -> None:
-        if isinstance(turn.answer, Failed):
-            what = type(turn.answer.effect).__name__
-            turn.refuse(RefusalKind.FAILED_TRANSITION, what, f"ZooKeeper answered {turn.answer.error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +286,7 @@ class DeleteTopicZnodes(Task):
     topic: str
 
     def __call__(self, turn: Turn) -> None:
-        version = fence(turn.context)
+        version = turn.context.controller_epoch_version
         turn.ask(DeleteTopicNode(topic=self.topic, controller_epoch_version=version), DeleteConfigOf(self.topic))
 
 
@@ -310,7 +298,7 @@ class DeleteConfigOf(Task):
 
     def __call__(self, turn: Turn) -> None:
         if _deleted(turn, self.topic):
-            version = fence(turn.context)
+            version = turn.context.controller_epoch_version
             turn.ask(DeleteTopicConfig(topic=self.topic, controller_epoch_version=version), DeleteRequestOf(self.topic))
 
 
@@ -322,7 +310,9 @@ class DeleteRequestOf(Task):
 
     def __call__(self, turn: Turn) -> None:
         if _deleted(turn, self.topic):
-            effect = DeleteTopicDeletions(topics=(self.topic,), controller_epoch_version=fence(turn.context))
+            effect = DeleteTopicDeletions(
+                topics=(self.topic,), controller_epoch_version=turn.context.controller_epoch_version
+            )
             turn.ask(effect, ForgetTopic(self.topic))
 
 

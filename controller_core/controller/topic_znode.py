@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import NO_TOPIC
-from controller_core.controller.state_answers import fence
 from controller_core.messages.effects import WriteTopicAssignment
 from controller_core.model.partitions import ReplicaAssignment, TopicPartition
 
@@ -25,5 +24,5 @@ def topic_node(
             (p.partition, after.get(p) or context.full_assignment(p)) for p in context.partitions_for_topic(topic)
         ),
         extra=entry.extra,
-        controller_epoch_version=fence(context),
+        controller_epoch_version=context.controller_epoch_version,
     )

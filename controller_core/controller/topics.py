@@ -12,17 +12,14 @@ from controller_core.controller import elections
 from controller_core.controller.brokers import refuse_read
 from controller_core.controller.partition_state_machine import ChangePartitionStates
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
-from controller_core.controller.state_answers import fence
 from controller_core.controller.topic_deletion import (
-    Acknowledge,
     DropDeletionRequests,
     EnqueueTopicsForDeletion,
     MarkTopicsIneligible,
 )
 from controller_core.controller.topic_znode import topic_node
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import (
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import (
     DeletionRequestsRead,
     TopicAssignmentsRead,
     TopicContent,
@@ -110,7 +107,7 @@ class AssignMissingTopicIds(Task):
         known = turn.context.topics
         missing = tuple(topic for topic in self.topics if topic in known and known[topic].topic_id is None)
         if missing and turn.context.dialect.topic_ids:
-            version = fence(turn.context)
+            version = turn.context.controller_epoch_version
             turn.ask(AssignTopicIds(topics=missing, controller_epoch_version=version), AdoptTopicIds())
 
 

@@ -6,8 +6,7 @@ Source: controller behaviour §6 and §7; Kafka 3.9 `KafkaController.sendUpdateM
 from dataclasses import dataclass
 
 from controller_core.engine import request_batch
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
+from controller_core.engine.turn import Task, Turn
 from controller_core.model.partitions import BrokerId, TopicPartition
 
 

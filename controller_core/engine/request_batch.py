@@ -9,15 +9,7 @@ from typing import NamedTuple
 
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import NOTHING
-from controller_core.engine.pending import (
-    Add,
-    AddLeaderAndIsr,
-    AddStopReplica,
-    AddUpdateMetadata,
-    BatchFault,
-    RequestBatch,
-)
-from controller_core.messages.commands import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
+from controller_core.engine.batch import EMPTY, Add, AddLeaderAndIsr, AddStopReplica, AddUpdateMetadata, RequestBatch
 from controller_core.messages.effects import (
     LeaderAndIsrPartition,
     LiveLeader,
@@ -29,6 +21,7 @@ from controller_core.messages.effects import (
     TopicIds,
     UpdateMetadataPartition,
 )
+from controller_core.messages.events import Event, LeaderAndIsrAnswered, StopReplicaAnswered, UpdateMetadataAnswered
 from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import (
     NO_ASSIGNMENT,
@@ -40,7 +33,6 @@ from controller_core.model.partitions import (
     TopicPartition,
 )
 
-EMPTY = RequestBatch()
 _LEADER_AND_ISR_WITH_TOPIC_IDS = 5
 _UPDATE_METADATA_WITH_TOPIC_IDS = 7
 _STOP_REPLICA_PER_PARTITION = 3
@@ -97,8 +89,6 @@ def send(context: ControllerContext, batch: RequestBatch, controller_epoch: int)
     A broker that is not registered gets nothing. A registered one that lacks the listener that others need makes
     Kafka raise in the middle: what was not sent by then stays in the batch.
     """
-    if context.batch_fault is BatchFault.SEND:
-        return Sent((), batch, "the batch was told to fail")
     folded = _Folded(context)
     for chunk in batch.chunks:
         folded.take(chunk)

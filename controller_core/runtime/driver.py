@@ -4,16 +4,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from controller_core.context.context import ControllerContext
-from controller_core.controller.step import step
-from controller_core.messages.commands import Command
+from controller_core.controller.step import Command, Step
 from controller_core.messages.effects import Effect
 from controller_core.model.errors import NotSettledError
 
-Perform = Callable[[Effect], Iterable[Command]]
+PerformEffect = Callable[[Effect], Iterable[Command]]
 """Carries out one effect and returns what came of it: its answer first, if it has one, then events."""
 
 
-def drive(context: ControllerContext, command: Command, perform: Perform, *, limit: int) -> ControllerContext:
+def drive(context: ControllerContext, command: Command, perform: PerformEffect, *, limit: int) -> ControllerContext:
     """Runs a command, and everything that follows from it, until nothing is left to do.
 
     Args:
@@ -26,11 +25,11 @@ def drive(context: ControllerContext, command: Command, perform: Perform, *, lim
         NotSettledError: there was still something to do after `limit` steps.
     """
     inbox: deque[Command] = deque([command])
+    done = Step(context)
     for _ in range(limit):
-        result = step(context, inbox.popleft())
-        context = result.context
-        for effect in result.effects:
+        done = done.then(inbox.popleft())
+        for effect in done.effects:
             inbox.extend(perform(effect))
         if not inbox:
-            return context
+            return done.context
     raise NotSettledError(f"not settled after {limit} steps; next is {inbox[0]!r}; raise the limit or look for a loop")

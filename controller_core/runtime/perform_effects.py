@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from controller_core.messages import commands as c
+from controller_core.messages import answers
 from controller_core.messages import effects as e
 from controller_core.model.errors import (
     ConnectionLostError,
@@ -60,22 +60,22 @@ class ZooKeeperEffects:
         self._now_ms = now_ms
         self._new_topic_id = new_topic_id
 
-    def perform(self, effect: e.Effect) -> c.Answer | None:
+    def perform(self, effect: e.Effect) -> answers.Answer | None:
         """Carry out `effect`; its answer, or None where nobody answers: watches, and what does not concern ZooKeeper."""
         try:
             return self._perform(effect)
         except ControllerMovedError:
-            return c.Failed(effect, c.CONTROLLER_MOVED)
+            return answers.Failed(effect, answers.CONTROLLER_MOVED)
         except SessionExpiredError:
-            return c.Failed(effect, c.SESSION_EXPIRED)
+            return answers.Failed(effect, answers.SESSION_EXPIRED)
         except ConnectionLostError:
-            return c.Failed(effect, CONNECTION_LOSS)
+            return answers.Failed(effect, CONNECTION_LOSS)
         except MalformedZnodeError as error:
-            return c.Failed(effect, f"{MALFORMED}: {error}")
+            return answers.Failed(effect, f"{MALFORMED}: {error}")
         except ZooKeeperError as error:
-            return c.Failed(effect, code_of(error))
+            return answers.Failed(effect, code_of(error))
 
-    def _perform(self, effect: e.Effect) -> c.Answer | None:
+    def _perform(self, effect: e.Effect) -> answers.Answer | None:
         if isinstance(effect, e.Watch):
             self.watches.watch(effect)
             return None
@@ -84,71 +84,73 @@ class ZooKeeperEffects:
             return None
         return self._read(effect) or self._write_states(effect) or self._write(effect)
 
-    def _read(self, effect: e.Effect) -> c.Answer | None:
+    def _read(self, effect: e.Effect) -> answers.Answer | None:
         match effect:
             case e.ReadPartitionStates(partitions=partitions):
                 return self._states_read(effect, partitions)
             case e.ReadTopicConfigs(topics=topics):
                 configs, problems = self.kafka.get_topic_configs(topics)
-                return c.TopicConfigsRead(effect, configs, problems)
+                return answers.TopicConfigsRead(effect, configs, problems)
             case e.ReadBrokers():
                 self.watches.before_listing(e.WatchKind.BROKERS)
                 self.watches.before_reading(e.WatchKind.BROKER)
-                return c.BrokersRead(effect, tuple(znode.broker for znode in self.kafka.get_brokers()))
+                return answers.BrokersRead(effect, tuple(znode.broker for znode in self.kafka.get_brokers()))
             case e.ReadTopics():
                 self.watches.before_listing(e.WatchKind.TOPICS)
-                return c.TopicsRead(effect, tuple(self.kafka.list_topics()))
+                return answers.TopicsRead(effect, tuple(self.kafka.list_topics()))
             case e.ReadTopicAssignments(topics=topics):
                 return self._topics_read(effect, topics)
             case e.ReadDeletionRequests():
                 self.watches.before_listing(e.WatchKind.DELETIONS)
-                return c.DeletionRequestsRead(effect, tuple(self.kafka.list_topic_deletions()))
+                return answers.DeletionRequestsRead(effect, tuple(self.kafka.list_topic_deletions()))
             case e.ReadReassignmentRequests():
                 return self._reassignment_read(effect)
             case e.ReadPreferredElectionRequest():
                 self.watches.before_listing(e.WatchKind.PREFERRED_ELECTION)
-                return c.PreferredElectionRequestRead(effect, self.kafka.get_preferred_election())
+                return answers.PreferredElectionRequestRead(effect, self.kafka.get_preferred_election())
             case e.ListIsrNotifications():
                 self.watches.before_listing(e.WatchKind.ISR_NOTIFICATIONS)
                 names = tuple(f"{ISR_CHANGE_PREFIX}{each}" for each in self.kafka.list_isr_notifications())
-                return c.NotificationsListed(effect, names)
+                return answers.NotificationsListed(effect, names)
             case e.ListLogDirEvents():
                 self.watches.before_listing(e.WatchKind.LOG_DIR_EVENTS)
                 names = tuple(f"{LOG_DIR_EVENT_PREFIX}{each}" for each in self.kafka.list_log_dir_events())
-                return c.NotificationsListed(effect, names)
+                return answers.NotificationsListed(effect, names)
             case e.ReadIsrNotifications(names=names):
-                return c.IsrNotificationsRead(
+                return answers.IsrNotificationsRead(
                     effect, self._readable(names, ISR_CHANGE_PREFIX, self.kafka.read_isr_notifications)
                 )
             case e.ReadLogDirEvents(names=names):
                 brokers = self._readable(names, LOG_DIR_EVENT_PREFIX, self.kafka.read_log_dir_events)
-                return c.LogDirEventsRead(effect, brokers)
+                return answers.LogDirEventsRead(effect, brokers)
             case e.ReadController():
                 self.watches.before_controller()
                 holder = self.kafka.get_controller()
                 migrating = self.kafka.exists(MIGRATION)
                 if holder is None:
-                    return c.ControllerRead(effect, None, None, migrating)
-                return c.ControllerRead(effect, holder.broker_id, holder.kraft_controller_epoch, migrating)
+                    return answers.ControllerRead(effect, None, None, migrating)
+                return answers.ControllerRead(effect, holder.broker_id, holder.kraft_controller_epoch, migrating)
             case _:
                 return None
 
-    def _write_states(self, effect: e.Effect) -> c.Answer | None:
+    def _write_states(self, effect: e.Effect) -> answers.Answer | None:
         match effect:
             case e.CreatePartitionStates(states=states, controller_epoch_version=version):
                 codes = self.kafka.create_states(dict(states), version)
-                return c.StatesCreated(effect, {each: code for each, code in codes.items() if code != OK})
+                return answers.StatesCreated(effect, {each: code for each, code in codes.items() if code != OK})
             case e.WritePartitionStates(states=states, controller_epoch_version=version):
                 codes, versions = self.kafka.set_states(dict(states), version)
-                return c.StatesWritten(effect, versions, {each: code for each, code in codes.items() if code != OK})
+                return answers.StatesWritten(
+                    effect, versions, {each: code for each, code in codes.items() if code != OK}
+                )
             case _:
                 return None
 
-    def _write(self, effect: e.Effect) -> c.Answer | None:
+    def _write(self, effect: e.Effect) -> answers.Answer | None:
         match effect:
             case e.WriteTopicAssignment(topic=topic, topic_id=topic_id, controller_epoch_version=version):
                 code = self.kafka.set_topic(topic, dict(effect.assignments), topic_id, version, extra=effect.extra)
-                return c.Done(effect) if code == OK else c.Failed(effect, code)
+                return answers.Done(effect) if code == OK else answers.Failed(effect, code)
             case e.AssignTopicIds(topics=topics, controller_epoch_version=version):
                 return self._assign_topic_ids(effect, topics, version)
             case e.DeleteTopicNode(topic=topic, controller_epoch_version=version):
@@ -177,26 +179,27 @@ class ZooKeeperEffects:
                 self.kafka.delete_controller(version)
             case _:
                 return None
-        return c.Done(effect)
+        return answers.Done(effect)
 
-    def _states_read(self, effect: e.ReadPartitionStates, partitions: Sequence[TopicPartition]) -> c.Answer:
+    def _states_read(self, effect: e.ReadPartitionStates, partitions: Sequence[TopicPartition]) -> answers.Answer:
         self.watches.before_reading(e.WatchKind.PARTITION_STATE, [str(partition) for partition in partitions])
         states, malformed = self.kafka.get_states(partitions)
         problems = {
-            partition: c.ReadProblem(MALFORMED, str(error), not isinstance(error, UnparsedZnodeError))
+            partition: answers.ReadProblem(MALFORMED, str(error), not isinstance(error, UnparsedZnodeError))
             for partition, error in malformed.items()
         }
-        return c.StatesRead(effect, states, problems)
+        return answers.StatesRead(effect, states, problems)
 
-    def _topics_read(self, effect: e.ReadTopicAssignments, topics: Sequence[str]) -> c.Answer:
+    def _topics_read(self, effect: e.ReadTopicAssignments, topics: Sequence[str]) -> answers.Answer:
         self.watches.watch(e.Watch(kind=e.WatchKind.TOPIC, names=tuple(topics)))
         znodes, malformed = self.kafka.get_topics(topics)
         contents = {
-            topic: c.TopicContent(znode.assignments, znode.topic_id, znode.extra) for topic, znode in znodes.items()
+            topic: answers.TopicContent(znode.assignments, znode.topic_id, znode.extra)
+            for topic, znode in znodes.items()
         }
-        return c.TopicAssignmentsRead(effect, contents, {topic: str(error) for topic, error in malformed.items()})
+        return answers.TopicAssignmentsRead(effect, contents, {topic: str(error) for topic, error in malformed.items()})
 
-    def _assign_topic_ids(self, effect: e.AssignTopicIds, topics: Sequence[str], version: int | None) -> c.Answer:
+    def _assign_topic_ids(self, effect: e.AssignTopicIds, topics: Sequence[str], version: int | None) -> answers.Answer:
         znodes, _ = self.kafka.get_topics(topics)
         ids: dict[str, str] = {}
         for topic, znode in znodes.items():
@@ -206,21 +209,21 @@ class ZooKeeperEffects:
                 code = self.kafka.set_topic(topic, znode.assignments, topic_id, version, extra=znode.extra)
             if code == OK:
                 ids[topic] = topic_id
-        return c.TopicIdsAssigned(effect, ids)
+        return answers.TopicIdsAssigned(effect, ids)
 
-    def _reassignment_read(self, effect: e.ReadReassignmentRequests) -> c.Answer:
+    def _reassignment_read(self, effect: e.ReadReassignmentRequests) -> answers.Answer:
         self.watches.before_listing(e.WatchKind.REASSIGNMENT)
         try:
-            return c.ReassignmentRequestsRead(effect, self.kafka.get_reassignment())
+            return answers.ReassignmentRequestsRead(effect, self.kafka.get_reassignment())
         except MalformedZnodeError as error:
-            return c.ReassignmentRequestsRead(effect, {}, str(error))
+            return answers.ReassignmentRequestsRead(effect, {}, str(error))
 
-    def _register(self, effect: e.RegisterController) -> c.Answer:
+    def _register(self, effect: e.RegisterController) -> answers.Answer:
         try:
             epoch, version = self.kafka.register_controller(effect.controller_id, self._now_ms())
         except NodeExistsError:
-            return c.Failed(effect, "NODEEXISTS")
-        return c.ControllerRegistered(effect, epoch, version)
+            return answers.Failed(effect, "NODEEXISTS")
+        return answers.ControllerRegistered(effect, epoch, version)
 
     def _readable(
         self, names: Sequence[str], prefix: str, read: Callable[[Sequence[str]], tuple[Item, ...]]

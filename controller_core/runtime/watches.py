@@ -7,8 +7,8 @@ Source: Kafka 3.9 `ZooKeeperClient`, `KafkaController` (handlers); layout ยง7, ย
 
 from collections.abc import Callable, Iterable
 
-from controller_core.messages import commands as c
 from controller_core.messages import effects as e
+from controller_core.messages import events
 from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.ports.zookeeper import Watch, WatchEvent, WatchKind, ZooKeeper
@@ -45,7 +45,7 @@ class ControllerWatches:
     """
 
     def __init__(
-        self, zookeeper: ZooKeeper, hear: Callable[[c.Event], None], *, subscribes_again: bool = False
+        self, zookeeper: ZooKeeper, hear: Callable[[events.Event], None], *, subscribes_again: bool = False
     ) -> None:
         self._zookeeper = zookeeper
         self._hear = hear
@@ -104,37 +104,39 @@ class ControllerWatches:
         if command is not None:
             self._hear(command)
 
-    def _event(self, key: Key, event: WatchEvent) -> c.Event | None:
+    def _event(self, key: Key, event: WatchEvent) -> events.Event | None:
         kind, name = key
         changed = event.kind is WatchKind.CHANGED
         requested = event.kind is WatchKind.CREATED or (changed and self._subscribes_again)
         match kind:
             case _K.BROKERS:
-                return c.BrokersChanged()
+                return events.BrokersChanged()
             case _K.TOPICS:
-                return c.TopicsChanged()
+                return events.TopicsChanged()
             case _K.DELETIONS:
-                return c.DeletionsChanged()
+                return events.DeletionsChanged()
             case _K.ISR_NOTIFICATIONS:
-                return c.IsrNotificationsChanged(self._names(ISR_CHANGE_NOTIFICATION) if self._subscribes_again else ())
+                return events.IsrNotificationsChanged(
+                    self._names(ISR_CHANGE_NOTIFICATION) if self._subscribes_again else ()
+                )
             case _K.LOG_DIR_EVENTS:
-                return c.LogDirEventsChanged()
+                return events.LogDirEventsChanged()
             case _K.REASSIGNMENT:
-                return c.ReassignmentRequested() if requested else None
+                return events.ReassignmentRequested() if requested else None
             case _K.PREFERRED_ELECTION:
-                return c.PreferredElectionRequested() if requested else None
+                return events.PreferredElectionRequested() if requested else None
             case _K.BROKER:
-                return c.BrokerDataChanged(BrokerId(int(name))) if changed else None
+                return events.BrokerDataChanged(BrokerId(int(name))) if changed else None
             case _K.TOPIC:
-                return c.TopicDataChanged(name) if changed else None
+                return events.TopicDataChanged(name) if changed else None
             case _K.PARTITION_STATE:
-                return c.PartitionStateChanged(_partition(name)) if changed else None
+                return events.PartitionStateChanged(_partition(name)) if changed else None
 
     def _controller_changed(self, event: WatchEvent) -> None:
         if event.kind is WatchKind.LOST:
             return
         self._zookeeper.exists(CONTROLLER, watch=self._controller_watch)
-        self._hear(c.ControllerVanished() if event.kind is WatchKind.DELETED else c.ControllerChanged())
+        self._hear(events.ControllerVanished() if event.kind is WatchKind.DELETED else events.ControllerChanged())
 
     def _names(self, path: str) -> tuple[str, ...]:
         try:

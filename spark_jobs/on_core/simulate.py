@@ -9,16 +9,8 @@ from dataclasses import dataclass
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import step
-from controller_core.engine.pending import Task
-from controller_core.messages.commands import (
-    Command,
-    Done,
-    Perform,
-    StatesCreated,
-    StatesRead,
-    StatesWritten,
-    TopicConfigsRead,
-)
+from controller_core.engine.turn import RunTasks, Task
+from controller_core.messages.answers import Answer, Done, StatesCreated, StatesRead, StatesWritten, TopicConfigsRead
 from controller_core.messages.effects import (
     CreatePartitionStates,
     Effect,
@@ -58,16 +50,14 @@ def outcome(
     """
     written: dict[TopicPartition, LeaderAndIsr] = {}
     effects: list[Effect] = []
-    command: Command = Perform(tuple(tasks))
+    done = step(context, RunTasks(tuple(tasks)))
     for _ in range(_STEPS_MAX):
-        done = step(context, command)
-        context = done.context
         effects.extend(done.effects)
-        if context.awaiting is None:
-            return Outcome(context, tuple(effects))
-        command = _answer(context, context.awaiting, written, topic_configs or {})
+        if done.awaiting is None:
+            return Outcome(done.context, tuple(effects))
+        done = done.then(_answer(done.context, done.awaiting, written, topic_configs or {}))
     raise NotSettledError(
-        f"imagined event not settled: expected an end within {_STEPS_MAX} answers, still waits for {context.awaiting!r}"
+        f"imagined event not settled: expected an end within {_STEPS_MAX} answers, still waits for {done.awaiting!r}"
     )
 
 
@@ -76,7 +66,7 @@ def _answer(
     effect: Effect,
     written: dict[TopicPartition, LeaderAndIsr],
     configs: Mapping[str, Mapping[str, str]],
-) -> Command:
+) -> Answer:
     match effect:
         case ReadPartitionStates(partitions=partitions):
             known = ((p, written.get(p) or context.leadership(p)) for p in partitions)

@@ -19,14 +19,10 @@ import numpy as np
 
 from controller_core.context.builder import build_context
 from controller_core.context.context import ControllerContext
-from controller_core.controller.step import step
-from controller_core.messages.commands import (
-    AlterPartition,
-    Command,
+from controller_core.controller.step import Command, step
+from controller_core.messages.answers import (
+    Answer,
     Done,
-    IsrChange,
-    PartitionStateChanged,
-    ReassignmentRequested,
     ReassignmentRequestsRead,
     StatesRead,
     StatesWritten,
@@ -42,6 +38,7 @@ from controller_core.messages.effects import (
     WriteReassignmentRequests,
     WriteTopicAssignment,
 )
+from controller_core.messages.events import AlterPartition, IsrChange, PartitionStateChanged, ReassignmentRequested
 from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import (
     Broker,
@@ -423,20 +420,20 @@ class _World:
         return self.states.get(partition) or self.context.leadership(partition)
 
     def _run(self, command: Command) -> None:
+        done = step(self.context, command)
         for _ in range(_STEPS_MAX):
-            done = step(self.context, command)
             self.context = done.context
             self.refusals.extend(refusal.reason for refusal in done.refusals)
             for effect in done.effects:
                 self.counts[type(effect).__name__] += 1
                 if self.heard is not None:
                     self.heard(effect)
-            if self.context.awaiting is None:
+            if done.awaiting is None:
                 return
-            command = self._answer(self.context.awaiting)
+            done = done.then(self._answer(done.awaiting))
         raise PlanRejectedError(f"plan run through the controller's rules: an end within {_STEPS_MAX} steps expected")
 
-    def _answer(self, effect: Effect) -> Command:
+    def _answer(self, effect: Effect) -> Answer:
         match effect:
             case ReadPartitionStates(partitions=partitions):
                 known = ((p, self._state(p)) for p in partitions)

@@ -29,6 +29,7 @@ from controller_core.controller.elections import OFFLINE
 from controller_core.controller.leader_imbalance import leader_imbalance
 from controller_core.controller.partition_state_machine import ChangePartitionStates, StartPartitionMachine
 from controller_core.controller.replica_state_machine import StartReplicaMachine
+from controller_core.controller.step import Step
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.model.states import PartitionState
@@ -83,14 +84,14 @@ def bench_elections(context: ControllerContext, count: int) -> Row:
     broken = replace(context, offline_dirs=Map({broker: frozenset(gone) for broker, gone in first.items()}))
     everything = tuple(broken.partitions)
 
-    def work() -> ControllerContext:
+    def work() -> Step:
         zookeeper = zookeepers.pop()
         offline = ChangePartitionStates(everything, PartitionState.OFFLINE)
         return run(broken, zookeeper, offline, ChangePartitionStates(everything, PartitionState.ONLINE, OFFLINE))
 
     zookeepers = [InstantZooKeeper(broken) for _ in range(2)]
     seconds, after = best(work, len(zookeepers))
-    assert len(after.results.elected) == count
+    assert len(after.under_way.results.elected) == count
     return Row("elect all partitions (Offline → Online)", "a", count / seconds, "elections/CPU s", "14,000", count)
 
 
@@ -101,7 +102,7 @@ def bench_startup(count: int) -> Row:
     return Row("start both machines", "c'", 4 * count / seconds, "states/CPU s", "35,000", 4 * count)
 
 
-def fail_one(context: ControllerContext, broker: int, *, collect: bool = False) -> tuple[float, ControllerContext]:
+def fail_one(context: ControllerContext, broker: int, *, collect: bool = False) -> tuple[float, Step]:
     zookeeper = InstantZooKeeper(context)
     dead = (BrokerId(broker),)
     return cpu(lambda: run(context.without_brokers(dead), zookeeper, OnBrokerFailure(dead)), collect=collect)
@@ -164,8 +165,8 @@ def bench_blackout(context: ControllerContext, count: int) -> Row:
     def each(context: ControllerContext) -> float:
         zookeeper = InstantZooKeeper(context)
         seconds, after = cpu(lambda: run(context.without_brokers(everybody), zookeeper, OnBrokerFailure(everybody)))
-        assert len(after.results.failed) == len(after.partitions)
-        return seconds / len(after.partitions)
+        assert len(after.under_way.results.failed) == len(after.context.partitions)
+        return seconds / len(after.context.partitions)
 
     small = each(cluster(count // 20))
     return Row(

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from controller_core.context.builder import build_context
 from controller_core.context.context import ControllerContext
-from controller_core.controller.step import step
-from controller_core.engine.pending import Task
-from controller_core.messages import commands as c
+from controller_core.controller.step import Step, step
+from controller_core.engine.turn import RunTasks, Task
+from controller_core.messages import answers
 from controller_core.messages import effects as e
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import (
@@ -28,22 +28,22 @@ class InstantZooKeeper:
     def __init__(self, context: ControllerContext) -> None:
         self.states = {p: x.leadership for p, x in context.partitions.items() if x.leadership is not None}
 
-    def answer(self, effect: e.Effect) -> c.Answer:
+    def answer(self, effect: e.Effect) -> answers.Answer:
         match effect:
             case e.ReadPartitionStates(partitions=partitions):
                 states = self.states
-                return c.StatesRead(effect, {p: states[p] for p in partitions if p in states})
+                return answers.StatesRead(effect, {p: states[p] for p in partitions if p in states})
             case e.WritePartitionStates(states=written):
                 versions = {}
                 for partition, state in written:
                     version = state.partition_epoch + 1
                     self.states[partition] = state._replace(partition_epoch=version)
                     versions[partition] = version
-                return c.StatesWritten(effect, versions)
+                return answers.StatesWritten(effect, versions)
             case e.ReadTopicConfigs(topics=topics):
-                return c.TopicConfigsRead(effect, {topic: {} for topic in topics})
+                return answers.TopicConfigsRead(effect, {topic: {} for topic in topics})
             case _:
-                return c.Done(effect)
+                return answers.Done(effect)
 
 
 def replicas(i: int) -> tuple[BrokerId, ...]:
@@ -78,8 +78,8 @@ def cluster(count: int, *, started: bool = True) -> ControllerContext:
     )
 
 
-def run(context: ControllerContext, zookeeper: InstantZooKeeper, *tasks: Task) -> ControllerContext:
-    done = step(context, c.Perform(tasks))
-    while done.context.awaiting is not None:
-        done = step(done.context, zookeeper.answer(done.context.awaiting))
-    return done.context
+def run(context: ControllerContext, zookeeper: InstantZooKeeper, *tasks: Task) -> Step:
+    done = step(context, RunTasks(tasks))
+    while done.awaiting is not None:
+        done = done.then(zookeeper.answer(done.awaiting))
+    return done

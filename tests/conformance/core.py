@@ -20,7 +20,8 @@ from controller_core.controller.partition_state_machine import (
 )
 from controller_core.controller.replica_state_machine import ChangeReplicaStates, StartReplicaMachine
 from controller_core.engine import request_batch
-from controller_core.engine.pending import Task
+from controller_core.engine.batch import EMPTY
+from controller_core.engine.turn import CallResults, Task
 from controller_core.messages import effects as e
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.model.states import (
@@ -128,10 +129,10 @@ def machine_task(action: Document) -> Task | None:
     return None
 
 
-def election_results(context: ControllerContext) -> Document:
+def election_results(results_of_call: CallResults) -> Document:
     """What a partition call returned: the new record without controller epoch, or that it failed."""
-    results: Document = dict.fromkeys(map(str, context.results.failed), "failed")
-    for partition, leadership in context.results.elected.items():
+    results: Document = dict.fromkeys(map(str, results_of_call.failed), "failed")
+    for partition, leadership in results_of_call.elected.items():
         record = leadership_record(leadership)
         del record["controller_epoch"]
         results[str(partition)] = record
@@ -154,9 +155,9 @@ def perform_machine_step(world: World, action: Document) -> Document:
         return out | {"error": "ControllerMoved"}
     returns = action["op"] == "partition_state_change" or (action["op"] == "trigger_online" and "topic" not in action)
     if returns:
-        failed = sorted({*out["failed_partitions"], *map(str, world.context.results.failed)})
+        failed = sorted({*out["failed_partitions"], *map(str, world.under_way.results.failed)})
         out |= {
-            "election_results": election_results(world.context),
+            "election_results": election_results(world.under_way.results),
             "failed_partitions": failed,
             "failed_transitions": failed,
         }
@@ -264,7 +265,7 @@ class _BatchRun:
 
     def __init__(self, vector: Vector) -> None:
         self.context = context_of(vector.given, vector.controller_dialect)
-        self.batch = request_batch.EMPTY
+        self.batch = EMPTY
         self.sent: list[e.Request] = []
 
     def step(self, told: Document) -> Document:
@@ -280,7 +281,7 @@ class _BatchRun:
                 return {}
 
     def _clear(self) -> Document:
-        self.batch = request_batch.EMPTY
+        self.batch = EMPTY
         return {}
 
     def _send(self, controller_epoch: int) -> Document:

@@ -22,8 +22,8 @@ from controller_core.controller.topic_deletion import (
     is_eligible_to_start,
 )
 from controller_core.controller.topics import OnNewPartitionCreation
-from controller_core.engine.pending import AddStopReplica
-from controller_core.messages import commands as c
+from controller_core.engine.batch import AddStopReplica
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
@@ -103,7 +103,7 @@ def on_new_partition_creation(vector: Vector) -> Document:
 
 def controlled_shutdown(vector: Vector) -> Document:
     world = _world(vector)
-    world.command(c.ControlledShutdown(BrokerId(vector.action["broker"]), vector.action.get("broker_epoch")))
+    world.command(events.ControlledShutdown(BrokerId(vector.action["broker"]), vector.action.get("broker_epoch")))
     out = _outcome(world)
     for effect in world.seen.effects:
         if isinstance(effect, e.ReplyControlledShutdown):
@@ -155,7 +155,7 @@ def resume_deletions(vector: Vector) -> Document:
     return _outcome(world) | {
         "stop_replica_delete_to": sorted(deleting),
         "zk_deletes_in_order": _deletes(world),
-        "unchanged": replace(world.context, results=before.results) == before,
+        "unchanged": world.context == before,
     }
 
 
@@ -181,7 +181,7 @@ def mark_topics_ineligible(vector: Vector) -> Document:
 def on_delete_topics_children(vector: Vector) -> Document:
     world = _world(vector)
     world.deletion_requests = tuple(vector.action["children"])
-    world.command(c.DeletionsChanged())
+    world.command(events.DeletionsChanged())
     return _outcome(world) | {"zk_deletes_in_order": _deletes(world)}
 
 
@@ -200,22 +200,24 @@ class _Notifications(World):
         self.deleted: list[str] = []
         self.order: list[str] = []
 
-    def answer(self, effect: e.Effect) -> c.Answer:
+    def answer(self, effect: e.Effect) -> answers.Answer:
         match effect:
             case e.ListIsrNotifications():
                 self.order.append("list")
-                return c.NotificationsListed(effect, self.names)
+                return answers.NotificationsListed(effect, self.names)
             case e.ReadIsrNotifications(names=names):
                 self.order.append("read notifications")
-                return c.IsrNotificationsRead(effect, tuple(p for name in names for p in self._named_in(name)))
+                return answers.IsrNotificationsRead(effect, tuple(p for name in names for p in self._named_in(name)))
             case e.ReadPartitionStates(partitions=partitions):
                 self.order.append("read states")
                 found = {p: state for p in partitions if (state := self._state(p)) is not None}
-                return c.StatesRead(effect, found, {p: c.ReadProblem("NONODE") for p in partitions if p not in found})
+                return answers.StatesRead(
+                    effect, found, {p: answers.ReadProblem("NONODE") for p in partitions if p not in found}
+                )
             case e.DeleteIsrNotifications(names=names):
                 self.order.append("delete listed notifications")
                 if effect.controller_epoch_version not in {None, self.real_version}:
-                    return c.Failed(effect, c.CONTROLLER_MOVED)
+                    return answers.Failed(effect, answers.CONTROLLER_MOVED)
                 self.deleted += names
         return super().answer(effect)
 
@@ -240,7 +242,7 @@ class _Notifications(World):
 
 def process_isr_change_notifications(vector: Vector) -> Document:
     world = _Notifications(vector)
-    world.command(c.IsrNotificationsChanged(world.names))
+    world.command(events.IsrNotificationsChanged(world.names))
     sent = [effect for effect in world.seen.effects if isinstance(effect, e.SendUpdateMetadata)]
     update = None
     if sent:
@@ -275,7 +277,7 @@ def alter_partition(vector: Vector) -> Document:
         "leadership": {next(iter(topics)): current | {"controller_epoch": 1}},
     }
     world = World({"context": told}, vector.controller_dialect)
-    change = c.IsrChange(
+    change = events.IsrChange(
         "an unknown id" if asked.get("topic_id") == "random" else partition,
         number(asked["leader_epoch"]),
         number(asked["partition_epoch"]),
@@ -283,7 +285,9 @@ def alter_partition(vector: Vector) -> Document:
         LeaderRecoveryState[asked.get("recovery", "RECOVERED")],
     )
     version = asked.get("api_version", 3)
-    world.command(c.AlterPartition(BrokerId(asked["broker_id"]), number(asked["broker_epoch"]), (change,), version))
+    world.command(
+        events.AlterPartition(BrokerId(asked["broker_id"]), number(asked["broker_epoch"]), (change,), version)
+    )
     reply = next(effect for effect in world.seen.effects if isinstance(effect, e.ReplyAlterPartition))
     after = world.context.leadership(partition_of(next(iter(topics))))
     assert after is not None

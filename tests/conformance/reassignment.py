@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from controller_core.controller.reassignment.kip_455 import OnPartitionReassignment
-from controller_core.engine.pending import AddLeaderAndIsr, AddStopReplica
-from controller_core.messages import commands as c
+from controller_core.engine.batch import AddLeaderAndIsr, AddStopReplica
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.model.refusals import RefusalKind
@@ -38,7 +38,7 @@ def reassign(vector: Vector) -> Document:
     world = _world(vector, partition)
     before, isr = world.context, _isr(world, partition)
     world.targets = {partition: target}
-    world.command(c.ReassignmentRequested())
+    world.command(events.ReassignmentRequested())
     return _run_report(world, partition, before, all_in_isr=set(target) <= isr)
 
 
@@ -123,7 +123,7 @@ class _Walk(World):
     def _shrinks(before: Any, after: Any) -> bool:
         return before[:2] == after[:2] and set(after[2]) < set(before[2])
 
-    def answer(self, effect: e.Effect) -> c.Answer:
+    def answer(self, effect: e.Effect) -> answers.Answer:
         answer = super().answer(effect)
         if isinstance(effect, e.WriteTopicAssignment) and effect.topic == self.partition.topic:
             self.assignment = dict(effect.assignments)[self.partition.partition].replicas
@@ -137,20 +137,20 @@ class _Walk(World):
         missing = tuple(broker for broker in self.assignment if broker not in state.isr)
         isr = (*state.isr, *missing)
         if self.context.dialect.isr_through_controller:
-            change = c.IsrChange(self.partition, state.leader_epoch, state.partition_epoch, isr, state.recovery)
+            change = events.IsrChange(self.partition, state.leader_epoch, state.partition_epoch, isr, state.recovery)
             epoch = self.context.brokers[state.leader].epoch
-            self.command(c.AlterPartition(state.leader, epoch, (change,)))
+            self.command(events.AlterPartition(state.leader, epoch, (change,)))
         else:
             self.zk.put(self.partition, state._replace(isr=isr, partition_epoch=state.partition_epoch + 1))
             self.note()
-            self.command(c.PartitionStateChanged(self.partition))
+            self.command(events.PartitionStateChanged(self.partition))
 
 
 def reassign_walk(vector: Vector) -> Document:
     partition, target = partition_of(vector.action["partition"]), brokers_of(vector.action["target"])
     walk = _Walk(vector, partition)
     walk.targets = {partition: target}
-    walk.command(c.ReassignmentRequested())
+    walk.command(events.ReassignmentRequested())
     if partition in walk.context.partitions_under_reassignment():
         walk.catch_up()
     rows = [{"assignment": list(a), "leader": leader, "isr": list(isr)} for a, leader, isr in walk.rows]

@@ -12,16 +12,17 @@ from immutables import Map
 
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import PartitionEntry, TopicEntry, with_replica_state
-from controller_core.controller.step import Step, step
-from controller_core.engine.pending import AddLeaderAndIsr, AddStopReplica, BatchFault, BatchRecord, Task
-from controller_core.engine.request_fields import request_fields
-from controller_core.messages import commands as c
+from controller_core.controller.step import Command, Step, step
+from controller_core.engine.batch import AddLeaderAndIsr, AddStopReplica, BatchFault, BatchRecord
+from controller_core.engine.turn import RunTasks, Task, UnderWay
+from controller_core.messages import answers
 from controller_core.messages import effects as e
 from controller_core.model.config import config_from
 from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderAndIsr, TopicPartition
 from controller_core.model.refusals import Refusal, RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
+from controller_core.runtime.request_fields import request_fields
 from tests.conformance.vector import (
     Document,
     assignment_of,
@@ -67,7 +68,6 @@ def context_of(given: Mapping[str, Any], dialect: Dialect) -> ControllerContext:
             {BrokerId(int(b)): frozenset(map(partition_of, ps)) for b, ps in told.get("offline_dirs", {}).items()}
         ),
         broker_order=tuple(given.get("broker_order", [])),
-        batch_fault=_fault(given.get("batch", {})),
         partitions_in_preferred_election=frozenset(map(partition_of, told.get("partitions_in_preferred_election", []))),
     )
     context = context.with_brokers(brokers)
@@ -141,20 +141,20 @@ class ScriptedZooKeeper:
     def _moved(self, version: int | None) -> bool:
         return version is not None and version != self.epoch_version
 
-    def read(self, effect: e.ReadPartitionStates) -> c.Answer:
+    def read(self, effect: e.ReadPartitionStates) -> answers.Answer:
         if "state_read_exception" in self._script:
-            return c.Failed(effect, self._script["state_read_exception"])
+            return answers.Failed(effect, self._script["state_read_exception"])
         found: dict[TopicPartition, LeaderAndIsr] = {}
-        problems: dict[TopicPartition, c.ReadProblem] = {}
+        problems: dict[TopicPartition, answers.ReadProblem] = {}
         for partition in effect.partitions:
             answer = self._read_one(partition)
             if isinstance(answer, LeaderAndIsr):
                 found[partition] = answer
             else:
                 problems[partition] = answer
-        return c.StatesRead(effect, found, problems)
+        return answers.StatesRead(effect, found, problems)
 
-    def _read_one(self, partition: TopicPartition) -> LeaderAndIsr | c.ReadProblem:
+    def _read_one(self, partition: TopicPartition) -> LeaderAndIsr | answers.ReadProblem:
         if self._reads.get(partition):
             scripted = self._reads[partition].popleft()
             if scripted["code"] == OK:
@@ -163,19 +163,19 @@ class ScriptedZooKeeper:
             elif scripted["code"] == NONODE:
                 self._nodes.pop(partition, None)
             else:
-                return c.ReadProblem(scripted["code"])
+                return answers.ReadProblem(scripted["code"])
         if partition not in self._nodes:
-            return c.ReadProblem(NONODE)
+            return answers.ReadProblem(NONODE)
         content, version = self._nodes[partition]
         if isinstance(content, str):
-            return c.ReadProblem("MALFORMED", content, ends_kafkas_call=_is_json(content))
+            return answers.ReadProblem("MALFORMED", content, ends_kafkas_call=_is_json(content))
         return content._replace(partition_epoch=version)
 
-    def create(self, effect: e.CreatePartitionStates) -> c.Answer:
+    def create(self, effect: e.CreatePartitionStates) -> answers.Answer:
         if self._moved(effect.controller_epoch_version):
-            return c.Failed(effect, c.CONTROLLER_MOVED)
+            return answers.Failed(effect, answers.CONTROLLER_MOVED)
         if "create_exception" in self._script:
-            return c.Failed(effect, self._script["create_exception"])
+            return answers.Failed(effect, self._script["create_exception"])
         problems: dict[TopicPartition, str] = {}
         for partition, state in effect.states:
             queue = self._creates.get(partition)
@@ -184,13 +184,13 @@ class ScriptedZooKeeper:
                 self._nodes[partition] = (state, 0)
             else:
                 problems[partition] = code
-        return c.StatesCreated(effect, problems)
+        return answers.StatesCreated(effect, problems)
 
-    def write(self, effect: e.WritePartitionStates) -> c.Answer:
+    def write(self, effect: e.WritePartitionStates) -> answers.Answer:
         if "update_exception" in self._script:
-            return c.Failed(effect, self._script["update_exception"])
+            return answers.Failed(effect, self._script["update_exception"])
         if self._moved(effect.controller_epoch_version):
-            return c.Failed(effect, c.CONTROLLER_MOVED)
+            return answers.Failed(effect, answers.CONTROLLER_MOVED)
         versions: dict[TopicPartition, int] = {}
         problems: dict[TopicPartition, str] = {}
         for partition, state in effect.states:
@@ -200,7 +200,7 @@ class ScriptedZooKeeper:
                 self._nodes[partition] = (state, version)
             else:
                 problems[partition] = code
-        return c.StatesWritten(effect, versions, problems)
+        return answers.StatesWritten(effect, versions, problems)
 
     def _write_one(self, partition: TopicPartition, expected: int) -> tuple[str, int]:
         if self._updates.get(partition):
@@ -210,12 +210,12 @@ class ScriptedZooKeeper:
             return NONODE, -1
         return (OK if self._nodes[partition][1] == expected else "BADVERSION"), expected + 1
 
-    def configs(self, effect: e.ReadTopicConfigs) -> c.Answer:
+    def configs(self, effect: e.ReadTopicConfigs) -> answers.Answer:
         if "config_read_exception" in self._script:
-            return c.Failed(effect, self._script["config_read_exception"])
+            return answers.Failed(effect, self._script["config_read_exception"])
         told, errors = self._given.get("topic_config", {}), self._given.get("topic_config_errors", {})
         configs = {t: {k: str(v) for k, v in told.get(t, {}).items()} for t in effect.topics if t not in errors}
-        return c.TopicConfigsRead(effect, configs, {t: errors[t] for t in effect.topics if t in errors})
+        return answers.TopicConfigsRead(effect, configs, {t: errors[t] for t in effect.topics if t in errors})
 
 
 def _is_json(text: str) -> bool:
@@ -251,6 +251,7 @@ class World:
 
     def __init__(self, given: Mapping[str, Any], dialect: Dialect) -> None:
         self.context = context_of(given, dialect)
+        self.under_way = UnderWay(batch_fault=_fault(given.get("batch", {})))
         self.zk = ScriptedZooKeeper(given, self.context)
         self.seen, self.total = Recorded(), Recorded()
         self.topics = sorted({p.topic for p in self.context.partitions})
@@ -263,24 +264,24 @@ class World:
         self.unclean_before = self.context.unclean_election_count
 
     def perform(self, *tasks: Task) -> None:
-        self.command(c.Perform(tasks))
+        self.command(RunTasks(tasks))
 
-    def command(self, command: c.Command) -> None:
-        done = step(self.context, command)
+    def command(self, command: Command) -> None:
+        done = step(self.context, command, self.under_way)
         while True:
-            self.context = done.context
+            self.context, self.under_way = done.context, done.under_way
             self.seen.take(done)
             self.total.take(done)
             for effect in done.effects:
                 self.notice(effect)
-            if self.context.awaiting is None or self.moved:
+            if done.awaiting is None or self.moved:
                 return
-            answer = self.answer(self.context.awaiting)
-            if isinstance(answer, c.Failed):
+            answer = self.answer(done.awaiting)
+            if isinstance(answer, answers.Failed):
                 self._not_attempted(answer)
-            done = step(self.context, answer)
+            done = step(self.context, answer, self.under_way)
 
-    def _not_attempted(self, answer: c.Failed) -> None:
+    def _not_attempted(self, answer: answers.Failed) -> None:
         """A client exception ends a pipelined call: no update was attempted, of creations only the first."""
         effect = answer.effect
         for seen in (self.seen, self.total):
@@ -301,7 +302,7 @@ class World:
             case e.DeleteReassignmentRequests():
                 self.targets = None
 
-    def answer(self, effect: e.Effect) -> c.Answer:
+    def answer(self, effect: e.Effect) -> answers.Answer:
         match effect:
             case e.ReadPartitionStates():
                 return self.zk.read(effect)
@@ -312,11 +313,11 @@ class World:
             case e.ReadTopicConfigs():
                 return self.zk.configs(effect)
             case e.ReadReassignmentRequests():
-                return c.ReassignmentRequestsRead(effect, self.targets)
+                return answers.ReassignmentRequestsRead(effect, self.targets)
             case e.ReadDeletionRequests():
-                return c.DeletionRequestsRead(effect, self.deletion_requests)
+                return answers.DeletionRequestsRead(effect, self.deletion_requests)
             case _:
-                return c.Done(effect)
+                return answers.Done(effect)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from controller_core.messages import commands as c
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import ControllerMovedError, MalformedZnodeError, NodeExistsError, NoNodeError
@@ -240,10 +240,10 @@ def effects(kafka, told):
 
 def test_states_through_effects(effects):
     create = e.CreatePartitionStates(states=((T0, STATE),), controller_epoch_version=0)
-    assert effects.perform(create) == c.StatesCreated(create)
-    assert effects.perform(create) == c.StatesCreated(create, {T0: "NODEEXISTS"})
+    assert effects.perform(create) == answers.StatesCreated(create)
+    assert effects.perform(create) == answers.StatesCreated(create, {T0: "NODEEXISTS"})
     write = e.WritePartitionStates(states=((T0, STATE), (T1, STATE)), controller_epoch_version=0)
-    assert effects.perform(write) == c.StatesWritten(write, {T0: 1}, {T1: "NONODE"})
+    assert effects.perform(write) == answers.StatesWritten(write, {T0: 1}, {T1: "NONODE"})
     effects.kafka.create_recursive("/brokers/topics/t/partitions/1/state", b"{}")
     effects.kafka.create_recursive("/brokers/topics/t/partitions/2/state", b"{")
     read = e.ReadPartitionStates(partitions=(T0, T1, TopicPartition("t", 2), TopicPartition("t", 3)))
@@ -254,31 +254,31 @@ def test_states_through_effects(effects):
         TopicPartition("t", 2): ("MALFORMED", False),
     }
     moved = e.WritePartitionStates(states=((T0, STATE),), controller_epoch_version=5)
-    assert effects.perform(moved) == c.Failed(moved, c.CONTROLLER_MOVED)
+    assert effects.perform(moved) == answers.Failed(moved, answers.CONTROLLER_MOVED)
 
 
 def test_topics_through_effects(effects):
     read = e.ReadTopicAssignments(topics=("t", "u", "bad"))
     effects.kafka.create_recursive("/brokers/topics/bad", b"[]")
     answer = effects.perform(read)
-    assert answer.topics == {"t": c.TopicContent({0: ReplicaAssignment((1, 2))})}
+    assert answer.topics == {"t": answers.TopicContent({0: ReplicaAssignment((1, 2))})}
     assert list(answer.problems) == ["bad"]
     write = e.WriteTopicAssignment(
         topic="t", topic_id=None, assignments=((0, ReplicaAssignment((2,))),), extra=(), controller_epoch_version=0
     )
-    assert effects.perform(write) == c.Done(write)
+    assert effects.perform(write) == answers.Done(write)
     gone = e.WriteTopicAssignment(topic="u", topic_id=None, assignments=(), extra=(), controller_epoch_version=0)
-    assert effects.perform(gone) == c.Failed(gone, "NONODE")
+    assert effects.perform(gone) == answers.Failed(gone, "NONODE")
     listed = e.ReadTopics()
-    assert effects.perform(listed) == c.TopicsRead(listed, ("bad", "t"))
+    assert effects.perform(listed) == answers.TopicsRead(listed, ("bad", "t"))
     for deed in (
         e.DeleteTopicNode(topic="t", controller_epoch_version=0),
         e.DeleteTopicConfig(topic="t", controller_epoch_version=0),
         e.DeleteTopicDeletions(topics=("t",), controller_epoch_version=0),
     ):
-        assert effects.perform(deed) == c.Done(deed)
+        assert effects.perform(deed) == answers.Done(deed)
     configs = e.ReadTopicConfigs(topics=("t",))
-    assert effects.perform(configs) == c.TopicConfigsRead(configs, {"t": {}})
+    assert effects.perform(configs) == answers.TopicConfigsRead(configs, {"t": {}})
 
 
 def test_topics_get_ids_through_effects(effects):
@@ -293,80 +293,81 @@ def test_topics_get_ids_through_effects(effects):
 
 def test_requests_through_effects(effects, told):
     read = e.ReadReassignmentRequests()
-    assert effects.perform(read) == c.ReassignmentRequestsRead(read, None)
+    assert effects.perform(read) == answers.ReassignmentRequestsRead(read, None)
     effects.kafka.create_reassignment({T0: (1,)})
-    assert told.next() == c.ReassignmentRequested()
+    assert told.next() == events.ReassignmentRequested()
     write = e.WriteReassignmentRequests(targets=((T1, (3,)),), controller_epoch_version=0)
-    assert effects.perform(write) == c.Done(write)
+    assert effects.perform(write) == answers.Done(write)
     assert effects.perform(read).targets == {T1: (3,)}
     delete = e.DeleteReassignmentRequests(controller_epoch_version=0)
-    assert effects.perform(delete) == c.Done(delete)
+    assert effects.perform(delete) == answers.Done(delete)
     effects.kafka.create_recursive("/admin/reassign_partitions", b"{}")
-    assert told.next() == c.ReassignmentRequested()
+    assert told.next() == events.ReassignmentRequested()
     assert "'partitions'" in effects.perform(read).problem
     election = e.ReadPreferredElectionRequest()
-    assert effects.perform(election) == c.PreferredElectionRequestRead(election, None)
+    assert effects.perform(election) == answers.PreferredElectionRequestRead(election, None)
     effects.kafka.create_preferred_election([T0])
-    assert told.next() == c.PreferredElectionRequested()
+    assert told.next() == events.PreferredElectionRequested()
     assert effects.perform(election).partitions == (T0,)
     done = e.DeletePreferredElectionRequest(controller_epoch_version=0)
-    assert effects.perform(done) == c.Done(done)
+    assert effects.perform(done) == answers.Done(done)
     deletions = e.ReadDeletionRequests()
     assert effects.perform(deletions).topics == ()
     effects.kafka.create_delete_topic("t")
-    assert told.next() == c.DeletionsChanged()
+    assert told.next() == events.DeletionsChanged()
 
 
 def test_notifications_through_effects(effects, told):
     listing = e.ListIsrNotifications()
-    assert effects.perform(listing) == c.NotificationsListed(listing, ())
+    assert effects.perform(listing) == answers.NotificationsListed(listing, ())
     effects.kafka.propagate_isr_changes([T0])
-    assert told.next() == c.IsrNotificationsChanged()
+    assert told.next() == events.IsrNotificationsChanged()
     effects.kafka.create_recursive("/isr_change_notification/isr_change_0000000009", b"{}")
     names = effects.perform(listing).names
     assert names == ("isr_change_0000000000", "isr_change_0000000009")
     assert effects.perform(e.ReadIsrNotifications(names=names)).partitions == (T0,)
     delete = e.DeleteIsrNotifications(names=names, controller_epoch_version=0)
-    assert effects.perform(delete) == c.Done(delete)
-    events = e.ListLogDirEvents()
-    assert effects.perform(events).names == ()
+    assert effects.perform(delete) == answers.Done(delete)
+    listed = e.ListLogDirEvents()
+    assert effects.perform(listed).names == ()
     effects.kafka.propagate_log_dir_event(4)
-    told.until(c.LogDirEventsChanged())  # the deletion of the notifications may be heard of first
-    (name,) = effects.perform(events).names
+    told.until(events.LogDirEventsChanged())  # the deletion of the notifications may be heard of first
+    (name,) = effects.perform(listed).names
     assert effects.perform(e.ReadLogDirEvents(names=(name,))).brokers == (4,)
     drop = e.DeleteLogDirEvents(names=(name,), controller_epoch_version=0)
-    assert effects.perform(drop) == c.Done(drop)
+    assert effects.perform(drop) == answers.Done(drop)
 
 
 def test_brokers_and_office_through_effects(world, effects, told):
     read = e.ReadBrokers()
-    assert effects.perform(read) == c.BrokersRead(read, ())
+    assert effects.perform(read) == answers.BrokersRead(read, ())
     epoch = effects.kafka.register_broker(broker(1))
-    assert told.next() == c.BrokersChanged()
+    assert told.next() == events.BrokersChanged()
     assert [each.epoch for each in effects.perform(read).brokers] == [epoch]
     assert effects.perform(e.Watch(kind=e.WatchKind.BROKER, names=("1",))) is None
     effects.kafka.update_broker(broker(1, "elsewhere"))
-    assert told.next() == c.BrokerDataChanged(1)
+    assert told.next() == events.BrokerDataChanged(1)
     look = e.ReadController()
-    assert effects.perform(look) == c.ControllerRead(look, None)
+    assert effects.perform(look) == answers.ControllerRead(look, None)
     register = e.RegisterController(controller_id=1, json_version=2, atomically=True)
-    assert effects.perform(register) == c.ControllerRegistered(register, 2, 1)
-    assert told.next() == c.ControllerChanged()
+    assert effects.perform(register) == answers.ControllerRegistered(register, 2, 1)
+    assert told.next() == events.ControllerChanged()
     assert (
-        effects.perform(register) == c.Failed(register, "NODEEXISTS") or effects.kafka.get_controller().broker_id == 1
+        effects.perform(register) == answers.Failed(register, "NODEEXISTS")
+        or effects.kafka.get_controller().broker_id == 1
     )
     assert effects.perform(look).controller_id == 1
     resign = e.DeleteController(controller_epoch_version=1)
-    assert effects.perform(resign) == c.Done(resign)
-    assert told.next() == c.ControllerVanished()
+    assert effects.perform(resign) == answers.Done(resign)
+    assert told.next() == events.ControllerVanished()
     world.expire(world.zookeeper)
-    assert effects.perform(look) == c.Failed(look, c.SESSION_EXPIRED)
+    assert effects.perform(look) == answers.Failed(look, answers.SESSION_EXPIRED)
 
 
 def test_a_malformed_broker_fails_the_whole_reading(effects):
     effects.kafka.create_recursive("/brokers/ids/3", b"{}")
     answer = effects.perform(e.ReadBrokers())
-    assert isinstance(answer, c.Failed)
+    assert isinstance(answer, answers.Failed)
     assert "/brokers/ids/3" in answer.error
 
 
@@ -374,18 +375,18 @@ def test_data_watches_tell_of_changes_and_can_be_ended(effects, told):
     effects.kafka.create_states({T0: STATE}, 0)
     effects.perform(e.Watch(kind=e.WatchKind.PARTITION_STATE, names=("t-0",)))
     effects.kafka.set_states({T0: STATE}, 0)
-    assert told.next() == c.PartitionStateChanged(T0)
+    assert told.next() == events.PartitionStateChanged(T0)
     effects.kafka.set_states({T0: STATE._replace(partition_epoch=1)}, 0)  # the watch fired, nobody set it again
     effects.perform(e.ReadPartitionStates(partitions=(T0,)))
     effects.kafka.set_states({T0: STATE._replace(partition_epoch=2)}, 0)
     told.next()
-    assert told.events == [c.PartitionStateChanged(T0)] * 2
+    assert told.events == [events.PartitionStateChanged(T0)] * 2
     effects.perform(e.Watch(kind=e.WatchKind.TOPIC, names=("t",)))
     effects.perform(e.ReadPartitionStates(partitions=(T0,)))
     effects.perform(e.Unwatch(kind=e.WatchKind.PARTITION_STATE))
     effects.kafka.set_states({T0: STATE._replace(partition_epoch=3)}, 0)
     effects.kafka.set_topic("t", {}, None, 0)
-    assert told.next() == c.TopicDataChanged("t")
+    assert told.next() == events.TopicDataChanged("t")
     assert len(told.events) == 3
 
 
@@ -398,8 +399,8 @@ def test_an_outsider_who_removes_a_request_disarms_the_watch(effects, told):
     effects.kafka.create_reassignment({T0: (1,)})
     effects.perform(e.Watch(kind=e.WatchKind.TOPIC, names=("t",)))
     effects.kafka.set_topic("t", {}, None, 0)
-    assert told.next() == c.TopicDataChanged("t")
-    assert told.events == [c.ReassignmentRequested(), c.TopicDataChanged("t")]
+    assert told.next() == events.TopicDataChanged("t")
+    assert told.events == [events.ReassignmentRequested(), events.TopicDataChanged("t")]
 
 
 def test_clients_up_to_1_0_subscribe_again_by_themselves(kafka, told):
@@ -408,17 +409,17 @@ def test_clients_up_to_1_0_subscribe_again_by_themselves(kafka, told):
     watches.before_listing(e.WatchKind.REASSIGNMENT)
     watches.before_listing(e.WatchKind.ISR_NOTIFICATIONS)
     kafka.create_reassignment({T0: (1,)})
-    assert told.next() == c.ReassignmentRequested()
+    assert told.next() == events.ReassignmentRequested()
     kafka.set_or_create_reassignment({T1: (1,)}, 0)
-    assert told.next() == c.ReassignmentRequested()
+    assert told.next() == events.ReassignmentRequested()
     kafka.propagate_isr_changes([T0])
-    assert told.next() == c.IsrNotificationsChanged(("isr_change_0000000000",))
+    assert told.next() == events.IsrNotificationsChanged(("isr_change_0000000000",))
 
 
 def test_a_directory_that_does_not_exist_yet_is_heard_of(kafka, told):
     watches = ControllerWatches(kafka.zookeeper, told)
     watches.before_listing(e.WatchKind.DELETIONS)
     kafka.create_recursive("/admin/delete_topics")
-    assert told.next() == c.DeletionsChanged()
+    assert told.next() == events.DeletionsChanged()
     kafka.create_delete_topic("t")
-    assert told.next() == c.DeletionsChanged()
+    assert told.next() == events.DeletionsChanged()

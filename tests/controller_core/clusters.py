@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from controller_core.context.builder import build_context
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import PartitionEntry
-from controller_core.controller.step import Step, step
-from controller_core.messages import commands as c
+from controller_core.controller.step import Command, Step, step
+from controller_core.engine.batch import BatchFault
+from controller_core.engine.turn import RunTasks, UnderWay
+from controller_core.messages import answers
 from controller_core.messages import effects as e
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import dialect_for
@@ -84,7 +86,7 @@ class ZooKeeper:
 
     context: ControllerContext
     states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
-    problems: dict[TopicPartition, c.ReadProblem] = field(default_factory=dict)
+    problems: dict[TopicPartition, answers.ReadProblem] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     lost_races: dict[TopicPartition, int] = field(default_factory=dict)
@@ -92,7 +94,7 @@ class ZooKeeper:
     elections: tuple[TopicPartition, ...] | None = None
     deletions: tuple[str, ...] = ()
     brokers: tuple[Broker, ...] | None = None
-    topics: dict[str, c.TopicContent] | None = None
+    topics: dict[str, answers.TopicContent] | None = None
     topic_problems: dict[str, str] = field(default_factory=dict)
     isr_notifications: dict[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
     log_dir_events: dict[str, int] = field(default_factory=dict)
@@ -106,26 +108,26 @@ class ZooKeeper:
             if entry.leadership is not None:
                 self.states.setdefault(p, entry.leadership)
 
-    def answer(self, effect: e.Effect) -> c.Answer:
+    def answer(self, effect: e.Effect) -> answers.Answer:
         failure = self.failures.get(type(effect).__name__)
         if failure is not None:
-            return c.Failed(effect, failure)
+            return answers.Failed(effect, failure)
         match effect:
             case e.ReadPartitionStates(partitions=asked):
                 found = {p: self.states[p] for p in asked if p in self.states and p not in self.problems}
-                return c.StatesRead(effect, found, {p: self.problems[p] for p in asked if p in self.problems})
+                return answers.StatesRead(effect, found, {p: self.problems[p] for p in asked if p in self.problems})
             case e.CreatePartitionStates(states=states):
                 there = {p: "NODEEXISTS" for p, _ in states if p in self.states}
                 self.states.update({p: state for p, state in states if p not in there})
-                return c.StatesCreated(effect, there)
+                return answers.StatesCreated(effect, there)
             case e.WritePartitionStates(states=states):
                 return self._write(effect, states)
             case e.ReadTopicConfigs(topics=topics):
-                return c.TopicConfigsRead(effect, {topic: self.configs.get(topic, {}) for topic in topics})
+                return answers.TopicConfigsRead(effect, {topic: self.configs.get(topic, {}) for topic in topics})
             case _:
                 return self._request(effect)
 
-    def _write(self, effect: e.WritePartitionStates, states: e.PartitionStates) -> c.Answer:
+    def _write(self, effect: e.WritePartitionStates, states: e.PartitionStates) -> answers.Answer:
         versions, problems = {}, {}
         for p, state in states:
             if self.lost_races.get(p, 0) > 0:
@@ -136,60 +138,62 @@ class ZooKeeper:
             else:
                 versions[p] = state.partition_epoch + 1
                 self.states[p] = state._replace(partition_epoch=versions[p])
-        return c.StatesWritten(effect, versions, problems)
+        return answers.StatesWritten(effect, versions, problems)
 
-    def _request(self, effect: e.Effect) -> c.Answer:
+    def _request(self, effect: e.Effect) -> answers.Answer:
         match effect:
             case e.ReadBrokers():
                 known = tuple(self.context.brokers.values()) if self.brokers is None else self.brokers
-                return c.BrokersRead(effect, known)
+                return answers.BrokersRead(effect, known)
             case e.ReadTopics():
                 known = self.topics if self.topics is not None else self.context.topics
-                return c.TopicsRead(effect, tuple(sorted(known)))
+                return answers.TopicsRead(effect, tuple(sorted(known)))
             case e.ReadTopicAssignments(topics=topics):
                 found = {topic: self.content(topic) for topic in topics if topic not in self.topic_problems}
-                return c.TopicAssignmentsRead(
+                return answers.TopicAssignmentsRead(
                     effect, found, {t: why for t, why in self.topic_problems.items() if t in topics}
                 )
             case e.AssignTopicIds(topics=topics):
-                return c.TopicIdsAssigned(effect, {topic: f"new-id-of-{topic}" for topic in topics})
+                return answers.TopicIdsAssigned(effect, {topic: f"new-id-of-{topic}" for topic in topics})
             case e.ReadDeletionRequests():
-                return c.DeletionRequestsRead(effect, self.deletions)
+                return answers.DeletionRequestsRead(effect, self.deletions)
             case e.ReadReassignmentRequests():
-                return c.ReassignmentRequestsRead(effect, self.targets, self.failures.get("reassignment json", ""))
+                return answers.ReassignmentRequestsRead(
+                    effect, self.targets, self.failures.get("reassignment json", "")
+                )
             case e.WriteReassignmentRequests(targets=targets):
                 self.targets = dict(targets)
             case e.DeleteReassignmentRequests():
                 self.targets = None
             case e.ReadPreferredElectionRequest():
-                return c.PreferredElectionRequestRead(effect, self.elections)
+                return answers.PreferredElectionRequestRead(effect, self.elections)
             case e.DeletePreferredElectionRequest():
                 self.elections = None
             case e.ListIsrNotifications():
-                return c.NotificationsListed(effect, tuple(self.isr_notifications))
+                return answers.NotificationsListed(effect, tuple(self.isr_notifications))
             case e.ReadIsrNotifications(names=names):
-                return c.IsrNotificationsRead(
+                return answers.IsrNotificationsRead(
                     effect, tuple(p for name in names for p in self.isr_notifications.get(name, ()))
                 )
             case e.ListLogDirEvents():
-                return c.NotificationsListed(effect, tuple(self.log_dir_events))
+                return answers.NotificationsListed(effect, tuple(self.log_dir_events))
             case e.ReadLogDirEvents(names=names):
-                return c.LogDirEventsRead(effect, tuple(self.log_dir_events[name] for name in names))
+                return answers.LogDirEventsRead(effect, tuple(self.log_dir_events[name] for name in names))
             case e.ReadController():
-                return c.ControllerRead(effect, self.controller, self.kraft_epoch, self.migrating)
+                return answers.ControllerRead(effect, self.controller, self.kraft_epoch, self.migrating)
             case e.RegisterController(controller_id=me):
                 self.controller, self.epoch = me, self.epoch + 1
-                return c.ControllerRegistered(effect, self.epoch, self.epoch)
+                return answers.ControllerRegistered(effect, self.epoch, self.epoch)
             case e.DeleteController():
                 self.controller = None
-        return c.Done(effect)
+        return answers.Done(effect)
 
-    def content(self, topic: str) -> c.TopicContent:
+    def content(self, topic: str) -> answers.TopicContent:
         if self.topics is not None and topic in self.topics:
             return self.topics[topic]
         known = self.context.partitions_for_topic(topic)
         ids = self.context.topics[topic].topic_id
-        return c.TopicContent({p.partition: self.context.full_assignment(p) for p in known}, ids)
+        return answers.TopicContent({p.partition: self.context.full_assignment(p) for p in known}, ids)
 
 
 @dataclass
@@ -214,10 +218,18 @@ class Run:
         return self.context.leadership(partition(text))
 
 
-def run(context: ControllerContext, command: c.Command, zookeeper: ZooKeeper | None = None) -> Run:
-    zookeeper = zookeeper or ZooKeeper(context)
-    found = Run(context)
-    done = step(context, command)
+def run(
+    context: ControllerContext,
+    command: Command,
+    zookeeper: ZooKeeper | None = None,
+    *,
+    batch_fault: BatchFault | None = None,
+) -> Run:
+    return settle(step(context, command, UnderWay(batch_fault=batch_fault)), zookeeper or ZooKeeper(context))
+
+
+def settle(done: Step, zookeeper: ZooKeeper) -> Run:
+    found = Run(done.context)
     for _ in range(1000):
         found.steps.append(done)
         found.effects += done.effects
@@ -225,12 +237,17 @@ def run(context: ControllerContext, command: c.Command, zookeeper: ZooKeeper | N
         for effect in done.effects:
             if isinstance(effect, e.SendLeaderAndIsr):
                 assert effect.broker in done.context.brokers
-        if done.context.awaiting is None:
+        if done.awaiting is None:
             found.context = done.context
             return found
-        done = step(done.context, zookeeper.answer(done.context.awaiting))
+        done = done.then(zookeeper.answer(done.awaiting))
     raise AssertionError("not settled")
 
 
-def perform(context: ControllerContext, *tasks: object, zookeeper: ZooKeeper | None = None) -> Run:
-    return run(context, c.Perform(tasks), zookeeper)
+def perform(
+    context: ControllerContext,
+    *tasks: object,
+    zookeeper: ZooKeeper | None = None,
+    batch_fault: BatchFault | None = None,
+) -> Run:
+    return run(context, RunTasks(tasks), zookeeper, batch_fault=batch_fault)

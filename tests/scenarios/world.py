@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from controller_core.context.context import ControllerContext
-from controller_core.controller.step import step
-from controller_core.messages import commands as c
+from controller_core.controller.step import Command, Step
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.config import UNCLEAN_LEADER_ELECTION
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
@@ -48,10 +48,14 @@ class World:
     """One cluster through the blocks of a file."""
 
     def __init__(self) -> None:
-        self.context: ControllerContext = cluster({})
+        self.last = Step(cluster({}))
         self.zookeeper = ZooKeeper(self.context)
         self.by_hand = False
         self.told: set[type] = set()
+
+    @property
+    def context(self) -> ControllerContext:
+        return self.last.context
 
     def perform(self, block: Block) -> str:
         """What comes out of a block; `told` collects what kinds of command were given."""
@@ -66,14 +70,14 @@ class World:
             self.by_hand = False
             return "ok"
         if first.startswith("when ZooKeeper answers and the controller dies"):
-            assert self.context.awaiting is not None
-            self.zookeeper.answer(self.context.awaiting)
+            assert self.last.awaiting is not None
+            self.zookeeper.answer(self.last.awaiting)
             return "nothing"
         if first == "then the controller knows":
             return render_context(self.context)
         if first.startswith("when ZooKeeper"):
-            assert self.context.awaiting is not None
-            return self._run(self._answer(words, self.context.awaiting))
+            assert self.last.awaiting is not None
+            return self._run(self._answer(words, self.last.awaiting))
         command = self._command(first, words, more)
         self.told.add(type(command))
         return self._run(command)
@@ -97,37 +101,38 @@ class World:
                 epoch, znode = int(fields.get("leader_epoch", 0)), int(fields.get("version", 0))
                 states[name] = led(int(fields["leader"]), _ids(fields["isr"]), epoch, znode)
         name = version[1] if version else "3.9"
-        self.context = cluster(partitions, states=states, live=live, version=name)
+        context = cluster(partitions, states=states, live=live, version=name)
         for text, assignment in assignments.items():
-            self.context = self.context.with_entry(_partition(text), assignment=assignment)
-            moving = self.context.partitions_being_reassigned.set(_partition(text), None)
-            self.context = replace(self.context, partitions_being_reassigned=moving)
+            context = context.with_entry(_partition(text), assignment=assignment)
+            moving = context.partitions_being_reassigned.set(_partition(text), None)
+            context = replace(context, partitions_being_reassigned=moving)
+        self.last = Step(context)
         self.zookeeper = ZooKeeper(self.context)
         return "ok"
 
-    def _command(self, first: str, words: list[str], more: list[str]) -> c.Command:
+    def _command(self, first: str, words: list[str], more: list[str]) -> Command:
         zookeeper = self.zookeeper
         known = {b.id: b for b in self.context.brokers.values()}
         match words[1:]:
             case ["broker", number, "fails"]:
                 zookeeper.brokers = tuple(b for b in known.values() if b.id != int(number))
-                return c.BrokersChanged()
+                return events.BrokersChanged()
             case ["broker", number, "starts"]:
                 zookeeper.brokers = (*known.values(), broker(int(number), epoch=9))
-                return c.BrokersChanged()
+                return events.BrokersChanged()
             case ["broker", number, "bounces"]:
                 zookeeper.brokers = tuple(b._replace(epoch=9) if b.id == int(number) else b for b in known.values())
-                return c.BrokersChanged()
+                return events.BrokersChanged()
             case ["broker", number, "asks", "to", "shut", "down"]:
-                return c.ControlledShutdown(BrokerId(int(number)))
+                return events.ControlledShutdown(BrokerId(int(number)))
             case ["broker", number, "has", "deleted", topic]:
                 partitions = [
                     p for p in self.context.partitions_for_topic(topic) if int(number) in self.context.assignment(p)
                 ]
-                return c.StopReplicaAnswered(BrokerId(int(number)), "NONE", dict.fromkeys(partitions, "NONE"))
+                return events.StopReplicaAnswered(BrokerId(int(number)), "NONE", dict.fromkeys(partitions, "NONE"))
             case ["broker", number, "loses", "the", "log", "directory", "of", name]:
                 errors = {_partition(name): "KAFKA_STORAGE_ERROR"}
-                return c.LeaderAndIsrAnswered(BrokerId(int(number)), "NONE", errors)
+                return events.LeaderAndIsrAnswered(BrokerId(int(number)), "NONE", errors)
             case ["topic", topic, "is", "created"]:
                 found = {}
                 for line in more:
@@ -136,8 +141,8 @@ class World:
                         tuple(map(BrokerId, _ids(told.split("=")[1])))
                     )
                 everything = {name: zookeeper.content(name) for name in self.context.all_topics()}
-                zookeeper.topics = everything | {topic: c.TopicContent(found, f"id-of-{topic}")}
-                return c.TopicsChanged()
+                zookeeper.topics = everything | {topic: answers.TopicContent(found, f"id-of-{topic}")}
+                return events.TopicsChanged()
             case ["topic", topic, "grows"]:
                 content = dict(zookeeper.content(topic).assignments)
                 for line in more:
@@ -145,16 +150,16 @@ class World:
                     content[_partition(name).partition] = ReplicaAssignment(
                         tuple(map(BrokerId, _ids(told.split("=")[1])))
                     )
-                zookeeper.topics = {topic: c.TopicContent(content, f"id-of-{topic}")}
-                return c.TopicDataChanged(topic)
+                zookeeper.topics = {topic: answers.TopicContent(content, f"id-of-{topic}")}
+                return events.TopicDataChanged(topic)
             case ["deletion", "of", topic, "is", "requested"]:
                 zookeeper.deletions = (topic,)
-                return c.DeletionsChanged()
+                return events.DeletionsChanged()
             case ["reassignment", "of", name, "to", target, "is", "requested"]:
                 zookeeper.targets = {_partition(name): tuple(map(BrokerId, _ids(target)))}
-                return c.ReassignmentRequested()
+                return events.ReassignmentRequested()
             case ["reassignment", "of", name, "is", "cancelled"]:
-                return c.AlterReassignments(((_partition(name), None),))
+                return events.AlterReassignments(((_partition(name), None),))
             case ["the", "isr", "of", name, "becomes", isr]:
                 return self._isr(_partition(name), tuple(map(BrokerId, _ids(isr))))
             case ["leaders", "notify", "of", name, "with", "isr", isr]:
@@ -164,32 +169,32 @@ class World:
                     isr=members, partition_epoch=state.partition_epoch + 1
                 )
                 zookeeper.isr_notifications = {"isr_change_0000000001": (_partition(name),)}
-                return c.IsrNotificationsChanged()
+                return events.IsrNotificationsChanged()
             case ["the", "preferred", "leader", "of", name, "is", "wanted"]:
                 zookeeper.elections = (_partition(name),)
-                return c.PreferredElectionRequested()
+                return events.PreferredElectionRequested()
             case ["an", "unclean", "election", "of", name, "is", "asked", "for"]:
-                return c.ElectLeaders((_partition(name),), unclean=True)
+                return events.ElectLeaders((_partition(name),), unclean=True)
             case ["the", "rebalance", "is", "due"]:
-                return c.RebalanceDue()
+                return events.RebalanceDue()
             case ["broker", number, "listens", "at", host]:
                 moved = tuple(at._replace(host=host) for at in known[BrokerId(int(number))].endpoints)
                 zookeeper.brokers = tuple(
                     b._replace(endpoints=moved) if b.id == int(number) else b for b in known.values()
                 )
-                return c.BrokerDataChanged(BrokerId(int(number)))
+                return events.BrokerDataChanged(BrokerId(int(number)))
             case ["broker", number, "announces", "a", "failed", "log", "directory"]:
                 zookeeper.log_dir_events = {"log_dir_event_0000000001": int(number)}
-                return c.LogDirEventsChanged()
+                return events.LogDirEventsChanged()
             case ["broker", number, "refuses", "metadata", "with", error]:
-                return c.UpdateMetadataAnswered(BrokerId(int(number)), error)
+                return events.UpdateMetadataAnswered(BrokerId(int(number)), error)
             case ["unclean", "election", "is", "switched", "on", "for", topic]:
                 zookeeper.configs[topic] = {UNCLEAN_LEADER_ELECTION: "true"}
-                return c.UncleanElectionEnabled(topic)
+                return events.UncleanElectionEnabled(topic)
             case _:
                 return self._office(first, words)
 
-    def _office(self, first: str, words: list[str]) -> c.Command:
+    def _office(self, first: str, words: list[str]) -> Command:
         """Commands about who is controller."""
         zookeeper = self.zookeeper
         match words[1:]:
@@ -197,61 +202,59 @@ class World:
                 return self._start()
             case ["another", "controller", "rules"]:
                 zookeeper.controller = 2
-                return c.ControllerChanged()
+                return events.ControllerChanged()
             case ["the", "controller", "node", "vanishes"]:
                 zookeeper.controller = None
-                return c.ControllerVanished()
+                return events.ControllerVanished()
             case ["the", "session", "expires"]:
                 zookeeper.controller = None
-                return c.SessionExpired()
+                return events.SessionExpired()
             case ["a", "new", "session", "stands"]:
-                return c.SessionEstablished()
+                return events.SessionEstablished()
             case ["the", "office", "is", "given", "up"]:
-                return c.MoveController()
+                return events.MoveController()
         raise AssertionError(f"not understood: {first!r}")
 
-    def _start(self) -> c.Command:
+    def _start(self) -> Command:
         """A fresh controller, on what ZooKeeper holds."""
         known = self.context
         self.zookeeper = ZooKeeper(known, states=dict(self.zookeeper.states), targets=self.zookeeper.targets)
         self.zookeeper.deletions = tuple(sorted(known.topics_to_be_deleted))
         self.zookeeper.controller = None
         self.zookeeper.epoch = known.epoch
-        self.context = replace(
-            cluster({}, live=(), version=known.dialect.version), active_controller_id=None, config=known.config
-        )
-        return c.Startup()
+        nothing = cluster({}, live=(), version=known.dialect.version)
+        self.last = Step(replace(nothing, active_controller_id=None, config=known.config))
+        return events.Startup()
 
-    def _isr(self, name: TopicPartition, isr: tuple[BrokerId, ...]) -> c.Command:
+    def _isr(self, name: TopicPartition, isr: tuple[BrokerId, ...]) -> Command:
         state = self.zookeeper.states[name]
         if self.context.dialect.isr_through_controller:
-            change = c.IsrChange(name, state.leader_epoch, state.partition_epoch, isr)
-            return c.AlterPartition(state.leader, self.context.brokers[state.leader].epoch, (change,))
+            change = events.IsrChange(name, state.leader_epoch, state.partition_epoch, isr)
+            return events.AlterPartition(state.leader, self.context.brokers[state.leader].epoch, (change,))
         self.zookeeper.states[name] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
-        return c.PartitionStateChanged(name)
+        return events.PartitionStateChanged(name)
 
-    def _answer(self, words: list[str], asked: e.Effect) -> c.Answer:
+    def _answer(self, words: list[str], asked: e.Effect) -> answers.Answer:
         match words[2:]:
             case ["answers"]:
                 return self.zookeeper.answer(asked)
             case ["refuses", "with", code]:
-                return c.Failed(asked, code)
+                return answers.Failed(asked, code)
             case ["has", "a", "newer", "state", "of", name]:
                 assert isinstance(asked, e.WritePartitionStates)
-                return c.StatesWritten(asked, {}, {_partition(name): "BADVERSION"})
+                return answers.StatesWritten(asked, {}, {_partition(name): "BADVERSION"})
         raise AssertionError(f"not understood: {' '.join(words)!r}")
 
-    def _run(self, command: c.Command) -> str:
+    def _run(self, command: Command) -> str:
         effects: list[e.Effect] = []
         refusals = []
-        done = step(self.context, command)
+        self.last = self.last.then(command)
         while True:
-            effects += done.effects
-            refusals += done.refusals
-            self.context = done.context
-            if self.context.awaiting is None or self.by_hand:
+            effects += self.last.effects
+            refusals += self.last.refusals
+            if self.last.awaiting is None or self.by_hand:
                 break
-            done = step(self.context, self.zookeeper.answer(self.context.awaiting))
+            self.last = self.last.then(self.zookeeper.answer(self.last.awaiting))
         return "\n".join(part for part in (render(effects), render_refusals(refusals)) if part) or "nothing"
 
 

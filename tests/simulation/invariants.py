@@ -105,7 +105,7 @@ class Watchman:
     def _counters(self) -> None:
         for node in self.world.nodes.values():
             context = node.controller.context
-            if node.controller.is_active and context.awaiting is None:
+            if node.controller.is_active and node.controller.last.awaiting is None:
                 offline, imbalanced = recounted(context)
                 counted = (context.offline_partition_count, context.preferred_replica_imbalance_count)
                 self._expect(

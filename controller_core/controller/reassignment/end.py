@@ -5,8 +5,7 @@ Source: controller behaviour §10.2, "Failures": an error ends the run of that p
 
 from dataclasses import dataclass
 
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
+from controller_core.engine.turn import Task, Turn
 from controller_core.model.partitions import TopicPartition
 from controller_core.model.refusals import RefusalKind
 
@@ -26,5 +25,5 @@ class EndReassignment(Task):
 def fail_reassignment(turn: Turn, partition: TopicPartition, reason: str) -> None:
     """Gives up the rest of the running run; other partitions go on."""
     turn.unwind_to(EndReassignment)
-    turn.change(reassignment_errors={**turn.context.reassignment_errors, partition: SERVER_ERROR})
+    turn.reassignment_errors = {**turn.reassignment_errors, partition: SERVER_ERROR}
     turn.refuse(RefusalKind.FAILED_TRANSITION, partition, f"reassignment stopped: {reason}", error=SERVER_ERROR)

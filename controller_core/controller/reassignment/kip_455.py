@@ -14,13 +14,11 @@ from controller_core.controller.partition_state_machine import ChangePartitionSt
 from controller_core.controller.reassignment.end import EndReassignment, fail_reassignment
 from controller_core.controller.reassignment.leader_epochs import UpdateLeaderEpochAndSendRequest
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
-from controller_core.controller.state_answers import fence
-from controller_core.controller.topic_deletion import Acknowledge, MarkTopicsIneligible, ResumeDeletionForTopics
+from controller_core.controller.topic_deletion import MarkTopicsIneligible, ResumeDeletionForTopics
 from controller_core.controller.topic_znode import topic_node
 from controller_core.controller.update_metadata import SendMetadataUpdate
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import AlterReassignments, Failed, ReassignmentRequestsRead, StatesRead
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import Failed, ReassignmentRequestsRead, StatesRead
 from controller_core.messages.effects import (
     DeleteReassignmentRequests,
     ReadPartitionStates,
@@ -31,6 +29,7 @@ from controller_core.messages.effects import (
     WatchKind,
     WriteReassignmentRequests,
 )
+from controller_core.messages.events import AlterReassignments
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
@@ -273,7 +272,7 @@ class RewriteRequestNode(Task):
             return
         gone = {p for p, target in self.entries.items() if target is None or answer.targets.get(p) == target}
         left = tuple((p, target) for p, target in sorted(answer.targets.items()) if p not in gone)
-        version = fence(turn.context)
+        version = turn.context.controller_epoch_version
         if left:
             turn.ask(WriteReassignmentRequests(targets=left, controller_epoch_version=version), Acknowledge())
         else:
@@ -289,7 +288,8 @@ class TriggerRequestedReassignments(Task):
 
     def __call__(self, turn: Turn) -> None:
         answer, context = turn.answer, turn.context
-        turn.change(reassignment_errors={}, reassignments_started=frozenset())
+        turn.reassignment_errors = {}
+        turn.reassignments_started = frozenset()
         if not isinstance(answer, ReassignmentRequestsRead) or answer.targets is None:
             return
         if answer.problem:
@@ -305,7 +305,7 @@ class TriggerRequestedReassignments(Task):
                 failed[partition] = None
             else:
                 runs.append(StartReassignment(partition, target))
-        turn.change(reassignments_started=frozenset(answer.targets) - failed.keys())
+        turn.reassignments_started = frozenset(answer.targets) - failed.keys()
         turn.push(*runs, RemoveFailedRequests(failed))
 
 
@@ -328,7 +328,7 @@ class RemoveFailedRequests(Task):
     failed: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 
     def __call__(self, turn: Turn) -> None:
-        errors = dict.fromkeys(turn.context.reassignment_errors)
+        errors = dict.fromkeys(turn.reassignment_errors)
         turn.push(RemoveFromRequestNode({**self.failed, **errors}))
 
 
@@ -361,7 +361,7 @@ class ProcessAlterReassignments(Task):
             else:
                 wanted = context.full_assignment(partition).origin if target is None else target
                 runs.append(StartReassignment(partition, wanted))
-        turn.change(reassignment_errors={})
+        turn.reassignment_errors = {}
         asked = tuple(partition for partition, _ in self.request.targets)
         supplanted = {p: None for p in asked if errors.get(p) in {None, UNKNOWN_PARTITION}}
         turn.push(RemoveFromRequestNode(supplanted), *runs, AnswerReassignments(asked, errors))
@@ -375,7 +375,7 @@ class AnswerReassignments(Task):
     errors: Mapping[TopicPartition, str]
 
     def __call__(self, turn: Turn) -> None:
-        found = {**turn.context.reassignment_errors, **self.errors}
+        found = {**turn.reassignment_errors, **self.errors}
         turn.tell(ReplyReassignments(errors=tuple((p, found.get(p, "")) for p in self.asked)))
 
 

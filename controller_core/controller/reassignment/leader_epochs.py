@@ -9,14 +9,12 @@ from controller_core.controller.partition_state_machine import describe_problem
 from controller_core.controller.reassignment.end import fail_reassignment
 from controller_core.controller.state_answers import (
     BAD_VERSION,
-    fence,
     read_states,
     why_written_failed,
     written_states,
 )
 from controller_core.engine import request_batch
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
+from controller_core.engine.turn import Task, Turn
 from controller_core.messages.effects import ReadPartitionStates, WritePartitionStates
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 
@@ -47,7 +45,9 @@ class WriteNewEpoch(Task):
             fail_reassignment(turn, partition, describe_problem(problems[partition]))
             return
         after = found[partition].new_epoch(turn.context.epoch)
-        effect = WritePartitionStates(states=((partition, after),), controller_epoch_version=fence(turn.context))
+        effect = WritePartitionStates(
+            states=((partition, after),), controller_epoch_version=turn.context.controller_epoch_version
+        )
         turn.ask(effect, AdoptNewEpoch(self.request, after))
 
 

@@ -12,8 +12,7 @@ from controller_core.controller.reassignment.kip_455 import (
     TriggerRequestedReassignments,
 )
 from controller_core.controller.reassignment.until_2_3 import RunLegacy, TriggerLegacyReassignments
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
+from controller_core.engine.turn import Task, Turn
 from controller_core.messages.effects import ReadReassignmentRequests
 from controller_core.model.partitions import BrokerId, TopicPartition
 
@@ -41,7 +40,7 @@ class ResumeOtherReassignments(Task):
     """Runs what the request node did not just start."""
 
     def __call__(self, turn: Turn) -> None:
-        started = turn.context.reassignments_started
+        started = turn.reassignments_started
         turn.push(ResumeReassignments(skipped=started))
 
 

@@ -19,12 +19,10 @@ from controller_core.controller.reassignment.kip_455 import (
 )
 from controller_core.controller.reassignment.leader_epochs import UpdateLeaderEpochAndSendRequest
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
-from controller_core.controller.state_answers import fence
-from controller_core.controller.topic_deletion import Acknowledge, MarkTopicsIneligible, ResumeDeletionForTopics
+from controller_core.controller.topic_deletion import MarkTopicsIneligible, ResumeDeletionForTopics
 from controller_core.controller.update_metadata import SendMetadataUpdate
-from controller_core.engine.pending import Task
-from controller_core.engine.turn import Turn
-from controller_core.messages.commands import ReassignmentRequestsRead, StatesRead
+from controller_core.engine.turn import Acknowledge, Task, Turn
+from controller_core.messages.answers import ReassignmentRequestsRead, StatesRead
 from controller_core.messages.effects import (
     DeleteReassignmentRequests,
     ReadPartitionStates,
@@ -60,7 +58,8 @@ class TriggerLegacyReassignments(Task):
         known = context.reassignment_targets
         only_new = context.dialect.running_reassignments_are_not_started_again and not self.at_failover
         asked = {p: target for p, target in answer.targets.items() if not (only_new and p in known)}
-        turn.change(reassignment_targets=known.update(asked), reassignment_errors={})
+        turn.change(reassignment_targets=known.update(asked))
+        turn.reassignment_errors = {}
         runs: list[Task] = []
         dropped: list[TopicPartition] = []
         for partition, target in sorted(asked.items()):
@@ -165,7 +164,7 @@ class RemoveFromReassigned(Task):
     with_errors: bool = False
 
     def __call__(self, turn: Turn) -> None:
-        failed = turn.context.reassignment_errors if self.with_errors else {}
+        failed = turn.reassignment_errors if self.with_errors else {}
         gone = tuple(dict.fromkeys((*self.partitions, *failed)))
         if not gone:
             return
@@ -173,7 +172,7 @@ class RemoveFromReassigned(Task):
         for partition in gone:
             turn.context = without_reassignment(turn.context, partition)
         left = tuple(sorted(turn.context.reassignment_targets.items()))
-        version = fence(turn.context)
+        version = turn.context.controller_epoch_version
         if left:
             turn.ask(WriteReassignmentRequests(targets=left, controller_epoch_version=version), Acknowledge())
         else:

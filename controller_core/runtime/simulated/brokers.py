@@ -8,13 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from controller_core.messages.commands import (
-    AlterPartition,
-    IsrChange,
-    LeaderAndIsrAnswered,
-    StopReplicaAnswered,
-    UpdateMetadataAnswered,
-)
 from controller_core.messages.effects import (
     LeaderAndIsrPartition,
     ReplyAlterPartition,
@@ -23,6 +16,13 @@ from controller_core.messages.effects import (
     SendStopReplica,
     SendUpdateMetadata,
     StopReplicaPartition,
+)
+from controller_core.messages.events import (
+    AlterPartition,
+    IsrChange,
+    LeaderAndIsrAnswered,
+    StopReplicaAnswered,
+    UpdateMetadataAnswered,
 )
 from controller_core.model.partitions import (
     LEADER_DURING_DELETE,

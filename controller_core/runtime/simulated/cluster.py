@@ -10,19 +10,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from controller_core.context.context import ControllerContext
-from controller_core.controller.step import step
+from controller_core.controller.step import Step
 from controller_core.messages import effects as e
-from controller_core.messages.commands import (
-    SESSION_EXPIRED,
+from controller_core.messages.answers import SESSION_EXPIRED, Failed
+from controller_core.messages.answers import Answer as CommandAnswer
+from controller_core.messages.events import (
     ControlledShutdown,
     Event,
-    Failed,
     RebalanceDue,
     SessionEstablished,
     SessionExpired,
     Startup,
 )
-from controller_core.messages.commands import Answer as CommandAnswer
 from controller_core.model.config import ControllerConfig, config_from
 from controller_core.model.dialect import Dialect
 from controller_core.model.errors import NotSettledError
@@ -63,7 +62,7 @@ class SimulatedController:
     """The controller of one broker: `controller_core.step`, its queue, its effects and its channels.
 
     Attributes:
-        context: what it believes.
+        last: its last step, with what is under way.
         todo: effects of the last step that are not performed yet; a crash forgets them.
         channels: requests on their way, broker by broker.
         refusals: what it refused so far; whoever reads them may clear the list.
@@ -81,7 +80,7 @@ class SimulatedController:
     ) -> None:
         self.id = broker_id
         self._sent = sent
-        self.context = ControllerContext(dialect=dialect, config=config)
+        self.last = Step(ControllerContext(dialect=dialect, config=config))
         self.queue: deque[Event | CommandAnswer] = deque()
         self.todo: deque[e.Effect] = deque()
         self.channels: dict[BrokerId, deque[e.Request]] = {}
@@ -92,6 +91,11 @@ class SimulatedController:
             kafka.zookeeper, self.queue.append, subscribes_again=not dialect.lists_notifications_when_processed
         )
         self._zookeeper = ZooKeeperEffects(kafka, watches, now_ms=lambda: 0, new_topic_id=new_topic_id)
+
+    @property
+    def context(self) -> ControllerContext:
+        """What it believes of the cluster."""
+        return self.last.context
 
     @property
     def is_active(self) -> bool:
@@ -110,18 +114,17 @@ class SimulatedController:
             return True
         if not self.queue or self.is_blocked:
             return False
-        result = step(self.context, self.queue.popleft())
-        self.context = result.context
-        self.todo.extend(result.effects)
-        self.refusals += result.refusals
+        self.last = self.last.then(self.queue.popleft())
+        self.todo.extend(self.last.effects)
+        self.refusals += self.last.refusals
         return True
 
     def expire(self) -> None:
         """The session is over: what was queued or under way is forgotten, and the end is told first."""
         self.todo.clear()
         self.queue.clear()
-        if self.context.awaiting is not None:
-            self.queue.append(Failed(self.context.awaiting, SESSION_EXPIRED))
+        if self.last.awaiting is not None:
+            self.queue.append(Failed(self.last.awaiting, SESSION_EXPIRED))
         self.queue.append(SessionExpired())
 
     def _perform(self, effect: e.Effect) -> None:
@@ -141,7 +144,7 @@ class SimulatedController:
                 pass  # nobody listens; timers are the caller's
             case _:
                 answer = self._zookeeper.perform(effect)
-                if answer is not None and effect == self.context.awaiting and not self.todo:
+                if answer is not None and effect == self.last.awaiting and not self.todo:
                     self.queue.appendleft(answer)
 
 
@@ -226,7 +229,7 @@ class SimulatedCluster:
         controller = SimulatedController(
             broker_id, node.controller.context.config, self.dialect, kafka, self._new_topic_id, self._sent
         )
-        controller.context = node.controller.context
+        controller.last = node.controller.last
         controller.expire()
         node.session, node.kafka, node.controller = session, kafka, controller
         node.broker.epoch = self._register(kafka, broker_id)

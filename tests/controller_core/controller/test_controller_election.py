@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller_core.controller.controller_election import out_of_office
+from controller_core.controller.controller_election import resigned
 from controller_core.controller.step import step
-from controller_core.messages import commands as c
+from controller_core.engine.turn import NOTHING_UNDER_WAY
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.errors import NotSettledError, UnexpectedAnswerError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
@@ -20,11 +21,11 @@ VERSIONS = ["0.10.2", "1.0", "1.1", "2.1", "2.3", "2.4", "2.8", "3.9"]
 
 
 def vacant(context):
-    return replace(out_of_office(context), active_controller_id=None)
+    return replace(resigned(context), active_controller_id=None)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("event", [c.Startup(), c.SessionEstablished(), c.ControllerVanished()])
+@pytest.mark.parametrize("event", [events.Startup(), events.SessionEstablished(), events.ControllerVanished()])
 def test_a_vacant_office_is_taken_and_the_cluster_read(version, event):
     context = cluster(
         {"t-0": (1, 2), "t-1": (3, 2)},
@@ -50,14 +51,14 @@ def test_requests_of_before_are_picked_up():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2), "v-0": (1, 2), "w-0": (2, 1)}, live=(1, 2, 3, 4))
     moving = ReplicaAssignment((3, 1, 2), (3,), (2,))
     topics = {
-        name: c.TopicContent({0: moving if name == "u" else ReplicaAssignment((1, 2))}, f"id-of-{name}")
+        name: answers.TopicContent({0: moving if name == "u" else ReplicaAssignment((1, 2))}, f"id-of-{name}")
         for name in ("t", "u", "v", "w")
     }
     zookeeper = ZooKeeper(
         context, controller=None, topics=topics, targets={T0: (1, 4)}, deletions=("v",),
         elections=(partition("w-0"), T0), states={partition("w-0"): led(2, (1, 2))},
     )  # fmt: skip
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.partitions_under_reassignment() == [T0, partition("u-0")]
     assert found.context.topics_with_deletion_started == {"v"}
     assert found.leadership("w-0").leader == 1
@@ -73,7 +74,7 @@ def test_an_election_of_before_is_not_done_twice(version, epoch):
     context = replace(context, config=replace(context.config, delete_topic=True))
     pending = (T0, partition("w-0"), partition("v-0"), partition("ghost-0"))
     zookeeper = ZooKeeper(context, controller=None, elections=pending, deletions=("v",))
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert (found.leadership("w-0").leader, found.leadership("w-0").leader_epoch) == (2, epoch)
     assert found.leadership("t-0").leader_epoch == 5
     assert zookeeper.elections is None
@@ -85,7 +86,7 @@ def test_an_election_of_before_is_not_done_twice(version, epoch):
 def test_an_election_of_before_for_what_never_had_a_leader(version):
     context = cluster({"t-0": (9,), "u-0": (2, 1)}, states={"u-0": led(1, (1, 2))}, version=version)
     zookeeper = ZooKeeper(context, controller=None, elections=(T0, partition("u-0")))
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.leadership("u-0").leader == 2
     assert zookeeper.elections is None
     assert any("ends the failover" in refusal.kafka for refusal in found.refusals)
@@ -95,7 +96,7 @@ def test_an_election_of_before_for_what_never_had_a_leader(version):
 def test_a_failover_runs_what_the_request_node_holds(version):
     context = cluster({"t-0": (1, 2)}, version=version)
     zookeeper = ZooKeeper(context, controller=None, targets={T0: (1, 3)})
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.leadership("t-0").leader_epoch == 6
     assert set(found.context.assignment(T0)) == {1, 2, 3}
 
@@ -104,14 +105,14 @@ def test_through_2_3_requests_of_before_are_known_before_deletions():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(1, 2, 3), version="2.3")
     targets = {T0: (1, 3), partition("u-0"): (1, 2), partition("ghost-0"): (1,)}
     zookeeper = ZooKeeper(context, controller=None, targets=targets, deletions=("t",))
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.topics_ineligible_for_deletion == {"t"} or not found.context.topics_to_be_deleted
     assert zookeeper.targets is None
 
 
 def test_somebody_is_in_office():
     context = cluster({"t-0": (1, 2)})
-    found = run(vacant(context), c.Startup(), ZooKeeper(context, controller=7))
+    found = run(vacant(context), events.Startup(), ZooKeeper(context, controller=7))
     assert found.context.active_controller_id == 7
     assert not found.of(e.RegisterController)
 
@@ -119,7 +120,7 @@ def test_somebody_is_in_office():
 @pytest.mark.parametrize("fields", [{"kraft_epoch": 3}, {"migrating": True}])
 def test_kraft_is_refused(fields):
     context = cluster({"t-0": (1, 2)})
-    found = run(vacant(context), c.Startup(), ZooKeeper(context, controller=None, **fields))
+    found = run(vacant(context), events.Startup(), ZooKeeper(context, controller=None, **fields))
     assert found.refusals[0].kind is RefusalKind.KRAFT
     assert not found.of(e.RegisterController)
 
@@ -128,7 +129,7 @@ def test_kraft_is_refused(fields):
 def test_somebody_was_faster(error):
     context = cluster({"t-0": (1, 2)})
     zookeeper = ZooKeeper(context, controller=None, failures={"RegisterController": error})
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.active_controller_id is None
     assert found.kinds().count("ReadController") == 2
 
@@ -142,7 +143,7 @@ class Interrupted(ZooKeeper):
     def answer(self, effect):
         if isinstance(effect, e.RegisterController):
             self.controller = self.holder
-            return c.Failed(effect, self.error)
+            return answers.Failed(effect, self.error)
         return super().answer(effect)
 
 
@@ -159,14 +160,14 @@ def test_a_registration_that_fails_half_way_is_taken_back(version, error):
     context = cluster({"t-0": (1, 2)}, version=version)
     zookeeper = Interrupted(context, controller=None)
     zookeeper.error = error
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert [effect.controller_epoch_version for effect in found.of(e.DeleteController)] == [None]
     assert (found.context.active_controller_id, zookeeper.controller) == (None, None)
 
 
 def test_since_2_1_a_lost_race_took_no_office_that_could_be_given_up():
     context = cluster({"t-0": (1, 2)})
-    found = run(vacant(context), c.Startup(), Interrupted(context, controller=None))
+    found = run(vacant(context), events.Startup(), Interrupted(context, controller=None))
     assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
     assert not found.of(e.DeleteController)
 
@@ -176,7 +177,7 @@ def test_what_another_one_holds_by_then_is_left_alone(version, error):
     context = cluster({"t-0": (1, 2)}, version=version)
     zookeeper = Interrupted(context, controller=None)
     zookeeper.error, zookeeper.holder = error, 7
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert not found.of(e.DeleteController)
     assert (found.context.active_controller_id, zookeeper.controller) == (7, 7)
 
@@ -191,7 +192,7 @@ READS = [
 def test_a_failover_that_cannot_read_gives_up_the_office(failing):
     context = cluster({"t-0": (1, 2)})
     zookeeper = ZooKeeper(context, controller=None, failures={failing: "CONNECTIONLOSS"})
-    found = run(vacant(context), c.Startup(), zookeeper)
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.active_controller_id is None
     assert zookeeper.controller is None
     assert found.of(e.DeleteController)
@@ -201,8 +202,8 @@ def test_a_failover_that_cannot_read_gives_up_the_office(failing):
 
 def test_malformed_states_are_isolated_at_a_failover():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)})
-    zookeeper = ZooKeeper(context, controller=None, problems={T0: c.ReadProblem("MALFORMED", "no leader")})
-    found = run(vacant(context), c.Startup(), zookeeper)
+    zookeeper = ZooKeeper(context, controller=None, problems={T0: answers.ReadProblem("MALFORMED", "no leader")})
+    found = run(vacant(context), events.Startup(), zookeeper)
     assert found.leadership("u-0").leader == 1
     assert any("the controller resigns" in refusal.kafka for refusal in found.refusals)
 
@@ -210,21 +211,21 @@ def test_malformed_states_are_isolated_at_a_failover():
 def test_an_empty_cluster_can_be_controlled():
     context = cluster({}, live=())
     quiet = replace(context, config=replace(context.config, auto_leader_rebalance=False))
-    found = run(vacant(quiet), c.Startup(), ZooKeeper(quiet, controller=None))
+    found = run(vacant(quiet), events.Startup(), ZooKeeper(quiet, controller=None))
     assert found.context.active_controller_id == 1
     assert not found.of(e.ScheduleRebalance)
 
 
 def test_another_controller_makes_this_one_resign():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, c.ControllerChanged(), ZooKeeper(context, controller=2))
+    found = run(context, events.ControllerChanged(), ZooKeeper(context, controller=2))
     assert found.context.active_controller_id == 2
     assert (found.context.epoch, len(found.context.partitions)) == (0, 0)
     assert found.of(e.CloseChannels)[0].brokers == (1, 2, 3)
-    assert run(context, c.ControllerChanged(), ZooKeeper(context)).context == context
+    assert run(context, events.ControllerChanged(), ZooKeeper(context)).context == context
 
 
-@pytest.mark.parametrize("event", [c.MoveController(), c.ControllerChanged(), c.ControllerVanished()])
+@pytest.mark.parametrize("event", [events.MoveController(), events.ControllerChanged(), events.ControllerVanished()])
 def test_an_unreadable_office_changes_nothing(event):
     context = cluster({"t-0": (1, 2)})
     zookeeper = ZooKeeper(context, failures={"ReadController": "CONNECTIONLOSS"})
@@ -233,35 +234,34 @@ def test_an_unreadable_office_changes_nothing(event):
 
 def test_a_voluntary_move_deletes_the_node_under_the_old_version():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, c.MoveController(), ZooKeeper(context))
+    found = run(context, events.MoveController(), ZooKeeper(context))
     assert found.of(e.DeleteController)[0].controller_epoch_version == 1
     assert found.context.active_controller_id is None
-    assert not run(context, c.MoveController(), ZooKeeper(context, controller=5)).of(e.DeleteController)
+    assert not run(context, events.MoveController(), ZooKeeper(context, controller=5)).of(e.DeleteController)
 
 
 def test_a_lost_session_empties_the_queue():
     context = cluster({"t-0": (1, 2)})
-    waiting = step(context, c.BrokersChanged()).context
-    queued = step(waiting, c.TopicsChanged()).context
-    found = step(queued, c.Failed(queued.awaiting, c.SESSION_EXPIRED))
-    assert (found.context.inbox, found.context.awaiting, found.context.epoch) == ((), None, 0)
+    queued = step(context, events.BrokersChanged()).then(events.TopicsChanged())
+    found = queued.then(answers.Failed(queued.awaiting, answers.SESSION_EXPIRED))
+    assert (found.under_way, found.context.epoch) == (NOTHING_UNDER_WAY, 0)
     assert found.refusals[0].error == "SessionExpired"
-    assert run(context, c.SessionExpired()).context.active_controller_id is None
+    assert run(context, events.SessionExpired()).context.active_controller_id is None
 
 
 def test_a_fenced_write_gives_up_what_was_under_way():
     context = cluster({"t-0": (1, 2)}).without_brokers([BrokerId(1)])
-    zookeeper = ZooKeeper(context, controller=2, failures={"WritePartitionStates": c.CONTROLLER_MOVED})
+    zookeeper = ZooKeeper(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
     zookeeper.brokers = tuple(context.brokers.values())
-    found = run(replace(context, brokers=cluster({}).brokers), c.BrokersChanged(), zookeeper)
+    found = run(replace(context, brokers=cluster({}).brokers), events.BrokersChanged(), zookeeper)
     assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
     assert found.context.active_controller_id == 2
     assert not found.of(e.SendLeaderAndIsr)
 
 
 EVENTS = [
-    c.BrokersChanged(), c.TopicsChanged(), c.DeletionsChanged(), c.RebalanceDue(), c.ControlledShutdown(BrokerId(1)),
-    c.AlterPartition(BrokerId(1), 1, ()), c.AlterReassignments(()), c.ElectLeaders(),
+    events.BrokersChanged(), events.TopicsChanged(), events.DeletionsChanged(), events.RebalanceDue(), events.ControlledShutdown(BrokerId(1)),
+    events.AlterPartition(BrokerId(1), 1, ()), events.AlterReassignments(()), events.ElectLeaders(),
 ]  # fmt: skip
 
 
@@ -275,20 +275,19 @@ def test_who_is_not_in_office_does_nothing(event):
 
 def test_events_wait_while_an_answer_is_awaited():
     context = cluster({"t-0": (1, 2)})
-    waiting = step(context, c.BrokersChanged()).context
-    queued = step(waiting, c.TopicsChanged())
-    assert (queued.effects, queued.context.inbox) == ((), (c.TopicsChanged(),))
-    done = step(queued.context, c.BrokersRead(queued.context.awaiting, tuple(context.brokers.values())))
-    assert isinstance(done.context.awaiting, e.ReadTopics)
+    queued = step(context, events.BrokersChanged()).then(events.TopicsChanged())
+    assert (queued.effects, queued.under_way.inbox) == ((), (events.TopicsChanged(),))
+    done = queued.then(answers.BrokersRead(queued.awaiting, tuple(context.brokers.values())))
+    assert isinstance(done.awaiting, e.ReadTopics)
 
 
 def test_an_answer_that_nobody_waits_for_is_a_bug():
     context = cluster({"t-0": (1, 2)})
     with pytest.raises(UnexpectedAnswerError, match="waiting for nothing"):
-        step(context, c.Done(e.ReadTopics()))
-    waiting = step(context, c.BrokersChanged()).context
+        step(context, answers.Done(e.ReadTopics()))
+    waiting = step(context, events.BrokersChanged())
     with pytest.raises(UnexpectedAnswerError, match="waiting for ReadBrokers"):
-        step(waiting, c.Done(e.ReadTopics()))
+        waiting.then(answers.Done(e.ReadTopics()))
 
 
 def test_the_driver_is_bounded():
@@ -298,12 +297,12 @@ def test_the_driver_is_bounded():
     def perform(effect):
         return [zookeeper.answer(effect)] if isinstance(effect, e.ReadBrokers) else []
 
-    assert drive(context, c.BrokersChanged(), perform, limit=5).brokers == context.brokers
+    assert drive(context, events.BrokersChanged(), perform, limit=5).brokers == context.brokers
     with pytest.raises(NotSettledError, match="after 1 steps"):
-        drive(context, c.BrokersChanged(), perform, limit=1)
+        drive(context, events.BrokersChanged(), perform, limit=1)
 
 
 def test_equal_inputs_give_equal_steps():
     one, other = (cluster({"t-0": (1, 2), "t-1": (2, 3)}) for _ in range(2))
-    assert step(one, c.BrokersChanged()) == step(other, c.BrokersChanged())
+    assert step(one, events.BrokersChanged()) == step(other, events.BrokersChanged())
     assert one == other

@@ -27,15 +27,16 @@ from controller_core.controller.topic_deletion import (
 )
 from controller_core.controller.update_metadata import SendMetadataUpdate
 from controller_core.engine import request_batch
-from controller_core.engine.pending import BatchFault, RequestBatch
-from controller_core.messages import commands as c
+from controller_core.engine.batch import BatchFault, RequestBatch
+from controller_core.engine.turn import UnderWay
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.gc_pause import collector_paused
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
 from controller_core.runtime.render import render, render_context
-from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run
+from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run, settle
 
 T0 = partition("t-0")
 R1 = PartitionAndReplica(T0, BrokerId(1))
@@ -63,7 +64,7 @@ def test_an_election_needs_a_strategy():
     context = cluster({"t-0": (1, 2)})
     found = perform(context, ChangePartitionStates((T0,), PartitionState.ONLINE))
     assert "needs a strategy" in found.refusals[0].reason
-    assert found.context.results.failed == {T0: "an election needs a strategy"}
+    assert found.steps[-1].under_way.results.failed == {T0: "an election needs a strategy"}
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.1", "3.9"])
@@ -84,7 +85,7 @@ def test_machines_start_twice_without_effect_on_states():
 
 def test_nothing_to_tell_is_nothing_to_do():
     context = cluster({"t-0": (1, 2)})
-    assert run(context, c.IsrNotificationsChanged(), ZooKeeper(context)).kinds() == ["ListIsrNotifications"]
+    assert run(context, events.IsrNotificationsChanged(), ZooKeeper(context)).kinds() == ["ListIsrNotifications"]
     assert perform(context, EnqueueTopicsForDeletion(())).effects == []
     assert perform(context, FailReplicaDeletion((R1,)), ResumeDeletionForTopics(("t",))).effects == []
     assert perform(context, ResumeReassignments()).effects == []
@@ -125,8 +126,8 @@ def test_a_shutdown_asked_of_the_wrong_controller():
     ],
 )
 def test_a_broken_batch_of_the_controller_makes_it_resign(task, fault):
-    context = cluster({"t-0": (1, 2)}, batch_fault=fault)
-    found = perform(context, task, ResumeReassignments(), StartReplicaMachine())
+    context = cluster({"t-0": (1, 2)})
+    found = perform(context, task, ResumeReassignments(), StartReplicaMachine(), batch_fault=fault)
     assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH]
     assert "moves to another broker" in found.refusals[0].reason
     assert not found.of(e.SendLeaderAndIsr)
@@ -136,20 +137,21 @@ def test_a_broken_batch_of_the_controller_makes_it_resign(task, fault):
 
 @pytest.mark.parametrize("fault", list(BatchFault))
 def test_a_broken_batch_of_a_state_machine_fails_its_call_only(fault):
-    context = cluster({"t-0": (1, 2)}, batch_fault=fault)
-    found = perform(context, ChangePartitionStates((T0,), PartitionState.OFFLINE), StartReplicaMachine())
+    context = cluster({"t-0": (1, 2)})
+    offline = ChangePartitionStates((T0,), PartitionState.OFFLINE)
+    found = perform(context, offline, StartReplicaMachine(), batch_fault=fault)
     assert found.context.active_controller_id == 1
     assert T0 in found.context.partitions
     assert not found.of(e.DeleteController)
 
 
 def test_events_come_after_the_move_of_a_controller_with_a_broken_batch():
-    context = cluster({"t-0": (1, 2)}, batch_fault=BatchFault.SEND)
-    waiting = step(context, c.BrokerDataChanged(BrokerId(2))).context
-    queued = step(waiting, c.RebalanceDue()).context
+    context = cluster({"t-0": (1, 2)})
+    broken = UnderWay(batch_fault=BatchFault.SEND)
+    queued = step(context, events.BrokerDataChanged(BrokerId(2)), broken).then(events.RebalanceDue())
     moved = broker(2)._replace(endpoints=broker(9).endpoints)
     zookeeper = ZooKeeper(context, brokers=(broker(1), moved))
-    found = run(queued, zookeeper.answer(queued.awaiting), zookeeper)
+    found = settle(queued, zookeeper)
     assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH, RefusalKind.NOT_ACTIVE]
 
 
@@ -160,9 +162,9 @@ def test_what_is_not_reassigned_can_be_forgotten():
 
 def test_config_problems_of_one_topic():
     context = cluster({"t-0": (3, 1)}, live=(1,), states={"t-0": led(3, (3,))})
-    asked = run(context, c.UncleanElectionEnabled()).steps
-    waiting = next(done.context for done in asked if isinstance(done.context.awaiting, e.ReadTopicConfigs))
-    found = run(waiting, c.TopicConfigsRead(waiting.awaiting, {}, {"t": "MALFORMED retention.ms"}))
+    asked = run(context, events.UncleanElectionEnabled()).steps
+    waiting = next(done for done in asked if isinstance(done.awaiting, e.ReadTopicConfigs))
+    found = waiting.then(answers.TopicConfigsRead(waiting.awaiting, {}, {"t": "MALFORMED retention.ms"}))
     assert "retention.ms" in found.refusals[0].reason
 
 
@@ -176,15 +178,15 @@ def test_a_state_that_vanished_with_its_topic_is_no_failure():
 
 def test_topic_ids_that_cannot_be_assigned():
     context = cluster({"t-0": (1, 2)})
-    topics = {"t": c.TopicContent({}), "u": c.TopicContent({0: ReplicaAssignment((1, 2))})}
+    topics = {"t": answers.TopicContent({}), "u": answers.TopicContent({0: ReplicaAssignment((1, 2))})}
     zookeeper = ZooKeeper(context, topics=topics, failures={"AssignTopicIds": "NOAUTH"})
-    assert run(context, c.TopicsChanged(), zookeeper).context.topics["u"].topic_id is None
+    assert run(context, events.TopicsChanged(), zookeeper).context.topics["u"].topic_id is None
 
 
 def test_an_empty_topic_is_known_but_has_nothing_to_create():
     context = cluster({"t-0": (1, 2)})
-    topics = {"t": c.TopicContent({}), "u": c.TopicContent({}, "id")}
-    found = run(context, c.TopicsChanged(), ZooKeeper(context, topics=topics))
+    topics = {"t": answers.TopicContent({}), "u": answers.TopicContent({}, "id")}
+    found = run(context, events.TopicsChanged(), ZooKeeper(context, topics=topics))
     assert found.kinds() == ["ReadTopics", "Watch", "ReadTopicAssignments"]
 
 
@@ -203,8 +205,8 @@ def test_topics_queued_for_deletion_do_not_count_as_imbalanced():
 def test_a_missing_state_at_a_failover_is_no_refusal():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)})
     vacant = replace(context, active_controller_id=None)
-    zookeeper = ZooKeeper(context, controller=None, problems={T0: c.ReadProblem("NONODE")})
-    found = run(vacant, c.Startup(), zookeeper)
+    zookeeper = ZooKeeper(context, controller=None, problems={T0: answers.ReadProblem("NONODE")})
+    found = run(vacant, events.Startup(), zookeeper)
     assert not [refusal for refusal in found.refusals if refusal.kind is RefusalKind.ISOLATED]
 
 
@@ -216,7 +218,7 @@ def test_a_context_may_come_without_started_machines():
 
 def test_a_deletion_that_nothing_stands_against_on_request():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, c.DeletionsChanged(), ZooKeeper(context))
+    found = run(context, events.DeletionsChanged(), ZooKeeper(context))
     assert found.kinds() == ["ReadDeletionRequests"]
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller_core.messages import commands as c
 from controller_core.messages import effects as e
+from controller_core.messages import events
 from controller_core.model.partitions import BrokerId, LeaderRecoveryState
 from tests.controller_core.clusters import T0, ZooKeeper, cluster, led, partition, run
 
@@ -13,7 +13,7 @@ def test_isr_notifications_are_listed_read_told_and_deleted(version):
     context = cluster({"t-0": (1, 2), "t-1": (1, 2)}, version=version, ibp="1.0" if version == "1.0" else "2.6")
     notes = {"isr_change_1": (T0,), "isr_change_2": (T0, partition("ghost-0"))}
     zookeeper = ZooKeeper(context, isr_notifications=notes, states={T0: led(1, (1,), version=9, controller_epoch=77)})
-    found = run(context, c.IsrNotificationsChanged(tuple(notes)), zookeeper)
+    found = run(context, events.IsrNotificationsChanged(tuple(notes)), zookeeper)
     assert found.leadership("t-0").isr == (1,)
     assert found.of(e.DeleteIsrNotifications)[0].names == ("isr_change_1", "isr_change_2")
     assert [row.partition for row in found.of(e.SendUpdateMetadata)[0].partition_states] == [T0]
@@ -25,7 +25,7 @@ def test_isr_notifications_are_listed_read_told_and_deleted(version):
 def test_after_an_error_exactly_the_listed_notifications_go(failing):
     context = cluster({"t-0": (1, 2)})
     zookeeper = ZooKeeper(context, isr_notifications={"isr_change_1": (T0,)}, failures={failing: "CONNECTIONLOSS"})
-    found = run(context, c.IsrNotificationsChanged(), zookeeper)
+    found = run(context, events.IsrNotificationsChanged(), zookeeper)
     assert bool(found.of(e.DeleteIsrNotifications)) is (failing != "ListIsrNotifications")
     assert not found.of(e.SendUpdateMetadata)
 
@@ -51,24 +51,24 @@ RECOVERING = LeaderRecoveryState.RECOVERING
 def test_alter_partition(change, error):
     context = cluster({"t-0": (1, 2, 4)})
     told = {"partition": T0, "leader_epoch": 5, "partition_epoch": 7, "isr": (1,)} | change
-    found = run(context, c.AlterPartition(BrokerId(1), 1, (c.IsrChange(**told),)))
+    found = run(context, events.AlterPartition(BrokerId(1), 1, (events.IsrChange(**told),)))
     reply = found.of(e.ReplyAlterPartition)[0]
     assert dict(reply.errors) == ({told["partition"]: error} if error else {})
     assert bool(found.of(e.WritePartitionStates)) is (error is None)
     if error == "INELIGIBLE_REPLICA":
-        older = run(context, c.AlterPartition(BrokerId(1), 1, (c.IsrChange(**told),), api_version=1))
+        older = run(context, events.AlterPartition(BrokerId(1), 1, (events.IsrChange(**told),), api_version=1))
         assert dict(older.of(e.ReplyAlterPartition)[0].errors) == {T0: "OPERATION_NOT_ATTEMPTED"}
 
 
 def test_alter_partition_is_idempotent_and_fenced():
     context = cluster({"t-0": (1, 2, 3)})
-    stale = run(context, c.AlterPartition(BrokerId(1), 9, ()))
+    stale = run(context, events.AlterPartition(BrokerId(1), 9, ()))
     assert stale.of(e.ReplyAlterPartition)[0].error == "STALE_BROKER_EPOCH"
-    same = c.IsrChange(T0, 5, 3, (1, 2, 3))
-    again = run(context, c.AlterPartition(BrokerId(1), 1, (same,)))
+    same = events.IsrChange(T0, 5, 3, (1, 2, 3))
+    again = run(context, events.AlterPartition(BrokerId(1), 1, (same,)))
     assert dict(again.of(e.ReplyAlterPartition)[0].accepted)[T0].partition_epoch == 7
     assert not again.of(e.WritePartitionStates)
-    smaller = c.AlterPartition(BrokerId(1), 1, (c.IsrChange(T0, 5, 7, (1,)),))
+    smaller = events.AlterPartition(BrokerId(1), 1, (events.IsrChange(T0, 5, 7, (1,)),))
     raced = run(context, smaller, ZooKeeper(context, lost_races={T0: 1}))
     assert dict(raced.of(e.ReplyAlterPartition)[0].errors) == {T0: "INVALID_UPDATE_VERSION"}
     broken = run(context, smaller, ZooKeeper(context, failures={"WritePartitionStates": "NOAUTH"}))
@@ -77,5 +77,5 @@ def test_alter_partition_is_idempotent_and_fenced():
 
 def test_metadata_errors_are_told():
     context = cluster({"t-0": (1, 2)})
-    assert run(context, c.UpdateMetadataAnswered(BrokerId(1), "STALE_BROKER_EPOCH")).refusals
-    assert not run(context, c.UpdateMetadataAnswered(BrokerId(1), "NONE")).refusals
+    assert run(context, events.UpdateMetadataAnswered(BrokerId(1), "STALE_BROKER_EPOCH")).refusals
+    assert not run(context, events.UpdateMetadataAnswered(BrokerId(1), "NONE")).refusals

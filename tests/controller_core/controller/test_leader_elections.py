@@ -14,9 +14,9 @@ from controller_core.controller.leader_imbalance import (
     TOPIC_UNKNOWN,
     leader_imbalance,
 )
-from controller_core.engine.pending import BatchFault
-from controller_core.messages import commands as c
+from controller_core.engine.batch import BatchFault
 from controller_core.messages import effects as e
+from controller_core.messages import events
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.states import PartitionState
 from tests.controller_core.clusters import T0, ZooKeeper, cluster, led, partition, perform, run
@@ -53,7 +53,7 @@ def test_the_automatic_rebalance_elects_and_comes_again(version):
     context = cluster(
         {"t-0": (1, 2), "u-0": (1, 2)}, states={"t-0": led(2, (1, 2)), "u-0": led(2, (1, 2))}, version=version
     )
-    found = run(context, c.RebalanceDue())
+    found = run(context, events.RebalanceDue())
     assert [found.leadership(name).leader for name in ("t-0", "u-0")] == [1, 1]
     assert found.of(e.ScheduleRebalance)[0].delay_s == 300
 
@@ -88,13 +88,13 @@ def test_an_administrator_asks_for_elections(name, leader, unclean, error):
     replicas = {"t-0": (1, 2), "gone-0": (1, 2), "lagging-0": (1, 2), "dark-0": (4,), "dim-0": (1, 4)}
     context = cluster(replicas, states=states).queue_topic_deletion(["gone"])
     context = context.with_entry(partition("dark-0"), state=PartitionState.OFFLINE)
-    found = run(context, c.ElectLeaders((partition(name),), unclean))
+    found = run(context, events.ElectLeaders((partition(name),), unclean))
     assert dict(found.of(e.ReplyElections)[0].errors) == {partition(name): error}
 
 
 def test_no_partition_means_all_of_them():
     context = cluster({"t-0": (1, 2), "new-0": (1, 2)}, states={"t-0": led(2, (1, 2))})
-    found = run(context, c.ElectLeaders())
+    found = run(context, events.ElectLeaders())
     assert [p for p, _ in found.of(e.ReplyElections)[0].errors] == [partition("new-0"), T0]
 
 
@@ -103,11 +103,13 @@ def test_a_preferred_election_from_the_request_node(version):
     states = {"t-0": led(2, (1, 2)), "gone-0": led(2, (1, 2))}
     context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, states=states, version=version).queue_topic_deletion(["gone"])
     zookeeper = ZooKeeper(context, elections=(T0, partition("gone-0")))
-    found = run(context, c.PreferredElectionRequested(), zookeeper)
+    found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.leadership("t-0").leader == 1
     assert zookeeper.elections is None
     assert found.refusals[0].error == "INVALID_TOPIC_EXCEPTION"
-    assert run(context, c.PreferredElectionRequested(), ZooKeeper(context)).kinds() == ["ReadPreferredElectionRequest"]
+    assert run(context, events.PreferredElectionRequested(), ZooKeeper(context)).kinds() == [
+        "ReadPreferredElectionRequest"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_a_requested_election_of_what_nobody_leads(version, stays, name):
     context = cluster({"t-0": (1, 2), "new-0": (9,)}, states={"t-0": led(2, (1, 2))}, version=version)
     asked = (T0, partition(name))
     zookeeper = ZooKeeper(context, elections=asked)
-    found = run(context, c.PreferredElectionRequested(), zookeeper)
+    found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.leadership("t-0").leader == 1
     assert zookeeper.elections == (asked if stays else None)
     assert any("so the node stays" in refusal.kafka for refusal in found.refusals) is stays
@@ -134,9 +136,9 @@ def test_a_requested_election_of_what_nobody_leads(version, stays, name):
 def test_through_0_10_2_a_wedged_election_stands_against_deletions():
     context = cluster({"t-0": (1, 2)}, states={"t-0": led(2, (1, 2))}, version="0.10.2")
     zookeeper = ZooKeeper(context, elections=(T0, partition("ghost-0")))
-    found = run(context, c.PreferredElectionRequested(), zookeeper)
+    found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.context.partitions_in_preferred_election == {T0, partition("ghost-0")}
-    again = run(found.context, c.PreferredElectionRequested(), zookeeper)
+    again = run(found.context, events.PreferredElectionRequested(), zookeeper)
     assert not again.of(e.WritePartitionStates)  # both are under way already
     assert zookeeper.elections is None
 
@@ -144,11 +146,11 @@ def test_through_0_10_2_a_wedged_election_stands_against_deletions():
 def test_before_2_4_an_election_that_is_not_needed_is_no_error():
     context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, version="2.3").queue_topic_deletion(["gone", "ghost"])
     names = [partition(name) for name in ("t-0", "gone-0", "ghost-0")]
-    found = run(context, c.ElectLeaders(tuple(names)))
+    found = run(context, events.ElectLeaders(tuple(names)))
     errors = ("", "INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION")
     assert found.of(e.ReplyElections)[0].errors == tuple(zip(names, errors, strict=True))
     asked = ZooKeeper(context, elections=(T0,))
-    assert not run(context, c.PreferredElectionRequested(), asked).refusals
+    assert not run(context, events.PreferredElectionRequested(), asked).refusals
     assert asked.elections is None
 
 
@@ -156,7 +158,7 @@ def test_before_2_4_an_election_that_is_not_needed_is_no_error():
 def test_before_2_4_nobody_can_ask_for_unclean_elections(version, error):
     context = cluster({"t-0": (4, 1)}, states={"t-0": led(-1, (4,))}, version=version)
     context = context.with_entry(T0, state=PartitionState.OFFLINE)
-    found = run(context, c.ElectLeaders((T0,), unclean=True))
+    found = run(context, events.ElectLeaders((T0,), unclean=True))
     assert found.of(e.ReplyElections)[0].error == error
     assert found.leadership("t-0").leader == (-1 if error else 1)
 
@@ -165,13 +167,13 @@ def test_before_2_4_nobody_can_ask_for_unclean_elections(version, error):
 def test_what_a_leaving_broker_still_leads_of_queued_topics(version, told):
     states = {"t-0": led(2, (2,)), "gone-0": led(2, (2,))}
     context = cluster({"t-0": (2, 1), "gone-0": (2, 1)}, states=states, version=version).queue_topic_deletion(["gone"])
-    found = run(context, c.ControlledShutdown(BrokerId(2)))
+    found = run(context, events.ControlledShutdown(BrokerId(2)))
     assert list(map(str, found.of(e.ReplyControlledShutdown)[0].partitions_still_led)) == told
 
 
 def test_a_controlled_shutdown_with_a_broken_batch_is_answered():
-    context = cluster({"t-0": (1, 2)}, batch_fault=BatchFault.SEND)
-    found = run(context, c.ControlledShutdown(BrokerId(2)))
+    context = cluster({"t-0": (1, 2)})
+    found = run(context, events.ControlledShutdown(BrokerId(2)), batch_fault=BatchFault.SEND)
     assert found.of(e.ReplyControlledShutdown)[0].error == "IllegalState"
     assert found.of(e.DeleteController)
     assert found.leadership("t-0") is None
@@ -193,7 +195,7 @@ def test_a_controlled_shutdown_with_a_broken_batch_is_answered():
 def test_controlled_shutdown(broker_id, epoch, version, error):
     context = cluster({"t-0": (2, 1), "t-1": (1, 2), "t-2": (2,), "t-3": (2, 3)}, version=version)
     context = context.with_entry(partition("t-3"), leadership=led(2, (2,)))
-    found = run(context, c.ControlledShutdown(BrokerId(broker_id), epoch), ZooKeeper(context))
+    found = run(context, events.ControlledShutdown(BrokerId(broker_id), epoch), ZooKeeper(context))
     reply = found.of(e.ReplyControlledShutdown)[0]
     assert reply.error == error
     if not error:

@@ -6,8 +6,8 @@ import pytest
 from immutables import Map
 
 from controller_core.controller.reassignment.kip_455 import OnPartitionReassignment
-from controller_core.messages import commands as c
 from controller_core.messages import effects as e
+from controller_core.messages import events
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
 from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run
@@ -18,16 +18,16 @@ SIX = (1, 2, 3, 4, 5, 6)
 
 def requested(context, targets, **fields):
     zookeeper = ZooKeeper(context, targets={partition(p): target for p, target in targets.items()}, **fields)
-    return run(context, c.ReassignmentRequested(), zookeeper), zookeeper
+    return run(context, events.ReassignmentRequested(), zookeeper), zookeeper
 
 
 def caught_up(found, zookeeper, isr):
     state = zookeeper.states[T0]
     if found.context.dialect.isr_through_controller:
-        change = c.IsrChange(T0, state.leader_epoch, state.partition_epoch, isr)
-        return run(found.context, c.AlterPartition(state.leader, 1, (change,)), zookeeper)
+        change = events.IsrChange(T0, state.leader_epoch, state.partition_epoch, isr)
+        return run(found.context, events.AlterPartition(state.leader, 1, (change,)), zookeeper)
     zookeeper.states[T0] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
-    return run(found.context, c.PartitionStateChanged(T0), zookeeper)
+    return run(found.context, events.PartitionStateChanged(T0), zookeeper)
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.6", "2.4", "2.3", "1.1", "0.10.2"])
@@ -69,7 +69,7 @@ def test_a_request_node_that_grows(version, epoch, target):
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=SIX, version=version)
     found, zookeeper = requested(context, {"t-0": (1, 3)})
     zookeeper.targets = {T0: (1, 4), partition("u-0"): (1, 3)}
-    grown = run(found.context, c.ReassignmentRequested(), zookeeper)
+    grown = run(found.context, events.ReassignmentRequested(), zookeeper)
     assert grown.leadership("t-0").leader_epoch == epoch
     assert dict(grown.context.reassignment_targets) == {T0: target, partition("u-0"): (1, 3)}
     assert set(grown.context.assignment(partition("u-0"))) == {1, 2, 3}
@@ -80,7 +80,7 @@ def test_through_1_0_the_controllers_own_rewrite_starts_nothing_again():
     found, zookeeper = requested(context, {"t-0": (1, 3), "u-0": (1, 3)})
     done = caught_up(found, zookeeper, (1, 2, 3))
     assert zookeeper.targets == {partition("u-0"): (1, 3)}
-    heard = run(done.context, c.ReassignmentRequested(), zookeeper)
+    heard = run(done.context, events.ReassignmentRequested(), zookeeper)
     assert heard.kinds() == ["ReadReassignmentRequests"]
     assert heard.context == done.context
 
@@ -96,7 +96,7 @@ def test_a_run_that_fails_keeps_its_request_when_another_completes(version):
     other = partition("u-0")
     state = zookeeper.states[other]
     zookeeper.states[other] = state._replace(isr=(1, 2, 3), partition_epoch=state.partition_epoch + 1)
-    done = run(failed.context, c.PartitionStateChanged(other), zookeeper)
+    done = run(failed.context, events.PartitionStateChanged(other), zookeeper)
     assert zookeeper.targets == {T0: (1, 3)}
     assert done.context.partitions_under_reassignment() == [T0]
 
@@ -133,7 +133,7 @@ def test_a_request_node_that_is_no_request(version):
     context = cluster({"t-0": (1, 2)}, version=version)
     found, _ = requested(context, {}, failures={"reassignment json": "no JSON"})
     assert found.refusals[0].kind is RefusalKind.INVALID_REQUEST
-    nobody = run(context, c.ReassignmentRequested(), ZooKeeper(context))
+    nobody = run(context, events.ReassignmentRequested(), ZooKeeper(context))
     assert nobody.effects == nobody.of(e.ReadReassignmentRequests)
 
 
@@ -192,27 +192,27 @@ def test_a_dead_target_leader_is_replaced():
 )
 def test_a_client_asks_for_a_reassignment(target, error):
     context = cluster({"t-0": (1, 2)}, live=SIX)
-    found = run(context, c.AlterReassignments(((T0, target),)))
+    found = run(context, events.AlterReassignments(((T0, target),)))
     assert dict(found.of(e.ReplyReassignments)[0].errors) == {T0: error}
 
 
 def test_a_client_asks_for_an_unknown_partition():
     context = cluster({"t-0": (1, 2)}, live=SIX)
-    found = run(context, c.AlterReassignments(((partition("ghost-0"), (1,)),)))
+    found = run(context, events.AlterReassignments(((partition("ghost-0"), (1,)),)))
     assert dict(found.of(e.ReplyReassignments)[0].errors) == {partition("ghost-0"): "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
 def test_a_run_that_fails_is_answered_as_such():
     context = cluster({"t-0": (1, 2)}, live=SIX)
     zookeeper = ZooKeeper(context, failures={"WriteTopicAssignment": "NONODE"})
-    found = run(context, c.AlterReassignments(((T0, (1, 4)),)), zookeeper)
+    found = run(context, events.AlterReassignments(((T0, (1, 4)),)), zookeeper)
     assert dict(found.of(e.ReplyReassignments)[0].errors) == {T0: "UNKNOWN_SERVER_ERROR"}
 
 
 def test_a_cancelled_reassignment_stops_the_new_replicas():
     context = cluster({"t-0": (1, 2, 3)}, live=SIX)
     found, zookeeper = requested(context, {"t-0": (4, 5, 6)})
-    done = run(found.context, c.AlterReassignments(((T0, None),)), zookeeper)
+    done = run(found.context, events.AlterReassignments(((T0, None),)), zookeeper)
     assert done.context.full_assignment(T0) == ReplicaAssignment((1, 2, 3))
     assert done.context.partitions_under_reassignment() == []
     stopped = {s.broker for s in done.of(e.SendStopReplica) for row in s.partition_states if row.delete_partition}
@@ -223,7 +223,7 @@ def test_a_cancelled_reassignment_stops_the_new_replicas():
 def test_a_second_request_supplants_the_first():
     context = cluster({"t-0": (1, 2)}, live=SIX)
     found, zookeeper = requested(context, {"t-0": (3, 4)})
-    again = run(found.context, c.AlterReassignments(((T0, (5, 2)),)), zookeeper)
+    again = run(found.context, events.AlterReassignments(((T0, (5, 2)),)), zookeeper)
     assert again.context.full_assignment(T0) == ReplicaAssignment((5, 2, 1), (5,), (1,))
     assert zookeeper.targets is None
 
@@ -233,7 +233,7 @@ def test_a_target_that_comes_back_resumes(version):
     context = cluster({"t-0": (1, 2)}, live=(1, 2), version=version)
     found, zookeeper = requested(context, {"t-0": (1, 3)})
     zookeeper.brokers = (broker(1), broker(2), broker(3))
-    back = run(found.context, c.BrokersChanged(), zookeeper)
+    back = run(found.context, events.BrokersChanged(), zookeeper)
     assert back.leadership("t-0").leader_epoch == 7
     assert 3 in {effect.broker for effect in back.of(e.SendLeaderAndIsr)}
 
@@ -242,14 +242,14 @@ def test_a_target_that_comes_back_resumes(version):
 def test_an_isr_that_does_not_hold_the_target_yet_waits(version):
     context = cluster({"t-0": (1, 2)}, live=SIX, version=version, ibp=None if version == "2.3" else "2.6")
     found, zookeeper = requested(context, {"t-0": (4, 5)})
-    waiting = run(found.context, c.PartitionStateChanged(T0), zookeeper)
+    waiting = run(found.context, events.PartitionStateChanged(T0), zookeeper)
     assert waiting.kinds() == ["ReadPartitionStates"]
-    assert run(found.context, c.PartitionStateChanged(partition("x-0")), zookeeper).effects == []
+    assert run(found.context, events.PartitionStateChanged(partition("x-0")), zookeeper).effects == []
 
 
 def test_a_reassignment_that_needs_nothing_completes_on_the_next_notice():
     context = cluster({"t-0": (1, 2)}, live=SIX, partitions_being_reassigned=Map({T0: None}))
-    found = run(context, c.PartitionStateChanged(T0))
+    found = run(context, events.PartitionStateChanged(T0))
     assert found.context.partitions_under_reassignment() == []
 
 
@@ -258,6 +258,6 @@ def test_a_reassignment_stands_against_a_deletion_until_it_is_done():
     moving = context.with_entry(T0, assignment=ReplicaAssignment((3, 1, 2), (3,), (2,)))
     moving = replace(moving.queue_topic_deletion(["t"]), topics_ineligible_for_deletion=frozenset({"t"}))
     zookeeper = ZooKeeper(moving, states={T0: led(1, (1, 2, 3))})
-    found = run(moving, c.PartitionStateChanged(T0), zookeeper)
+    found = run(moving, events.PartitionStateChanged(T0), zookeeper)
     assert found.context.topics_with_deletion_started == {"t"}
     assert BrokerId(2) not in found.context.assignment(T0)

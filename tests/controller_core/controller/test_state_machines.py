@@ -5,8 +5,8 @@ import pytest
 from controller_core.controller.brokers import OnBrokerFailure
 from controller_core.controller.partition_state_machine import ChangePartitionStates, StartPartitionMachine
 from controller_core.controller.replica_state_machine import ChangeReplicaStates, StartReplicaMachine
-from controller_core.engine.pending import BatchFault
-from controller_core.messages import commands as c
+from controller_core.engine.batch import BatchFault
+from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.partitions import BrokerId
 from controller_core.model.refusals import RefusalKind
@@ -31,8 +31,8 @@ def test_a_lost_race_is_run_again():
     [
         ({"ReadPartitionStates": "CONNECTIONLOSS"}, {}, "CONNECTIONLOSS"),
         ({"WritePartitionStates": "CONNECTIONLOSS"}, {}, "CONNECTIONLOSS"),
-        ({}, {T0: c.ReadProblem("NOAUTH")}, "NOAUTH"),
-        ({}, {T0: c.ReadProblem("MALFORMED", "{}", ends_kafkas_call=True)}, "MALFORMED: {}"),
+        ({}, {T0: answers.ReadProblem("NOAUTH")}, "NOAUTH"),
+        ({}, {T0: answers.ReadProblem("MALFORMED", "{}", ends_kafkas_call=True)}, "MALFORMED: {}"),
     ],
 )
 def test_a_partition_fails_alone(failures, problems, reason):
@@ -68,12 +68,12 @@ def test_creations_that_fail():
 
 @pytest.mark.parametrize("fault", list(BatchFault))
 def test_a_broken_batch_is_refused(fault):
-    context = cluster({"t-0": (1, 2)}, batch_fault=fault)
+    context = cluster({"t-0": (1, 2)})
     change = ChangePartitionStates((T0,), PartitionState.OFFLINE)
-    found = perform(context, change, ChangeReplicaStates((replica("t-0-2"),), ReplicaState.ONLINE))
+    found = perform(context, change, ChangeReplicaStates((replica("t-0-2"),), ReplicaState.ONLINE), batch_fault=fault)
     assert {refusal.kind for refusal in found.refusals} == {RefusalKind.BROKEN_BATCH}
     assert not found.of(e.SendLeaderAndIsr)
-    down = run(context, c.ControlledShutdown(BrokerId(2)))
+    down = run(context, events.ControlledShutdown(BrokerId(2)), batch_fault=fault)
     assert RefusalKind.BROKEN_BATCH in {refusal.kind for refusal in down.refusals}
 
 
@@ -126,7 +126,7 @@ def test_through_1_0_the_last_isr_member_may_leave(unclean, isr):
 def test_through_1_0_a_needless_preferred_election_ends_online():
     context = cluster({"t-0": (1, 2)}, version="1.0").with_entry(T0, state=PartitionState.OFFLINE)
     zookeeper = ZooKeeper(context, elections=(T0,))
-    found = run(context, c.PreferredElectionRequested(), zookeeper)
+    found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.context.partition_state(T0) is PartitionState.ONLINE
     assert not found.of(e.WritePartitionStates)
     assert perform(context, ChangePartitionStates((), PartitionState.ONLINE)).steps[0].batches
@@ -135,16 +135,16 @@ def test_through_1_0_a_needless_preferred_election_ends_online():
 def test_an_unreadable_config_fails_only_its_partitions():
     context = cluster({"t-0": (1, 2)}, live=(2,), states={"t-0": led(1, (1,))})
     zookeeper = ZooKeeper(context, failures={"ReadTopicConfigs": "NOAUTH"})
-    found = run(context, c.UncleanElectionEnabled(), zookeeper)
+    found = run(context, events.UncleanElectionEnabled(), zookeeper)
     assert "config of topic 't' not read" in found.refusals[0].reason
     allowed = ZooKeeper(context, configs={"t": {"unclean.leader.election.enable": "true"}})
-    assert run(context, c.UncleanElectionEnabled("t"), allowed).context.unclean_election_count == 1
+    assert run(context, events.UncleanElectionEnabled("t"), allowed).context.unclean_election_count == 1
 
 
 def test_an_unreadable_config_is_told_though_office_is_lost_in_the_write():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(2,), states={"t-0": led(1, (1,)), "u-0": led(1, (1, 2))})
     failures = {"ReadTopicConfigs": "NOAUTH", "WritePartitionStates": "CONTROLLER_MOVED"}
-    found = run(context, c.UncleanElectionEnabled(), ZooKeeper(context, failures=failures))
+    found = run(context, events.UncleanElectionEnabled(), ZooKeeper(context, failures=failures))
     assert [(str(refusal.subject), refusal.error or "") for refusal in found.refusals][:2] == [
         ("t-0", ""),
         ("controller", "ControllerMoved"),

@@ -7,8 +7,8 @@ from immutables import Map
 
 from controller_core.controller.brokers import OnBrokerStartup
 from controller_core.controller.topic_deletion import IneligibilityKind, TryTopicDeletion, deletion_eligibility
-from controller_core.messages import commands as c
 from controller_core.messages import effects as e
+from controller_core.messages import events
 from controller_core.model.partitions import BrokerId
 from controller_core.model.states import PartitionState, ReplicaState
 from tests.controller_core.clusters import T0, ZooKeeper, broker, cluster, led, perform, replica, run
@@ -16,7 +16,7 @@ from tests.controller_core.clusters import T0, ZooKeeper, broker, cluster, led, 
 
 def answered(context, broker_id, error="NONE", general="NONE"):
     started = {p: error for p in context.partitions_for_topic("t") if broker_id in context.assignment(p)}
-    return c.StopReplicaAnswered(BrokerId(broker_id), general, started)
+    return events.StopReplicaAnswered(BrokerId(broker_id), general, started)
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.8", "2.0", "1.0", "0.10.2"])
@@ -24,7 +24,7 @@ def test_a_deletion_runs_to_its_end(version):
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, version=version)
     context = replace(context, config=replace(context.config, delete_topic=True))
     zookeeper = ZooKeeper(context, deletions=("t", "ghost"))
-    found = run(context, c.DeletionsChanged(), zookeeper)
+    found = run(context, events.DeletionsChanged(), zookeeper)
     assert found.of(e.DeleteTopicDeletions)[0].topics == ("ghost",)
     for number in (1, 2):
         found = run(found.context, answered(found.context, number), zookeeper)
@@ -40,7 +40,7 @@ def test_a_deletion_runs_to_its_end(version):
 def test_a_deletion_waits_for_a_dead_broker(version):
     context = cluster({"t-0": (1, 2, 3)}, live=(1, 2), version=version)
     zookeeper = ZooKeeper(context, deletions=("t",))
-    found = run(context, c.DeletionsChanged(), zookeeper)
+    found = run(context, events.DeletionsChanged(), zookeeper)
     for number in (1, 2):
         found = run(found.context, answered(found.context, number), zookeeper)
     assert found.context.topics_ineligible_for_deletion == {"t"}
@@ -54,7 +54,7 @@ def test_a_deletion_waits_for_a_dead_broker(version):
 def test_a_broker_refuses_to_delete_and_is_asked_again():
     context = cluster({"t-0": (1, 2)})
     zookeeper = ZooKeeper(context, deletions=("t",))
-    found = run(context, c.DeletionsChanged(), zookeeper)
+    found = run(context, events.DeletionsChanged(), zookeeper)
     found = run(found.context, answered(found.context, 1, general="STALE_BROKER_EPOCH"), zookeeper)
     assert found.context.topics_ineligible_for_deletion == {"t"}
     found = run(found.context, answered(found.context, 2), zookeeper)
@@ -64,9 +64,9 @@ def test_a_broker_refuses_to_delete_and_is_asked_again():
 def test_a_broker_dies_in_the_middle_of_a_deletion():
     context = cluster({"t-0": (1, 2)})
     zookeeper = ZooKeeper(context, deletions=("t",))
-    found = run(context, c.DeletionsChanged(), zookeeper)
+    found = run(context, events.DeletionsChanged(), zookeeper)
     zookeeper.brokers = (broker(1), broker(3))
-    found = run(found.context, c.BrokersChanged(), zookeeper)
+    found = run(found.context, events.BrokersChanged(), zookeeper)
     assert found.context.replica_state(replica("t-0-2")) is ReplicaState.DELETION_INELIGIBLE
     assert "t" in found.context.topics_ineligible_for_deletion
 
@@ -84,15 +84,15 @@ def test_deletion_disabled_drops_the_requests():
     context = cluster({"t-0": (1, 2)})
     context = replace(context, config=replace(context.config, delete_topic=False))
     zookeeper = ZooKeeper(context, deletions=("t",))
-    found = run(context, c.DeletionsChanged(), zookeeper)
+    found = run(context, events.DeletionsChanged(), zookeeper)
     assert found.of(e.DeleteTopicDeletions)[0].topics == ("t",)
     assert not found.context.topics_to_be_deleted
     assert [r.kind for r in deletion_eligibility(context, "t").reasons] == [IneligibilityKind.DELETION_DISABLED]
     assert perform(context, TryTopicDeletion()).effects == []
     failed = ZooKeeper(context, deletions=("t",), failures={"DeleteTopicDeletions": "NOAUTH"})
-    assert "NOAUTH" in run(context, c.DeletionsChanged(), failed).refusals[0].reason
+    assert "NOAUTH" in run(context, events.DeletionsChanged(), failed).refusals[0].reason
     unread = ZooKeeper(context, failures={"ReadDeletionRequests": "NOAUTH"})
-    assert run(context, c.DeletionsChanged(), unread).refusals
+    assert run(context, events.DeletionsChanged(), unread).refusals
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_a_topic_that_cannot_be_read_is_not_judged(topic):
 def test_a_deletion_that_a_reassignment_stands_against():
     context = cluster({"t-0": (1, 2)}, version="0.10.2", partitions_in_preferred_election=frozenset({T0}))
     context = replace(context, config=replace(context.config, delete_topic=True))
-    found = run(context, c.DeletionsChanged(), ZooKeeper(context, deletions=("t",)))
+    found = run(context, events.DeletionsChanged(), ZooKeeper(context, deletions=("t",)))
     assert found.context.replica_state(replica("t-0-1")) is ReplicaState.DELETION_STARTED  # the mark comes too early

@@ -8,16 +8,16 @@ from immutables import Map
 
 from controller_core.controller.partition_state_machine import ChangePartitionStates
 from controller_core.engine import request_batch as rb
-from controller_core.engine.pending import BatchFault, RequestBatch
-from controller_core.engine.request_fields import request_fields
-from controller_core.messages import commands as c
+from controller_core.engine.batch import BatchFault, RequestBatch
 from controller_core.messages import effects as e
+from controller_core.messages import events
 from controller_core.model.config import ControllerConfig, config_from
 from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderRecoveryState, ReplicaAssignment
 from controller_core.model.states import PartitionState
 from controller_core.runtime.render import render, render_context, render_refusals
+from controller_core.runtime.request_fields import request_fields
 from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, perform, run
 
 T0, T1 = partition("t-0"), partition("t-1")
@@ -109,7 +109,6 @@ def test_a_batch_is_pending_when_somebody_would_get_something():
     assert not rb.is_pending(RequestBatch())
     assert not rb.is_pending(RequestBatch(((rb.update_metadata(context, [-1], [T0]),),)))
     assert rb.is_pending(RequestBatch(((told(context),),)))
-    assert rb.send(cluster({}, batch_fault=BatchFault.SEND), RequestBatch(), 1).fault
 
 
 @pytest.mark.parametrize("version", ["3.9", "2.4", "1.0"])
@@ -117,9 +116,11 @@ def test_answers_raise_events(version):
     context = cluster({"t-0": (1, 2)}, version=version).queue_topic_deletion(["t"]).begin_topic_deletion(["t"])
     stop = rb.stop_replica(context, [2], T0, delete=True)
     leader, *_, metadata, stopped = sent(context, told(context), stop).requests
-    assert rb.event_of(context, leader, "NONE", {}) == c.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "NONE"})
+    assert rb.event_of(context, leader, "NONE", {}) == events.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "NONE"})
     assert (rb.event_of(context, metadata, "STALE", {}) is None) is (version != "3.9")
-    assert rb.event_of(context, stopped, "NONE", {T0: "X"}) == c.StopReplicaAnswered(BrokerId(2), "NONE", {T0: "X"})
+    assert rb.event_of(context, stopped, "NONE", {T0: "X"}) == events.StopReplicaAnswered(
+        BrokerId(2), "NONE", {T0: "X"}
+    )
     assert rb.event_of(cluster({"t-0": (1, 2)}), stopped, "NONE", {}) is None
 
 
@@ -187,7 +188,7 @@ def test_text_of_a_failure():
     context = cluster({"t-0": (1, 2, 3)})
     found = run(
         context,
-        c.BrokersChanged(),
+        events.BrokersChanged(),
         ZooKeeper(context, brokers=tuple(context.brokers[b] for b in (BrokerId(2), BrokerId(3)))),
     )
     text = render(found.effects)
@@ -216,8 +217,8 @@ def test_text_of_a_context_and_of_refusals():
         "adding=3 removing=1",
     ):
         assert line in text
-    broken = dataclasses.replace(cluster({"t-0": (1, 2)}), batch_fault=BatchFault.SEND)
-    refused = perform(broken, ChangePartitionStates((T0,), PartitionState.OFFLINE))
+    offline = ChangePartitionStates((T0,), PartitionState.OFFLINE)
+    refused = perform(cluster({"t-0": (1, 2)}), offline, batch_fault=BatchFault.SEND)
     assert "Kafka: the rest of the batch stays in it" in render_refusals(refused.refusals)
 
 

@@ -1,29 +1,13 @@
-"""What may be under way between two steps: tasks still to run, a request batch being filled, results of a call.
+"""What one call of the controller wants brokers to hear, while it is collected.
 
-Kafka keeps this on the stack of its event thread. Here it is data in the context, so a crash between two effects is
-simply a context that nobody continues.
+Source: Kafka 3.9 `AbstractControllerBrokerRequestBatch`; `request_batch` folds it into one request per broker and api.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-
-if TYPE_CHECKING:
-    from controller_core.engine.turn import Turn
-
-
-class Task(ABC):
-    """One piece of a flow, named after Kafka's method. A frozen dataclass, so that the agenda is plain data."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def __call__(self, turn: "Turn") -> None:
-        """Does the piece: changes the turn's context, asks for effects, puts further tasks in front."""
 
 
 class AddLeaderAndIsr(NamedTuple):
@@ -71,7 +55,7 @@ class BatchFault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequestBatch:
-    """What one call asked brokers to be told, not yet folded into requests.
+    """What one call asked brokers to hear, not yet folded into requests.
 
     `chunks` in the order of adding; each is what one phase added. `owner` is who collects: a state machine, the
     controller itself, or the deletion of topics.
@@ -92,12 +76,4 @@ class BatchRecord(NamedTuple):
     sent_with_controller_epoch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CallResults:
-    """What the last call of the partition machine returned: elected partitions, and failures with their reason."""
-
-    elected: Mapping[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
-    failed: Mapping[TopicPartition, str] = field(default_factory=dict)
-
-
-NO_RESULTS = CallResults()
+EMPTY = RequestBatch()

@@ -1,0 +1,96 @@
+"""Parts of docs/ that are made from the code: `python -m tests.generated_docs` writes them, a test compares them.
+
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+
+import grimp
+
+from controller_core.model.states import (
+    VALID_PREVIOUS_PARTITION_STATES,
+    VALID_PREVIOUS_REPLICA_STATES,
+    PartitionState,
+    ReplicaState,
+    previous_replica_states,
+)
+
+DOCS = Path(__file__).parents[1] / "docs"
+PACKAGES = ("kafka_maintenance", "spark_jobs", "controller_core")
+_PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def parts() -> dict[str, str]:
+    """Every generated part by its name."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    return {f"rooms-of-{package}": _rooms(graph, package) for package in PACKAGES} | {
+        "partition-states": _diagram(VALID_PREVIOUS_PARTITION_STATES, PartitionState.NON_EXISTENT, {}),
+        "replica-states": _diagram(VALID_PREVIOUS_REPLICA_STATES, ReplicaState.NON_EXISTENT, _since_2_3()),
+    }
+
+
+def written(page: str, made: Mapping[str, str]) -> str:
+    """The page with its generated parts as they are made now."""
+    return _PART.sub(lambda found: found[1] + made[found[2]] + found[3], page)
+
+
+def pages() -> list[Path]:
+    """Pages of docs/ that have generated parts."""
+    return [page for page in sorted(DOCS.glob("*.md")) if _PART.search(page.read_text(encoding="utf-8"))]
+
+
+def _rooms(graph: grimp.ImportGraph, package: str) -> str:
+    """One line per room, from the highest floor to the lowest: its name, and the rooms of the package that it uses."""
+    uses: dict[str, set[str]] = {child.rpartition(".")[2]: set() for child in graph.find_children(package)}
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            room, used = _room(module, package), _room(imported, package)
+            if room in uses and used in uses and room != used:
+                uses[room].add(used)
+    floors: dict[str, int] = {}
+
+    def floor(room: str) -> int:
+        if room not in floors:
+            floors[room] = 1 + max(map(floor, uses[room]), default=0)
+        return floors[room]
+
+    order = sorted(uses, key=lambda room: (-floor(room), room))
+    width = max(map(len, order))
+    lines = (f"{floor(room):>2}  {room:<{width}}  {' '.join(sorted(uses[room]))}".rstrip() for room in order)
+    return "\n".join(("```text", f"{package}: floor, room, the rooms that it uses", *lines, "```")) + "\n"
+
+
+def _room(module: str, package: str) -> str:
+    names = module.split(".")
+    return names[1] if names[0] == package and len(names) > 1 else ""
+
+
+def _diagram(previous: Mapping[Enum, frozenset[Enum]], first: Enum, notes: Mapping[tuple[Enum, Enum], str]) -> str:
+    lines = [f"    [*] --> {first.value}"]
+    for origin in previous:
+        for target in previous:
+            if origin in previous[target]:
+                note = notes.get((origin, target))
+                lines.append(f"    {origin.value} --> {target.value}{f' : {note}' if note else ''}")
+    return "\n".join(("```mermaid", "stateDiagram-v2", *lines, "```")) + "\n"
+
+
+def _since_2_3() -> dict[tuple[Enum, Enum], str]:
+    return {
+        (origin, target): "since Kafka 2.3"
+        for target, origins in VALID_PREVIOUS_REPLICA_STATES.items()
+        for origin in origins - previous_replica_states(target, ineligible_from_offline=False)
+    }
+
+
+def main() -> None:
+    made = parts()
+    for page in pages():
+        page.write_text(written(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
