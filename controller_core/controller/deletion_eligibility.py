@@ -44,7 +44,8 @@ def deletion_eligibility(
 ) -> DeletionEligibility:
     """Everything that stands against deleting `topic`, as a controller finds it when it starts.
 
-    A dead replica does not stop Kafka from deleting the others: the deletion then waits, half done, for its broker.
+    Neither a dead replica nor a reassignment stops a running controller from deleting what is up: the deletion then waits,
+    half done. Only a controller that finds the request when it starts waits first. The texts say which of the two it was.
 
     Args:
         context: the cluster.
@@ -79,19 +80,34 @@ def _partition_reasons(context: ControllerContext, partition: TopicPartition) ->
     found = []
     assignment = context.full_assignment(partition)
     dead = tuple(b for b in assignment.replicas if not context.is_replica_online(b, partition))
+    gone = _gone(context, partition, [b for b in assignment.replicas if b not in dead])
     if dead:
-        text = f"{partition} has replicas on brokers {list(dead)!r}, which are down or lost the log directory"
+        text = f"{partition} has replicas on brokers {list(dead)!r}, which are down or lost the log directory; {gone}"
         found.append(IneligibilityReason(IneligibilityKind.DEAD_REPLICA, partition, dead, text))
     if context.leadership(partition) is None and not context.dialect.offline_without_leader_ok:
         text = f"{partition} never had a leader; up to Kafka 1.1 the deletion then begins and never ends (KAFKA-6650)"
         found.append(IneligibilityReason(IneligibilityKind.NEVER_LED, partition, (), text))
     if assignment.is_being_reassigned or _is_reassigned(context, partition):
-        text = f"{partition} is being reassigned; the deletion waits until that is done"
+        text = f"{partition} is being reassigned; {gone}"
         found.append(IneligibilityReason(IneligibilityKind.REASSIGNMENT, partition, (), text))
     if partition in context.partitions_in_preferred_election and context.dialect.preferred_election_blocks_deletion:
-        text = f"{partition} is in a preferred-replica election; the deletion waits until that is done"
+        text = f"{partition} is in a preferred-replica election; {gone}"
         found.append(IneligibilityReason(IneligibilityKind.PREFERRED_ELECTION, partition, (), text))
     return found
+
+
+def _gone(context: ControllerContext, partition: TopicPartition, online: list[BrokerId]) -> str:
+    """What of the partition is gone, or would go at once, although something stands against its deletion.
+
+    A deletion takes the leader of every partition when it begins. One that had none before cannot be told apart; nobody
+    can read it either.
+    """
+    if partition.topic not in context.topics_to_be_deleted:
+        return f"a running controller deletes its replicas on brokers {online!r} all the same"
+    leadership = context.leadership(partition)
+    if leadership is not None and leadership.leader >= 0:
+        return "the deletion waits for that, and nothing of the partition is deleted yet"
+    return f"its replicas on brokers {online!r} are deleted already, or nobody can read them"
 
 
 def _is_reassigned(context: ControllerContext, partition: TopicPartition) -> bool:

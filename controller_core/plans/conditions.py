@@ -147,6 +147,13 @@ class RequestAbsent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestAbandoned:
+    """The request znode at this path names only partitions that are gone, so that no controller in office finishes it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationsLinger:
     """At least one of these children of `/isr_change_notification` is still there."""
 
@@ -185,6 +192,7 @@ Condition = (
     | LedBy
     | HasLiveLeader
     | RequestAbsent
+    | RequestAbandoned
     | NotificationsLinger
     | NotificationsGone
     | StateReadable
@@ -218,6 +226,7 @@ def check(condition: Condition, observed: Observation) -> Unmet | None:
             | ElectedAfter()
             | BrokersRegistered()
             | RequestAbsent()
+            | RequestAbandoned()
         ):
             return _check_cluster(condition, observed)
         case TopicIs() | TopicCreatedAt() | TopicGone() | TopicNotQueued():
@@ -247,7 +256,7 @@ def subject(condition: Condition) -> str:
             return "/controller"
         case BrokersRegistered():
             return "/brokers/ids"
-        case RequestAbsent(path=path):
+        case RequestAbsent(path=path) | RequestAbandoned(path=path):
             return path
         case NotificationsLinger() | NotificationsGone():
             return "/isr_change_notification"
@@ -296,7 +305,8 @@ def condition_from_json(row: PlanFields) -> Condition:
 _KINDS: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        *(KafkaClusterIs, ZooKeeperControllerRules, ControllerIs, ElectedAfter, BrokersRegistered, RequestAbsent),
+        *(KafkaClusterIs, ZooKeeperControllerRules, ControllerIs, ElectedAfter, BrokersRegistered),
+        *(RequestAbsent, RequestAbandoned),
         *(TopicIs, TopicCreatedAt, TopicGone, TopicNotQueued, TopicNotReassigned, TopicNotInElection),
         *(AssignedTo, InSync, CaughtUp, LedBy, HasLiveLeader, StateReadable),
         *(NotificationsLinger, NotificationsGone),
@@ -320,7 +330,8 @@ def _check_cluster(
     | ControllerIs
     | ElectedAfter
     | BrokersRegistered
-    | RequestAbsent,
+    | RequestAbsent
+    | RequestAbandoned,
     observed: Observation,
 ) -> Unmet | None:
     match condition:
@@ -351,7 +362,17 @@ def _check_cluster(
             if path not in observed.pending:
                 return None
             advice = "another tool's request is pending or stuck: let the controller finish it, then run again"
+            if path in observed.abandoned_requests:
+                advice = (
+                    "it names only partitions that do not exist: the controller in office removes it at once or never; if it "
+                    "stays, clear it by a forced re-election (plan drain)"
+                )
             return Unmet(path, "no znode", observed.pending[path], advice)
+        case RequestAbandoned(path=path):
+            if path in observed.abandoned_requests:
+                return None
+            found = observed.pending.get(path, "no znode")
+            return Unmet(path, "a request that names only partitions that are gone", found, "nothing to do any more")
         case _:
             assert_never(condition)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 
 
 class Office(NamedTuple):
@@ -73,6 +74,18 @@ class Observation:
     notifications: tuple[Notification, ...] = ()
     notifications_cversion: int | None = None
     unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def abandoned_requests(self) -> Mapping[str, tuple[TopicPartition, ...]]:
+        """Path of a request znode → the partitions that it names, where none of them exists any more.
+
+        No controller finishes such a request before another one starts: every later one is refused meanwhile.
+        Source: real brokers of 1.1 and 3.9, a topic deleted while it moves; docs/fidelity.md.
+        """
+        asked = ((REASSIGN_PARTITIONS, self.reassign_requests), (PREFERRED_REPLICA_ELECTION, self.election_requests))
+        return {
+            path: tuple(sorted(named)) for path, named in asked if named and not self.assignments.keys() & set(named)
+        }
 
     @property
     def kraft_sign(self) -> str | None:

@@ -12,7 +12,7 @@ _TITLES: Final = {
     PlanKind.ELECT_PREFERRED_LEADERS: "Elect preferred leaders",
     PlanKind.REASSIGN_PARTITIONS: "Reassign partitions",
     PlanKind.DELETE_TOPICS: "Delete topics",
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: "Drain ISR-change notifications by a forced re-election",
+    PlanKind.DRAIN_ISR_NOTIFICATIONS: "Clear what lingers by a forced re-election",
 }
 _UNITS: Final = {
     PlanKind.ELECT_PREFERRED_LEADERS: ("election", "elections"),

@@ -4,12 +4,12 @@ The brokers are imagined to obey at once: those that are live delete what they a
 Runs on executors through `core_bridge.per_snapshot`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller_core.context.context import ControllerContext
-from controller_core.controller.deletion_eligibility import IneligibilityKind, deletion_eligibility
+from controller_core.controller.deletion_eligibility import IneligibilityKind, IneligibilityReason, deletion_eligibility
 from controller_core.controller.topic_deletion import CompleteReplicaDeletion, InitTopicDeletion, TryTopicDeletion
 from controller_core.messages.effects import (
     DeleteTopicConfig,
@@ -28,54 +28,102 @@ TOPICS_MAX = 100
 """Topics of a cluster that are followed to their end, by name; the others are in the eligibility table only."""
 _ROUNDS_MAX = 5
 _SHOWN = 5
-_WAITS_FOR = (IneligibilityKind.REASSIGNMENT, IneligibilityKind.PREFERRED_ELECTION)
+_WAITS_FOR = (IneligibilityKind.DEAD_REPLICA, IneligibilityKind.REASSIGNMENT, IneligibilityKind.PREFERRED_ELECTION)
+"""What a controller that finds a request when it starts waits for (controller behaviour §9.1)."""
 _NOT_BEGUN = (IneligibilityKind.DELETION_DISABLED, IneligibilityKind.UNREADABLE, IneligibilityKind.UNKNOWN_TOPIC)
+
+
+class Prediction(NamedTuple):
+    """What becomes of a topic: in words, in order, and as data.
+
+    `told` ends with the topic's end, or with what is waited for. `deleted` are the replicas that brokers deleted on the way.
+    """
+
+    told: tuple[str, ...]
+    deleted: frozenset[PartitionAndReplica]
+    is_complete: bool
 
 
 def predict_deletions(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
     """Rows of schemas.DELETION_PREDICTION for the topics queued in one snapshot."""
     context, unreadable = context_of(rows, with_queue=False).context, rows.unreadable()
     for topic in sorted(rows.facts["queued_topics"])[:TOPICS_MAX]:
-        for number, text in enumerate(steps(context, topic, unreadable.get(topic)), start=1):
+        for number, text in enumerate(predict(context, topic, unreadable.get(topic), asked=True).told, start=1):
             yield {"topic": topic, "step": number, "effect": text}
 
 
-def steps(context: ControllerContext, topic: str, unreadable: str | None = None) -> list[str]:
-    """What happens to `topic` in words, in order; ends with its end, or with what is waited for.
+def predict(
+    context: ControllerContext, topic: str, unreadable: str | None = None, *, asked: bool = False
+) -> Prediction:
+    """What happens to `topic` until it is gone, or until somebody has to help.
 
     Args:
         context: the cluster, with no topic queued.
-        topic: the one that is asked to be deleted.
+        topic: the one whose deletion is asked for.
         unreadable: what of its metadata could not be read, and why; None: nothing.
+        asked: the request stood when `context` was read. A running controller begins at once, and takes the leaders first:
+            where something stands against the deletion and the topic is led, its controller found the request when it
+            started, and waits. A topic that had no leader before cannot be told apart from one whose deletion has begun.
+            False: the request arrives at a running controller now.
     """
     reasons = deletion_eligibility(context, topic, unreadable=unreadable).reasons
     kinds = {reason.kind for reason in reasons}
     if kinds.intersection(_NOT_BEGUN):
-        return [reason.text for reason in reasons]
-    waits = frozenset({topic}) if kinds.intersection(_WAITS_FOR) else frozenset()
-    result = outcome(context, (InitTopicDeletion(frozenset({topic}), waits), TryTopicDeletion()))
-    told = _in_words(result.effects)
-    effects = result.effects
+        return Prediction(tuple(reason.text for reason in reasons), frozenset(), is_complete=False)
+    waits = asked and bool(kinds.intersection(_WAITS_FOR)) and _is_led(context, topic)
+    begin = InitTopicDeletion(frozenset({topic}), frozenset({topic} if waits else ()))
+    result = outcome(context, (begin, TryTopicDeletion()))
+    told, deleted = _in_words(result.effects), _deleted_replicas(result.effects)
+    gone = frozenset(deleted)
     for _ in range(_ROUNDS_MAX):
-        deleted = _deleted_replicas(effects)
         if not deleted:
             break
         brokers = sorted({replica.replica for replica in deleted})
         told.append(f"brokers {_listed(brokers)} answer that {len(deleted)} replicas are deleted")
         result = outcome(result.context, (CompleteReplicaDeletion(deleted),))
-        effects = result.effects
-        told += _in_words(effects)
-    if topic not in result.context.topics_to_be_deleted:
-        return [*told, f"the deletion of {topic} is complete"]
-    if waits:
-        return [*told, f"the deletion of {topic} waits until its reassignments and elections are done"]
+        told, deleted = told + _in_words(result.effects), _deleted_replicas(result.effects)
+        gone |= frozenset(deleted)
+    is_complete = topic not in result.context.topics_to_be_deleted
+    told += _end(context, topic, reasons, gone, is_complete=is_complete, asked=asked)
+    return Prediction(tuple(told), gone, is_complete)
+
+
+def _is_led(context: ControllerContext, topic: str) -> bool:
+    leaderships = map(context.leadership, context.partitions_for_topic(topic))
+    return any(leadership is not None and leadership.leader >= 0 for leadership in leaderships)
+
+
+def _end(
+    context: ControllerContext,
+    topic: str,
+    reasons: Sequence[IneligibilityReason],
+    gone: frozenset[PartitionAndReplica],
+    *,
+    is_complete: bool,
+    asked: bool,
+) -> Iterator[str]:
+    """How it ends, or what is waited for and what is gone by then."""
+    if is_complete:
+        yield f"the deletion of {topic} is complete"
+        left = sorted(each for each in context.reassignment_targets if each.topic == topic)
+        if left:
+            yield (
+                f"/admin/reassign_partitions still names {_cut(list(map(str, left)))}: where nothing else is left in it, only a "
+                "new controller removes it"
+            )
+        return
     if never_led := [str(reason.partition) for reason in reasons if reason.kind is IneligibilityKind.NEVER_LED]:
-        return [*told, f"the deletion of {topic} never ends: {_cut(never_led)} never had a leader (KAFKA-6650)"]
+        yield f"the deletion of {topic} never ends: {_cut(never_led)} never had a leader (KAFKA-6650)"
+        return
     missing = sorted({broker for reason in reasons for broker in reason.brokers})
-    return [
-        *told,
-        f"the deletion of {topic} waits for brokers {_listed(missing)}, and goes on by itself when they return",
-    ]
+    brokers = sorted({replica.replica for replica in gone})
+    awaited = f"brokers {_listed(missing)}" if missing else "its reassignments and elections to end"
+    yield f"the deletion of {topic} waits for {awaited}, and goes on by itself then"
+    if not brokers:
+        yield f"nothing of {topic} is deleted before"
+        return
+    so_far = "are gone already, unless it had no leader before" if asked else "are gone by then"
+    yield f"{len(gone)} replicas of {topic} on brokers {_listed(brokers)} {so_far}; nobody can read it"
 
 
 def _deleted_replicas(effects: tuple[Effect, ...]) -> tuple[PartitionAndReplica, ...]:

@@ -31,7 +31,10 @@ _REMEDIES = (
         _KIND.NEVER_LED,
         "remove the request, have another broker become controller so that the partition gets a leader, and ask again",
     ),
-    (_KIND.REASSIGNMENT, "let the reassignment finish"),
+    (
+        _KIND.REASSIGNMENT,
+        "let the reassignment finish; where nobody leads the partition any more, start the brokers that it moves to",
+    ),
     (_KIND.PREFERRED_ELECTION, "let the preferred election finish"),
 )
 
@@ -86,13 +89,13 @@ def blocking_partitions(partitions: DataFrame, requests: DataFrame, facts: DataF
         F.lit(" has replicas on brokers ["),
         F.concat_ws(", ", dead.cast("array<string>")),
         F.lit("], which are down or lost the log directory"),
+        _gone(),
     )
     never_led_text = F.concat(
         name, F.lit(" never had a leader; up to Kafka 1.1 the deletion then begins and never ends (KAFKA-6650)")
     )
-    waits = F.lit("; the deletion waits until that is done")
-    moving_text = F.concat(name, F.lit(" is being reassigned"), waits)
-    electing_text = F.concat(name, F.lit(" is in a preferred-replica election"), waits)
+    moving_text = F.concat(name, F.lit(" is being reassigned"), _gone())
+    electing_text = F.concat(name, F.lit(" is in a preferred-replica election"), _gone())
     reasons = F.array_compact(
         F.array(
             F.when(F.size(dead) > 0, _reason(_KIND.DEAD_REPLICA, dead_text, F.col("partition"), dead)),
@@ -131,6 +134,7 @@ def _seen_in_lists(partitions: DataFrame, facts: DataFrame) -> DataFrame:
             *(*KEY, "topic", "partition"),
             F.lit(0).alias("place"),
             F.expr("filter(replicas, broker -> not array_contains(live, broker))").alias("dead"),
+            *(_online(), _is_led()),
             is_never_led.alias("is_never_led"),
             being_reassigned().alias("is_moving"),
             F.lit(False).alias("is_electing"),
@@ -159,17 +163,36 @@ def _seen_in_requests(partitions: DataFrame, requests: DataFrame, facts: DataFra
     key = [*KEY, "topic", "partition"]
     named = requests.where(F.col("kind").isin(_MOVE, _ELECT)).groupBy(*key).agg(F.collect_set("kind").alias("asked_to"))
     return (
-        partitions.select(*key, "adding", "removing")
+        partitions.select(*key, "replicas", "adding", "removing", "leader")
         .join(F.broadcast(named), key, how="inner")  # one row per partition on each side; nobody named, nothing read
-        .join(F.broadcast(facts.select(*KEY, "deletion_blocked_by_election")), KEY, how="inner")
+        .join(F.broadcast(facts.select(*KEY, "live", "deletion_blocked_by_election")), KEY, how="inner")
         .select(
             *key,
             F.lit(1).alias("place"),
             F.array().cast("array<int>").alias("dead"),
+            *(_online(), _is_led()),
             F.lit(False).alias("is_never_led"),
             (~being_reassigned() & F.array_contains("asked_to", _MOVE)).alias("is_moving"),
             (F.col("deletion_blocked_by_election") & F.array_contains("asked_to", _ELECT)).alias("is_electing"),
         )
+    )
+
+
+def _online() -> Column:
+    return F.expr("filter(replicas, broker -> array_contains(live, broker))").alias("online")
+
+
+def _is_led() -> Column:
+    return (F.coalesce("leader", F.lit(-1)) >= 0).alias("is_led")
+
+
+def _gone() -> Column:
+    """What of a partition of a queued topic is gone: the core's words."""
+    brokers = F.concat_ws(", ", F.col("online").cast("array<string>"))
+    return F.when(
+        F.col("is_led"), F.lit("; the deletion waits for that, and nothing of the partition is deleted yet")
+    ).otherwise(
+        F.concat(F.lit("; its replicas on brokers ["), brokers, F.lit("] are deleted already, or nobody can read them"))
     )
 
 

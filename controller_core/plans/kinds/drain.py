@@ -1,6 +1,6 @@
-"""The forced re-election that drains ISR-change notifications.
+"""The forced re-election that clears what lingers: ISR-change notifications, and requests that name only what is gone.
 
-Source: controller behaviour §13 and §16.3.
+Source: controller behaviour §10, §11 (failover), §13 and §16.3.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,8 @@ from controller_core.plans.conditions import (
     ElectedAfter,
     NotificationsGone,
     NotificationsLinger,
+    RequestAbandoned,
+    RequestAbsent,
     StateReadable,
     Unmet,
     ZooKeeperControllerRules,
@@ -21,6 +23,7 @@ from controller_core.plans.observation import Notification, Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import DeleteController
 
+_SHOWN_MAX: Final = 20
 LINGER_AGE_MS: Final = 60_000
 """A living controller removes a notification in milliseconds; after a minute it is stuck (behaviour §16.3)."""
 BROKER_JSON_WITHOUT_NOTIFICATIONS: Final = 5
@@ -35,39 +38,46 @@ def plan_drain(
     linger_age_ms: int = LINGER_AGE_MS,
     failover_deletes_notifications: bool = True,
 ) -> Plan | Refused:
-    """A forced re-election, where ISR-change notifications linger beside a controller that does not take them.
+    """A forced re-election, where notifications or requests linger beside a controller that does not take them.
 
     Only the new controller's failover drains them safely: it deletes them before it reads every partition's state. A
-    tool that deleted them beside a living controller would lose updates (controller behaviour §16.3).
+    tool that deleted them beside a living controller would lose updates (controller behaviour §16.3). A request that names
+    only partitions that are gone is removed by the next controller when it starts, of any version; a tool that removed it
+    would disarm the watch of the one in office.
 
     Args:
         observed: office, epoch and notifications.
         origin: for which cluster.
         now_ms: milliseconds since 1970-01-01 UTC, by a clock close to ZooKeeper's.
         linger_age_ms: from which age on a notification lingers.
-        failover_deletes_notifications: false up to Kafka 1.0, where a re-election drains nothing by itself.
+        failover_deletes_notifications: false up to Kafka 1.0, where a re-election drains no notifications by itself.
 
     Returns:
         A plan without steps when nothing lingers; `Refused` when nobody is in office or it would not help.
     """
     lingering = lingering_notifications(observed, now_ms=now_ms, linger_age_ms=linger_age_ms)
+    abandoned = observed.abandoned_requests
     reasons = unmet((ZooKeeperControllerRules(),), observed)
-    if not failover_deletes_notifications and lingering:
+    if not failover_deletes_notifications and lingering and not abandoned:
         advice = "the next ISR change makes the controller take them; if the brokers are newer, name their version"
         reasons = (*reasons, Unmet("/isr_change_notification", "Kafka 1.1 or newer", "an older one", advice))
     if reasons:
         return Refused(reasons)
-    steps = (_drain_step(lingering, observed),) if lingering else ()
-    fresh = [each for each in observed.notifications if each not in lingering]
+    fresh = [LeftOut(each.name, f"younger than {linger_age_ms // 1000} s") for each in observed.notifications]
+    fresh = [each for each in fresh if each.subject not in {one.name for one in lingering}]
+    if not failover_deletes_notifications:
+        fresh += [LeftOut(each.name, "a new controller of Kafka 1.0 or older does not take it") for each in lingering]
+        lingering = ()
+    something = bool(lingering or abandoned)
     return Plan(
         kind=PlanKind.DRAIN_ISR_NOTIFICATIONS,
         cluster=origin.cluster,
         kafka_cluster_id=observed.kafka_cluster_id,
         snapshot=origin.snapshot,
         expectations=cluster_conditions(observed, ()),
-        steps=steps,
-        predicted=tuple(_predicted_drain(lingering, observed)) if lingering else (),
-        left_out=tuple(LeftOut(each.name, f"younger than {linger_age_ms // 1000} s") for each in fresh),
+        steps=(_drain_step(lingering, observed),) if something else (),
+        predicted=tuple(_predicted_drain(lingering, observed)) if something else (),
+        left_out=tuple(fresh),
         risks=(
             "The new controller reads the whole tree again: seconds on a small cluster, minutes on a very large one.",
             "No leader is elected in that time. Requests that were pending are taken up again.",
@@ -106,11 +116,13 @@ def _drain_step(lingering: Sequence[Notification], observed: Observation) -> Pla
             ControllerIs(
                 controller_id=office.controller_id, czxid=office.czxid, epoch=epoch, epoch_version=epoch_version
             ),
-            NotificationsLinger(names=names),
+            *((NotificationsLinger(names=names),) if names else ()),
+            *(RequestAbandoned(path=path) for path in observed.abandoned_requests),
         ),
         outcomes=(
             ElectedAfter(epoch=epoch),
-            NotificationsGone(names=names),
+            *((NotificationsGone(names=names),) if names else ()),
+            *(RequestAbsent(path=path) for path in observed.abandoned_requests),
             *(StateReadable(partition=partition) for partition in named),
         ),
     )
@@ -122,5 +134,10 @@ def _predicted_drain(lingering: Sequence[Notification], observed: Observation) -
     named = sorted({partition for each in lingering for partition in each.partitions})
     yield f"/controller  broker {office.controller_id} leaves office, the brokers elect again"
     yield f"/controller_epoch  {epoch} → at least {(epoch or 0) + 1}"
-    yield f"/isr_change_notification  {len(lingering)} lingering notifications are deleted by the new controller"
-    yield f"metadata of {len(named)} partitions reaches every broker again: {', '.join(map(str, named[:20]))}"
+    for path, partitions in observed.abandoned_requests.items():
+        shown = ", ".join(map(str, partitions[:_SHOWN_MAX]))
+        yield f"{path}  names only {shown}, gone: {len(partitions)} in all; the new controller removes it"
+    if lingering:
+        yield f"/isr_change_notification  {len(lingering)} lingering notifications are deleted by the new controller"
+        shown = ", ".join(map(str, named[:_SHOWN_MAX]))
+        yield f"metadata of {len(named)} partitions reaches every broker again: {shown}"

@@ -35,8 +35,10 @@ def report_notifications(cluster: str) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "count": found.count,
-        "lingering": found.lingering,
-        "oldest": found.oldest,
+        "lingering": found.lingering or bool(found.abandoned),
+        "oldest": found.oldest
+        if found.lingering
+        else next((path.rpartition("/")[2] for path in found.abandoned), None),
         "text": found.text,
     }
 
@@ -65,9 +67,9 @@ def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, An
 
 @task(trigger_rule=WHATEVER_SUCCEEDED)
 def lingering_runs(reports: list[dict[str, Any]], act: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - a DAG param
-    """The gated runs to open, one per cluster whose notifications linger; none unless the Variable says so.
+    """The gated runs to open, one per cluster where something lingers; none unless the Variable says so.
 
-    The same notifications open one run a day, however often they are reported.
+    The same notifications, or the same request, open one run a day, however often they are reported.
     """
     if act or not hooks.open_gated_runs():
         return []

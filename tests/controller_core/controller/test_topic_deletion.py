@@ -134,6 +134,27 @@ def test_a_topic_that_cannot_be_read_is_not_judged(topic):
     assert "/brokers/topics/t: no JSON" in reason.text
 
 
+@pytest.mark.parametrize(
+    ("queued", "leader", "said"),
+    [
+        pytest.param(
+            False, 1, "a running controller deletes its replicas on brokers [1] all the same", id="not asked yet"
+        ),
+        pytest.param(
+            True, 1, "the deletion waits for that, and nothing of the partition is deleted yet", id="not begun"
+        ),
+        pytest.param(True, -1, "its replicas on brokers [1] are deleted already, or nobody can read them", id="begun"),
+    ],
+)
+def test_what_waits_says_what_is_gone(queued, leader, said):
+    context = cluster({"t-0": (1, 3)}, live=(1, 2), states={"t-0": led(leader, (1,))})
+    context = replace(context, reassignment_targets=Map({T0: (2, 1)}))
+    context = context.queue_topic_deletion(["t"] if queued else [])
+    dead, moving = deletion_eligibility(context, "t").reasons
+    assert dead.text == f"t-0 has replicas on brokers [3], which are down or lost the log directory; {said}"
+    assert moving.text == f"t-0 is being reassigned; {said}"
+
+
 def test_a_deletion_that_a_reassignment_stands_against():
     context = cluster({"t-0": (1, 2)}, version="0.10.2", partitions_in_preferred_election=frozenset({T0}))
     context = replace(context, config=replace(context.config, delete_topic=True))

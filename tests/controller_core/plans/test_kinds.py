@@ -9,6 +9,8 @@ from controller_core.plans.conditions import (
     InSync,
     LedBy,
     NotificationsGone,
+    RequestAbandoned,
+    RequestAbsent,
     StateReadable,
     TopicCreatedAt,
     TopicIs,
@@ -285,6 +287,25 @@ def test_a_lingering_notification_calls_for_a_new_controller():
     )  # fmt: skip
     assert plan.left_out == (LeftOut(NEW.name, "younger than 60 s"),)
     assert plan.predicted[1] == "/controller_epoch  3 → at least 4"
+
+
+GONE = TopicPartition("gone", 0)
+REASSIGN = "/admin/reassign_partitions"
+
+
+def test_a_request_that_names_only_what_is_gone_calls_for_a_new_controller():
+    plan = planned(plan_drain(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0))
+    assert plan.effects == (DeleteController(controller_id=BrokerId(1), version=0, epoch_version=3),)
+    assert plan.steps[0].expectations[1:] == (RequestAbandoned(path=REASSIGN),)
+    assert plan.steps[0].outcomes[1:] == (RequestAbsent(path=REASSIGN),)
+    assert plan.predicted[2:] == (f"{REASSIGN}  names only gone-0, gone: 1 in all; the new controller removes it",)
+
+
+def test_a_request_is_cleared_on_kafka_1_0_too_and_its_notifications_stay():
+    both = seen(reassign_requests={GONE: ids(1)}, notifications=(OLD,))
+    plan = planned(plan_drain(both, ORIGIN, now_ms=60_000, failover_deletes_notifications=False))
+    assert plan.steps[0].expectations[1:] == (RequestAbandoned(path=REASSIGN),)
+    assert plan.left_out == (LeftOut(OLD.name, "a new controller of Kafka 1.0 or older does not take it"),)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from controller_core.plans.conditions import (
     LedBy,
     NotificationsGone,
     NotificationsLinger,
+    RequestAbandoned,
     RequestAbsent,
     StateReadable,
     TopicCreatedAt,
@@ -177,6 +178,8 @@ CONDITIONS = [
     (BrokersRegistered(brokers=ids(1, 4)), "/brokers/ids: expected brokers [1, 4], found no broker [4]"),
     (RequestAbsent(path="/admin/preferred_replica_election"), None),
     (RequestAbsent(path="/admin/reassign_partitions"), "/admin/reassign_partitions: expected no znode, found other"),
+    (RequestAbandoned(path="/admin/reassign_partitions"), "a request that names only partitions that are gone, found other"),
+    (RequestAbandoned(path="/admin/preferred_replica_election"), None),
     (TopicIs(topic="a", czxid=9, partition_count=2), None),
     (TopicIs(topic="a", czxid=8, partition_count=2), "found one created at zxid 0x9 with 2 partitions"),
     (TopicIs(topic="a", czxid=9, partition_count=1), "found one created at zxid 0x9 with 2 partitions"),
@@ -261,6 +264,19 @@ def test_a_request_that_cannot_be_read_may_name_any_topic(condition):
     requests = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
     seen = replace(SEEN, unreadable=dict.fromkeys(requests, "no JSON"))
     assert "which cannot be read (no JSON); nobody knows which topics it names" in str(check(condition, seen))
+
+
+def test_a_request_that_names_only_what_is_gone_is_told_from_one_that_is_pending():
+    path = "/admin/reassign_partitions"
+    gone = replace(SEEN, reassign_requests={TopicPartition("gone", 0): ids(1)}, election_requests=frozenset())
+    assert gone.abandoned_requests == {path: (TopicPartition("gone", 0),)}
+    assert check(RequestAbandoned(path=path), gone) is None
+    assert "clear it by a forced re-election (plan drain)" in str(check(RequestAbsent(path=path), gone))
+    election = RequestAbandoned(path="/admin/preferred_replica_election")
+    assert "found no znode; nothing to do any more" in str(check(election, gone))
+    both = replace(gone, reassign_requests={**gone.reassign_requests, A0: ids(1)})
+    assert both.abandoned_requests == {}
+    assert "let the controller finish it" in str(check(RequestAbsent(path=path), both))
 
 
 def test_nobody_in_office_is_another_controller():

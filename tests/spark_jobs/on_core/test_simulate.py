@@ -10,7 +10,7 @@ from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from spark_jobs import schemas
 from spark_jobs.on_core import bridge, drill
-from spark_jobs.on_core.deletion_steps import steps
+from spark_jobs.on_core.deletion_steps import predict
 from spark_jobs.transforms import facts
 from tests.spark_jobs.transforms.test_transforms import facts_of
 from tests.spark_jobs.worlds import World, frames
@@ -132,16 +132,34 @@ def test_the_min_isr_that_a_drill_looks_at_follows_the_version(version, below):
 
 
 def test_a_deletion_is_followed_to_its_end():
-    told = steps(context_of(CLUSTER, (1, 2, 3)), "c")
+    told = predict(context_of(CLUSTER, (1, 2, 3)), "c").told
     assert told[-1] == "the deletion of c is complete"
     assert "brokers 1, 2 are told to delete 2 replicas" in told
     assert "ZooKeeper: delete /brokers/topics/c, /config/topics/c, /admin/delete_topics/c" in told
 
 
 def test_a_deletion_that_waits_for_a_broker_says_so():
-    told = steps(context_of(CLUSTER, (1, 2)), "b")
+    told = predict(context_of(CLUSTER, (1, 2)), "b").told
     assert "brokers 2 are told to delete 1 replicas" in told
-    assert told[-1] == "the deletion of b waits for brokers 3, and goes on by itself when they return"
+    assert told[-2:] == (
+        "the deletion of b waits for brokers 3, and goes on by itself then",
+        "1 replicas of b on brokers 2 are gone by then; nobody can read it",
+    )
+
+
+def test_a_deletion_that_a_starting_controller_found_has_deleted_nothing():
+    assert predict(context_of(CLUSTER, (1, 2)), "b", asked=True).told == (
+        "the deletion of b waits for brokers 3, and goes on by itself then",
+        "nothing of b is deleted before",
+    )
+
+
+def test_a_topic_without_leaders_that_waits_is_deleted_where_brokers_are_up():
+    partitions = (("t", 0, (1, 3), -1, (1,)), ("t", 1, (2, 1), -1, (2,)))
+    told = predict(context_of(partitions, (1, 2)), "t", asked=True).told
+    assert told[-1] == (
+        "3 replicas of t on brokers 1, 2 are gone already, unless it had no leader before; nobody can read it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,18 +171,28 @@ def test_a_deletion_that_waits_for_a_broker_says_so():
 )
 def test_a_deletion_that_never_ends_says_so(version, end):
     partitions = (("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (1, 2), None, ()))
-    assert steps(context_of(partitions, (1, 2), version=version), "t")[-1] == end
+    assert predict(context_of(partitions, (1, 2), version=version), "t").told[-1] == end
 
 
 def test_a_deletion_of_what_cannot_be_read_is_not_foretold():
-    (told,) = steps(context_of(CLUSTER, (1, 2, 3)), "c", "/brokers/topics/c: not JSON")
+    (told,) = predict(context_of(CLUSTER, (1, 2, 3)), "c", "/brokers/topics/c: not JSON").told
     assert told == "/brokers/topics/c: not JSON; what is known of topic 'c' is not enough to judge it"
 
 
-def test_a_deletion_waits_for_a_reassignment():
-    told = steps(context_of(CLUSTER, (1, 2, 3), moving=[TopicPartition("c", 0)]), "c")
-    assert told == ["the deletion of c waits until its reassignments and elections are done"]
+def test_a_deletion_beside_a_reassignment_leaves_its_request_behind():
+    told = predict(context_of(CLUSTER, (1, 2, 3), moving=[TopicPartition("c", 0)]), "c").told
+    assert told[-2] == "the deletion of c is complete"
+    assert told[-1].startswith(
+        "/admin/reassign_partitions still names c-0: where nothing else is left in it, only a new"
+    )
+
+
+def test_a_starting_controller_waits_for_a_reassignment():
+    told = predict(context_of(CLUSTER, (1, 2, 3), moving=[TopicPartition("c", 0)]), "c", asked=True).told
+    assert told[0] == "the deletion of c waits for its reassignments and elections to end, and goes on by itself then"
 
 
 def test_a_topic_that_does_not_exist_is_dropped():
-    assert steps(context_of(CLUSTER, (1,)), "x") == ["topic 'x' does not exist: the controller drops the request"]
+    assert predict(context_of(CLUSTER, (1,)), "x").told == (
+        "topic 'x' does not exist: the controller drops the request",
+    )

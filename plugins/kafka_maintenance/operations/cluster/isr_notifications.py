@@ -1,6 +1,6 @@
-"""ISR-change notifications of a live cluster: how many wait, since when, for which partitions, and whether that is trouble.
+"""What lingers beside the controller of a live cluster: ISR-change notifications, and requests that name only what is gone.
 
-Reads only. What drains them is the forced re-election that `planning.plan_drain` plans and `apply.apply_plan` carries
+Reads only. What clears them is the forced re-election that `planning.plan_drain` plans and `apply.apply_plan` carries
 out after approval: deleting them beside a living controller would lose updates.
 Source: controller behaviour §13 and §16.3.
 """
@@ -31,6 +31,7 @@ class NotificationReport:
         oldest_age_s: its age in seconds.
         partitions: which partitions they name, sorted.
         controller_id: who holds `/controller`; None when nobody does.
+        abandoned: paths of request znodes that name only partitions that are gone; the controller never finishes them.
         never_written: every broker speaks an inter.broker.protocol.version of 2.7 or newer, which writes none.
         made_count: how many there have been since the directory was created; None when there is no directory.
         text: all of this for people.
@@ -43,6 +44,7 @@ class NotificationReport:
     oldest_age_s: float | None
     partitions: tuple[TopicPartition, ...]
     controller_id: int | None
+    abandoned: tuple[str, ...]
     never_written: bool
     made_count: int | None
     text: str
@@ -89,6 +91,7 @@ def _report(observed: Observation, now_ms: int, age_min_s: float) -> Notificatio
         oldest_age_s=oldest_age_s,
         partitions=tuple(sorted({partition for each in notifications for partition in each.partitions})),
         controller_id=None if observed.office is None else observed.office.controller_id,
+        abandoned=tuple(observed.abandoned_requests),
         never_written=makes_no_notifications(observed),
         # ZooKeeper counts every birth and every death of a child in the cversion.
         made_count=None if cversion is None else (cversion + len(notifications)) // 2,
@@ -102,6 +105,12 @@ def _lines(observed: Observation, lingering_count: int, oldest_age_s: float | No
         yield f"KRaft: {observed.kraft_sign}; nothing of this is read any more"
     office = observed.office
     yield "controller: nobody holds /controller" if office is None else f"controller: broker {office.controller_id}"
+    for path, partitions in observed.abandoned_requests.items():
+        shown = ", ".join(map(str, partitions[:_PARTITIONS_SHOWN_MAX]))
+        yield (
+            f"request: {path} names only partitions that are gone ({shown}; {len(partitions)} in all): the controller in office "
+            "never finishes it, and every later request waits; a forced re-election clears it, after approval"
+        )
     if makes_no_notifications(observed):
         yield "protocol: every broker speaks 2.7 or newer and writes no notifications; an empty directory is normal"
     if oldest_age_s is None:

@@ -72,7 +72,7 @@ def observe(
     Args:
         zookeeper: a session on the cluster's chroot; the read is not older than this call.
         partitions: those whose assignment and state are read; None: of the whole cluster.
-        topics: further topics, read with all their partitions' assignments.
+        topics: further topics, read with all their partitions' assignments; so are those that requests name.
 
     Raises:
         BadInputError: there is no Kafka tree here.
@@ -81,12 +81,16 @@ def observe(
     zookeeper.sync("/")
     brokers, json_versions = _brokers(zookeeper)
     wanted = None if partitions is None else frozenset(partitions)
+    unreadable: dict[str, str] = {}
+    pending = {path: request[0] for path in _REQUEST_PATHS if (request := _get(zookeeper, path)) is not None}
+    moves = _asked(pending, znode.REASSIGN_PARTITIONS, _targets, unreadable) or {}
+    asked_elections = _asked(pending, znode.PREFERRED_REPLICA_ELECTION, decode_preferred_replica_election, unreadable)
+    elections = frozenset(asked_elections or ())
     names = (
         _children(zookeeper, znode.TOPICS)
         if wanted is None
-        else sorted({partition.topic for partition in wanted} | set(topics))
+        else sorted({each.topic for each in {*wanted, *moves, *elections}} | set(topics))
     )
-    unreadable: dict[str, str] = {}
     found = _topics(zookeeper, names, unreadable)
     asked = found.assignments if wanted is None else {each for each in wanted if each in found.assignments}
     states = _states(zookeeper, sorted(asked), unreadable)
@@ -95,7 +99,6 @@ def observe(
     cluster_id = _get(zookeeper, znode.CLUSTER_ID)
     notifications = zookeeper.exists(znode.ISR_CHANGE_NOTIFICATION)
     office, controller_version = _office(zookeeper)
-    pending = {path: request[0] for path in _REQUEST_PATHS if (request := _get(zookeeper, path)) is not None}
     return Observation(
         kafka_cluster_id=None if cluster_id is None else decode_cluster_id(cluster_id[0]),
         office=office,
@@ -112,10 +115,8 @@ def observe(
         states=states,
         queued_topics=frozenset(_children(zookeeper, znode.DELETE_TOPICS)),
         pending={path: _text(data) for path, data in pending.items()},
-        reassign_requests=_asked(pending, znode.REASSIGN_PARTITIONS, _targets, unreadable) or {},
-        election_requests=frozenset(
-            _asked(pending, znode.PREFERRED_REPLICA_ELECTION, decode_preferred_replica_election, unreadable) or ()
-        ),
+        reassign_requests=moves,
+        election_requests=elections,
         notifications=_notifications(zookeeper),
         notifications_cversion=None if notifications is None else notifications.cversion,
         unreadable=unreadable,

@@ -210,6 +210,8 @@ def plan_drain(
 ) -> StoredPlan | None:
     """A forced re-election, where ISR-change notifications of at least `age_min_s` linger; always from a live read.
 
+    A request znode that names only partitions that are gone lingers, too.
+
     Returns:
         The stored plan, or None when nothing lingers.
 

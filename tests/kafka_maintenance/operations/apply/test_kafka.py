@@ -9,6 +9,11 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
+from controller_core.context.builder import build_leniently
+from controller_core.context.context import ControllerContext
+from controller_core.controller.deletion_eligibility import deletion_eligibility
+from controller_core.model.config import ControllerConfig
+from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import NoAuthError
 from controller_core.model.partitions import BrokerId
 from controller_core.plans.request_znodes import Target
@@ -19,10 +24,11 @@ from kafka_maintenance.demo.traffic import create_topic, message_counts, partiti
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
 from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError, RefusedError
+from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, PlanStaleError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
+from spark_jobs.on_core.deletion_steps import predict
 
 pytestmark = pytest.mark.kafka
 
@@ -111,32 +117,69 @@ def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
         apply(unrecorded, plan, cluster)
 
 
-def test_a_topic_in_reassignment_is_not_deleted_before_that_is_done(cluster):
-    (partition,) = create_topic(cluster, "moving", {0: (1, 2)})
+def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_leaves_is_cleared(cluster):
+    moving, staying = create_topic(cluster, "moving", {0: (1, 2), 1: (2, 1)})
     store = MemoryStore()
-    wanted = {"zookeeper": cluster.zookeeper_connect, "topics": ["moving"], "kafka_version": cluster.version}
-    plan = planning.plan_deletions(store, "demo", **wanted)
+    live = {"zookeeper": cluster.zookeeper_connect, "kafka_version": cluster.version}
+    plan = planning.plan_deletions(store, "demo", topics=["moving"], **live)
     assert plan is not None
     cluster[3].terminate()  # the reassignment waits for it
     with cluster.session() as zookeeper:
-        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({partition: _ids(1, 3)}))
-
-        def replicas() -> set[BrokerId]:
-            return set(observe(zookeeper, partitions=[partition]).assignments[partition].replicas)
-
-        wait_until(lambda: replicas() == {1, 2, 3}, what="the reassignment began", timeout_s=60)
+        request = encode_reassign_partitions({moving: _ids(1, 3)})
+        zookeeper.create(znode.REASSIGN_PARTITIONS, request)
+        wait_until(
+            lambda: len(observe(zookeeper, partitions=[moving]).assignments[moving].replicas) == 3,
+            what="the reassignment began",
+            timeout_s=60,
+        )
         with pytest.raises(RefusedError, match="moving-0 is being reassigned"):
-            planning.plan_deletions(store, "demo", **wanted)
+            planning.plan_deletions(store, "demo", topics=["moving"], **live)
         with pytest.raises(PlanStaleError, match=r"expected no reassignment of it, found .*moving-0"):
             apply(store, plan, cluster)
         assert zookeeper.children(znode.DELETE_TOPICS) == []
+
+        foretold = predict(_context(zookeeper, cluster.version), "moving")
+        zookeeper.create(znode.delete_topic_path("moving"))  # somebody does it all the same
+        wait_until(lambda: not _logs(cluster, "moving"), what="brokers 1 and 2 deleted what they held", timeout_s=60)
+        assert {(each.partition, each.replica) for each in foretold.deleted} == {
+            (partition, broker) for partition in (moving, staying) for broker in (1, 2)
+        }
+        assert foretold.told[-2] == "the deletion of moving waits for brokers 3, and goes on by itself then"
+        text = deletion_eligibility(_context(zookeeper, cluster.version, queued=True), "moving").reasons[0].text
+        assert text.endswith("its replicas on brokers [1, 2] are deleted already, or nobody can read them")
         cluster[3].start()
-        wait_until(lambda: replicas() == {1, 3}, what="the reassignment is done", timeout_s=60)
-        wait_until(
-            lambda: zookeeper.exists(znode.REASSIGN_PARTITIONS) is None, what="its request is gone", timeout_s=60
-        )
-        apply(store, plan, cluster)
-        assert zookeeper.exists(znode.topic_path("moving")) is None
+        wait_until(lambda: zookeeper.exists(znode.topic_path("moving")) is None, what="the topic is gone", timeout_s=60)
+
+        assert zookeeper.get(znode.REASSIGN_PARTITIONS)[0] == request
+        (other,) = create_topic(cluster, "blocked", {0: (1, 2)})
+        blocked = planning.plan_reassignment(store, "demo", waves=[[Target(other, _ids(2, 1))]], **live)
+        assert blocked is not None
+        with pytest.raises(ClusterBusyError, match="if it stays, clear it by a forced re-election"):
+            apply(store, blocked, cluster)
+        applied_twice(store, planning.plan_drain(store, "demo", **live), cluster)
+        assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is None
+        apply(store, blocked, cluster)
+
+
+def _context(zookeeper: Any, version: str, *, queued: bool = False) -> ControllerContext:
+    seen = observe(zookeeper)
+    return build_leniently(
+        dialect=dialect_for(version),
+        brokers=seen.brokers.values(),
+        assignments=seen.assignments,
+        states=seen.states,
+        topics_to_be_deleted=seen.queued_topics if queued else (),
+        reassignment_targets=seen.reassign_requests,
+        config=ControllerConfig(controller_id=BrokerId(1), delete_topic=True),
+        epoch=seen.controller_epoch or 0,
+        epoch_zk_version=seen.controller_epoch_version or 0,
+    ).context
+
+
+def _logs(cluster: KafkaCluster, topic: str) -> list[str]:
+    """The directories of logs of the topic, of whichever broker; those that wait to be erased are deleted already."""
+    names = (path.name for path in cluster.folder.glob(f"**/{topic}-*"))
+    return [name for name in names if not name.endswith("-delete")]
 
 
 def test_lingering_notifications_are_drained_by_a_new_controller(cluster):

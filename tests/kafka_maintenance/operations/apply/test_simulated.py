@@ -11,6 +11,8 @@ from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicP
 from controller_core.plans.request_znodes import Target
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import MemoryServer, MemoryZooKeeper
+from controller_core.znodes import encode_reassign_partitions
+from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import RefusedError
@@ -101,6 +103,25 @@ def test_kafka_does_what_was_predicted(
     active = cluster.active_controller()
     assert active is not None
     assert active.refusals == []
+
+
+def test_a_request_that_outlived_its_topic_is_cleared(cluster: SimulatedCluster):
+    zookeeper, moving = session(cluster), TopicPartition("old", 0)
+    zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: ids(1, 2, 4)}))  # 4 is not there
+    cluster.settle()
+    zookeeper.create(znode.delete_topic_path("old"))
+    cluster.settle()
+    cluster.start_broker(BrokerId(4))
+    cluster.settle()
+    assert zookeeper.exists(znode.topic_path("old")) is None
+    assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is not None
+    store = MemoryStore()
+    plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
+    assert plan is not None
+    apply_plan(
+        store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann", zookeeper=zookeeper, now=NOW
+    )
+    assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is None
 
 
 def test_a_hanging_controller_is_replaced_and_its_notifications_are_drained(cluster: SimulatedCluster):

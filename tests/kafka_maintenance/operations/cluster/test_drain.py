@@ -87,6 +87,16 @@ def test_a_newer_protocol_writes_none():
     assert "an empty directory is normal" in found.text
 
 
+def test_a_request_for_what_is_gone_is_said():
+    world = cluster()
+    world.hangs = True
+    path = znode.REASSIGN_PARTITIONS
+    world.own.create(path, b'{"version":1,"partitions":[{"topic":"gone","partition":0,"replicas":[1]}]}')
+    found = report(zookeeper=world.zookeeper())
+    assert found.abandoned == (path,)
+    assert f"{path} names only partitions that are gone (gone-0; 1 in all)" in found.text
+
+
 def test_kraft_is_said():
     world = cluster()
     world.own.create(znode.MIGRATION, b"{}")
