@@ -28,6 +28,7 @@ from controller_core.plans.request_znodes import Request, request_from_json, req
 from controller_core.plans.safeguards import safeguards
 
 SCHEMA_VERSION: Final = 1
+_OUTSIDE_THE_DIGEST: Final = ("digest", "code_version")
 
 
 class PlanKind(StrEnum):
@@ -116,16 +117,21 @@ def plan_digest(plan: Plan) -> str:
     return _digest(_plan_to_json(plan))
 
 
-def plan_to_bytes(plan: Plan) -> bytes:
-    """The document as stored, digest included."""
-    return plan_and_digest(plan)[0]
+def plan_to_bytes(plan: Plan, *, code_version: str | None = None) -> bytes:
+    """The document as stored, digest included; `code_version` as in `plan_and_digest`."""
+    return plan_and_digest(plan, code_version=code_version)[0]
 
 
-def plan_and_digest(plan: Plan) -> tuple[bytes, str]:
-    """The document as stored, and its digest."""
+def plan_and_digest(plan: Plan, *, code_version: str | None = None) -> tuple[bytes, str]:
+    """The document as stored, and its digest.
+
+    `code_version` is that of the program that made the plan. It stands beside the digest and not in what is digested: a
+    person approves what is done to the cluster, and the same content has the same digest whichever version planned it.
+    """
     document = _plan_to_json(plan)
     digest = _digest(document)
-    return canonical({**document, "digest": digest}), digest
+    made_by = {} if code_version is None else {"code_version": code_version}
+    return canonical({**document, **made_by, "digest": digest}), digest
 
 
 def plan_from_bytes(data: bytes, *, where: str) -> Plan:
@@ -144,7 +150,7 @@ def plan_from_bytes(data: bytes, *, where: str) -> Plan:
     if version != SCHEMA_VERSION:
         raise document.refused("schema_version", str(SCHEMA_VERSION), version)
     stored = document.text("digest")
-    found = _digest({name: value for name, value in document.values.items() if name != "digest"})
+    found = _digest({name: value for name, value in document.values.items() if name not in _OUTSIDE_THE_DIGEST})
     if found != stored:
         raise PlanAlteredError(
             f"plan {where} was altered: it names digest {stored[:12]}, its content has {found[:12]}; "

@@ -332,6 +332,12 @@ def test_the_digest_is_that_of_the_canonical_document():
     assert plan_to_bytes(PLAN) == canonical({**document, "digest": plan_digest(PLAN)})
 
 
+def test_the_version_that_made_a_plan_stands_beside_its_digest():
+    data = plan_to_bytes(PLAN, code_version="0.2.0")
+    assert json.loads(data) == {**json.loads(plan_to_bytes(PLAN)), "code_version": "0.2.0"}
+    assert plan_from_bytes(data, where="p.json") == PLAN
+
+
 def changed(**fields: object) -> bytes:
     """The document with other fields and the digest that belongs to it."""
     document = {**json.loads(plan_to_bytes(PLAN)), **fields}

@@ -14,9 +14,10 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectExistsError
 from controller_core.ports.object_store import put_once
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import ClusterBusyError
 
-_FIELDS: Final = ("event", "step", "at", "run", "approver")
+_FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
 
 
 class EventKind(StrEnum):
@@ -33,7 +34,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One entry; `step` counts from 0, None for the plan as a whole; `at` is ISO 8601."""
+    """One entry; `step` counts from 0, None for the plan as a whole; `at` is ISO 8601.
+
+    `code_version` is that of the program that wrote the entry; None in receipts of 0.1.
+    """
 
     event: EventKind
     step: int | None
@@ -41,6 +45,7 @@ class Event:
     run: str
     approver: str
     detail: Mapping[str, Any]
+    code_version: str | None = None
 
 
 def receipt_prefix(cluster: str, digest: str) -> str:
@@ -82,7 +87,9 @@ class ReceiptLog:
             ClusterBusyError: another run wrote at the same time.
         """
         at = self._now + timedelta(seconds=monotonic() - self._started_s)
-        entry = Event(event, step, at.isoformat(timespec="milliseconds"), self._run, self._approver, detail)
+        entry = Event(
+            event, step, at.isoformat(timespec="milliseconds"), self._run, self._approver, detail, __version__
+        )
         key = f"{self._prefix}{len(self.events) + 1:04d}-{event}.json"
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
         data = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()

@@ -18,6 +18,7 @@ from controller_core.plans.plan import (
 )
 from controller_core.plans.text import plan_markdown, plan_size, plan_summary
 from controller_core.ports.object_store import put_once
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError
 
 _LAYOUT_ROOT = "/v1/"
@@ -78,22 +79,26 @@ def key_of(store: ObjectStore, uri: str) -> str:
 def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[str, Any] | None = None) -> StoredPlan:
     """Writes the plan under `folder`, a key prefix that ends in `/`; equal plans share a key.
 
+    A plan that is stored already stays as the version of this program that made it wrote it.
+
     Beside it lie its text, its rollback where there is one, and the parts of the planner's `proof` where it was planned:
     the certificate, and what it is about.
     """
-    document, digest = plan_and_digest(plan)
+    document, digest = plan_and_digest(plan, code_version=__version__)
     stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
     rollback = rollback_plan(plan, digest=digest)
     markdown = plan_markdown(plan, digest=digest)
+    rollback_key = None if rollback is None else f"{stem}.rollback.json"
+    if store.list(f"{stem}.json") and plan_digest(read_plan(store, store.uri_of(f"{stem}.json"))) == digest:
+        return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
     if rollback is not None:
-        put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback))
+        put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback, code_version=__version__))
     if proof is not None:
         put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
         about = {name: part for name, part in proof.items() if name != "certificate"}
         put_same(store, f"{stem}.proof.json", canonical(about))
     put_same(store, f"{stem}.md", markdown.encode())
     put_same(store, f"{stem}.json", document)
-    rollback_key = None if rollback is None else f"{stem}.rollback.json"
     return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
 
 

@@ -20,6 +20,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
 from controller_core.ports.zookeeper import Acl, Check, Create, Operation, Set, ZooKeeper
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
 from kafka_maintenance.operations.restore.content import (
@@ -110,6 +111,7 @@ def apply_restore(
     content = restorable(read_raw(store, manifest), scope, sealer, secured=manifest.secured)
     receipts = f"{ROOT}/receipts/cluster={manifest.cluster}/{plan.digest}"
     record = {"plan": plan_uri, "digest": plan.digest, "approver": approver, "run": run_id, "at": iso_time(now)}
+    record |= {"code_version": __version__}
     _note(store, f"{receipts}/0000-started.json", record)
     if scope.whole:
         written, there = _apply_whole(target, content, document, manifest, write_options, progress)

@@ -150,8 +150,8 @@ def plan_steps(document: Mapping[str, Any]) -> list[Step]:
 
 
 def plan_digest(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical document without its digest."""
-    bare = {name: value for name, value in document.items() if name != "digest"}
+    """SHA-256 of the canonical document without its digest, and without the version of the program that made it."""
+    bare = {name: value for name, value in document.items() if name not in {"digest", "code_version"}}
     canonical = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 

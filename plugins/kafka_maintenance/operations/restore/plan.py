@@ -16,10 +16,11 @@ from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from controller_core.model.errors import NoNodeError
+from controller_core.model.errors import NoNodeError, ObjectExistsError
+from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from kafka_maintenance.operations.plans.store import put_same
 from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
@@ -39,6 +40,7 @@ from kafka_maintenance.operations.restore.document import (
     content_digest,
     content_sum,
     differs,
+    load_restore,
     plan_digest,
     plan_document,
     plan_text,
@@ -105,10 +107,13 @@ def plan_restore(
         }
     after = {znode.path: znode.data or b"" for znode in content.znodes}
     document["text"] = plan_text(document, steps, before, after)
-    document["digest"] = plan_digest(document)
+    document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
-    put_same(store, key, data)
+    try:
+        put_once(store, key, data)
+    except ObjectExistsError:  # made before, perhaps by another version: verified when it is read
+        return load_restore(store, store.uri_of(key))
     return stored_restore(store.uri_of(key), document)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
 from kafka_maintenance.operations.plans.store import key_of
@@ -64,7 +65,7 @@ def store_retention(store: ObjectStore | str, plan: RetentionPlan, cluster: str)
         return None
     store = opened(store)
     key = _key(cluster, plan.digest)
-    document = {"format_version": FORMAT_VERSION, "cluster": cluster, **asdict(plan)}
+    document = {"format_version": FORMAT_VERSION, "cluster": cluster, "code_version": __version__, **asdict(plan)}
     content = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
     try:
         store.put_new(key, content)

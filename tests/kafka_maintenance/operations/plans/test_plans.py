@@ -15,6 +15,7 @@ from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import paths as znode
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.cluster.observe import observe, observe_tables
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
@@ -63,6 +64,14 @@ def test_a_live_plan_lies_under_the_day():
 def test_the_same_cluster_gives_the_same_plan():
     store, world = MemoryStore(), cluster()
     assert plan_of(planning.plan_elections, world, store) == plan_of(planning.plan_elections, world, store)
+
+
+def test_a_plan_made_before_by_another_version_stays_as_it_was_stored(monkeypatch):
+    store, world = MemoryStore(), cluster()
+    first = plan_of(planning.plan_elections, world, store)
+    monkeypatch.setattr("kafka_maintenance.operations.plans.store.__version__", "9.9")
+    assert plan_of(planning.plan_elections, world, store) == first
+    assert json.loads(store.get(key_of(store, first.uri)))["code_version"] == __version__
 
 
 def test_planning_writes_nothing_to_the_cluster():
@@ -554,5 +563,5 @@ def test_a_stored_plan_is_never_overwritten():
     store, world = MemoryStore(), cluster()
     plan = plan_of(planning.plan_elections, world, store)
     store.put(key_of(store, plan.uri), b"{}")
-    with pytest.raises(InvalidPlanError, match="another document has that name"):
+    with pytest.raises(InvalidPlanError, match="make the plan again"):
         plan_of(planning.plan_elections, world, store)
