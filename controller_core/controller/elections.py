@@ -6,7 +6,7 @@ Source: controller behaviour §4; Kafka 3.9 `PartitionLeaderElectionAlgorithms` 
 
 from collections.abc import Collection, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from controller_core.context.context import ControllerContext
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
@@ -138,8 +138,10 @@ def elect(
             return _elect_preferred(context, partition, leadership)
         case Strategy.CONTROLLED_SHUTDOWN:
             return _elect_for_shutdown(context, partition, leadership)
-        case _:  # NO_OP, through Kafka 1.0
+        case Strategy.NO_OP:  # through Kafka 1.0
             return Elected(leadership, context.assignment(partition))
+        case _:
+            assert_never(strategy.strategy)
 
 
 def _elect_offline(

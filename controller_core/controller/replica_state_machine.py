@@ -6,6 +6,7 @@ order that the context says; only → Offline needs ZooKeeper.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import NOTHING, PartitionEntry, state_of, with_replica_state
@@ -151,8 +152,10 @@ class _Call:
                 return self._to_deletion_started
             case _R.NON_EXISTENT:
                 return self._to_non_existent
-            case _:
+            case _R.OFFLINE | _R.DELETION_INELIGIBLE | _R.DELETION_SUCCESSFUL:
                 return self._to_state_only
+            case _:
+                assert_never(self._target)
 
     def _put(self, broker: BrokerId, partition: TopicPartition, entry: PartitionEntry) -> None:
         assignment, leadership, state, replicas = entry

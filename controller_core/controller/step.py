@@ -35,6 +35,7 @@ from controller_core.engine.batch import BatchRecord
 from controller_core.engine.turn import NO_RESULTS, NOTHING_UNDER_WAY, RunTasks, Task, Turn, UnderWay
 from controller_core.messages.answers import CONTROLLER_MOVED, SESSION_EXPIRED, Answer, Failed
 from controller_core.messages.effects import (
+    AnsweredEffect,
     Effect,
     RegisterController,
     ReplyAlterPartition,
@@ -97,7 +98,7 @@ class Step:
     batches: tuple[BatchRecord, ...] = ()
 
     @property
-    def awaiting(self) -> Effect | None:
+    def awaiting(self) -> AnsweredEffect | None:
         """The effect whose answer is the next command that goes on; None: nothing is under way."""
         return self.under_way.awaiting
 
@@ -247,7 +248,7 @@ def _task_of(event: ActiveEvent) -> Task:
             assert_never(event)
 
 
-def _not_active(turn: Turn, event: Event) -> None:
+def _not_active(turn: Turn, event: ActiveEvent) -> None:
     """An event that only the controller in office handles: requests are answered, the rest is dropped."""
     turn.refuse(RefusalKind.NOT_ACTIVE, type(event).__name__, "this controller is not in office; ask the active one")
     match event:
@@ -260,4 +261,4 @@ def _not_active(turn: Turn, event: Event) -> None:
         case ElectLeaders():
             turn.tell(ReplyElections(errors=(), error=_NOT_CONTROLLER))
         case _:
-            pass
+            pass  # no other event is answered

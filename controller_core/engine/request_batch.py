@@ -5,15 +5,15 @@ the brokers that get them, and liveness is looked at once per request: the fold 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from controller_core.context.context import ControllerContext
 from controller_core.context.partition_entries import NOTHING
 from controller_core.engine.batch import EMPTY, Add, AddLeaderAndIsr, AddStopReplica, AddUpdateMetadata, RequestBatch
 from controller_core.messages.effects import (
+    BrokerRequest,
     LeaderAndIsrPartition,
     LiveLeader,
-    Request,
     SendLeaderAndIsr,
     SendStopReplica,
     SendUpdateMetadata,
@@ -42,7 +42,7 @@ _PLAINTEXT = "PLAINTEXT"
 class Sent(NamedTuple):
     """Requests in the order in which they leave, what is left in the batch, and why it could not all be sent."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[BrokerRequest, ...]
     left: RequestBatch = EMPTY
     fault: str = ""
 
@@ -96,7 +96,7 @@ def send(context: ControllerContext, batch: RequestBatch, controller_epoch: int)
 
 
 def event_of(
-    context: ControllerContext, request: Request, error: str, partition_errors: Mapping[TopicPartition, str]
+    context: ControllerContext, request: BrokerRequest, error: str, partition_errors: Mapping[TopicPartition, str]
 ) -> Event | None:
     """The event that a broker's answer to `request` raises; None where nobody needs to know.
 
@@ -112,7 +112,7 @@ def event_of(
             return LeaderAndIsrAnswered(request.broker, error, errors)
         case SendUpdateMetadata():
             return UpdateMetadataAnswered(request.broker, error) if context.dialect.update_metadata_answers else None
-        case _:
+        case SendStopReplica():
             started = _topics_being_deleted(context)
             errors = {
                 row.partition: partition_errors.get(row.partition, "NONE")
@@ -120,6 +120,8 @@ def event_of(
                 if row.delete_partition and row.partition.topic in started
             }
             return StopReplicaAnswered(request.broker, error, errors) if errors else None
+        case _:
+            assert_never(request)
 
 
 def _topics_being_deleted(context: ControllerContext) -> frozenset[str]:
@@ -177,7 +179,7 @@ class _Folded:
 
     def requests(self, controller_epoch: int, batch: RequestBatch) -> Sent:
         """All requests; `batch` is what they were folded from."""
-        sent: list[Request] = []
+        sent: list[BrokerRequest] = []
         try:
             self._send_leader_and_isr(sent, controller_epoch)
         except _ListenerMissingError as error:
@@ -197,7 +199,7 @@ class _Folded:
     def _epoch_of(self, broker: BrokerId) -> int:
         return self._registered[broker].epoch
 
-    def _send_leader_and_isr(self, sent: list[Request], controller_epoch: int) -> None:
+    def _send_leader_and_isr(self, sent: list[BrokerRequest], controller_epoch: int) -> None:
         dialect, me = self._context.dialect, self._context.config.controller_id
         for broker in sorted(filter(self._receives, self._leader_and_isr)):
             rows = tuple(self._leader_and_isr[broker].values())
@@ -228,7 +230,7 @@ class _Folded:
         known = self._context.topics
         return tuple((topic, entry.topic_id if (entry := known.get(topic)) else None) for topic in sorted(topics))
 
-    def _send_update_metadata(self, sent: list[Request], controller_epoch: int) -> None:
+    def _send_update_metadata(self, sent: list[BrokerRequest], controller_epoch: int) -> None:
         receivers = sorted(broker for broker in self._metadata_brokers if broker >= 0 and self._receives(broker))
         dialect, me = self._context.dialect, self._context.config.controller_id
         if not receivers and dialect.update_metadata_version > 0:
@@ -276,7 +278,7 @@ class _Folded:
             broker._replace(endpoints=(Endpoint(at.host, at.port, _PLAINTEXT, _PLAINTEXT),)) for broker, at in listening
         )
 
-    def _send_stop_replica(self, sent: list[Request], controller_epoch: int) -> None:
+    def _send_stop_replica(self, sent: list[BrokerRequest], controller_epoch: int) -> None:
         for broker in sorted(filter(self._receives, self._stop)):
             sent.extend(
                 SendStopReplica(

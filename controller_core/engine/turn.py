@@ -12,7 +12,7 @@ from controller_core.context.context import ControllerContext
 from controller_core.engine import request_batch
 from controller_core.engine.batch import EMPTY, STATE_MACHINES, Add, BatchFault, BatchRecord, RequestBatch
 from controller_core.messages.answers import Answer, Failed
-from controller_core.messages.effects import Effect
+from controller_core.messages.effects import AnsweredEffect, Effect
 from controller_core.messages.events import Event, MoveController
 from controller_core.model.partitions import LeaderAndIsr, PartitionAndReplica, TopicPartition
 from controller_core.model.refusals import Refusal, RefusalKind
@@ -68,7 +68,7 @@ class UnderWay:
     """
 
     agenda: tuple[Task, ...] = ()
-    awaiting: Effect | None = None
+    awaiting: AnsweredEffect | None = None
     inbox: tuple[Event | RunTasks, ...] = ()
     batch: RequestBatch | None = None
     results: CallResults = NO_RESULTS
@@ -108,7 +108,7 @@ class Turn:
         self.context = context
         self.answer = answer
         self.stack: list[Task] = list(reversed(under_way.agenda))
-        self.awaiting: Effect | None = None
+        self.awaiting: AnsweredEffect | None = None
         self.inbox = under_way.inbox
         self.batch = under_way.batch
         self.results = under_way.results
@@ -156,7 +156,7 @@ class Turn:
         """Asks for effects whose answers nobody waits for."""
         self.effects.extend(effects)
 
-    def ask(self, effect: Effect, then: Task) -> None:
+    def ask(self, effect: AnsweredEffect, then: Task) -> None:
         """Asks for an effect and stops; `then` runs with the answer."""
         self.effects.append(effect)
         self.stack.append(then)

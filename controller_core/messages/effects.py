@@ -398,17 +398,23 @@ class ReplyElections:
     error: str = ""
 
 
-Request = SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica
-Effect = (
+ReadEffect = (
     ReadPartitionStates | ReadTopicConfigs | ReadBrokers | ReadTopics | ReadTopicAssignments | ReadDeletionRequests
     | ReadReassignmentRequests | ReadPreferredElectionRequest | ListIsrNotifications | ReadIsrNotifications
     | ListLogDirEvents | ReadLogDirEvents | ReadController
-    | CreatePartitionStates | WritePartitionStates | WriteTopicAssignment | AssignTopicIds | DeleteTopicNode | DeleteTopicConfig
+)  # fmt: skip
+WriteEffect = (
+    CreatePartitionStates | WritePartitionStates | WriteTopicAssignment | AssignTopicIds | DeleteTopicNode | DeleteTopicConfig
     | DeleteTopicDeletions | WriteReassignmentRequests | DeleteReassignmentRequests | DeletePreferredElectionRequest
     | DeleteIsrNotifications | DeleteLogDirEvents | RegisterController | DeleteController
-    | Watch | Unwatch | ScheduleRebalance | CancelSchedules
-    | SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica | OpenChannels | CloseChannels
-    | ReplyControlledShutdown | ReplyAlterPartition | ReplyReassignments | ReplyElections
+)  # fmt: skip
+AnsweredEffect = ReadEffect | WriteEffect
+"""What ZooKeeper answers; at most the last effect of a step is one."""
+ZooKeeperEffect = AnsweredEffect | Watch | Unwatch
+BrokerRequest = SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica
+Reply = ReplyControlledShutdown | ReplyAlterPartition | ReplyReassignments | ReplyElections
+Effect = (
+    ZooKeeperEffect | ScheduleRebalance | CancelSchedules | BrokerRequest | OpenChannels | CloseChannels | Reply
 )  # fmt: skip
 """Closed: this is all that the core can ask for."""
 

@@ -75,6 +75,21 @@ class DeleteController:
 Request = CreateReassignPartitions | CreatePreferredReplicaElection | CreateDeleteTopic | DeleteController
 
 
+def may_be_asked_twice(request: Request) -> bool:
+    """Whether the same request may be made again after it was made and nothing came of it.
+
+    What somebody may have withdrawn is asked for once. An election that was attempted in vain is tried again; a
+    re-election names the controller that it ends.
+    """
+    match request:
+        case CreateReassignPartitions() | CreateDeleteTopic():
+            return False
+        case CreatePreferredReplicaElection() | DeleteController():
+            return True
+        case _:
+            assert_never(request)
+
+
 def request_path(request: Request) -> str:
     """The znode that `request` creates or deletes, relative to the cluster's chroot."""
     match request:

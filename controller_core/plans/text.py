@@ -1,31 +1,19 @@
 """A plan as the text that an approver reads: what will change, before and after, what is asked of Kafka, what may go wrong."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, assert_never
+from typing import Final
 
-from controller_core.plans.conditions import AssignedTo, InSync, LedBy, TopicIs
-from controller_core.plans.plan import Plan, PlanKind, PlanStep, plan_digest
+from controller_core.plans.kinds import KindRecord, kind_record
+from controller_core.plans.plan import Plan, plan_digest
 from controller_core.plans.request_znodes import render_request
 
 ROWS_SHOWN_MAX: Final = 100
-_TITLES: Final = {
-    PlanKind.ELECT_PREFERRED_LEADERS: "Elect preferred leaders",
-    PlanKind.REASSIGN_PARTITIONS: "Reassign partitions",
-    PlanKind.DELETE_TOPICS: "Delete topics",
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: "Clear what lingers by a forced re-election",
-}
-_UNITS: Final = {
-    PlanKind.ELECT_PREFERRED_LEADERS: ("election", "elections"),
-    PlanKind.REASSIGN_PARTITIONS: ("partition to move", "partitions to move"),
-    PlanKind.DELETE_TOPICS: ("topic to delete", "topics to delete"),
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: ("forced re-election", "forced re-elections"),
-}
 
 
 def plan_summary(plan: Plan) -> str:
     """One line: how much of what, in how many steps, and how much was left out."""
     count = plan_size(plan)
-    unit = _UNITS[plan.kind][count != 1]
+    unit = kind_record(plan.kind).unit[count != 1]
     steps = f"{len(plan.steps)} step{'s' if len(plan.steps) != 1 else ''}"
     left_out = f", {len(plan.left_out)} left out" if plan.left_out else ""
     return f"{count} {unit} in {steps}{left_out}"
@@ -33,7 +21,7 @@ def plan_summary(plan: Plan) -> str:
 
 def plan_size(plan: Plan) -> int:
     """How many elections, moved partitions, deleted topics or forced re-elections the plan asks for."""
-    return sum(len(_changes(plan.kind, step)) for step in plan.steps)
+    return sum(len(kind_record(plan.kind).changes(step)) for step in plan.steps)
 
 
 def plan_markdown(plan: Plan, *, digest: str | None = None, rows_max: int = ROWS_SHOWN_MAX) -> str:
@@ -43,7 +31,8 @@ def plan_markdown(plan: Plan, *, digest: str | None = None, rows_max: int = ROWS
 
 def _markdown(plan: Plan, digest: str, rows_max: int) -> Iterator[str]:
     source = "a live read" if plan.snapshot is None else f"`{plan.snapshot.manifest}`"
-    yield f"# {_TITLES[plan.kind]} on `{plan.cluster}`"
+    record = kind_record(plan.kind)
+    yield f"# {record.title} on `{plan.cluster}`"
     yield ""
     yield f"{plan_summary(plan)}."
     yield ""
@@ -55,8 +44,8 @@ def _markdown(plan: Plan, digest: str, rows_max: int) -> Iterator[str]:
     yield ""
     yield "## What will change"
     yield ""
-    yield from _table(_HEADINGS[plan.kind], list(_rows(plan)), rows_max)
-    if plan.kind is not PlanKind.DRAIN_ISR_NOTIFICATIONS:
+    yield from _table(record.headings, list(_rows(plan, record)), rows_max)
+    if not record.rows_are_predictions:
         yield from _section("In words", _cut(plan.predicted, rows_max))
     yield from _section("What to weigh", plan.risks)
     if plan.left_out:
@@ -87,53 +76,12 @@ def _requests(plan: Plan, lines_max: int) -> Iterator[str]:
         left -= len(lines)
 
 
-_HEADINGS: Final = {
-    PlanKind.ELECT_PREFERRED_LEADERS: ("step", "partition", "leader now", "leader after", "ISR"),
-    PlanKind.REASSIGN_PARTITIONS: ("step", "partition", "replicas now", "replicas after"),
-    PlanKind.DELETE_TOPICS: ("step", "topic", "partitions", "created at zxid"),
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: ("what happens",),
-}
-
-
-def _rows(plan: Plan) -> Iterator[Sequence[str]]:
-    if plan.kind is PlanKind.DRAIN_ISR_NOTIFICATIONS:
+def _rows(plan: Plan, record: KindRecord) -> Iterator[Sequence[str]]:
+    if record.rows_are_predictions:
         yield from ([line] for line in plan.predicted)
         return
     for number, step in enumerate(plan.steps, start=1):
-        yield from ([str(number), *cells] for cells in _changes(plan.kind, step))
-
-
-def _changes(kind: PlanKind, step: PlanStep) -> list[Sequence[str]]:
-    match kind:
-        case PlanKind.ELECT_PREFERRED_LEADERS:
-            states = {each.partition: each for each in step.expectations if isinstance(each, InSync)}
-            return [
-                [
-                    str(each.partition),
-                    str(states[each.partition].leader),
-                    str(each.leader),
-                    _ids(states[each.partition].isr),
-                ]
-                for each in step.outcomes
-                if isinstance(each, LedBy)
-            ]
-        case PlanKind.REASSIGN_PARTITIONS:
-            before = {each.partition: each for each in step.expectations if isinstance(each, AssignedTo)}
-            return [
-                [str(each.partition), _ids(before[each.partition].replicas), _ids(each.replicas)]
-                for each in step.outcomes
-                if isinstance(each, AssignedTo)
-            ]
-        case PlanKind.DELETE_TOPICS:
-            return [
-                [each.topic, str(each.partition_count), f"{each.czxid:#x}"]
-                for each in step.expectations
-                if isinstance(each, TopicIs)
-            ]
-        case PlanKind.DRAIN_ISR_NOTIFICATIONS:
-            return [[render_request(effect)] for effect in step.effects]
-        case _:
-            assert_never(kind)
+        yield from ([str(number), *cells] for cells in record.changes(step))
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], rows_max: int) -> Iterator[str]:
@@ -158,7 +106,3 @@ def _cut(lines: Sequence[str], count_max: int) -> list[str]:
     if len(lines) <= count_max:
         return list(lines)
     return [*lines[:count_max], f"… {len(lines) - count_max} more in the stored plan"]
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ", ".join(map(str, brokers)) or "none"

@@ -1,11 +1,12 @@
-"""The bounded loop between `step` and the world."""
+"""The bounded loops between `step` and the world."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Command, Step
-from controller_core.messages.effects import Effect
+from controller_core.messages.answers import Answer
+from controller_core.messages.effects import AnsweredEffect, Effect
 from controller_core.model.errors import NotSettledError
 
 PerformEffect = Callable[[Effect], Iterable[Command]]
@@ -33,3 +34,25 @@ def drive(context: ControllerContext, command: Command, perform: PerformEffect, 
         if not inbox:
             return done.context
     raise NotSettledError(f"not settled after {limit} steps; next is {inbox[0]!r}; raise the limit or look for a loop")
+
+
+def answered_steps(first: Step, answer: Callable[[AnsweredEffect], Answer], *, limit: int) -> Iterator[Step]:
+    """`first` and the steps after it, each with the answer to the one before, until nothing is awaited.
+
+    Args:
+        first: a step that may await an answer.
+        answer: says what the outside answers.
+        limit: answers at most.
+
+    Raises:
+        NotSettledError: an answer was still awaited after `limit` of them.
+    """
+    done = first
+    for _ in range(limit):
+        yield done
+        if done.awaiting is None:
+            return
+        done = done.then(answer(done.awaiting))
+    raise NotSettledError(
+        f"not settled after {limit} answers; awaits one to {done.awaiting!r}; raise the limit or look for a loop"
+    )

@@ -1,4 +1,4 @@
-"""The deeds behind the effects: every effect that concerns ZooKeeper, carried out on the port and answered.
+"""Every effect that concerns ZooKeeper, carried out on the port and answered.
 
 It holds no rule about partitions: one `case` per effect, one operation of `KafkaZk`, one translation of the result.
 Source: Kafka 3.9 `KafkaZkClient`, `ZooKeeperClient` (handlers); layout §7 for the watches that fire once.
@@ -6,8 +6,8 @@ Source: Kafka 3.9 `KafkaZkClient`, `ZooKeeperClient` (handlers); layout §7 for 
 
 import base64
 import uuid
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, assert_never
 
 from controller_core.messages import answers
 from controller_core.messages import effects as e
@@ -60,8 +60,8 @@ class ZooKeeperEffects:
         self._now_ms = now_ms
         self._new_topic_id = new_topic_id
 
-    def perform(self, effect: e.Effect) -> answers.Answer | None:
-        """Carry out `effect`; its answer, or None where nobody answers: watches, and what does not concern ZooKeeper."""
+    def perform(self, effect: e.ZooKeeperEffect) -> answers.Answer | None:
+        """Carry out `effect`; its answer, or None for watches, which have none."""
         try:
             return self._perform(effect)
         except ControllerMovedError:
@@ -75,16 +75,18 @@ class ZooKeeperEffects:
         except ZooKeeperError as error:
             return answers.Failed(effect, code_of(error))
 
-    def _perform(self, effect: e.Effect) -> answers.Answer | None:
-        if isinstance(effect, e.Watch):
-            self.watches.watch(effect)
-            return None
-        if isinstance(effect, e.Unwatch):
-            self.watches.unwatch(effect)
-            return None
-        return self._read(effect) or self._write_states(effect) or self._write(effect)
+    def _perform(self, effect: e.ZooKeeperEffect) -> answers.Answer | None:
+        match effect:
+            case e.Watch():
+                self.watches.watch(effect)
+                return None
+            case e.Unwatch():
+                self.watches.unwatch(effect)
+                return None
+            case _:
+                return self._read(effect) if isinstance(effect, e.ReadEffect) else self._write(effect)
 
-    def _read(self, effect: e.Effect) -> answers.Answer | None:
+    def _read(self, effect: e.ReadEffect) -> answers.Answer:
         match effect:
             case e.ReadPartitionStates(partitions=partitions):
                 return self._states_read(effect, partitions)
@@ -131,23 +133,16 @@ class ZooKeeperEffects:
                     return answers.ControllerRead(effect, None, None, migrating)
                 return answers.ControllerRead(effect, holder.broker_id, holder.kraft_controller_epoch, migrating)
             case _:
-                return None
+                assert_never(effect)
 
-    def _write_states(self, effect: e.Effect) -> answers.Answer | None:
+    def _write(self, effect: e.WriteEffect) -> answers.Answer:
         match effect:
             case e.CreatePartitionStates(states=states, controller_epoch_version=version):
                 codes = self.kafka.create_states(dict(states), version)
-                return answers.StatesCreated(effect, {each: code for each, code in codes.items() if code != OK})
+                return answers.StatesCreated(effect, _problems(codes))
             case e.WritePartitionStates(states=states, controller_epoch_version=version):
                 codes, versions = self.kafka.set_states(dict(states), version)
-                return answers.StatesWritten(
-                    effect, versions, {each: code for each, code in codes.items() if code != OK}
-                )
-            case _:
-                return None
-
-    def _write(self, effect: e.Effect) -> answers.Answer | None:
-        match effect:
+                return answers.StatesWritten(effect, versions, _problems(codes))
             case e.WriteTopicAssignment(topic=topic, topic_id=topic_id, controller_epoch_version=version):
                 code = self.kafka.set_topic(topic, dict(effect.assignments), topic_id, version, extra=effect.extra)
                 return answers.Done(effect) if code == OK else answers.Failed(effect, code)
@@ -178,7 +173,7 @@ class ZooKeeperEffects:
             case e.DeleteController(controller_epoch_version=version):
                 self.kafka.delete_controller(version)
             case _:
-                return None
+                assert_never(effect)
         return answers.Done(effect)
 
     def _states_read(self, effect: e.ReadPartitionStates, partitions: Sequence[TopicPartition]) -> answers.Answer:
@@ -240,3 +235,7 @@ class ZooKeeperEffects:
                 except MalformedZnodeError:
                     continue
             return tuple(found)
+
+
+def _problems(codes: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
+    return {partition: code for partition, code in codes.items() if code != OK}

@@ -6,7 +6,7 @@ the same content share a line.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, assert_never
 
 from controller_core.context.context import ControllerContext
 from controller_core.messages.effects import (
@@ -35,7 +35,7 @@ _VERBS: dict[str, str] = {
     "Schedule": "schedule",
     "Cancel": "cancel",
     "Open": "connect",
-    "Close": "hang up",
+    "Close": "close",
 }
 _WIDTH = 9
 _HIDDEN = frozenset({"controller_epoch_version"})
@@ -176,8 +176,10 @@ def _rows(request: SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica) -> l
                 f"{row.partition} {leadership_text(row.leadership)}{_offline(row.offline_replicas)}" for row in rows
             ]
             return told or [f"live brokers {_ids([broker.id for broker in live])}"]
-        case _:
+        case SendStopReplica():
             return [f"{p}{' and delete' if delete else ''}" for p, delete, _ in request.partition_states]
+        case _:
+            assert_never(request)
 
 
 def _offline(brokers: tuple[BrokerId, ...]) -> str:

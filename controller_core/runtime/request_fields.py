@@ -5,11 +5,11 @@ Source: controller behaviour §6.1; Kafka's request schemas `LeaderAndIsrRequest
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from controller_core.messages.effects import (
+    BrokerRequest,
     LeaderAndIsrPartition,
-    Request,
     SendLeaderAndIsr,
     SendStopReplica,
     SendUpdateMetadata,
@@ -26,22 +26,24 @@ _Row = TypeVar("_Row", LeaderAndIsrPartition, UpdateMetadataPartition, StopRepli
 _RECOVERY_STATE_SINCE = 6
 
 
-def request_fields(request: Request) -> _Fields:
+def request_fields(request: BrokerRequest) -> _Fields:
     """The request as its version carries it: `api`, `version`, header fields, `partition_states` by partition."""
     match request:
         case SendLeaderAndIsr():
             return _leader_and_isr(request)
         case SendUpdateMetadata():
             return _update_metadata(request)
-        case _:
+        case SendStopReplica():
             return _stop_replica(request)
+        case _:
+            assert_never(request)
 
 
 def _only(version: int, fields: Iterable[tuple[int, str, Any]]) -> _Fields:
     return {name: value for since, name, value in fields if version >= since}
 
 
-def _header(request: Request, api: str, broker_epoch_since: int) -> _Fields:
+def _header(request: BrokerRequest, api: str, broker_epoch_since: int) -> _Fields:
     fields: _Fields = {
         "api": api,
         "version": request.version,

@@ -22,20 +22,11 @@ from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Command, step
 from controller_core.messages.answers import (
     Answer,
-    Done,
-    ReassignmentRequestsRead,
-    StatesRead,
-    StatesWritten,
-    TopicConfigsRead,
 )
 from controller_core.messages.effects import (
-    DeleteReassignmentRequests,
+    AnsweredEffect,
     Effect,
-    ReadPartitionStates,
-    ReadReassignmentRequests,
-    ReadTopicConfigs,
     WritePartitionStates,
-    WriteReassignmentRequests,
     WriteTopicAssignment,
 )
 from controller_core.messages.events import AlterPartition, IsrChange, PartitionStateChanged, ReassignmentRequested
@@ -49,6 +40,8 @@ from controller_core.model.partitions import (
     TopicPartition,
 )
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target, request_data
+from controller_core.runtime.driver import answered_steps
+from controller_core.runtime.simulated.answers import SimulatedAnswers
 from controller_core.znodes.partitions import TopicZnode, encode_topic
 from spark_jobs.planner.errors import PlanRejectedError
 from spark_jobs.planner.model import ClusterState, Ints, shorten
@@ -351,12 +344,11 @@ def _walk(start: Stand, goal: tuple[int, ...], live: frozenset[int], dialect: Di
 
 @dataclass(slots=True)
 class _World:
-    """The imagined ZooKeeper and the brokers around one controller."""
+    """The simulated ZooKeeper and the brokers around one controller."""
 
     context: ControllerContext
     heard: Callable[[Effect], None] | None
-    states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
-    requests: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    zookeeper: SimulatedAnswers = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
     topic_bytes: int = 0
     before: dict[TopicPartition, int] = field(default_factory=dict)
@@ -364,21 +356,24 @@ class _World:
     endangered: set[TopicPartition] = field(default_factory=set)
     refusals: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.zookeeper = SimulatedAnswers(found=self.context)
+
     def wave(self, targets: Targets) -> WavePrediction:
         self.counts, self.topic_bytes, self.refusals = Counter(), 0, []
-        self.before = {p: len(state.isr) for p, _ in targets if (state := self._state(p)) is not None}
+        self.before = {p: len(state.isr) for p, _ in targets if (state := self.zookeeper.state(p)) is not None}
         self.majority = {p: len(replicas) // 2 + 1 for p, replicas in targets}
         self.endangered = {p for p, replicas in targets if self._copies_too_many(p, replicas)}
         request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
         whole = len(targets) <= _WHOLE_REQUESTS_MAX
-        self.requests = dict(targets)
+        self.zookeeper.targets = dict(targets)
         self._run(ReassignmentRequested())
         if not whole:
-            # From here on the node is imagined to hold nothing else than what is just being completed.
-            self.requests = {}
+            # From here on the request znode holds nothing else than what is just being completed.
+            self.zookeeper.targets = None
         for command in list(self._catch_up(targets)):
             self._run(command)
-        self.requests = {}
+        self.zookeeper.targets = None
         unfinished = [str(p) for p, replicas in targets if self.context.full_assignment(p).replicas != replicas]
         return WavePrediction(
             partitions=len(targets),
@@ -394,7 +389,7 @@ class _World:
         """Every live new replica of a partition with a leader is in sync now; leaders say so, or write it."""
         by_leader: dict[BrokerId, list[IsrChange]] = {}
         for partition, replicas in targets:
-            state = self._state(partition)
+            state = self.zookeeper.state(partition)
             if state is None or not self.context.is_live(state.leader):
                 continue
             fresh = tuple(b for b in replicas if b not in state.isr and self.context.is_live(b))
@@ -405,7 +400,7 @@ class _World:
                 change = IsrChange(partition, state.leader_epoch, state.partition_epoch, isr)
                 by_leader.setdefault(state.leader, []).append(change)
             else:
-                self.states[partition] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
+                self.zookeeper.states[partition] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
                 yield PartitionStateChanged(partition)
         for leader, changes in sorted(by_leader.items()):
             yield AlterPartition(leader, self.context.brokers[leader].epoch, tuple(changes))
@@ -416,51 +411,23 @@ class _World:
         fresh = set(target) - set(now)
         return len(fresh) > 1 and 2 * self.before.get(partition, 0) <= len(now) + len(fresh)
 
-    def _state(self, partition: TopicPartition) -> LeaderAndIsr | None:
-        return self.states.get(partition) or self.context.leadership(partition)
-
     def _run(self, command: Command) -> None:
-        done = step(self.context, command)
-        for _ in range(_STEPS_MAX):
+        for done in answered_steps(step(self.context, command), self._answer, limit=_STEPS_MAX):
             self.context = done.context
             self.refusals.extend(refusal.reason for refusal in done.refusals)
             for effect in done.effects:
                 self.counts[type(effect).__name__] += 1
                 if self.heard is not None:
                     self.heard(effect)
-            if done.awaiting is None:
-                return
-            done = done.then(self._answer(done.awaiting))
-        raise PlanRejectedError(f"plan run through the controller's rules: an end within {_STEPS_MAX} steps expected")
 
-    def _answer(self, effect: Effect) -> Answer:
-        match effect:
-            case ReadPartitionStates(partitions=partitions):
-                known = ((p, self._state(p)) for p in partitions)
-                return StatesRead(effect, {p: state for p, state in known if state is not None})
-            case WritePartitionStates(states=states):
-                return StatesWritten(effect, {p: self._written(p, state) for p, state in states})
-            case ReadReassignmentRequests():
-                return ReassignmentRequestsRead(effect, dict(self.requests) if self.requests else None)
-            case WriteReassignmentRequests(targets=targets):
-                self.requests = dict(targets)
-                return Done(effect)
-            case DeleteReassignmentRequests():
-                self.requests = {}
-                return Done(effect)
-            case WriteTopicAssignment(assignments=assignments):
-                content = encode_topic(TopicZnode(dict(assignments), _TOPIC_ID))
-                self.topic_bytes = max(self.topic_bytes, len(content))
-                return Done(effect)
-            case ReadTopicConfigs(topics=topics):
-                return TopicConfigsRead(effect, {topic: {} for topic in topics})
-            case _:
-                return Done(effect)
+    def _answer(self, effect: AnsweredEffect) -> Answer:
+        if isinstance(effect, WriteTopicAssignment):
+            content = encode_topic(TopicZnode(dict(effect.assignments), _TOPIC_ID))
+            self.topic_bytes = max(self.topic_bytes, len(content))
+        elif isinstance(effect, WritePartitionStates):
+            self.endangered.update(p for p, state in effect.states if len(state.isr) < self._least(p))
+        return self.zookeeper.answer(effect)
 
-    def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> int:
-        version = state.partition_epoch + 1
-        self.states[partition] = state._replace(partition_epoch=version)
-        least = min(self.before.get(partition, 0), self.majority.get(partition, 0))
-        if len(state.isr) < least:
-            self.endangered.add(partition)
-        return version
+    def _least(self, partition: TopicPartition) -> int:
+        """In-sync replicas that the partition must keep: as many as before, or a majority."""
+        return min(self.before.get(partition, 0), self.majority.get(partition, 0))

@@ -33,7 +33,8 @@ from controller_core.controller.step import Step
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.model.states import PartitionState
-from tests.benchmarks.core_clusters import BROKERS, InstantZooKeeper, brokers, cluster, rows, run
+from controller_core.runtime.simulated.answers import SimulatedAnswers
+from tests.benchmarks.core_clusters import BROKERS, brokers, cluster, rows, run
 from tests.benchmarks.core_memory import resident_mb
 
 
@@ -89,7 +90,7 @@ def bench_elections(context: ControllerContext, count: int) -> Row:
         offline = ChangePartitionStates(everything, PartitionState.OFFLINE)
         return run(broken, zookeeper, offline, ChangePartitionStates(everything, PartitionState.ONLINE, OFFLINE))
 
-    zookeepers = [InstantZooKeeper(broken) for _ in range(2)]
+    zookeepers = [SimulatedAnswers(found=broken) for _ in range(2)]
     seconds, after = best(work, len(zookeepers))
     assert len(after.under_way.results.elected) == count
     return Row("elect all partitions (Offline → Online)", "a", count / seconds, "elections/CPU s", "14,000", count)
@@ -97,13 +98,13 @@ def bench_elections(context: ControllerContext, count: int) -> Row:
 
 def bench_startup(count: int) -> Row:
     context = cluster(count, started=False)
-    zookeeper = InstantZooKeeper(context)  # a start-up writes nothing
+    zookeeper = SimulatedAnswers(found=context)  # a start-up writes nothing
     seconds, _ = best(lambda: run(context, zookeeper, StartReplicaMachine(), StartPartitionMachine()))
     return Row("start both machines", "c'", 4 * count / seconds, "states/CPU s", "35,000", 4 * count)
 
 
 def fail_one(context: ControllerContext, broker: int, *, collect: bool = False) -> tuple[float, Step]:
-    zookeeper = InstantZooKeeper(context)
+    zookeeper = SimulatedAnswers(found=context)
     dead = (BrokerId(broker),)
     return cpu(lambda: run(context.without_brokers(dead), zookeeper, OnBrokerFailure(dead)), collect=collect)
 
@@ -163,7 +164,7 @@ def bench_blackout(context: ControllerContext, count: int) -> Row:
     everybody = tuple(map(BrokerId, range(BROKERS)))
 
     def each(context: ControllerContext) -> float:
-        zookeeper = InstantZooKeeper(context)
+        zookeeper = SimulatedAnswers(found=context)
         seconds, after = cpu(lambda: run(context.without_brokers(everybody), zookeeper, OnBrokerFailure(everybody)))
         assert len(after.under_way.results.failed) == len(after.context.partitions)
         return seconds / len(after.context.partitions)

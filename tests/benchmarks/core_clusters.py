@@ -6,8 +6,6 @@ from controller_core.context.builder import build_context
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Step, step
 from controller_core.engine.turn import RunTasks, Task
-from controller_core.messages import answers
-from controller_core.messages import effects as e
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import (
     Broker,
@@ -17,33 +15,11 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
+from controller_core.runtime.driver import answered_steps
+from controller_core.runtime.simulated.answers import SimulatedAnswers
 
 BROKERS = 200
 TOPIC_SIZE = 100
-
-
-class InstantZooKeeper:
-    """State znodes in a dictionary; writes are compared and set."""
-
-    def __init__(self, context: ControllerContext) -> None:
-        self.states = {p: x.leadership for p, x in context.partitions.items() if x.leadership is not None}
-
-    def answer(self, effect: e.Effect) -> answers.Answer:
-        match effect:
-            case e.ReadPartitionStates(partitions=partitions):
-                states = self.states
-                return answers.StatesRead(effect, {p: states[p] for p in partitions if p in states})
-            case e.WritePartitionStates(states=written):
-                versions = {}
-                for partition, state in written:
-                    version = state.partition_epoch + 1
-                    self.states[partition] = state._replace(partition_epoch=version)
-                    versions[partition] = version
-                return answers.StatesWritten(effect, versions)
-            case e.ReadTopicConfigs(topics=topics):
-                return answers.TopicConfigsRead(effect, {topic: {} for topic in topics})
-            case _:
-                return answers.Done(effect)
 
 
 def replicas(i: int) -> tuple[BrokerId, ...]:
@@ -78,8 +54,7 @@ def cluster(count: int, *, started: bool = True) -> ControllerContext:
     )
 
 
-def run(context: ControllerContext, zookeeper: InstantZooKeeper, *tasks: Task) -> Step:
+def run(context: ControllerContext, zookeeper: SimulatedAnswers, *tasks: Task) -> Step:
     done = step(context, RunTasks(tasks))
-    while done.awaiting is not None:
-        done = done.then(zookeeper.answer(done.awaiting))
-    return done
+    *_, last = answered_steps(done, zookeeper.answer, limit=10_000)
+    return last

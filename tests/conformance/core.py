@@ -266,7 +266,7 @@ class _BatchRun:
     def __init__(self, vector: Vector) -> None:
         self.context = context_of(vector.given, vector.controller_dialect)
         self.batch = EMPTY
-        self.sent: list[e.Request] = []
+        self.sent: list[e.BrokerRequest] = []
 
     def step(self, told: Document) -> Document:
         match told["op"]:

@@ -24,6 +24,8 @@ from controller_core.model.partitions import (
     TopicPartition,
 )
 from controller_core.model.refusals import Refusal
+from controller_core.runtime.driver import answered_steps
+from controller_core.runtime.simulated.answers import SimulatedAnswers
 
 RECOVERED = LeaderRecoveryState.RECOVERED
 
@@ -80,35 +82,24 @@ def cluster(
     return replace(context, active_controller_id=BrokerId(1), **fields)
 
 
-@dataclass
-class ZooKeeper:
-    """State znodes and requests in dictionaries; anything scripted in `failures` fails by the effect's class name."""
+@dataclass(kw_only=True)
+class ZooKeeper(SimulatedAnswers):
+    """One that may also fail: by an effect's class name, by partition or by topic, or so many times by a lost race."""
 
-    context: ControllerContext
-    states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
     problems: dict[TopicPartition, answers.ReadProblem] = field(default_factory=dict)
-    configs: dict[str, dict[str, str]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     lost_races: dict[TopicPartition, int] = field(default_factory=dict)
-    targets: dict[TopicPartition, tuple[int, ...]] | None = None
-    elections: tuple[TopicPartition, ...] | None = None
-    deletions: tuple[str, ...] = ()
-    brokers: tuple[Broker, ...] | None = None
-    topics: dict[str, answers.TopicContent] | None = None
     topic_problems: dict[str, str] = field(default_factory=dict)
-    isr_notifications: dict[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    log_dir_events: dict[str, int] = field(default_factory=dict)
-    controller: int | None = 1
-    kraft_epoch: int | None = None
-    migrating: bool = False
-    epoch: int = 1
 
     def __post_init__(self) -> None:
-        for p, entry in self.context.partitions.items():
+        for p, entry in self.found.partitions.items():
             if entry.leadership is not None:
                 self.states.setdefault(p, entry.leadership)
 
-    def answer(self, effect: e.Effect) -> answers.Answer:
+    def state(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        return self.states.get(partition)
+
+    def answer(self, effect: e.AnsweredEffect) -> answers.Answer:
         failure = self.failures.get(type(effect).__name__)
         if failure is not None:
             return answers.Failed(effect, failure)
@@ -121,13 +112,17 @@ class ZooKeeper:
                 self.states.update({p: state for p, state in states if p not in there})
                 return answers.StatesCreated(effect, there)
             case e.WritePartitionStates(states=states):
-                return self._write(effect, states)
-            case e.ReadTopicConfigs(topics=topics):
-                return answers.TopicConfigsRead(effect, {topic: self.configs.get(topic, {}) for topic in topics})
-            case _:
-                return self._request(effect)
+                return self._write_states(effect, states)
+            case e.ReadTopicAssignments(topics=topics):
+                found = {topic: self.content(topic) for topic in topics if topic not in self.topic_problems}
+                problems = {topic: why for topic, why in self.topic_problems.items() if topic in topics}
+                return answers.TopicAssignmentsRead(effect, found, problems)
+            case e.ReadReassignmentRequests():
+                problem = self.failures.get("reassignment json", "")
+                return answers.ReassignmentRequestsRead(effect, self.targets, problem)
+        return super().answer(effect)
 
-    def _write(self, effect: e.WritePartitionStates, states: e.PartitionStates) -> answers.Answer:
+    def _write_states(self, effect: e.WritePartitionStates, states: e.PartitionStates) -> answers.Answer:
         versions, problems = {}, {}
         for p, state in states:
             if self.lost_races.get(p, 0) > 0:
@@ -139,61 +134,6 @@ class ZooKeeper:
                 versions[p] = state.partition_epoch + 1
                 self.states[p] = state._replace(partition_epoch=versions[p])
         return answers.StatesWritten(effect, versions, problems)
-
-    def _request(self, effect: e.Effect) -> answers.Answer:
-        match effect:
-            case e.ReadBrokers():
-                known = tuple(self.context.brokers.values()) if self.brokers is None else self.brokers
-                return answers.BrokersRead(effect, known)
-            case e.ReadTopics():
-                known = self.topics if self.topics is not None else self.context.topics
-                return answers.TopicsRead(effect, tuple(sorted(known)))
-            case e.ReadTopicAssignments(topics=topics):
-                found = {topic: self.content(topic) for topic in topics if topic not in self.topic_problems}
-                return answers.TopicAssignmentsRead(
-                    effect, found, {t: why for t, why in self.topic_problems.items() if t in topics}
-                )
-            case e.AssignTopicIds(topics=topics):
-                return answers.TopicIdsAssigned(effect, {topic: f"new-id-of-{topic}" for topic in topics})
-            case e.ReadDeletionRequests():
-                return answers.DeletionRequestsRead(effect, self.deletions)
-            case e.ReadReassignmentRequests():
-                return answers.ReassignmentRequestsRead(
-                    effect, self.targets, self.failures.get("reassignment json", "")
-                )
-            case e.WriteReassignmentRequests(targets=targets):
-                self.targets = dict(targets)
-            case e.DeleteReassignmentRequests():
-                self.targets = None
-            case e.ReadPreferredElectionRequest():
-                return answers.PreferredElectionRequestRead(effect, self.elections)
-            case e.DeletePreferredElectionRequest():
-                self.elections = None
-            case e.ListIsrNotifications():
-                return answers.NotificationsListed(effect, tuple(self.isr_notifications))
-            case e.ReadIsrNotifications(names=names):
-                return answers.IsrNotificationsRead(
-                    effect, tuple(p for name in names for p in self.isr_notifications.get(name, ()))
-                )
-            case e.ListLogDirEvents():
-                return answers.NotificationsListed(effect, tuple(self.log_dir_events))
-            case e.ReadLogDirEvents(names=names):
-                return answers.LogDirEventsRead(effect, tuple(self.log_dir_events[name] for name in names))
-            case e.ReadController():
-                return answers.ControllerRead(effect, self.controller, self.kraft_epoch, self.migrating)
-            case e.RegisterController(controller_id=me):
-                self.controller, self.epoch = me, self.epoch + 1
-                return answers.ControllerRegistered(effect, self.epoch, self.epoch)
-            case e.DeleteController():
-                self.controller = None
-        return answers.Done(effect)
-
-    def content(self, topic: str) -> answers.TopicContent:
-        if self.topics is not None and topic in self.topics:
-            return self.topics[topic]
-        known = self.context.partitions_for_topic(topic)
-        ids = self.context.topics[topic].topic_id
-        return answers.TopicContent({p.partition: self.context.full_assignment(p) for p in known}, ids)
 
 
 @dataclass
@@ -218,6 +158,11 @@ class Run:
         return self.context.leadership(partition(text))
 
 
+def zookeeper_of(context: ControllerContext, **fields: object) -> ZooKeeper:
+    """What ZooKeeper holds where the controller is right, and broker 1 is it."""
+    return ZooKeeper(**{"found": context, "controller": 1, **fields})
+
+
 def run(
     context: ControllerContext,
     command: Command,
@@ -225,23 +170,20 @@ def run(
     *,
     batch_fault: BatchFault | None = None,
 ) -> Run:
-    return settle(step(context, command, UnderWay(batch_fault=batch_fault)), zookeeper or ZooKeeper(context))
+    return settle(step(context, command, UnderWay(batch_fault=batch_fault)), zookeeper or zookeeper_of(context))
 
 
 def settle(done: Step, zookeeper: ZooKeeper) -> Run:
     found = Run(done.context)
-    for _ in range(1000):
-        found.steps.append(done)
-        found.effects += done.effects
-        found.refusals += done.refusals
-        for effect in done.effects:
+    for each in answered_steps(done, zookeeper.answer, limit=1000):
+        found.steps.append(each)
+        found.effects += each.effects
+        found.refusals += each.refusals
+        found.context = each.context
+        for effect in each.effects:
             if isinstance(effect, e.SendLeaderAndIsr):
-                assert effect.broker in done.context.brokers
-        if done.awaiting is None:
-            found.context = done.context
-            return found
-        done = done.then(zookeeper.answer(done.awaiting))
-    raise AssertionError("not settled")
+                assert effect.broker in each.context.brokers
+    return found
 
 
 def perform(

@@ -19,7 +19,7 @@ from controller_core.messages import effects as e
 from controller_core.model.config import UNCLEAN_LEADER_ELECTION
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.runtime.render import render, render_context, render_refusals
-from tests.controller_core.clusters import ZooKeeper, broker, cluster, led
+from tests.controller_core.clusters import broker, cluster, led, zookeeper_of
 
 LINE = "----"
 
@@ -49,7 +49,7 @@ class World:
 
     def __init__(self) -> None:
         self.last = Step(cluster({}))
-        self.zookeeper = ZooKeeper(self.context)
+        self.zookeeper = zookeeper_of(self.context)
         self.by_hand = False
         self.told: set[type] = set()
 
@@ -107,7 +107,7 @@ class World:
             moving = context.partitions_being_reassigned.set(_partition(text), None)
             context = replace(context, partitions_being_reassigned=moving)
         self.last = Step(context)
-        self.zookeeper = ZooKeeper(self.context)
+        self.zookeeper = zookeeper_of(self.context)
         return "ok"
 
     def _command(self, first: str, words: list[str], more: list[str]) -> Command:
@@ -218,7 +218,7 @@ class World:
     def _start(self) -> Command:
         """A fresh controller, on what ZooKeeper holds."""
         known = self.context
-        self.zookeeper = ZooKeeper(known, states=dict(self.zookeeper.states), targets=self.zookeeper.targets)
+        self.zookeeper = zookeeper_of(known, states=dict(self.zookeeper.states), targets=self.zookeeper.targets)
         self.zookeeper.deletions = tuple(sorted(known.topics_to_be_deleted))
         self.zookeeper.controller = None
         self.zookeeper.epoch = known.epoch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller_core.context.context import ControllerContext
-from controller_core.messages.effects import Request, SendStopReplica
+from controller_core.messages.effects import BrokerRequest, SendStopReplica
 from controller_core.model.partitions import NO_LEADER, LeaderAndIsr, TopicPartition
 from controller_core.model.states import PartitionState
 from controller_core.ports.zookeeper import WatchKind
@@ -86,7 +86,7 @@ class Watchman:
                 f"two sessions wrote {partition} and others under controller epoch {new.controller_epoch}",
             )
 
-    def _see_request(self, controller: SimulatedController, request: Request) -> None:
+    def _see_request(self, controller: SimulatedController, request: BrokerRequest) -> None:
         """No replica is deleted that the final assignment keeps."""
         if not isinstance(request, SendStopReplica):
             return

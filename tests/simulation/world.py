@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from controller_core.messages.effects import Request
+from controller_core.messages.effects import BrokerRequest
 from controller_core.model.dialect import Dialect
 from controller_core.model.errors import ConnectionLostError, NodeExistsError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
@@ -205,7 +205,7 @@ class World:
     def _rebalance(self) -> None:
         self.cluster.check_rebalance()
 
-    def _tell_request(self, controller: SimulatedController, request: Request) -> None:
+    def _tell_request(self, controller: SimulatedController, request: BrokerRequest) -> None:
         for listener in self._request_listeners:
             listener(controller, request)
 

@@ -5,26 +5,49 @@ them is predicted in words and verified afterwards. What may not be asked for is
 Source: controller behaviour §11, §13, §16.1 to §16.3; layout §7 to §10.
 """
 
-from controller_core.plans.kinds.common import Origin, Refused
-from controller_core.plans.kinds.deletions import plan_deletions
+from typing import assert_never
+
+from controller_core.plans.kinds.common import KindRecord, Origin, Refused
+from controller_core.plans.kinds.deletions import DELETIONS, plan_deletions
 from controller_core.plans.kinds.drain import (
+    DRAIN,
     LINGER_AGE_MS,
     lingering_notifications,
     makes_no_notifications,
     plan_drain,
 )
-from controller_core.plans.kinds.elections import plan_elections
-from controller_core.plans.kinds.moves import plan_reassignment, target_refusals
+from controller_core.plans.kinds.elections import ELECTIONS, election_step, plan_elections
+from controller_core.plans.kinds.moves import MOVES, plan_reassignment, reassignment_step, target_refusals
+from controller_core.plans.plan import PlanKind
 
 __all__ = [
     "LINGER_AGE_MS",
+    "KindRecord",
     "Origin",
     "Refused",
+    "election_step",
+    "kind_record",
     "lingering_notifications",
     "makes_no_notifications",
     "plan_deletions",
     "plan_drain",
     "plan_elections",
     "plan_reassignment",
+    "reassignment_step",
     "target_refusals",
 ]
+
+
+def kind_record(kind: PlanKind) -> KindRecord:
+    """What is said and done about all plans of `kind`."""
+    match kind:
+        case PlanKind.ELECT_PREFERRED_LEADERS:
+            return ELECTIONS
+        case PlanKind.REASSIGN_PARTITIONS:
+            return MOVES
+        case PlanKind.DELETE_TOPICS:
+            return DELETIONS
+        case PlanKind.DRAIN_ISR_NOTIFICATIONS:
+            return DRAIN
+        case _:
+            assert_never(kind)

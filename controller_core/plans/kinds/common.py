@@ -1,6 +1,6 @@
-"""What every plan has: which cluster it is for, what must hold of it, and how it is refused."""
+"""What every kind of plan has: its record, which cluster a plan is for, what must hold of it, and how it is refused."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +14,27 @@ from controller_core.plans.conditions import (
     ZooKeeperControllerRules,
 )
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import SnapshotReference
+from controller_core.plans.plan import PlanStep, SnapshotReference
+
+
+class KindRecord(NamedTuple):
+    """What is said and done about all plans of one kind.
+
+    Attributes:
+        title: what such a plan does, for its page.
+        unit: what it counts, one and many.
+        headings: of the table of changes; the first is the step, unless the rows are the predictions.
+        changes: what a step changes, a row each, in the columns after the first.
+        step_timeout_s: how long the outcome of one step is waited for.
+        rows_are_predictions: the table shows the plan's predictions, a line each, and not the changes.
+    """
+
+    title: str
+    unit: tuple[str, str]
+    headings: tuple[str, ...]
+    changes: Callable[[PlanStep], list[Sequence[str]]]
+    step_timeout_s: float
+    rows_are_predictions: bool = False
 
 
 class Origin(NamedTuple):
@@ -44,3 +64,8 @@ def same_topics(observed: Observation, partitions: Iterable[TopicPartition]) -> 
     """That the topics of `partitions` are still those that were seen: a namesake with the same lists is another topic."""
     names = sorted({partition.topic for partition in partitions})
     return tuple(TopicCreatedAt(topic=name, czxid=observed.topics[name].czxid) for name in names)
+
+
+def broker_list(brokers: Iterable[int]) -> str:
+    """Broker ids as a cell of a table."""
+    return ", ".join(map(str, brokers)) or "none"

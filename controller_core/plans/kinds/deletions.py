@@ -8,7 +8,7 @@ from typing import Final
 
 from controller_core.model.partitions import BrokerId
 from controller_core.plans.conditions import Condition, TopicGone, TopicIs, Unmet, ZooKeeperControllerRules, unmet
-from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions
+from controller_core.plans.kinds.common import KindRecord, Origin, Refused, cluster_conditions
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreateDeleteTopic
@@ -116,3 +116,20 @@ def _predicted_deletion(topic: str, observed: Observation) -> str:
     ]
     brokers = sorted(_replica_brokers([topic], observed))
     return f"{topic}  {len(replicas)} partitions, {sum(replicas)} replicas on brokers {brokers} are deleted"
+
+
+def _changes(step: PlanStep) -> list[Sequence[str]]:
+    return [
+        (each.topic, str(each.partition_count), f"{each.czxid:#x}")
+        for each in step.expectations
+        if isinstance(each, TopicIs)
+    ]
+
+
+DELETIONS: Final = KindRecord(
+    title="Delete topics",
+    unit=("topic to delete", "topics to delete"),
+    headings=("step", "topic", "partitions", "created at zxid"),
+    changes=_changes,
+    step_timeout_s=600.0,
+)

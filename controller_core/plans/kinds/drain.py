@@ -18,10 +18,10 @@ from controller_core.plans.conditions import (
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions
+from controller_core.plans.kinds.common import KindRecord, Origin, Refused, cluster_conditions
 from controller_core.plans.observation import Notification, Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
-from controller_core.plans.request_znodes import DeleteController
+from controller_core.plans.request_znodes import DeleteController, render_request
 
 _SHOWN_MAX: Final = 20
 LINGER_AGE_MS: Final = 60_000
@@ -141,3 +141,18 @@ def _predicted_drain(lingering: Sequence[Notification], observed: Observation) -
         yield f"/isr_change_notification  {len(lingering)} lingering notifications are deleted by the new controller"
         shown = ", ".join(map(str, named[:_SHOWN_MAX]))
         yield f"metadata of {len(named)} partitions reaches every broker again: {shown}"
+
+
+
+def _changes(step: PlanStep) -> list[Sequence[str]]:
+    return [[render_request(effect)] for effect in step.effects]
+
+
+DRAIN: Final = KindRecord(
+    title="Clear what lingers by a forced re-election",
+    unit=("forced re-election", "forced re-elections"),
+    headings=("what happens",),
+    changes=_changes,
+    step_timeout_s=180.0,
+    rows_are_predictions=True,
+)

@@ -16,7 +16,7 @@ from controller_core.plans.conditions import (
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions, same_topics
+from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, election_batches
@@ -54,7 +54,7 @@ def plan_elections(
     later = [] if election_count_max is None else ordered[election_count_max:]
     chosen = sorted(ordered[:election_count_max])
     steps = [
-        _election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=partition_count_max)
+        election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=partition_count_max)
     ]
     over = [LeftOut(str(each), f"over the limit of {election_count_max} elections in one run") for each in later]
     return Plan(
@@ -74,7 +74,8 @@ def plan_elections(
     )
 
 
-def _election_step(batch: tuple[TopicPartition, ...], observed: Observation) -> PlanStep:
+def election_step(batch: tuple[TopicPartition, ...], observed: Observation) -> PlanStep:
+    """One election request of partitions that `observed` knows."""
     expectations: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION), *same_topics(observed, batch)]
     outcomes: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION)]
     for partition in batch:
@@ -96,3 +97,26 @@ def _predicted_election(partition: TopicPartition, observed: Observation) -> str
         f"{partition}  leader {state.leader} → {preferred}, leader epoch {state.leader_epoch} → {state.leader_epoch + 1}, "
         f"ISR {list(state.isr)} stays"
     )
+
+
+def _changes(step: PlanStep) -> list[Sequence[str]]:
+    states = {each.partition: each for each in step.expectations if isinstance(each, InSync)}
+    return [
+        (
+            str(each.partition),
+            str(states[each.partition].leader),
+            str(each.leader),
+            broker_list(states[each.partition].isr),
+        )
+        for each in step.outcomes
+        if isinstance(each, LedBy)
+    ]
+
+
+ELECTIONS: Final = KindRecord(
+    title="Elect preferred leaders",
+    unit=("election", "elections"),
+    headings=("step", "partition", "leader now", "leader after", "ISR"),
+    changes=_changes,
+    step_timeout_s=120.0,
+)

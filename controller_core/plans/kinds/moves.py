@@ -3,7 +3,7 @@
 Source: controller behaviour §10 and §16.1.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -17,7 +17,7 @@ from controller_core.plans.conditions import (
     ZooKeeperControllerRules,
     unmet,
 )
-from controller_core.plans.kinds.common import Origin, Refused, cluster_conditions, same_topics
+from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target, target_batches
@@ -60,7 +60,11 @@ def plan_reassignment(
         return Refused(reasons)
     moves, settled = _moves(waves, observed)
     steps = [
-        _reassignment_step(batch, {target.partition: before for before, target in wave}, observed)
+        reassignment_step(
+            batch,
+            {target.partition: before for before, target in wave},
+            same_topics(observed, (target.partition for target in batch)),
+        )
         for wave in moves
         for batch in target_batches([target for _, target in wave], partition_count_max=partition_count_max)
     ]
@@ -163,10 +167,10 @@ def _moves(waves: Sequence[Sequence[Target]], observed: Observation) -> tuple[li
     return [wave for wave in moves if wave], settled
 
 
-def _reassignment_step(
-    batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]], observed: Observation
+def reassignment_step(
+    batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]], topics: Iterable[TopicCreatedAt]
 ) -> PlanStep:
-    topics = same_topics(observed, (target.partition for target in batch))
+    """One reassignment request, from the replica lists `before` to the targets, while the topics are the same ones."""
     expectations: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS), *topics]
     outcomes: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
     for partition, replicas in batch:
@@ -183,19 +187,8 @@ def _back(step: PlanStep) -> PlanStep:
     before = [each for each in step.expectations if isinstance(each, AssignedTo)]
     after = [each for each in step.outcomes if isinstance(each, AssignedTo)]
     topics = [each for each in step.expectations if isinstance(each, TopicCreatedAt)]
-    absent = RequestAbsent(path=REASSIGN_PARTITIONS)
-    return PlanStep(
-        effects=(CreateReassignPartitions(targets=tuple(Target(each.partition, each.replicas) for each in before)),),
-        expectations=(absent, *topics, *after),
-        outcomes=(
-            absent,
-            *(
-                condition
-                for each in before
-                for condition in (each, CaughtUp(partition=each.partition, replicas=each.replicas))
-            ),
-        ),
-    )
+    targets = tuple(Target(each.partition, each.replicas) for each in before)
+    return reassignment_step(targets, {each.partition: each.replicas for each in after}, topics)
 
 
 def _predicted_move(before: tuple[BrokerId, ...], target: Target, state: LeaderAndIsr, why: str | None) -> str:
@@ -229,3 +222,21 @@ def _reassignment_risks(moves: Sequence[_Move], observed: Observation) -> tuple[
     if behind:
         risks.append(f"{len(behind)} partitions are under-replicated now, {behind[0]} first; their move takes longer.")
     return tuple(risks)
+
+
+def _changes(step: PlanStep) -> list[Sequence[str]]:
+    before = {each.partition: each for each in step.expectations if isinstance(each, AssignedTo)}
+    return [
+        (str(each.partition), broker_list(before[each.partition].replicas), broker_list(each.replicas))
+        for each in step.outcomes
+        if isinstance(each, AssignedTo)
+    ]
+
+
+MOVES: Final = KindRecord(
+    title="Reassign partitions",
+    unit=("partition to move", "partitions to move"),
+    headings=("step", "partition", "replicas now", "replicas after"),
+    changes=_changes,
+    step_timeout_s=6 * 3600.0,
+)

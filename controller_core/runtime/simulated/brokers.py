@@ -6,12 +6,12 @@ Source: controller behaviour §13.1 and §14.3; Kafka 3.9 `ReplicaManager`, `Kaf
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from controller_core.messages.effects import (
+    BrokerRequest,
     LeaderAndIsrPartition,
     ReplyAlterPartition,
-    Request,
     SendLeaderAndIsr,
     SendStopReplica,
     SendUpdateMetadata,
@@ -116,7 +116,7 @@ class SimulatedBroker:
 
     # ---- requests of the controller ----
 
-    def handle(self, request: Request) -> Answer | None:
+    def handle(self, request: BrokerRequest) -> Answer | None:
         """Obey; the answer that the controller hears of, or None where it does not care."""
         match request:
             case SendLeaderAndIsr():
@@ -125,6 +125,8 @@ class SimulatedBroker:
                 return self._stop(request)
             case SendUpdateMetadata():
                 return self._update_metadata(request)
+            case _:
+                assert_never(request)
 
     def _lead_and_follow(self, request: SendLeaderAndIsr) -> LeaderAndIsrAnswered:
         error = self._stale(request)
@@ -187,7 +189,7 @@ class SimulatedBroker:
                 )
         return None
 
-    def _stale(self, request: Request) -> str:
+    def _stale(self, request: BrokerRequest) -> str:
         if request.version >= _EPOCH_SINCE[type(request)] and -1 < request.broker_epoch < self.epoch:
             return STALE_BROKER_EPOCH
         if request.controller_epoch < self._controller_epoch:

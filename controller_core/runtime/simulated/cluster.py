@@ -83,7 +83,7 @@ class SimulatedController:
         self.last = Step(ControllerContext(dialect=dialect, config=config))
         self.queue: deque[Event | CommandAnswer] = deque()
         self.todo: deque[e.Effect] = deque()
-        self.channels: dict[BrokerId, deque[e.Request]] = {}
+        self.channels: dict[BrokerId, deque[e.BrokerRequest]] = {}
         self.refusals: list[Refusal] = []
         self.replies: deque[e.ReplyAlterPartition | e.ReplyControlledShutdown] = deque()
         self.is_blocked = False
@@ -142,13 +142,13 @@ class SimulatedController:
                 self.replies.append(effect)
             case e.ReplyReassignments() | e.ReplyElections() | e.ScheduleRebalance() | e.CancelSchedules():
                 pass  # nobody listens; timers are the caller's
-            case _:
+            case _:  # the rest is ZooKeeper's: mypy checks it
                 answer = self._zookeeper.perform(effect)
                 if answer is not None and effect == self.last.awaiting and not self.todo:
                     self.queue.appendleft(answer)
 
 
-Sent = Callable[[SimulatedController, e.Request], None]
+Sent = Callable[[SimulatedController, e.BrokerRequest], None]
 """Told of every request when a controller sends it; the controller's context is still that of the step."""
 
 

@@ -7,12 +7,12 @@ from controller_core.messages import effects as e
 from controller_core.messages import events
 from controller_core.model.partitions import BrokerId
 from controller_core.model.states import PartitionState, ReplicaState
-from tests.controller_core.clusters import T0, ZooKeeper, broker, cluster, led, perform, replica, run
+from tests.controller_core.clusters import T0, broker, cluster, led, perform, replica, run, zookeeper_of
 
 
 def test_a_dead_leader_is_replaced_and_leaves_the_isr():
     context = cluster({"t-0": (1, 2, 3), "t-1": (2, 3, 1)})
-    found = run(context, events.BrokersChanged(), ZooKeeper(context, brokers=(broker(2), broker(3))))
+    found = run(context, events.BrokersChanged(), zookeeper_of(context, brokers=(broker(2), broker(3))))
     assert found.leadership("t-0").leader == 2
     assert found.leadership("t-0").isr == (2, 3)
     assert found.leadership("t-1").isr == (2, 3)
@@ -22,7 +22,7 @@ def test_a_dead_leader_is_replaced_and_leaves_the_isr():
 
 def test_a_new_broker_hears_of_everything_and_of_what_it_hosts():
     context = cluster({"t-0": (1, 2, 3)}, live=(1, 2), states={"t-0": led(1, (1, 2))})
-    found = run(context, events.BrokersChanged(), ZooKeeper(context, brokers=(broker(1), broker(2), broker(3))))
+    found = run(context, events.BrokersChanged(), zookeeper_of(context, brokers=(broker(1), broker(2), broker(3))))
     assert [effect.broker for effect in found.of(e.SendLeaderAndIsr)] == [3]
     assert found.context.replica_state(replica("t-0-3")) is ReplicaState.ONLINE
     assert found.of(e.OpenChannels)[0].brokers == (broker(3),)
@@ -32,14 +32,14 @@ def test_a_new_broker_hears_of_everything_and_of_what_it_hosts():
 def test_a_bounced_broker_fails_and_starts_where_epochs_tell(version, epoch):
     context = cluster({"t-0": (1, 2, 3)}, version=version)
     back = (broker(1, epoch=9), broker(2), broker(3))
-    found = run(context, events.BrokersChanged(), ZooKeeper(context, brokers=back))
+    found = run(context, events.BrokersChanged(), zookeeper_of(context, brokers=back))
     assert found.leadership("t-0").leader_epoch == epoch
     assert (found.leadership("t-0").leader == 2) is (version == "3.9")
 
 
 def test_brokers_that_cannot_be_read_change_nothing():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, events.BrokersChanged(), ZooKeeper(context, failures={"ReadBrokers": "CONNECTIONLOSS"}))
+    found = run(context, events.BrokersChanged(), zookeeper_of(context, failures={"ReadBrokers": "CONNECTIONLOSS"}))
     assert found.context == context
     assert "not read" in found.refusals[0].reason
 
@@ -54,9 +54,9 @@ def test_brokers_that_cannot_be_read_change_nothing():
 )
 def test_a_broker_changes_its_data(after, told):
     context = cluster({"t-0": (1, 2)})
-    found = run(context, events.BrokerDataChanged(BrokerId(2)), ZooKeeper(context, brokers=(broker(1), after)))
+    found = run(context, events.BrokerDataChanged(BrokerId(2)), zookeeper_of(context, brokers=(broker(1), after)))
     assert bool(found.of(e.SendUpdateMetadata)) is told
-    failed = ZooKeeper(context, failures={"ReadBrokers": "x"})
+    failed = zookeeper_of(context, failures={"ReadBrokers": "x"})
     assert not run(context, events.BrokerDataChanged(BrokerId(2)), failed).of(e.SendUpdateMetadata)
 
 
@@ -93,7 +93,7 @@ def test_a_partition_that_nobody_can_lead_hides_a_death(version, told):
 @pytest.mark.parametrize(("version", "leaders"), [("2.2", {-2, 1}), ("2.6", {-2, 1}), ("2.7", {1}), ("3.9", {1})])
 def test_what_a_new_broker_hears_of_topics_being_deleted(version, leaders):
     context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, live=(1, 2), version=version).queue_topic_deletion(["gone"])
-    zookeeper = ZooKeeper(context, brokers=(broker(1), broker(2), broker(3)))
+    zookeeper = zookeeper_of(context, brokers=(broker(1), broker(2), broker(3)))
     found = run(context, events.BrokersChanged(), zookeeper)
     heard = next(effect for effect in found.of(e.SendUpdateMetadata) if effect.broker == 3)
     assert {row.leadership.leader for row in heard.partition_states} == leaders
@@ -103,7 +103,7 @@ def test_an_event_of_a_broker_that_is_gone_probes_all_the_same():
     context = cluster({"t-0": (1, 3)}, live=(1, 2)).with_entry(
         T0, replica_states=((BrokerId(1), ReplicaState.ONLINE), (BrokerId(3), ReplicaState.OFFLINE))
     )
-    found = run(context, events.LogDirEventsChanged(), ZooKeeper(context, log_dir_events={"log_dir_event_1": 3}))
+    found = run(context, events.LogDirEventsChanged(), zookeeper_of(context, log_dir_events={"log_dir_event_1": 3}))
     assert found.context.replica_state(replica("t-0-3")) is ReplicaState.ONLINE
     assert not found.of(e.SendLeaderAndIsr)
     assert {effect.broker for effect in found.of(e.SendUpdateMetadata)} == {1, 2}
@@ -111,12 +111,12 @@ def test_an_event_of_a_broker_that_is_gone_probes_all_the_same():
 
 def test_a_failed_log_directory_is_found_by_probing():
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, log_dir_events={"log_dir_event_1": 1})
+    zookeeper = zookeeper_of(context, log_dir_events={"log_dir_event_1": 1})
     probed = run(context, events.LogDirEventsChanged(), zookeeper)
     assert probed.of(e.DeleteLogDirEvents)[0].names == ("log_dir_event_1",)
     assert [effect.broker for effect in probed.of(e.SendLeaderAndIsr)] == [1]
     answer = events.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "KAFKA_STORAGE_ERROR"})
-    found = run(probed.context, answer, ZooKeeper(probed.context))
+    found = run(probed.context, answer, zookeeper_of(probed.context))
     assert found.leadership("t-0").leader == 2
     assert not found.context.is_replica_online(BrokerId(1), T0)
     healed = run(found.context, events.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "NONE"}))
@@ -128,7 +128,7 @@ def test_a_failed_log_directory_is_found_by_probing():
 
 def test_no_log_dir_event_no_work():
     context = cluster({"t-0": (1, 2)})
-    assert run(context, events.LogDirEventsChanged(), ZooKeeper(context)).kinds() == ["ListLogDirEvents"]
+    assert run(context, events.LogDirEventsChanged(), zookeeper_of(context)).kinds() == ["ListLogDirEvents"]
     assert run(context, events.LeaderAndIsrAnswered(BrokerId(1), "NONE", {T0: "NONE"})).effects == []
-    failed = ZooKeeper(context, log_dir_events={"x": 1}, failures={"ReadLogDirEvents": "NOAUTH"})
+    failed = zookeeper_of(context, log_dir_events={"x": 1}, failures={"ReadLogDirEvents": "NOAUTH"})
     assert run(context, events.LogDirEventsChanged(), failed).kinds()[-1] == "DeleteLogDirEvents"

@@ -14,7 +14,7 @@ from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState
 from controller_core.runtime.driver import drive
-from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, run
+from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, run, zookeeper_of
 
 T0 = partition("t-0")
 VERSIONS = ["0.10.2", "1.0", "1.1", "2.1", "2.3", "2.4", "2.8", "3.9"]
@@ -33,7 +33,9 @@ def test_a_vacant_office_is_taken_and_the_cluster_read(version, event):
         states={"t-0": led(1, (1, 2)), "t-1": led(3, (3, 2))},
         version=version,
     )
-    zookeeper = ZooKeeper(context, controller=None, isr_notifications={"isr_change_1": (T0,)}, log_dir_events={"x": 1})
+    zookeeper = zookeeper_of(
+        context, controller=None, isr_notifications={"isr_change_1": (T0,)}, log_dir_events={"x": 1}
+    )
     found = run(vacant(context), event, zookeeper)
     assert found.context.active_controller_id == 1
     assert found.context.epoch == 2
@@ -54,7 +56,7 @@ def test_requests_of_before_are_picked_up():
         name: answers.TopicContent({0: moving if name == "u" else ReplicaAssignment((1, 2))}, f"id-of-{name}")
         for name in ("t", "u", "v", "w")
     }
-    zookeeper = ZooKeeper(
+    zookeeper = zookeeper_of(
         context, controller=None, topics=topics, targets={T0: (1, 4)}, deletions=("v",),
         elections=(partition("w-0"), T0), states={partition("w-0"): led(2, (1, 2))},
     )  # fmt: skip
@@ -73,7 +75,7 @@ def test_an_election_of_before_is_not_done_twice(version, epoch):
     context = cluster({"t-0": (1, 2), "w-0": (2, 1), "v-0": (2, 1)}, states=led_by, version=version)
     context = replace(context, config=replace(context.config, delete_topic=True))
     pending = (T0, partition("w-0"), partition("v-0"), partition("ghost-0"))
-    zookeeper = ZooKeeper(context, controller=None, elections=pending, deletions=("v",))
+    zookeeper = zookeeper_of(context, controller=None, elections=pending, deletions=("v",))
     found = run(vacant(context), events.Startup(), zookeeper)
     assert (found.leadership("w-0").leader, found.leadership("w-0").leader_epoch) == (2, epoch)
     assert found.leadership("t-0").leader_epoch == 5
@@ -85,7 +87,7 @@ def test_an_election_of_before_is_not_done_twice(version, epoch):
 @pytest.mark.parametrize("version", ["2.0", "3.9"])
 def test_an_election_of_before_for_what_never_had_a_leader(version):
     context = cluster({"t-0": (9,), "u-0": (2, 1)}, states={"u-0": led(1, (1, 2))}, version=version)
-    zookeeper = ZooKeeper(context, controller=None, elections=(T0, partition("u-0")))
+    zookeeper = zookeeper_of(context, controller=None, elections=(T0, partition("u-0")))
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.leadership("u-0").leader == 2
     assert zookeeper.elections is None
@@ -95,7 +97,7 @@ def test_an_election_of_before_for_what_never_had_a_leader(version):
 @pytest.mark.parametrize("version", ["1.0", "2.3"])
 def test_a_failover_runs_what_the_request_node_holds(version):
     context = cluster({"t-0": (1, 2)}, version=version)
-    zookeeper = ZooKeeper(context, controller=None, targets={T0: (1, 3)})
+    zookeeper = zookeeper_of(context, controller=None, targets={T0: (1, 3)})
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.leadership("t-0").leader_epoch == 6
     assert set(found.context.assignment(T0)) == {1, 2, 3}
@@ -104,7 +106,7 @@ def test_a_failover_runs_what_the_request_node_holds(version):
 def test_through_2_3_requests_of_before_are_known_before_deletions():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(1, 2, 3), version="2.3")
     targets = {T0: (1, 3), partition("u-0"): (1, 2), partition("ghost-0"): (1,)}
-    zookeeper = ZooKeeper(context, controller=None, targets=targets, deletions=("t",))
+    zookeeper = zookeeper_of(context, controller=None, targets=targets, deletions=("t",))
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.topics_ineligible_for_deletion == {"t"} or not found.context.topics_to_be_deleted
     assert zookeeper.targets is None
@@ -112,7 +114,7 @@ def test_through_2_3_requests_of_before_are_known_before_deletions():
 
 def test_somebody_is_in_office():
     context = cluster({"t-0": (1, 2)})
-    found = run(vacant(context), events.Startup(), ZooKeeper(context, controller=7))
+    found = run(vacant(context), events.Startup(), zookeeper_of(context, controller=7))
     assert found.context.active_controller_id == 7
     assert not found.of(e.RegisterController)
 
@@ -120,7 +122,7 @@ def test_somebody_is_in_office():
 @pytest.mark.parametrize("fields", [{"kraft_epoch": 3}, {"migrating": True}])
 def test_kraft_is_refused(fields):
     context = cluster({"t-0": (1, 2)})
-    found = run(vacant(context), events.Startup(), ZooKeeper(context, controller=None, **fields))
+    found = run(vacant(context), events.Startup(), zookeeper_of(context, controller=None, **fields))
     assert found.refusals[0].kind is RefusalKind.KRAFT
     assert not found.of(e.RegisterController)
 
@@ -128,7 +130,7 @@ def test_kraft_is_refused(fields):
 @pytest.mark.parametrize("error", ["NODEEXISTS", "CONTROLLER_MOVED"])
 def test_somebody_was_faster(error):
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, controller=None, failures={"RegisterController": error})
+    zookeeper = zookeeper_of(context, controller=None, failures={"RegisterController": error})
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.active_controller_id is None
     assert found.kinds().count("ReadController") == 2
@@ -158,7 +160,7 @@ class Interrupted(ZooKeeper):
 )
 def test_a_registration_that_fails_half_way_is_taken_back(version, error):
     context = cluster({"t-0": (1, 2)}, version=version)
-    zookeeper = Interrupted(context, controller=None)
+    zookeeper = Interrupted(found=context, controller=None)
     zookeeper.error = error
     found = run(vacant(context), events.Startup(), zookeeper)
     assert [effect.controller_epoch_version for effect in found.of(e.DeleteController)] == [None]
@@ -167,7 +169,7 @@ def test_a_registration_that_fails_half_way_is_taken_back(version, error):
 
 def test_since_2_1_a_lost_race_took_no_office_that_could_be_given_up():
     context = cluster({"t-0": (1, 2)})
-    found = run(vacant(context), events.Startup(), Interrupted(context, controller=None))
+    found = run(vacant(context), events.Startup(), Interrupted(found=context, controller=None))
     assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
     assert not found.of(e.DeleteController)
 
@@ -175,7 +177,7 @@ def test_since_2_1_a_lost_race_took_no_office_that_could_be_given_up():
 @pytest.mark.parametrize(("version", "error"), [("2.0", "CONTROLLER_MOVED"), ("3.9", "NOAUTH")])
 def test_what_another_one_holds_by_then_is_left_alone(version, error):
     context = cluster({"t-0": (1, 2)}, version=version)
-    zookeeper = Interrupted(context, controller=None)
+    zookeeper = Interrupted(found=context, controller=None)
     zookeeper.error, zookeeper.holder = error, 7
     found = run(vacant(context), events.Startup(), zookeeper)
     assert not found.of(e.DeleteController)
@@ -191,7 +193,7 @@ READS = [
 @pytest.mark.parametrize("failing", READS)
 def test_a_failover_that_cannot_read_gives_up_the_office(failing):
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, controller=None, failures={failing: "CONNECTIONLOSS"})
+    zookeeper = zookeeper_of(context, controller=None, failures={failing: "CONNECTIONLOSS"})
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.active_controller_id is None
     assert zookeeper.controller is None
@@ -202,7 +204,7 @@ def test_a_failover_that_cannot_read_gives_up_the_office(failing):
 
 def test_malformed_states_are_isolated_at_a_failover():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)})
-    zookeeper = ZooKeeper(context, controller=None, problems={T0: answers.ReadProblem("MALFORMED", "no leader")})
+    zookeeper = zookeeper_of(context, controller=None, problems={T0: answers.ReadProblem("MALFORMED", "no leader")})
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.leadership("u-0").leader == 1
     assert any("the controller resigns" in refusal.kafka for refusal in found.refusals)
@@ -211,33 +213,33 @@ def test_malformed_states_are_isolated_at_a_failover():
 def test_an_empty_cluster_can_be_controlled():
     context = cluster({}, live=())
     quiet = replace(context, config=replace(context.config, auto_leader_rebalance=False))
-    found = run(vacant(quiet), events.Startup(), ZooKeeper(quiet, controller=None))
+    found = run(vacant(quiet), events.Startup(), zookeeper_of(quiet, controller=None))
     assert found.context.active_controller_id == 1
     assert not found.of(e.ScheduleRebalance)
 
 
 def test_another_controller_makes_this_one_resign():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, events.ControllerChanged(), ZooKeeper(context, controller=2))
+    found = run(context, events.ControllerChanged(), zookeeper_of(context, controller=2))
     assert found.context.active_controller_id == 2
     assert (found.context.epoch, len(found.context.partitions)) == (0, 0)
     assert found.of(e.CloseChannels)[0].brokers == (1, 2, 3)
-    assert run(context, events.ControllerChanged(), ZooKeeper(context)).context == context
+    assert run(context, events.ControllerChanged(), zookeeper_of(context)).context == context
 
 
 @pytest.mark.parametrize("event", [events.MoveController(), events.ControllerChanged(), events.ControllerVanished()])
 def test_an_unreadable_office_changes_nothing(event):
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, failures={"ReadController": "CONNECTIONLOSS"})
+    zookeeper = zookeeper_of(context, failures={"ReadController": "CONNECTIONLOSS"})
     assert run(context, event, zookeeper).context.active_controller_id == 1
 
 
 def test_a_voluntary_move_deletes_the_node_under_the_old_version():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, events.MoveController(), ZooKeeper(context))
+    found = run(context, events.MoveController(), zookeeper_of(context))
     assert found.of(e.DeleteController)[0].controller_epoch_version == 1
     assert found.context.active_controller_id is None
-    assert not run(context, events.MoveController(), ZooKeeper(context, controller=5)).of(e.DeleteController)
+    assert not run(context, events.MoveController(), zookeeper_of(context, controller=5)).of(e.DeleteController)
 
 
 def test_a_lost_session_empties_the_queue():
@@ -251,7 +253,7 @@ def test_a_lost_session_empties_the_queue():
 
 def test_a_fenced_write_gives_up_what_was_under_way():
     context = cluster({"t-0": (1, 2)}).without_brokers([BrokerId(1)])
-    zookeeper = ZooKeeper(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
+    zookeeper = zookeeper_of(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
     zookeeper.brokers = tuple(context.brokers.values())
     found = run(replace(context, brokers=cluster({}).brokers), events.BrokersChanged(), zookeeper)
     assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
@@ -292,7 +294,7 @@ def test_an_answer_that_nobody_waits_for_is_a_bug():
 
 def test_the_driver_is_bounded():
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context)
+    zookeeper = zookeeper_of(context)
 
     def perform(effect):
         return [zookeeper.answer(effect)] if isinstance(effect, e.ReadBrokers) else []

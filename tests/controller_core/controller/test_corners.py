@@ -36,7 +36,7 @@ from controller_core.model.partitions import BrokerId, PartitionAndReplica, Repl
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
 from controller_core.runtime.render import render, render_context
-from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run, settle
+from tests.controller_core.clusters import broker, cluster, led, partition, perform, run, settle, zookeeper_of
 
 T0 = partition("t-0")
 R1 = PartitionAndReplica(T0, BrokerId(1))
@@ -85,7 +85,7 @@ def test_machines_start_twice_without_effect_on_states():
 
 def test_nothing_to_tell_is_nothing_to_do():
     context = cluster({"t-0": (1, 2)})
-    assert run(context, events.IsrNotificationsChanged(), ZooKeeper(context)).kinds() == ["ListIsrNotifications"]
+    assert run(context, events.IsrNotificationsChanged(), zookeeper_of(context)).kinds() == ["ListIsrNotifications"]
     assert perform(context, EnqueueTopicsForDeletion(())).effects == []
     assert perform(context, FailReplicaDeletion((R1,)), ResumeDeletionForTopics(("t",))).effects == []
     assert perform(context, ResumeReassignments()).effects == []
@@ -150,7 +150,7 @@ def test_events_come_after_the_move_of_a_controller_with_a_broken_batch():
     broken = UnderWay(batch_fault=BatchFault.SEND)
     queued = step(context, events.BrokerDataChanged(BrokerId(2)), broken).then(events.RebalanceDue())
     moved = broker(2)._replace(endpoints=broker(9).endpoints)
-    zookeeper = ZooKeeper(context, brokers=(broker(1), moved))
+    zookeeper = zookeeper_of(context, brokers=(broker(1), moved))
     found = settle(queued, zookeeper)
     assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH, RefusalKind.NOT_ACTIVE]
 
@@ -170,7 +170,7 @@ def test_config_problems_of_one_topic():
 
 def test_a_state_that_vanished_with_its_topic_is_no_failure():
     context = cluster({"t-0": (1, 2)}).queue_topic_deletion(["t"])
-    zookeeper = ZooKeeper(context)
+    zookeeper = zookeeper_of(context)
     zookeeper.states.clear()
     found = perform(context, ChangeReplicaStates((R1,), ReplicaState.OFFLINE), zookeeper=zookeeper)
     assert (found.refusals, found.context.replica_state(R1)) == ([], ReplicaState.ONLINE)
@@ -179,14 +179,14 @@ def test_a_state_that_vanished_with_its_topic_is_no_failure():
 def test_topic_ids_that_cannot_be_assigned():
     context = cluster({"t-0": (1, 2)})
     topics = {"t": answers.TopicContent({}), "u": answers.TopicContent({0: ReplicaAssignment((1, 2))})}
-    zookeeper = ZooKeeper(context, topics=topics, failures={"AssignTopicIds": "NOAUTH"})
+    zookeeper = zookeeper_of(context, topics=topics, failures={"AssignTopicIds": "NOAUTH"})
     assert run(context, events.TopicsChanged(), zookeeper).context.topics["u"].topic_id is None
 
 
 def test_an_empty_topic_is_known_but_has_nothing_to_create():
     context = cluster({"t-0": (1, 2)})
     topics = {"t": answers.TopicContent({}), "u": answers.TopicContent({}, "id")}
-    found = run(context, events.TopicsChanged(), ZooKeeper(context, topics=topics))
+    found = run(context, events.TopicsChanged(), zookeeper_of(context, topics=topics))
     assert found.kinds() == ["ReadTopics", "Watch", "ReadTopicAssignments"]
 
 
@@ -205,7 +205,7 @@ def test_topics_queued_for_deletion_do_not_count_as_imbalanced():
 def test_a_missing_state_at_a_failover_is_no_refusal():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)})
     vacant = replace(context, active_controller_id=None)
-    zookeeper = ZooKeeper(context, controller=None, problems={T0: answers.ReadProblem("NONODE")})
+    zookeeper = zookeeper_of(context, controller=None, problems={T0: answers.ReadProblem("NONODE")})
     found = run(vacant, events.Startup(), zookeeper)
     assert not [refusal for refusal in found.refusals if refusal.kind is RefusalKind.ISOLATED]
 
@@ -218,7 +218,7 @@ def test_a_context_may_come_without_started_machines():
 
 def test_a_deletion_that_nothing_stands_against_on_request():
     context = cluster({"t-0": (1, 2)})
-    found = run(context, events.DeletionsChanged(), ZooKeeper(context))
+    found = run(context, events.DeletionsChanged(), zookeeper_of(context))
     assert found.kinds() == ["ReadDeletionRequests"]
 
 

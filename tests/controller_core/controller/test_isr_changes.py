@@ -5,14 +5,16 @@ import pytest
 from controller_core.messages import effects as e
 from controller_core.messages import events
 from controller_core.model.partitions import BrokerId, LeaderRecoveryState
-from tests.controller_core.clusters import T0, ZooKeeper, cluster, led, partition, run
+from tests.controller_core.clusters import T0, cluster, led, partition, run, zookeeper_of
 
 
 @pytest.mark.parametrize("version", ["2.6", "2.7", "1.0"])
 def test_isr_notifications_are_listed_read_told_and_deleted(version):
     context = cluster({"t-0": (1, 2), "t-1": (1, 2)}, version=version, ibp="1.0" if version == "1.0" else "2.6")
     notes = {"isr_change_1": (T0,), "isr_change_2": (T0, partition("ghost-0"))}
-    zookeeper = ZooKeeper(context, isr_notifications=notes, states={T0: led(1, (1,), version=9, controller_epoch=77)})
+    zookeeper = zookeeper_of(
+        context, isr_notifications=notes, states={T0: led(1, (1,), version=9, controller_epoch=77)}
+    )
     found = run(context, events.IsrNotificationsChanged(tuple(notes)), zookeeper)
     assert found.leadership("t-0").isr == (1,)
     assert found.of(e.DeleteIsrNotifications)[0].names == ("isr_change_1", "isr_change_2")
@@ -24,7 +26,7 @@ def test_isr_notifications_are_listed_read_told_and_deleted(version):
 @pytest.mark.parametrize("failing", ["ReadIsrNotifications", "ReadPartitionStates", "ListIsrNotifications"])
 def test_after_an_error_exactly_the_listed_notifications_go(failing):
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, isr_notifications={"isr_change_1": (T0,)}, failures={failing: "CONNECTIONLOSS"})
+    zookeeper = zookeeper_of(context, isr_notifications={"isr_change_1": (T0,)}, failures={failing: "CONNECTIONLOSS"})
     found = run(context, events.IsrNotificationsChanged(), zookeeper)
     assert bool(found.of(e.DeleteIsrNotifications)) is (failing != "ListIsrNotifications")
     assert not found.of(e.SendUpdateMetadata)
@@ -69,9 +71,9 @@ def test_alter_partition_is_idempotent_and_fenced():
     assert dict(again.of(e.ReplyAlterPartition)[0].accepted)[T0].partition_epoch == 7
     assert not again.of(e.WritePartitionStates)
     smaller = events.AlterPartition(BrokerId(1), 1, (events.IsrChange(T0, 5, 7, (1,)),))
-    raced = run(context, smaller, ZooKeeper(context, lost_races={T0: 1}))
+    raced = run(context, smaller, zookeeper_of(context, lost_races={T0: 1}))
     assert dict(raced.of(e.ReplyAlterPartition)[0].errors) == {T0: "INVALID_UPDATE_VERSION"}
-    broken = run(context, smaller, ZooKeeper(context, failures={"WritePartitionStates": "NOAUTH"}))
+    broken = run(context, smaller, zookeeper_of(context, failures={"WritePartitionStates": "NOAUTH"}))
     assert dict(broken.of(e.ReplyAlterPartition)[0].errors) == {T0: "UNKNOWN_SERVER_ERROR"}
 
 

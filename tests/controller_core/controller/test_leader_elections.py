@@ -19,7 +19,7 @@ from controller_core.messages import effects as e
 from controller_core.messages import events
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.states import PartitionState
-from tests.controller_core.clusters import T0, ZooKeeper, cluster, led, partition, perform, run
+from tests.controller_core.clusters import T0, cluster, led, partition, perform, run, zookeeper_of
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_no_partition_means_all_of_them():
 def test_a_preferred_election_from_the_request_node(version):
     states = {"t-0": led(2, (1, 2)), "gone-0": led(2, (1, 2))}
     context = cluster({"t-0": (1, 2), "gone-0": (1, 2)}, states=states, version=version).queue_topic_deletion(["gone"])
-    zookeeper = ZooKeeper(context, elections=(T0, partition("gone-0")))
+    zookeeper = zookeeper_of(context, elections=(T0, partition("gone-0")))
     found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.leadership("t-0").leader == 1
     assert zookeeper.elections is None
     assert found.refusals[0].error == "INVALID_TOPIC_EXCEPTION"
-    assert run(context, events.PreferredElectionRequested(), ZooKeeper(context)).kinds() == [
+    assert run(context, events.PreferredElectionRequested(), zookeeper_of(context)).kinds() == [
         "ReadPreferredElectionRequest"
     ]
 
@@ -125,7 +125,7 @@ def test_a_preferred_election_from_the_request_node(version):
 def test_a_requested_election_of_what_nobody_leads(version, stays, name):
     context = cluster({"t-0": (1, 2), "new-0": (9,)}, states={"t-0": led(2, (1, 2))}, version=version)
     asked = (T0, partition(name))
-    zookeeper = ZooKeeper(context, elections=asked)
+    zookeeper = zookeeper_of(context, elections=asked)
     found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.leadership("t-0").leader == 1
     assert zookeeper.elections == (asked if stays else None)
@@ -135,7 +135,7 @@ def test_a_requested_election_of_what_nobody_leads(version, stays, name):
 
 def test_through_0_10_2_a_wedged_election_stands_against_deletions():
     context = cluster({"t-0": (1, 2)}, states={"t-0": led(2, (1, 2))}, version="0.10.2")
-    zookeeper = ZooKeeper(context, elections=(T0, partition("ghost-0")))
+    zookeeper = zookeeper_of(context, elections=(T0, partition("ghost-0")))
     found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.context.partitions_in_preferred_election == {T0, partition("ghost-0")}
     again = run(found.context, events.PreferredElectionRequested(), zookeeper)
@@ -149,7 +149,7 @@ def test_before_2_4_an_election_that_is_not_needed_is_no_error():
     found = run(context, events.ElectLeaders(tuple(names)))
     errors = ("", "INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION")
     assert found.of(e.ReplyElections)[0].errors == tuple(zip(names, errors, strict=True))
-    asked = ZooKeeper(context, elections=(T0,))
+    asked = zookeeper_of(context, elections=(T0,))
     assert not run(context, events.PreferredElectionRequested(), asked).refusals
     assert asked.elections is None
 
@@ -195,7 +195,7 @@ def test_a_controlled_shutdown_with_a_broken_batch_is_answered():
 def test_controlled_shutdown(broker_id, epoch, version, error):
     context = cluster({"t-0": (2, 1), "t-1": (1, 2), "t-2": (2,), "t-3": (2, 3)}, version=version)
     context = context.with_entry(partition("t-3"), leadership=led(2, (2,)))
-    found = run(context, events.ControlledShutdown(BrokerId(broker_id), epoch), ZooKeeper(context))
+    found = run(context, events.ControlledShutdown(BrokerId(broker_id), epoch), zookeeper_of(context))
     reply = found.of(e.ReplyControlledShutdown)[0]
     assert reply.error == error
     if not error:

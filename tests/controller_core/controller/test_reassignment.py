@@ -10,14 +10,14 @@ from controller_core.messages import effects as e
 from controller_core.messages import events
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
-from tests.controller_core.clusters import ZooKeeper, broker, cluster, led, partition, perform, run
+from tests.controller_core.clusters import broker, cluster, led, partition, perform, run, zookeeper_of
 
 T0 = partition("t-0")
 SIX = (1, 2, 3, 4, 5, 6)
 
 
 def requested(context, targets, **fields):
-    zookeeper = ZooKeeper(context, targets={partition(p): target for p, target in targets.items()}, **fields)
+    zookeeper = zookeeper_of(context, targets={partition(p): target for p, target in targets.items()}, **fields)
     return run(context, events.ReassignmentRequested(), zookeeper), zookeeper
 
 
@@ -133,7 +133,7 @@ def test_a_request_node_that_is_no_request(version):
     context = cluster({"t-0": (1, 2)}, version=version)
     found, _ = requested(context, {}, failures={"reassignment json": "no JSON"})
     assert found.refusals[0].kind is RefusalKind.INVALID_REQUEST
-    nobody = run(context, events.ReassignmentRequested(), ZooKeeper(context))
+    nobody = run(context, events.ReassignmentRequested(), zookeeper_of(context))
     assert nobody.effects == nobody.of(e.ReadReassignmentRequests)
 
 
@@ -204,7 +204,7 @@ def test_a_client_asks_for_an_unknown_partition():
 
 def test_a_run_that_fails_is_answered_as_such():
     context = cluster({"t-0": (1, 2)}, live=SIX)
-    zookeeper = ZooKeeper(context, failures={"WriteTopicAssignment": "NONODE"})
+    zookeeper = zookeeper_of(context, failures={"WriteTopicAssignment": "NONODE"})
     found = run(context, events.AlterReassignments(((T0, (1, 4)),)), zookeeper)
     assert dict(found.of(e.ReplyReassignments)[0].errors) == {T0: "UNKNOWN_SERVER_ERROR"}
 
@@ -257,7 +257,7 @@ def test_a_reassignment_stands_against_a_deletion_until_it_is_done():
     context = cluster({"t-0": (1, 2)}, live=SIX, partitions_being_reassigned=Map({T0: None}))
     moving = context.with_entry(T0, assignment=ReplicaAssignment((3, 1, 2), (3,), (2,)))
     moving = replace(moving.queue_topic_deletion(["t"]), topics_ineligible_for_deletion=frozenset({"t"}))
-    zookeeper = ZooKeeper(moving, states={T0: led(1, (1, 2, 3))})
+    zookeeper = zookeeper_of(moving, states={T0: led(1, (1, 2, 3))})
     found = run(moving, events.PartitionStateChanged(T0), zookeeper)
     assert found.context.topics_with_deletion_started == {"t"}
     assert BrokerId(2) not in found.context.assignment(T0)

@@ -11,17 +11,17 @@ from controller_core.messages import effects as e
 from controller_core.model.partitions import BrokerId
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
-from tests.controller_core.clusters import T0, ZooKeeper, cluster, led, partition, perform, replica, run
+from tests.controller_core.clusters import T0, cluster, led, partition, perform, replica, run, zookeeper_of
 
 
 def test_a_lost_race_is_run_again():
     context = cluster({"t-0": (1, 2, 3)}).without_brokers([BrokerId(1)])
-    zookeeper = ZooKeeper(context, lost_races={T0: 2})
+    zookeeper = zookeeper_of(context, lost_races={T0: 2})
     found = perform(context, OnBrokerFailure((BrokerId(1),)), zookeeper=zookeeper)
     assert found.leadership("t-0").leader == 2
     assert found.kinds().count("ReadPartitionStates") == 4
     shrink = cluster({"t-0": (1, 2, 3)})
-    racing = ZooKeeper(shrink, lost_races={T0: 1})
+    racing = zookeeper_of(shrink, lost_races={T0: 1})
     after = perform(shrink, ChangeReplicaStates((replica("t-0-3"),), ReplicaState.OFFLINE), zookeeper=racing)
     assert after.leadership("t-0").isr == (1, 2)
 
@@ -37,7 +37,7 @@ def test_a_lost_race_is_run_again():
 )
 def test_a_partition_fails_alone(failures, problems, reason):
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}).without_brokers([BrokerId(1)])
-    zookeeper = ZooKeeper(context, failures=failures, problems=problems)
+    zookeeper = zookeeper_of(context, failures=failures, problems=problems)
     found = perform(context, OnBrokerFailure((BrokerId(1),)), zookeeper=zookeeper)
     failed = [refusal for refusal in found.refusals if refusal.kind is RefusalKind.FAILED_TRANSITION]
     assert any(reason in refusal.reason for refusal in failed)
@@ -50,18 +50,18 @@ def test_a_partition_fails_alone(failures, problems, reason):
 
 def test_a_state_of_a_later_controller_is_not_ours():
     context = cluster({"t-0": (1, 2)}).without_brokers([BrokerId(1)])
-    zookeeper = ZooKeeper(context, states={T0: led(1, (1, 2), controller_epoch=4)})
+    zookeeper = zookeeper_of(context, states={T0: led(1, (1, 2), controller_epoch=4)})
     found = perform(context, OnBrokerFailure((BrokerId(1),)), zookeeper=zookeeper)
     assert "written by a controller of epoch 4" in found.refusals[0].reason
 
 
 def test_creations_that_fail():
     context = cluster({"t-0": (1, 2), "t-1": (3,)}, states={}, live=(1, 2))
-    zookeeper = ZooKeeper(context, failures={"CreatePartitionStates": "CONNECTIONLOSS"})
+    zookeeper = zookeeper_of(context, failures={"CreatePartitionStates": "CONNECTIONLOSS"})
     found = perform(context, ChangePartitionStates((T0, partition("t-1")), PartitionState.ONLINE), zookeeper=zookeeper)
     assert sorted(str(refusal.subject) for refusal in found.refusals) == ["t-0", "t-1"]
     assert found.context.partition_state(T0) is PartitionState.NEW
-    there = ZooKeeper(context, states={T0: led(1, (1,))})
+    there = zookeeper_of(context, states={T0: led(1, (1,))})
     taken = perform(context, ChangePartitionStates((T0,), PartitionState.ONLINE), zookeeper=there)
     assert "NODEEXISTS" in taken.refusals[0].reason
 
@@ -118,14 +118,14 @@ def test_a_replica_of_a_leaderless_partition(version, queued, state, refused):
 @pytest.mark.parametrize(("unclean", "isr"), [("true", ()), ("false", (1,))])
 def test_through_1_0_the_last_isr_member_may_leave(unclean, isr):
     context = cluster({"t-0": (1, 2)}, states={"t-0": led(1, (1,))}, version="1.0")
-    zookeeper = ZooKeeper(context, configs={"t": {"unclean.leader.election.enable": unclean}})
+    zookeeper = zookeeper_of(context, configs={"t": {"unclean.leader.election.enable": unclean}})
     found = perform(context, ChangeReplicaStates((replica("t-0-1"),), ReplicaState.OFFLINE), zookeeper=zookeeper)
     assert found.leadership("t-0").isr == isr
 
 
 def test_through_1_0_a_needless_preferred_election_ends_online():
     context = cluster({"t-0": (1, 2)}, version="1.0").with_entry(T0, state=PartitionState.OFFLINE)
-    zookeeper = ZooKeeper(context, elections=(T0,))
+    zookeeper = zookeeper_of(context, elections=(T0,))
     found = run(context, events.PreferredElectionRequested(), zookeeper)
     assert found.context.partition_state(T0) is PartitionState.ONLINE
     assert not found.of(e.WritePartitionStates)
@@ -134,17 +134,17 @@ def test_through_1_0_a_needless_preferred_election_ends_online():
 
 def test_an_unreadable_config_fails_only_its_partitions():
     context = cluster({"t-0": (1, 2)}, live=(2,), states={"t-0": led(1, (1,))})
-    zookeeper = ZooKeeper(context, failures={"ReadTopicConfigs": "NOAUTH"})
+    zookeeper = zookeeper_of(context, failures={"ReadTopicConfigs": "NOAUTH"})
     found = run(context, events.UncleanElectionEnabled(), zookeeper)
     assert "config of topic 't' not read" in found.refusals[0].reason
-    allowed = ZooKeeper(context, configs={"t": {"unclean.leader.election.enable": "true"}})
+    allowed = zookeeper_of(context, configs={"t": {"unclean.leader.election.enable": "true"}})
     assert run(context, events.UncleanElectionEnabled("t"), allowed).context.unclean_election_count == 1
 
 
 def test_an_unreadable_config_is_told_though_office_is_lost_in_the_write():
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, live=(2,), states={"t-0": led(1, (1,)), "u-0": led(1, (1, 2))})
     failures = {"ReadTopicConfigs": "NOAUTH", "WritePartitionStates": "CONTROLLER_MOVED"}
-    found = run(context, events.UncleanElectionEnabled(), ZooKeeper(context, failures=failures))
+    found = run(context, events.UncleanElectionEnabled(), zookeeper_of(context, failures=failures))
     assert [(str(refusal.subject), refusal.error or "") for refusal in found.refusals][:2] == [
         ("t-0", ""),
         ("controller", "ControllerMoved"),

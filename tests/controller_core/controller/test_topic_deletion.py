@@ -11,7 +11,7 @@ from controller_core.messages import effects as e
 from controller_core.messages import events
 from controller_core.model.partitions import BrokerId
 from controller_core.model.states import PartitionState, ReplicaState
-from tests.controller_core.clusters import T0, ZooKeeper, broker, cluster, led, perform, replica, run
+from tests.controller_core.clusters import T0, broker, cluster, led, perform, replica, run, zookeeper_of
 
 
 def answered(context, broker_id, error="NONE", general="NONE"):
@@ -23,7 +23,7 @@ def answered(context, broker_id, error="NONE", general="NONE"):
 def test_a_deletion_runs_to_its_end(version):
     context = cluster({"t-0": (1, 2), "u-0": (1, 2)}, version=version)
     context = replace(context, config=replace(context.config, delete_topic=True))
-    zookeeper = ZooKeeper(context, deletions=("t", "ghost"))
+    zookeeper = zookeeper_of(context, deletions=("t", "ghost"))
     found = run(context, events.DeletionsChanged(), zookeeper)
     assert found.of(e.DeleteTopicDeletions)[0].topics == ("ghost",)
     for number in (1, 2):
@@ -39,7 +39,7 @@ def test_a_deletion_runs_to_its_end(version):
 @pytest.mark.parametrize("version", ["3.9", "2.8", "2.2"])
 def test_a_deletion_waits_for_a_dead_broker(version):
     context = cluster({"t-0": (1, 2, 3)}, live=(1, 2), version=version)
-    zookeeper = ZooKeeper(context, deletions=("t",))
+    zookeeper = zookeeper_of(context, deletions=("t",))
     found = run(context, events.DeletionsChanged(), zookeeper)
     for number in (1, 2):
         found = run(found.context, answered(found.context, number), zookeeper)
@@ -53,7 +53,7 @@ def test_a_deletion_waits_for_a_dead_broker(version):
 
 def test_a_broker_refuses_to_delete_and_is_asked_again():
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, deletions=("t",))
+    zookeeper = zookeeper_of(context, deletions=("t",))
     found = run(context, events.DeletionsChanged(), zookeeper)
     found = run(found.context, answered(found.context, 1, general="STALE_BROKER_EPOCH"), zookeeper)
     assert found.context.topics_ineligible_for_deletion == {"t"}
@@ -63,7 +63,7 @@ def test_a_broker_refuses_to_delete_and_is_asked_again():
 
 def test_a_broker_dies_in_the_middle_of_a_deletion():
     context = cluster({"t-0": (1, 2)})
-    zookeeper = ZooKeeper(context, deletions=("t",))
+    zookeeper = zookeeper_of(context, deletions=("t",))
     found = run(context, events.DeletionsChanged(), zookeeper)
     zookeeper.brokers = (broker(1), broker(3))
     found = run(found.context, events.BrokersChanged(), zookeeper)
@@ -75,7 +75,7 @@ def test_a_broker_dies_in_the_middle_of_a_deletion():
 def test_a_topic_that_cannot_be_deleted_stays_queued(failing):
     context = cluster({"t-0": (1,)}).queue_topic_deletion(["t"])
     context = context.with_entry(T0, replica_states=((BrokerId(1), ReplicaState.DELETION_SUCCESSFUL),))
-    found = perform(context, TryTopicDeletion(), zookeeper=ZooKeeper(context, failures={failing: "NOTEMPTY"}))
+    found = perform(context, TryTopicDeletion(), zookeeper=zookeeper_of(context, failures={failing: "NOTEMPTY"}))
     assert found.context.topics_to_be_deleted == {"t"}
     assert "the topic stays queued" in found.refusals[0].reason
 
@@ -83,15 +83,15 @@ def test_a_topic_that_cannot_be_deleted_stays_queued(failing):
 def test_deletion_disabled_drops_the_requests():
     context = cluster({"t-0": (1, 2)})
     context = replace(context, config=replace(context.config, delete_topic=False))
-    zookeeper = ZooKeeper(context, deletions=("t",))
+    zookeeper = zookeeper_of(context, deletions=("t",))
     found = run(context, events.DeletionsChanged(), zookeeper)
     assert found.of(e.DeleteTopicDeletions)[0].topics == ("t",)
     assert not found.context.topics_to_be_deleted
     assert [r.kind for r in deletion_eligibility(context, "t").reasons] == [IneligibilityKind.DELETION_DISABLED]
     assert perform(context, TryTopicDeletion()).effects == []
-    failed = ZooKeeper(context, deletions=("t",), failures={"DeleteTopicDeletions": "NOAUTH"})
+    failed = zookeeper_of(context, deletions=("t",), failures={"DeleteTopicDeletions": "NOAUTH"})
     assert "NOAUTH" in run(context, events.DeletionsChanged(), failed).refusals[0].reason
-    unread = ZooKeeper(context, failures={"ReadDeletionRequests": "NOAUTH"})
+    unread = zookeeper_of(context, failures={"ReadDeletionRequests": "NOAUTH"})
     assert run(context, events.DeletionsChanged(), unread).refusals
 
 
@@ -158,5 +158,5 @@ def test_what_waits_says_what_is_gone(queued, leader, said):
 def test_a_deletion_that_a_reassignment_stands_against():
     context = cluster({"t-0": (1, 2)}, version="0.10.2", partitions_in_preferred_election=frozenset({T0}))
     context = replace(context, config=replace(context.config, delete_topic=True))
-    found = run(context, events.DeletionsChanged(), ZooKeeper(context, deletions=("t",)))
+    found = run(context, events.DeletionsChanged(), zookeeper_of(context, deletions=("t",)))
     assert found.context.replica_state(replica("t-0-1")) is ReplicaState.DELETION_STARTED  # the mark comes too early

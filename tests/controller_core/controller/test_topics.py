@@ -5,18 +5,18 @@ import pytest
 from controller_core.messages import answers, events
 from controller_core.messages import effects as e
 from controller_core.model.partitions import ReplicaAssignment
-from tests.controller_core.clusters import ZooKeeper, cluster, run
+from tests.controller_core.clusters import cluster, run, zookeeper_of
 
 
 def test_a_new_topic_is_created_and_a_vanished_one_forgotten():
     context = cluster({"old-0": (1, 2)})
     topics = {"t": answers.TopicContent({0: ReplicaAssignment((2, 1))}, None, (("x", "1"),))}
-    found = run(context, events.TopicsChanged(), ZooKeeper(context, topics=topics))
+    found = run(context, events.TopicsChanged(), zookeeper_of(context, topics=topics))
     assert found.leadership("t-0").leader == 2
     assert found.context.topics["t"].topic_id == "new-id-of-t"
     assert found.context.topics["t"].extra == (("x", "1"),)
     assert "old" not in found.context.topics
-    again = run(found.context, events.TopicsChanged(), ZooKeeper(found.context))
+    again = run(found.context, events.TopicsChanged(), zookeeper_of(found.context))
     assert again.kinds() == ["ReadTopics"]
 
 
@@ -24,7 +24,7 @@ def test_a_new_topic_is_created_and_a_vanished_one_forgotten():
 def test_topics_that_cannot_be_read(failing):
     context = cluster({"old-0": (1, 2)})
     topics = {"old": answers.TopicContent({}), "t": answers.TopicContent({0: ReplicaAssignment((2, 1))})}
-    found = run(context, events.TopicsChanged(), ZooKeeper(context, topics=topics, failures={failing: "NOAUTH"}))
+    found = run(context, events.TopicsChanged(), zookeeper_of(context, topics=topics, failures={failing: "NOAUTH"}))
     assert found.leadership("t-0") is None
     assert "NOAUTH" in found.refusals[0].reason
 
@@ -36,7 +36,7 @@ def test_a_malformed_topic_is_isolated():
         "bad": answers.TopicContent({}),
         "t": answers.TopicContent({0: ReplicaAssignment((2, 1))}),
     }
-    zookeeper = ZooKeeper(context, topics=topics, topic_problems={"bad": "no JSON"})
+    zookeeper = zookeeper_of(context, topics=topics, topic_problems={"bad": "no JSON"})
     found = run(context, events.TopicsChanged(), zookeeper)
     assert found.leadership("t-0").leader == 2
     assert "the controller resigns" in found.refusals[0].kafka
@@ -47,12 +47,12 @@ def test_new_partitions_of_a_topic(queued, version, writes):
     context = cluster({"t-0": (1, 2)}, version=version)
     context = context.queue_topic_deletion(["t"]) if queued else context
     grown = {"t": answers.TopicContent({0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2, 1))})}
-    found = run(context, events.TopicDataChanged("t"), ZooKeeper(context, topics=grown))
+    found = run(context, events.TopicDataChanged("t"), zookeeper_of(context, topics=grown))
     assert (found.leadership("t-1") is not None) is not queued
     assert len(found.of(e.WriteTopicAssignment)) == writes
     same = {"t": answers.TopicContent({0: ReplicaAssignment((1, 2))})}
-    assert run(context, events.TopicDataChanged("t"), ZooKeeper(context, topics=same)).kinds() == [
+    assert run(context, events.TopicDataChanged("t"), zookeeper_of(context, topics=same)).kinds() == [
         "ReadTopicAssignments"
     ]
-    failed = ZooKeeper(context, failures={"ReadTopicAssignments": "x"})
+    failed = zookeeper_of(context, failures={"ReadTopicAssignments": "x"})
     assert run(context, events.TopicDataChanged("t"), failed).refusals

@@ -18,7 +18,7 @@ from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderR
 from controller_core.model.states import PartitionState
 from controller_core.runtime.render import render, render_context, render_refusals
 from controller_core.runtime.request_fields import request_fields
-from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, perform, run
+from tests.controller_core.clusters import cluster, led, partition, perform, run, zookeeper_of
 
 T0, T1 = partition("t-0"), partition("t-1")
 
@@ -189,7 +189,7 @@ def test_text_of_a_failure():
     found = run(
         context,
         events.BrokersChanged(),
-        ZooKeeper(context, brokers=tuple(context.brokers[b] for b in (BrokerId(2), BrokerId(3)))),
+        zookeeper_of(context, brokers=tuple(context.brokers[b] for b in (BrokerId(2), BrokerId(3)))),
     )
     text = render(found.effects)
     assert "write    t-0/state  leader=2 isr=2,3 leader_epoch=6  if version=7" in text

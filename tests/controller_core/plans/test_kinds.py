@@ -18,6 +18,7 @@ from controller_core.plans.conditions import (
 from controller_core.plans.kinds import (
     Origin,
     Refused,
+    kind_record,
     lingering_notifications,
     makes_no_notifications,
     plan_deletions,
@@ -27,7 +28,7 @@ from controller_core.plans.kinds import (
     target_refusals,
 )
 from controller_core.plans.observation import Notification, Observation, Office, TopicIdentity
-from controller_core.plans.plan import LeftOut, Plan, SnapshotReference
+from controller_core.plans.plan import LeftOut, Plan, PlanKind, SnapshotReference
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
     CreatePreferredReplicaElection,
@@ -88,6 +89,33 @@ def seen(**changed: object) -> Observation:
 def planned(made: Plan | Refused) -> Plan:
     assert isinstance(made, Plan), made
     return made
+
+
+# ---------------------------------------------------------------------------------------------------- every kind
+
+
+EXAMPLES = {
+    PlanKind.ELECT_PREFERRED_LEADERS: lambda: plan_elections(seen(), ORIGIN, [A0]),
+    PlanKind.REASSIGN_PARTITIONS: lambda: plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(1, 3))]]),
+    PlanKind.DELETE_TOPICS: lambda: plan_deletions(seen(), ORIGIN, ["b"]),
+    PlanKind.DRAIN_ISR_NOTIFICATIONS: lambda: plan_drain(
+        seen(notifications=(Notification("isr_change_0000000001", (A0,), 0),)), ORIGIN, now_ms=3_600_000
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(PlanKind))
+def test_every_kind_has_a_record_that_fits_its_plans(kind):
+    plan, record = planned(EXAMPLES[kind]()), kind_record(kind)
+    assert plan.kind is kind
+    assert record.step_timeout_s > 0
+    (one, many), (row,) = record.unit, record.changes(plan.steps[0])
+    assert plan_summary(plan).startswith(f"1 {one} in 1 step")
+    assert one != many
+    assert len(row) + (not record.rows_are_predictions) == len(record.headings)
+    text = plan_markdown(plan)
+    assert text.startswith(f"# {record.title} on `demo`")
+    assert f"| {' | '.join(record.headings)} |" in text
 
 
 # ---------------------------------------------------------------------------------------------------- elections

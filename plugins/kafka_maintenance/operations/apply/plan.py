@@ -6,7 +6,6 @@ receipt in the store says how far it came.
 Source: controller behaviour §16.1 and §16.2.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
@@ -15,8 +14,9 @@ from typing import Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
 from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules, unmet
+from controller_core.plans.kinds import kind_record
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import Plan, PlanKind, check_expectations, final_outcomes, plan_digest
+from controller_core.plans.plan import Plan, check_expectations, final_outcomes, plan_digest
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, receipt_prefix
@@ -31,13 +31,6 @@ from kafka_maintenance.operations.errors import (
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.store import opened, read_plan, read_proof
 
-STEP_TIMEOUTS_S: Final[Mapping[PlanKind, float]] = {
-    PlanKind.ELECT_PREFERRED_LEADERS: 120.0,
-    PlanKind.REASSIGN_PARTITIONS: 6 * 3600.0,
-    PlanKind.DELETE_TOPICS: 600.0,
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: 180.0,
-}
-"""How long the outcome of one step is waited for."""
 SETTLE_TIMEOUT_S: Final = 10.0
 """How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""
 
@@ -95,7 +88,7 @@ def apply_plan(
         now: the time, with zone, for the record.
         run_id: names this run in lock and receipt; None makes one up.
         comment: what the approver wrote, for the record.
-        step_timeout_s: how long one step's outcome is waited for; None: `STEP_TIMEOUTS_S` of its kind.
+        step_timeout_s: how long one step's outcome is waited for; None: as its kind says (`plans.kinds.KindRecord`).
         settle_timeout_s: how long a state may lag behind the end of its request.
 
     Returns:
@@ -129,7 +122,7 @@ def apply_plan(
             if log.has(EventKind.DONE):
                 return _receipt(log, plan, approver, already=True)
             log.append(EventKind.STARTED, plan=plan_uri, kind=plan.kind, steps=len(plan.steps), comment=comment)
-            timeout_s = STEP_TIMEOUTS_S[plan.kind] if step_timeout_s is None else step_timeout_s
+            timeout_s = kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s
             _carry_out(Run(opened_session, fence, log, plan, timeout_s, settle_timeout_s))
     return _receipt(log, plan, approver, already=False)
 

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from controller_core.model.errors import (
     BadVersionError,
@@ -31,8 +31,17 @@ from controller_core.plans.conditions import (
     unmet,
 )
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import Plan, PlanKind, PlanStep, plan_digest
-from controller_core.plans.request_znodes import DeleteController, Request, request_data, request_path
+from controller_core.plans.plan import Plan, PlanStep, plan_digest
+from controller_core.plans.request_znodes import (
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    DeleteController,
+    Request,
+    may_be_asked_twice,
+    request_data,
+    request_path,
+)
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Watch, WatchEvent, ZooKeeper
 from controller_core.znodes.paths import CONTROLLER_EPOCH
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
@@ -43,8 +52,6 @@ from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedErr
 RECHECK_S: Final = 0.5
 """The outcome is read again at least this often, and at once when a request znode changes."""
 _ASKING: Final = frozenset({EventKind.INTENDED, EventKind.REQUESTED, EventKind.REFUSED})
-_ASKED_ONCE: Final = frozenset({PlanKind.REASSIGN_PARTITIONS, PlanKind.DELETE_TOPICS})
-"""What somebody may have withdrawn. An election that was in vain is tried again; a re-election names its controller."""
 _UNDONE_WHEN: Final = (AssignedTo, TopicIs, TopicNotQueued, RequestAbsent)
 _OWN_ADVICE: Final = (
     "our own request stands there and the controller has not finished it: look at the controller's logs"
@@ -99,9 +106,9 @@ def perhaps_asked(run: Run, number: int) -> bool:
 
 def _refuse_undone(run: Run, number: int, step: PlanStep, observed: Observation) -> None:
     """A request that was made and then withdrawn is not made again; that takes another plan and another approval."""
-    if not _is_undone(run.plan.kind, step, observed):
+    if not _is_undone(step, observed):
         return
-    if not _is_undone(run.plan.kind, step, look_at(run.zookeeper, step.conditions)):
+    if not _is_undone(step, look_at(run.zookeeper, step.conditions)):
         return  # it ended between the reads of the first look: what it changed was read before, its request afterwards
     message = (
         f"plan {plan_digest(run.plan)[:12]} on {run.plan.cluster!r}, step {number + 1} of {len(run.plan.steps)}: not asked "
@@ -112,10 +119,10 @@ def _refuse_undone(run: Run, number: int, step: PlanStep, observed: Observation)
     raise RefusedError(f"{message}; receipt {run.log.uri}")
 
 
-def _is_undone(kind: PlanKind, step: PlanStep, observed: Observation) -> bool:
+def _is_undone(step: PlanStep, observed: Observation) -> bool:
     """Whether no request stands and what it was to change is as it was before; never for what may be asked twice."""
     about = [each for each in step.expectations if isinstance(each, _UNDONE_WHEN)]
-    return kind in _ASKED_ONCE and not unmet(about, observed)
+    return not all(map(may_be_asked_twice, step.effects)) and not unmet(about, observed)
 
 
 def refuse_stale(run: Run, number: int, reasons: Sequence[Unmet]) -> None:
@@ -165,8 +172,10 @@ def _operations(effect: Request) -> tuple[Operation, ...]:
                 Check(path=CONTROLLER_EPOCH, version=effect.epoch_version),
                 Delete(path=request_path(effect), version=effect.version),
             )
-        case _:
+        case CreateReassignPartitions() | CreatePreferredReplicaElection() | CreateDeleteTopic():
             return (Create(path=request_path(effect), data=request_data(effect)),)
+        case _:
+            assert_never(effect)
 
 
 def _await_outcomes(run: Run, number: int, step: PlanStep) -> None:
@@ -185,7 +194,7 @@ def _await_outcomes(run: Run, number: int, step: PlanStep) -> None:
             reasons = unmet(step.outcomes, observed)
             if not reasons:
                 return
-            if attempted_s is None and _in_vain(run.plan.kind, step, reasons, observed):
+            if attempted_s is None and _in_vain(step, reasons, observed):
                 attempted_s = monotonic()
             if monotonic() >= deadline_s or (
                 attempted_s is not None and monotonic() - attempted_s >= run.settle_timeout_s
@@ -223,13 +232,13 @@ def _unfinished(run: Run, number: int, step: PlanStep, reasons: Sequence[Unmet])
     )
 
 
-def _in_vain(kind: PlanKind, step: PlanStep, reasons: Sequence[Unmet], observed: Observation) -> bool:
+def _in_vain(step: PlanStep, reasons: Sequence[Unmet], observed: Observation) -> bool:
     """Whether Kafka is done with the request without having done what it wants.
 
     An election that was attempted and failed leaves the leader as it was. A deletion that is not allowed
     (`delete.topic.enable=false`) is dropped, and the topic stays. A reassignment may be cancelled.
     """
-    if _is_undone(kind, step, observed):
+    if _is_undone(step, observed):
         return True
     given_up = {subject(each) for each in step.outcomes if isinstance(each, LedBy)}
     given_up |= {
