@@ -143,7 +143,6 @@ def _predicted_drain(lingering: Sequence[Notification], observed: Observation) -
         yield f"metadata of {len(named)} partitions reaches every broker again: {shown}"
 
 
-
 def _changes(step: PlanStep) -> list[Sequence[str]]:
     return [[render_request(effect)] for effect in step.effects]
 
