@@ -1,7 +1,7 @@
 # Every command a user or developer needs; `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
-PYTHON ?= python3.11
+PYTHON ?= # the newest of 3.13, 3.12 and 3.11 that is there
 VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
@@ -16,18 +16,21 @@ JOB_TESTS := tests/dags tests/spark_jobs
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-services test-jobs test-fast coverage check format bench bench-planning simulate lock clean
+.PHONY: help setup demo test test-services test-jobs test-fast test-pythons coverage check format bench bench-planning simulate dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
-setup: $(VENV)/.installed ## make .venv with everything pinned
+setup: $(VENV)/.installed $(VENV)/.classes ## make .venv with everything pinned and the command kafka-maintenance in it
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt
-	@.ci/require $(PYTHON)
-	$(PYTHON) -m venv $(VENV)
+	@python=$$(.ci/require $(PYTHON)) && set -x && "$$python" -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true # pip would use one core
+	@touch $@
+
+$(VENV)/.classes: $(VENV)/.installed
 	@$(BIN)/python -m kafka_maintenance.spark.class_archive > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
 	@touch $@
 
@@ -44,8 +47,15 @@ test-services: setup # a part of `test`: all that no other suite has
 test-jobs: setup # a part of `test`: Airflow and Spark
 	$(BIN)/python -m pytest --durations=15 $(JOB_TESTS) $(WHOLE_LINES)
 
-test-fast: setup ## the tests that start no process
-	$(BIN)/python -m pytest -m $(FAST)
+test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
+	$(BIN)/python -m pytest -m $(FAST) $(TESTS)
+
+test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this machine that is supported, with an environment in .local
+	@own=$$($(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'); \
+	for python in $$(.ci/python all); do \
+	  version=$$("$$python" -c 'import sys; print("3.%d" % sys.version_info[1])'); \
+	  [ "$$version" = "$$own" ] || $(MAKE) --no-print-directory VENV=.local/python-$$version PYTHON="$$python" test-fast || exit 1; \
+	done
 
 coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
 	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)
@@ -70,11 +80,16 @@ bench-planning: setup ## Spark's figures and the planner's matrix, beside their 
 simulate: setup ## random histories against the invariants (SEEDS=2000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
+dist: setup ## a wheel of everything in dist/, the DAG files included
+	rm -rf build dist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
+
 lock: setup ## resolve requirements*.in again into the pinned files (needs uv)
 	uv pip compile --python-version 3.11 --no-header --no-annotate requirements.in -o requirements.txt
 	uv pip compile --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
 
 clean: ## stop what the local stack left running; remove everything that was made here
 	@.ci/stopped $(BIN)/python
-	rm -rf $(VENV) .local build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* spark-warehouse
+	rm -rf $(VENV) .local build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

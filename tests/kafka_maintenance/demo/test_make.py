@@ -4,9 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from kafka_maintenance import __version__
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -99,8 +102,60 @@ def test_a_python_without_ensurepip_is_told_before_anything_is_installed(tmp_pat
     (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('as Debian ships it')")
     done = run(REPOSITORY / ".ci" / "require", sys.executable, PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
-    assert "sudo apt-get install python3.11-venv" in done.stderr
-    assert run(REPOSITORY / ".ci" / "require", sys.executable).returncode == 0
+    for words in (
+        "with the modules venv and ensurepip",
+        "sudo apt-get install python3 python3-venv",
+        "sudo dnf",
+        "brew install",
+    ):
+        assert words in done.stderr
+    assert run(REPOSITORY / ".ci" / "require", sys.executable).stdout == f"{sys.executable}\n"
+
+
+def test_a_java_that_is_too_old_gets_the_command_for_a_newer_one(tmp_path):
+    program(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.2"' >&2""")
+    done = run(REPOSITORY / ".ci" / "require", sys.executable, JAVA_HOME=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    for words in (
+        "need Java 17 or newer",
+        "found Java 11",
+        "sudo apt-get install openjdk-17",
+        "sudo dnf",
+        "brew install",
+    ):
+        assert words in done.stderr
+
+
+def test_the_newest_python_that_works_is_taken(tmp_path):
+    works, broken = 'case "$*" in *"!= (3, {})"*) exit 0 ;; esac; exit 1', "exit 127"
+    for minor, script in ((14, works), (13, broken), (12, works), (11, works)):
+        program(tmp_path / f"python3.{minor}", script.format(minor))
+    found = run(REPOSITORY / ".ci" / "python", PATH=f"{tmp_path}:/usr/bin:/bin").stdout.split()
+    assert found == [str(tmp_path / "python3.12"), str(tmp_path / "python3.11")]
+
+
+# ----------------------------------------------------------------------------------------------------- make dist
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_of_airflow(tmp_path):
+    sources = subprocess.run(
+        ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split()
+    for name in sources:
+        if not name.startswith("tests/"):
+            (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, tmp_path / "source" / name)
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path / "dist"]
+    built = run(*pip, tmp_path / "source")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (tmp_path / "dist").glob(f"kafka_maintenance-{__version__}-*.whl")
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    share = f"kafka_maintenance-{__version__}.data/data/share/kafka-maintenance"
+    for name in sources:
+        if name.startswith(("controller_core/", "spark_jobs/", "plugins/kafka_maintenance/")):
+            assert name.removeprefix("plugins/") in inside
+        elif name.startswith(("dags/", "plugins/")) and name.endswith(".py"):
+            assert f"{share}/{name}" in inside
 
 
 # ------------------------------------------------------------------------------------- the browser of `make test`
