@@ -30,12 +30,17 @@ from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
             type=["array", "null"],
             items={"type": "string", "minLength": 1},
             description="Connection ids of the clusters to photograph; empty: all that are listed and not archived",
-        )
+        ),
+        "new_cluster_id": Param(
+            False,
+            type="boolean",
+            description="The clusters were made anew: their names may have snapshots of another Kafka cluster id",
+        ),
     },
 )
 def snapshot_metadata() -> None:
     """One mapped snapshot per live cluster."""
-    take_snapshot.expand(cluster=live_clusters(given("clusters")))
+    take_snapshot.partial(new_cluster_id=given("new_cluster_id")).expand(cluster=live_clusters(given("clusters")))
 
 
 snapshot_metadata()

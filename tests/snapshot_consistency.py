@@ -128,10 +128,10 @@ def judged(
     hosts: str, reader_hosts: str, *, server: str, rate: int, cuts: int, folder: Path, seed: int
 ) -> list[Verdict]:
     """Takes `cuts` cuts, each after a plain scan, while a writer runs, and judges them all."""
-    options = ReadOptions(acls="never")
+    options = ReadOptions(acls=False)
     log_file = folder / f"log-{server}-{rate}-{seed}.json"
     with client_of(reader_hosts) as reader:
-        quiet = read_cut(reader, ReadOptions(acls="never"))
+        quiet = read_cut(reader, ReadOptions(acls=False))
         command = [sys.executable, "-m", "tests.snapshot_writer", hosts, str(rate), str(log_file), str(seed)]
         writer = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         try:
@@ -142,7 +142,7 @@ def judged(
             taken = []
             for _ in range(cuts):
                 with client_of(reader_hosts) as plain_reader:
-                    plain = read_cut(plain_reader, ReadOptions(acls="never", method="plain"))
+                    plain = read_cut(plain_reader, ReadOptions(acls=False, method="plain"))
                 with client_of(reader_hosts) as cut_reader:
                     taken.append((plain, read_cut(cut_reader, options)))
         finally:

@@ -167,7 +167,7 @@ def _cut_lines(hosts: str, rounds: int) -> list[Line]:
             for _ in range(rounds):
                 for method, times in (("plain", plain), ("cut", cut)):
                     with client_of(hosts) as client:
-                        options = ReadOptions(acls="never", method=method)
+                        options = ReadOptions(acls=False, method=method)
                         times.append(timed(partial(read_cut, client, options)))
         finally:
             writer.terminate()
@@ -182,7 +182,7 @@ def _cut_lines(hosts: str, rounds: int) -> list[Line]:
 
 def _table_lines(hosts: str) -> list[Line]:
     with client_of(hosts) as client:
-        layer = raw_layer(read_cut(client, ReadOptions(acls="never")))
+        layer = raw_layer(read_cut(client, ReadOptions(acls=False)))
     content = raw_to_parquet(layer.table)
     per_znode = len(content) / layer.table.num_rows
     identity = SnapshotIdentity(cluster="c", snapshot_id="s", taken_at=datetime.now(UTC), zxid=1, consistent=True)
@@ -203,7 +203,7 @@ def _latency_lines(hosts: str) -> list[Line]:
         until = time.monotonic() + 4
         while time.monotonic() < until:
             with client_of(hosts) as client:
-                read_cut(client, ReadOptions(acls="never"))
+                read_cut(client, ReadOptions(acls=False))
 
     during = _latencies(hosts, snapshots)
     return [

@@ -4,8 +4,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 from kazoo.protocol.connection import _CONNECTION_DROP, _SESSION_EXPIRED
+from kazoo.security import ACL, Id
 
 from controller_core.adapters.snapshot import reader
+from controller_core.adapters.snapshot.format import known_acls, raw_layer
 from controller_core.adapters.snapshot.reader import ReadOptions, Znode, read_cut
 from controller_core.adapters.snapshot.two_passes import held_at
 from controller_core.adapters.snapshot.wire import Wire
@@ -194,6 +196,81 @@ def test_a_connection_that_breaks_while_acls_are_looked_at_costs_nothing(client,
     cut = read_cut(client)
     assert (cut.consistent, cut.attempts) == (True, 1)
     assert next(accidents, None) is None
+
+
+@pytest.fixture
+def half_closed(filled):
+    """A session that may do everything, and the name of a znode whose children nobody else may read."""
+    with client_of(filled) as owner:
+        owner.add_auth("digest", "owner:secret")
+        owner.ensure_path("/config/users")
+        for number in range(5):
+            owner.create(f"/config/users/u{number}", b"{}", acl=[ACL(31, Id("auth", ""))])
+        yield owner
+        owner.delete("/config", recursive=True)
+
+
+def test_children_that_may_not_be_read_come_and_go_while_their_parent_is_read(half_closed, client):
+    """ZooKeeper tells nobody of them who may not read them: each cut holds its parent's stat as of the cut's zxid."""
+    stats = {}
+    owner = half_closed
+
+    def come_and_go(progress):
+        if progress.phase == "settle" and len(stats) % 3:
+            return
+        owner.create(f"/config/users/n{len(stats)}", b"{}", acl=[ACL(31, Id("auth", ""))])
+        if len(stats) % 2:
+            owner.delete(f"/config/users/n{len(stats) - 1}")
+        stat = owner.exists("/config/users")
+        stats[stat.pzxid] = stat
+
+    for _ in range(8):
+        cut = read_cut(client, ReadOptions(batch_count=200, window=1, acls=False), come_and_go)
+        assert cut.consistent
+        newest = stats[max(zxid for zxid in stats if zxid <= cut.zxid)]
+        assert tuple(cut.znodes["/config/users"].decoded_stat) == tuple(newest)
+        assert len([path for path in cut.unreadable if path.startswith("/config/users/")]) == newest.numChildren
+
+
+def test_children_that_may_not_be_read_elsewhere_are_found_by_the_scan(half_closed, client):
+    owner = half_closed
+    owner.ensure_path("/config/other")
+    owner.create("/config/other/first", b"", acl=[ACL(31, Id("auth", ""))])
+    cut = read_cut(client, ReadOptions(acls=False))
+    assert (cut.consistent, cut.rounds) == (True, 1)
+    assert "/config/other/first" in cut.unreadable
+
+
+def test_a_child_of_the_root_that_may_not_be_read_leaves_the_cut_without_a_proof(half_closed, client):
+    half_closed.create("/closed", b"", acl=[ACL(31, Id("auth", ""))])
+    cut = read_cut(client, ReadOptions(acls=False))
+    half_closed.delete("/closed")
+    assert not cut.consistent
+    assert cut.reason.startswith("the session may not read '/closed', and no event tells")
+
+
+def test_acls_are_read_once_and_again_only_where_they_may_be_others(filled, client, monkeypatch):
+    with client_of(filled) as owner:
+        owner.create("/acls/a", b"", makepath=True)
+        owner.create("/acls/b", b"")
+        first = read_cut(client)
+        assert (len(first.acls), first.acls_carried, first.secured) == (len(first.znodes), 0, False)
+        owner.set_acls("/acls/a", [ACL(31, Id("ip", "127.0.0.1")), ACL(1, Id("world", "anyone"))])
+        owner.delete("/acls/b")
+        owner.create("/acls/b", b"", acl=[ACL(1, Id("world", "anyone"))])
+        asked = []
+        real = client.get_acls_async
+        monkeypatch.setattr(client, "get_acls_async", lambda path: (asked.append(path), real(path))[1])
+        second = read_cut(client, known_acls=known_acls(raw_layer(first).table))
+        owner.delete("/acls/b")
+        owner.delete("/acls", recursive=True)
+    assert sorted(asked) == ["/acls/a", "/acls/b"]
+    assert (second.acls_carried, second.secured) == (len(second.znodes) - 2, True)
+    assert second.acls["/acls/b"] == '[[1, "world", "anyone"]]'
+    assert {path: acl for path, acl in second.acls.items() if acl != first.acls.get(path)}.keys() == {
+        "/acls/a",
+        "/acls/b",
+    }
 
 
 def test_a_server_that_goes_away_for_good():

@@ -1,73 +1,94 @@
-"""The ACLs of a tree, where the cluster is secured: one pass of its own, for no event tells of them.
+"""The ACLs of a tree: a pass of its own after the cut, because no event tells of a change of one.
 
+A znode whose creation (czxid and ctime) and ACL version (aversion) are those of an earlier snapshot has the ACL that this
+snapshot knows, and is not asked for again. The first snapshot of a cluster asks for every ACL, pipelined.
 Source: snapshot-design §3; zookeeper-layout §0.3.
 """
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kazoo.exceptions import NoAuthError as KazooNoAuthError
 from kazoo.exceptions import NoNodeError as KazooNoNodeError
 
-from controller_core.adapters.snapshot.cut import Cut, ReadOptions, Znode
+from controller_core.adapters.snapshot.cut import Cut, ReadOptions
 from controller_core.adapters.snapshot.wire import CONNECTION_ERRORS, Teller, Wire
+from controller_core.adapters.zookeeper.multi_read import STAT
 
-_OPEN_ACL: Final = '[[31, "world", "anyone"]]'
+OPEN_ACL: Final = '[[31, "world", "anyone"]]'
+"""What ZooKeeper calls `OPEN_ACL_UNSAFE`, as a snapshot stores it."""
+
+KnownAcls: TypeAlias = Mapping[str, tuple[bytes, str]]
+"""Path → `acl_key` of its stat, and its ACL as JSON: what an earlier snapshot knows."""
 
 
-def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller) -> tuple[dict[str, str], bool]:
-    """ACLs of all znodes where the cluster is secured. Not part of the cut: ZooKeeper has no event for them.
+@dataclass(frozen=True, slots=True)
+class Acls:
+    """What is known of the ACLs of a cut.
 
-    As the session sees them: one that could not be read is absent, and without the right to change it a digest entry
-    `user:hash` is shown as `user:x`. Both are kept as they came; a restore takes both for unknown.
+    Attributes:
+        by_path: path → JSON `[[perms, scheme, id], …]`. A znode that is absent here was not read: its ACL is unknown. A
+            digest entry `user:hash` is shown as `user:x` to a session that may not change it, and kept so.
+        carried: how many of them were taken over from an earlier snapshot.
+        secured: an ACL is not open to everybody, or a znode could not be read.
     """
-    if options.acls == "never":
-        return {}, bool(cut.unreadable)
-    secured = bool(cut.unreadable)
-    if options.acls == "auto" and not secured:
-        looked_at = _acls_of(wire, _sample(cut.znodes), options, None)
-        secured = any(acl != _OPEN_ACL for acl in looked_at.values())
-        if not secured:
-            return {}, False
-    told.begin("acls", expected=len(cut.znodes))
-    acls = _acls_of(wire, cut.znodes, options, told)
-    return acls, secured or any(acl != _OPEN_ACL for acl in acls.values())
+
+    by_path: dict[str, str]
+    carried: int
+    secured: bool
 
 
-def _sample(znodes: dict[str, Znode]) -> list[str]:
-    """Paths whose ACLs tell whether the cluster is secured: the top of the tree and a few of everything."""
-    top = [path for path in znodes if path.count("/") <= 2]  # noqa: PLR2004 -- /brokers/topics
-    return [*top[:200], *islice(znodes, 0, None, max(1, len(znodes) // 50))]
+def acl_key(stat: bytes) -> bytes:
+    """czxid, ctime and aversion of a stat as ZooKeeper sends it: where they are equal, the ACL is the same one."""
+    return stat[0:8] + stat[16:24] + stat[40:44]
 
 
-def _acls_of(wire: Wire, paths: Collection[str], options: ReadOptions, told: Teller | None) -> dict[str, str]:
-    for _ in range(options.attempts_max - 1):
-        try:
-            return _acls_in_one_go(wire, paths, options, told)
-        except CONNECTION_ERRORS:
-            wire.wait_until_connected()
-    return _acls_in_one_go(wire, paths, options, told)
-
-
-def _acls_in_one_go(wire: Wire, paths: Iterable[str], options: ReadOptions, told: Teller | None) -> dict[str, str]:
+def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller, known: KnownAcls) -> Acls:
+    """The ACL of every znode of the cut that the session may see. Not part of the cut: ZooKeeper has no event for them."""
+    if not options.acls:
+        return Acls({}, 0, bool(cut.unreadable))
     found: dict[str, str] = {}
+    for path, znode in cut.znodes.items():
+        key, acl = known.get(path, (b"", ""))
+        if key == acl_key(znode.stat):
+            found[path] = acl
+    carried = len(found)
+    told.begin("acls", expected=len(cut.znodes) - carried)
+    for attempt in range(options.attempts_max):
+        try:
+            _read_missing(wire, cut, found, options, told)
+            break
+        except CONNECTION_ERRORS:
+            if attempt == options.attempts_max - 1:
+                raise
+            wire.wait_until_connected()
+    secured = bool(cut.unreadable) or any(acl != OPEN_ACL for acl in set(found.values()))
+    return Acls(found, carried, secured)
+
+
+def _read_missing(wire: Wire, cut: Cut, found: dict[str, str], options: ReadOptions, told: Teller) -> None:
     texts: dict[tuple[Any, ...], str] = {}
     in_flight: deque[tuple[str, Any]] = deque()
-    ahead: Iterator[str] = iter(paths)
+    ahead: Iterator[str] = iter([path for path in cut.znodes if path not in found])
+    read = 0
     while True:
         for path in islice(ahead, max(options.window * 64 - len(in_flight), 0)):
             in_flight.append((path, wire.client.get_acls_async(path)))
         if not in_flight:
-            return found
+            return
         path, pending = in_flight.popleft()
         try:
-            acl, _ = wire.result(pending)
-        except (KazooNoNodeError, KazooNoAuthError):  # gone since the cut, or not ours to see: unknown
+            acl, stat = wire.result(pending)
+        except (KazooNoNodeError, KazooNoAuthError):  # gone since the cut, or not to be seen: unknown
+            continue
+        if stat.czxid != STAT.unpack(cut.znodes[path].stat)[0]:  # made again since the cut: the ACL is another znode's
             continue
         entries = tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in acl)
         found[path] = texts.setdefault(entries, json.dumps(entries))
-        if told and not len(found) % 1000:
-            told.tell(len(found))
+        read += 1
+        if not read % 1000:
+            told.tell(read)

@@ -38,7 +38,7 @@ class ReadOptions:
     One connection, at most `window` requests in flight, each of at most `batch_count` znodes and (from the second of a
     kind on) about `reply_bytes` of reply, with `pause_s` between them.
     `method`: "auto" takes the cut where the server can (3.6+), else the two passes.
-    `acls`: "auto" reads all ACLs when one of a few looked at is not open to everybody.
+    `acls`: read the ACL of every znode, too.
     """
 
     batch_count: int = 1000
@@ -46,7 +46,7 @@ class ReadOptions:
     window: int = 3
     pause_s: float = 0.0
     method: Literal["auto", "cut", "two_pass", "plain"] = "auto"
-    acls: Literal["auto", "always", "never"] = "auto"
+    acls: bool = True
     rounds_max: int = 1000
     attempts_max: int = 5
     reply_timeout_s: float = 60.0
@@ -66,7 +66,9 @@ class Cut:
         unresolved: how many paths stayed uncertain.
         rounds: how often changed znodes were read again; `attempts`: starts, more than one after a lost connection.
         method: "cut", "two_pass" or "plain" (a scan without a proof, for measurements).
-        acls: path → JSON `[[perms, scheme, id], …]`; empty when the cluster is not secured.
+        acls: path → JSON `[[perms, scheme, id], …]`; a znode that is absent here has an unknown ACL.
+        acls_carried: how many of them an earlier snapshot knew, and were not read again.
+        secured: an ACL is not open to everybody, or a znode could not be read.
         server_version: as the server says, or "unknown".
         scan_zxids: first and last zxid seen while scanning.
         seconds: of the successful attempt: (scan, settle).
@@ -86,3 +88,4 @@ class Cut:
     server_version: str
     scan_zxids: tuple[int, int]
     seconds: tuple[float, float]
+    acls_carried: int = 0

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from controller_core.adapters.snapshot.reader import Cut
+from controller_core.adapters.snapshot.acls import KnownAcls
+from controller_core.adapters.snapshot.cut import Cut
 from controller_core.adapters.snapshot.secrets import SECRET, Sealer, is_secret, public_config
 from controller_core.adapters.snapshot.tables import RAW, STAT_COLUMNS
 from controller_core.model.errors import ObjectDamagedError, UnknownFormatError
@@ -27,6 +29,9 @@ _STAT: Final = np.dtype(
         for name in STAT_COLUMNS
     ]
 )
+MASKED_ACL: Final = r'"digest", "[^"]*:x"'
+"""In the JSON of an ACL: ZooKeeper shows `user:hash` as `user:x` to a session that may not change the ACL."""
+_ACL_KEY: Final = np.dtype([("czxid", ">i8"), ("ctime", ">i8"), ("aversion", ">i4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def raw_layer(cut: Cut, sealer: Sealer | None = None) -> RawLayer:
             stats.append(znode.stat)
             left_out.append(None)
             sealed.append(None)
-    acls: list[str | None] = [cut.acls.get(path) for path in paths] if cut.acls else [None] * len(paths)
+    acls = [cut.acls.get(path) for path in paths]
     columns = [
         pa.array(paths, pa.string()),
         pa.array(data, pa.binary()),
@@ -123,6 +128,25 @@ def raw_from_parquet(content: bytes, uri: str) -> pa.Table:
     return table.select(RAW.names).cast(RAW).replace_schema_metadata(None)
 
 
+def known_acls(raw: pa.Table) -> KnownAcls:
+    """The ACLs that a raw layer knows whole: path → key of its stat (`acls.acl_key`) and ACL.
+
+    Left out are the root of an ensemble, which has no czxid, and ACLs with a digest that was not shown: another session may
+    see it.
+    """
+    masked = pc.match_substring_regex(raw["acl"], MASKED_ACL)
+    whole = pc.and_(pc.invert(pc.fill_null(masked, fill_value=True)), pc.greater(pc.fill_null(raw["czxid"], 0), 0))
+    table = raw.filter(whole)
+    keys: Any = np.empty(table.num_rows, dtype=_ACL_KEY)
+    for name in _ACL_KEY.names or ():
+        keys[name] = table[name].to_numpy()
+    packed, size = keys.tobytes(), _ACL_KEY.itemsize
+    paths, acls = table["path"].to_pylist(), table["acl"].dictionary_encode().to_pylist()
+    return {
+        path: (packed[at * size : (at + 1) * size], acl) for at, (path, acl) in enumerate(zip(paths, acls, strict=True))
+    }
+
+
 def table_to_parquet(table: pa.Table) -> bytes:
     """A decoded table as a file; small ones are common, so nothing but compression is tuned."""
     sink = pa.BufferOutputStream()
@@ -133,8 +157,8 @@ def table_to_parquet(table: pa.Table) -> bytes:
 
 def table_from_parquet(content: bytes, uri: str) -> pa.Table:
     """The table in a Parquet file; `ObjectDamagedError` when it is none, or cut off."""
-    try:
-        return pq.read_table(pa.BufferReader(content))
+    try:  # one thread: pyarrow's pool sometimes aborts a short process at its exit
+        return pq.read_table(pa.BufferReader(content), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise ObjectDamagedError(
             f"object {uri!r} not read: it is no whole Parquet file ({error}); take another snapshot, or verify the store"

@@ -50,6 +50,11 @@ class Manifest:
             how many paths are uncertain.
         redacted: paths whose data was left out as secret; `key_id` names the key where it was sealed.
         unreadable: paths that ZooKeeper did not let us read.
+        secured: an ACL is not open to everybody, or a znode could not be read; of a manifest without `acls` as far as a
+            sample of the ACLs told.
+        acls: how many ACLs were `read`, how many `carried` over unchanged from the snapshot before, and the paths whose ACL
+            is unknown (`unread`) or has a digest that was not shown (`masked`); None in snapshots before release 0.2, whose
+            raw holds either every ACL or none.
         counts: rows per table, and `znodes`, `ephemerals`, `secrets`, `unreadable`.
         digest: SHA-256 of the document without this field.
     """
@@ -79,6 +84,7 @@ class Manifest:
     unreadable: tuple[str, ...]
     code_version: str
     digest: str
+    acls: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -105,6 +111,8 @@ def partition_rows(manifests: Iterable[Manifest]) -> int:
 
 
 _NOT_IN_DOCUMENT: Final = ("uri", "prefix", "digest", "extra")
+_LATER: Final = frozenset({"acls"})
+"""Fields that earlier manifests do not have."""
 
 
 def new_manifest(**fields: Any) -> Manifest:
@@ -135,7 +143,7 @@ def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
             )
         claimed = document.pop("digest")
         names = {name for name in Manifest.__slots__ if name not in _NOT_IN_DOCUMENT}
-        known = {name: document[name] for name in names}
+        known = {name: document[name] for name in names if name in document or name not in _LATER}
         manifest = Manifest(
             **{
                 **known,
@@ -158,6 +166,22 @@ def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
         raise ObjectDamagedError(
             f"snapshot {uri!r} not read: its manifest was changed, expected digest {claimed!r}, found {found!r}; "
             "use another snapshot"
+        )
+    return manifest
+
+
+def require_own_place(manifest: Manifest) -> Manifest:
+    """The manifest, if it and its objects lie where it says: a copy under another cluster, date or id counts for nothing.
+
+    Raises:
+        ObjectDamagedError: it lies elsewhere; names both places.
+    """
+    own = snapshot_prefix(manifest.cluster, manifest.taken_at, manifest.snapshot_id)
+    elsewhere = sorted({stored.key.rpartition("/")[0] for stored in manifest.objects} - {own})
+    if manifest.prefix != own or elsewhere:
+        raise ObjectDamagedError(
+            f"snapshot {manifest.uri!r} not read: expected it and its objects in {own!r}, as it says, found them in "
+            f"{', '.join(sorted({manifest.prefix, *elsewhere} - {own}))!r}; it was copied or moved: use it at its own place"
         )
     return manifest
 
@@ -215,6 +239,8 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
     document["taken_at"] = manifest.taken_at.astimezone(UTC).isoformat(timespec="microseconds")
     document["objects"] = [asdict(stored) for stored in manifest.objects]
     document["counts"] = dict(manifest.counts)
+    if manifest.acls is None:
+        del document["acls"]
     return {**manifest.extra, **document}
 
 

@@ -4,6 +4,7 @@ The tree is scanned in large multi-reads while a recursive watch names every cha
 the cut: what changed before it is read again, and shows that moment unless it changed once more before it was read.
 Where one did, the moment moves on to the end of that reading, and only what changed in between is read again. ZooKeeper
 delivers the event of a transaction before any reply that shows it; nothing else is assumed, and no quiet gap is needed.
+Of children that the session may not read it sends no event: their parents have a watch of their own, see `_HiddenChildren`.
 Servers older than 3.6 have neither: two passes are compared instead.
 Source: snapshot-design §2; docs/snapshots.md holds the proof and the measurements.
 """
@@ -11,7 +12,7 @@ Source: snapshot-design §2; docs/snapshots.md holds the proof and the measureme
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -19,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import UnimplementedError
 
-from controller_core.adapters.snapshot.acls import read_acls
+from controller_core.adapters.snapshot.acls import KnownAcls, read_acls
 from controller_core.adapters.snapshot.cut import Cut, Progress, ReadOptions, Znode
 from controller_core.adapters.snapshot.two_passes import two_passes
 from controller_core.adapters.snapshot.wire import (
@@ -33,6 +34,7 @@ from controller_core.adapters.snapshot.wire import (
 from controller_core.adapters.zookeeper.multi_read import (
     GET_CHILDREN,
     GET_DATA,
+    PERSISTENT,
     READ_OVERHEAD_BYTES,
     REQUEST_BYTES_MAX,
     STAT_BYTES,
@@ -45,6 +47,7 @@ from controller_core.adapters.zookeeper.multi_read import (
 )
 from controller_core.model.errors import ZooKeeperUnreachableError
 from controller_core.model.gc_pause import collector_paused
+from controller_core.znodes import SENSITIVE_ROOTS
 
 __all__ = ["Cut", "Progress", "ReadOptions", "Znode", "read_cut"]
 
@@ -58,6 +61,8 @@ def read_cut(
     client: KazooClient,
     options: ReadOptions | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
+    *,
+    known_acls: KnownAcls | None = None,
 ) -> Cut:
     """The tree below the client's chroot as of one transaction.
 
@@ -65,6 +70,7 @@ def read_cut(
         client: started; its session should serve nothing else, for the watch stays until the connection ends.
         options: None for the defaults.
         progress: told after every reply, in this thread.
+        known_acls: the ACLs of an earlier snapshot of the same cluster; those that still stand are not read again.
 
     Errors: `NoNodeError` when the chroot does not exist, `NoAuthError` when its root may not be read,
     `ZooKeeperUnreachableError` when the connection could not be kept, `ZooKeeperError` for what the server refuses.
@@ -82,8 +88,14 @@ def read_cut(
             if options.method != "auto":
                 raise
             cut = _with_attempts(wire, options, told, "two_pass")  # an older server that does not tell its version
-        acls, secured = read_acls(wire, cut, options, told)
-        return replace(cut, acls=acls, secured=secured, server_version=_version_text(version))
+        acls = read_acls(wire, cut, options, told, known_acls or {})
+        return replace(
+            cut,
+            acls=acls.by_path,
+            acls_carried=acls.carried,
+            secured=acls.secured,
+            server_version=_version_text(version),
+        )
 
 
 def _with_attempts(wire: Wire, options: ReadOptions, told: Teller, method: str) -> Cut:
@@ -119,12 +131,36 @@ class Moment(NamedTuple):
     events: int
 
 
+class _HiddenChildren:
+    """Parents of children that the session may not read, each with a watch that tells of every change of its children.
+
+    ZooKeeper 3.8.4 and 3.9.2 send a recursive watch no event for a znode that its session may not read; the parent's
+    cversion, pzxid and number of children change unseen. A watch on the parent alone needs the right to read the parent.
+    Where Kafka keeps credentials such children are expected, and watched for from the start.
+    Source: ZooKeeper CVE-2024-23944, `WatchManager.triggerWatch`, `DataTree.createNode`.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.parents: set[str] = set()
+
+    def watch(self, denied: Iterable[str]) -> set[str]:
+        """Watches the parents of these paths; those that were not watched before, which are to be read again."""
+        new = {path.rpartition("/")[0] or "/" for path in denied} - self.parents
+        for parent in sorted(new - {"/"}):  # the root has the recursive watch, which the other kind would replace
+            self._wire.call(AddWatch(self._wire.full(parent), PERSISTENT))
+        self.parents |= new
+        return new
+
+
 def _one_cut(wire: Wire, options: ReadOptions, told: Teller, *, settle: bool) -> Cut:
     wire.begin()
     began = time.monotonic()
     told.begin("scan")
+    hidden = _HiddenChildren(wire)
     if settle:
         wire.call(AddWatch(wire.full("/")))
+        hidden.watch(f"{root}/*" for root in SENSITIVE_ROOTS)
     wire.sync()
     first_zxid = wire.zxid()
     znodes, denied, moment = _scan(wire, options, told)
@@ -132,13 +168,18 @@ def _one_cut(wire: Wire, options: ReadOptions, told: Teller, *, settle: bool) ->
     scan_zxids = (first_zxid, moment.zxid)
     unresolved = rounds = 0
     if settle:
-        moment, unresolved, rounds = _settle(wire, options, told, moment, znodes, denied)
+        moment, unresolved, rounds = _settle(wire, options, told, moment, znodes, denied, hidden)
     wire.require_unbroken()
     reason = None
     if not settle:
         reason = "plain scan, as asked: no proof was tried"
     elif unresolved:
         reason = f"{unresolved} paths still changed after {rounds} settling rounds; snapshot at a quieter time"
+    elif "/" in hidden.parents:
+        reason = (
+            f"the session may not read {min(path for path in denied if path.count('/') == 1)!r}, and no event tells of such "
+            "a child of the root; log in as the brokers do"
+        )
     return Cut(
         znodes=znodes,
         unreadable=stats_of_denied(wire, denied, moment.zxid),
@@ -220,7 +261,13 @@ def _next_batch(batch: int, reply_bytes: int, options: ReadOptions) -> int:
 
 
 def _settle(
-    wire: Wire, options: ReadOptions, told: Teller, moment: Moment, znodes: dict[str, Znode], denied: set[str]
+    wire: Wire,
+    options: ReadOptions,
+    told: Teller,
+    moment: Moment,
+    znodes: dict[str, Znode],
+    denied: set[str],
+    hidden: _HiddenChildren,
 ) -> tuple[Moment, int, int]:
     """Brings `znodes` to one moment, at first `moment`. (That moment, paths still uncertain, rounds.)
 
@@ -231,22 +278,23 @@ def _settle(
     told.begin("settle")
     told.tell(len(znodes))
     left_alone = _left_alone(wire, options)
-    dirty = wire.touched(0, moment.events, left_alone)
+    dirty = wire.touched(0, moment.events, left_alone) | hidden.watch(denied)
     uncertain: set[str] = set()
     for round_number in range(options.rounds_max):
         if not dirty:
             return moment, 0, round_number
         uncertain = set()
         reached = moment
-        for paths, reply in _read_again(wire, options, dirty, znodes):
+        for reads, reply in _read_again(wire, options, dirty, znodes, hidden.parents):
             reached = Moment(reply.zxid, reply.noted)
             answers = reply.answers()
-            _apply(paths, answers, znodes, denied, wire)
+            _apply(reads, answers, znodes, denied, wire)
             news = wire.touched(moment.events, reply.noted, left_alone)
-            uncertain |= news.intersection(paths)
+            uncertain |= news.intersection(path for _, path in reads)
             uncertain.update(
-                path for path, answer in zip(paths, answers, strict=True) if _newest_zxid(answer) > moment.zxid
+                path for (_, path), answer in zip(reads, answers, strict=True) if _newest_zxid(answer) > moment.zxid
             )
+        uncertain |= hidden.watch(denied)
         told.tell(len(znodes))
         if not uncertain:
             return moment, 0, round_number + 1
@@ -256,20 +304,26 @@ def _settle(
 
 
 def _read_again(
-    wire: Wire, options: ReadOptions, paths: Iterable[str], znodes: Mapping[str, Znode]
-) -> Iterator[tuple[Sequence[str], MultiReadReply]]:
-    """Each group of paths with its reply, several requests in flight."""
+    wire: Wire,
+    options: ReadOptions,
+    paths: Iterable[str],
+    znodes: Mapping[str, Znode],
+    listed: Collection[str],
+) -> Iterator[tuple[Sequence[tuple[int, str]], MultiReadReply]]:
+    """Reads (kind, path) in groups, each with its reply, several requests in flight; children too of those `listed`."""
     todo = _groups(wire, options, paths, znodes)
-    in_flight: deque[tuple[Sequence[str], Any]] = deque()
+    in_flight: deque[tuple[Sequence[tuple[int, str]], Any]] = deque()
     while True:
         for group in islice(todo, options.window - len(in_flight)):
-            in_flight.append((group, wire.submit_reads((GET_DATA, path) for path in group)))
+            reads = [(GET_DATA, path) for path in group]
+            reads += [(GET_CHILDREN, path) for path in group if path in listed and path != "/"]
+            in_flight.append((reads, wire.submit_reads(reads)))
             if options.pause_s:
                 time.sleep(options.pause_s)  # as in the scan
         if not in_flight:
             return
-        group, pending = in_flight.popleft()
-        yield group, wire.result(pending)
+        group_reads, pending = in_flight.popleft()
+        yield group_reads, wire.result(pending)
 
 
 def _groups(
@@ -299,13 +353,24 @@ def _newest_zxid(answer: Answer) -> int:
 
 
 def _apply(
-    paths: Sequence[str], answers: Sequence[Answer], znodes: dict[str, Znode], denied: set[str], wire: Wire
+    reads: Sequence[tuple[int, str]],
+    answers: Sequence[Answer],
+    znodes: dict[str, Znode],
+    denied: set[str],
+    wire: Wire,
 ) -> None:
-    for path, answer in zip(paths, answers, strict=True):
+    for (kind, path), answer in zip(reads, answers, strict=True):
         match answer:
             case Data():
                 znodes[path] = answer
                 denied.discard(path)
+            case Children(names):  # those that are not read are denied; of one that may be read an event tells
+                parent = "" if path == "/" else path
+                there = {f"{parent}/{name}" for name in names}
+                denied -= {child for child in denied if (child.rpartition("/")[0] or "/") == path} - there
+                denied |= there - znodes.keys()
+            case Failed() if kind == GET_CHILDREN:  # its data, in the same reply, say the same
+                continue
             case Failed(code):
                 znodes.pop(path, None)
                 denied.discard(path)

@@ -134,7 +134,7 @@ RAW: Final = pa.schema(
         # Stat as ZooKeeper sent it: zxids and ephemeral_owner as numbers, times in ms since 1970. Null where a znode is
         # not readable and changed after the cut.
         *(_field(name, pa.int32() if name in _STAT_32 else pa.int64(), nullable=True) for name in STAT_COLUMNS),
-        _field("acl", pa.string(), nullable=True),  # JSON [[perms, scheme, id], …]; null: not asked for
+        _field("acl", pa.string(), nullable=True),  # JSON [[perms, scheme, id], …]; null: unknown
         _field("left_out", pa.string(), nullable=True),  # why `data` is not here: "secret" or "no permission"
         _field("sealed", pa.binary(), nullable=True),  # a secret's data, encrypted
     ]

@@ -45,6 +45,7 @@ CONNECTION_ERRORS: Final = (
     KazooTimeoutError,
 )
 _CHANGED: Final = 3
+_CHILDREN_CHANGED: Final = 4
 _WAITING_BYTES: Final = 1 << 18
 _LENGTH_BYTES: Final = 4
 _EVENT: Final = struct.Struct("!ii12xi4xi")
@@ -140,7 +141,7 @@ class Wire:
         for kind, full in self._events[start:end]:
             path = full[len(self.chroot) :] or "/"
             paths.add(path)
-            if kind != _CHANGED and path != "/":
+            if kind not in (_CHANGED, _CHILDREN_CHANGED) and path != "/":
                 paths.add(path.rpartition("/")[0] or "/")
         below = tuple(f"{path}/" for path in left_alone)
         return {path for path in paths if path not in left_alone and not path.startswith(below)}

@@ -14,6 +14,7 @@ MULTI_READ: Final = 22
 ADD_WATCH: Final = 106
 GET_DATA: Final = 4
 GET_CHILDREN: Final = 8
+PERSISTENT: Final = 0
 PERSISTENT_RECURSIVE: Final = 1
 STAT: Final = struct.Struct("!qqqqiiiqiiq")
 """A stat as it is sent: the fields of `ZnodeStat`."""
@@ -111,7 +112,7 @@ class MultiRead:
 
 
 class AddWatch(NamedTuple):
-    """Watches a path and everything below it until the connection ends; kazoo request object.
+    """Watches a path, and everything below it in mode PERSISTENT_RECURSIVE, until the connection ends; kazoo request object.
 
     kazoo does not set it again after a reconnect: the caller must.
     """

@@ -121,6 +121,11 @@ def _add_snapshot(commands: Any) -> None:
     command.add_argument(
         "--pause-ms", metavar="N", type=positive, default=0, help="pause after each request (default: none)"
     )
+    command.add_argument(
+        "--new-cluster-id",
+        action="store_true",
+        help="the cluster was made anew: its name may have snapshots of another Kafka cluster id",
+    )
     add_json_argument(command)
     command.set_defaults(run=_snapshot)
 
@@ -141,6 +146,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
         key_file=arguments.key_file,
         progress=snapshots.progress_teller(),
+        new_cluster_id=arguments.new_cluster_id,
     )
     sure = "consistent" if result.consistent else "NOT consistent"
     made = "snapshot taken" if result.created else "this run had its snapshot already"

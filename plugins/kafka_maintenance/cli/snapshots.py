@@ -319,6 +319,9 @@ def _add_restore(commands: Any) -> None:
     what.add_argument("--with-requests", action="store_true", help="also pending requests, which run again")
     what.add_argument("--with-notifications", action="store_true", help="also notifications")
     what.add_argument("--without-acls", action="store_true", help="leave the snapshot's ACLs out")
+    what.add_argument(
+        "--widen-acls", action="store_true", help="also ACLs that give everybody more rights than the target does now"
+    )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back")
     command.add_argument("--approve", metavar="DIGEST", help="write what the plan of this digest says")
     add_approver_argument(command)
@@ -360,6 +363,7 @@ def _restore(arguments: argparse.Namespace) -> int:
             requests=arguments.with_requests,
             notifications=arguments.with_notifications,
             acls=not arguments.without_acls,
+            widen_acls=arguments.widen_acls,
         ),
         key_file=arguments.key_file,
     )

@@ -27,13 +27,17 @@ def live_clusters(only: list[str] | None = None) -> list[str]:
     doc_md="Stores the whole tree of one cluster; a cleared and rerun task finds the snapshot of its run and takes no "
     "second. Skipped when the run's night is over: a photograph of today is not one of a past date.",
 )
-def take_snapshot(cluster: str) -> dict[str, Any]:
+def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, Any]:
     """The snapshot of this run, announced as an asset event."""
     label(cluster)
     context = context_of_run()
     night, today = night_of(context), datetime.now(UTC).date()
     run = run_name(context)
-    found = snapshot_of_run(cluster, run) if night == today else stored_snapshot(cluster, night, run)
+    found = (
+        snapshot_of_run(cluster, run, new_cluster_id=new_cluster_id)
+        if night == today
+        else stored_snapshot(cluster, night, run)
+    )
     if found is None:
         raise AirflowSkipException(
             f"cluster {cluster!r}: no snapshot taken, the night {night} is over (today is {today} UTC); "
@@ -43,7 +47,7 @@ def take_snapshot(cluster: str) -> dict[str, Any]:
     return found
 
 
-def snapshot_of_run(cluster: str, run: str) -> dict[str, Any]:
+def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> dict[str, Any]:
     """The snapshot of `cluster` that the run of that name has made, or makes now under today's date."""
     from kafka_maintenance.operations.snapshots.take import take_snapshot as take
 
@@ -57,6 +61,7 @@ def snapshot_of_run(cluster: str, run: str) -> dict[str, Any]:
         run_id=run,
         now=datetime.now(UTC),
         key_file=SETTINGS.snapshot_key_file,
+        new_cluster_id=new_cluster_id,
     )
     return _told(result.manifest)
 

@@ -15,9 +15,11 @@ from typing import Any, Final
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
+from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
 from controller_core.ports.zookeeper import Acl, Check, Create, Operation, Set, ZooKeeper
 from kafka_maintenance import __version__
@@ -108,7 +110,7 @@ def apply_restore(
         raise PlanChangedError(f"plan {plan_uri} not applied: its snapshot {manifest.uri} was changed; plan again")
     scope = scope_of(document["scope"])
     sealer = Sealer.from_file(key_file) if key_file else None
-    content = restorable(read_raw(store, manifest), scope, sealer, secured=manifest.secured)
+    content = restorable(read_raw(store, manifest), scope, sealer)
     receipts = f"{ROOT}/receipts/cluster={manifest.cluster}/{plan.digest}"
     record = {"plan": plan_uri, "digest": plan.digest, "approver": approver, "run": run_id, "at": iso_time(now)}
     record |= {"code_version": __version__}
@@ -182,6 +184,8 @@ def _apply_part(
             batch: list[Operation] = []
             size = count = 0
             for step in steps:
+                if step.acl is not None:
+                    continue  # after the data: no transaction can contain it
                 operations = _operations(session, step, originals, scope, told=told)
                 if not operations:
                     there += 1
@@ -197,7 +201,26 @@ def _apply_part(
                 _commit(session, guards, batch)
                 written += count
                 progress(written)
+            for step in steps:
+                if step.acl is not None:
+                    session.multi(guards)
+                    done = _set_acl(session, step, step.acl)
+                    written, there = written + done, there + (not done)
     return written, there
+
+
+def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
+    """Sets the ACL of a step; False when it stands there already."""
+    found, aversion = live_acls(session.client, [step.path]).get(step.path, ("", None))
+    if found == acl:
+        return False
+    if aversion != step.expected_aversion:
+        raise RefusedError(
+            f"restore not applied at {step.path!r}: expected its ACL at aversion {step.expected_aversion}, found "
+            f"{aversion}; somebody changed it since the plan: plan again"
+        )
+    set_live_acl(session.client, step.path, acl, aversion or 0)
+    return True
 
 
 def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> bool:

@@ -45,7 +45,8 @@ class RestoreScope:
         recreate: make deleted topics anew, empty; their data is gone.
         requests: also pending requests, which would run again.
         notifications: also notifications.
-        acls: with the ACLs of the snapshot.
+        acls: with the ACLs of the snapshot; they are a difference where those of the target are others.
+        widen_acls: also ACLs that give everybody more rights than the target does now.
     """
 
     whole: bool = False
@@ -56,6 +57,7 @@ class RestoreScope:
     requests: bool = False
     notifications: bool = False
     acls: bool = True
+    widen_acls: bool = False
 
     def __post_init__(self) -> None:
         parts = bool(self.topics or self.configs or self.paths)
@@ -70,26 +72,32 @@ class Content:
     """Znodes to create, parents first, and path → why a znode of the snapshot is not among them.
 
     `assumed_acls` are the paths whose ACL the snapshot does not know whole: theirs names who restores, see `known_acl`.
+    `acls` are those that it knows whole: path → JSON, also of secrets whose data it does not hold.
     """
 
     znodes: Sequence[NewZnode]
     left_out: Mapping[str, str] = field(default_factory=dict)
     assumed_acls: tuple[str, ...] = ()
+    acls: Mapping[str, str] = field(default_factory=dict)
 
 
-def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None, *, secured: bool = False) -> Content:
+def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None) -> Content:
     """The persistent znodes of a snapshot that may be created again.
 
     Never ephemerals, never `/controller`; secrets only with their key; what lies below a znode that is left out is left
-    out too. `secured` is the manifest's: there an ACL that is null was not read, elsewhere it is open.
+    out too.
     """
     kept: list[NewZnode] = []
     left_out: dict[str, str] = {}
     assumed: list[str] = []
+    acls: dict[str, str] = {}
     columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
     for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
         reason = _reason(path, owner, scope)
         content = data
+        known = known_acl(acl)
+        if reason is None and scope.acls and known == acl:
+            acls[path] = known
         if reason is None and absent == "secret" and sealer is not None and sealed is not None:
             content = sealer.open(path, sealed)
         elif reason is None and absent is not None:
@@ -97,16 +105,15 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None,
         if reason is None and left_out:
             reason = _below(path, left_out)
         if reason is None:
-            known = known_acl(acl, secured=secured) if scope.acls else None
             if scope.acls and known != acl:
                 assumed.append(path)
-            kept.append(NewZnode(path, content, known))
+            kept.append(NewZnode(path, content, known if scope.acls else None))
         else:
             left_out[path] = reason
-    return Content(kept, left_out, tuple(assumed))
+    return Content(kept, left_out, tuple(assumed), acls)
 
 
-def known_acl(acl: str | None, *, secured: bool) -> str | None:
+def known_acl(acl: str | None) -> str:
     """An ACL to restore that opens nothing which was closed; itself when the snapshot knows it whole.
 
     An ACL that could not be read becomes "all for who restores", nothing for others. To a session without the right to
@@ -114,13 +121,12 @@ def known_acl(acl: str | None, *, secured: bool) -> str | None:
     takes its place, the other entries stay.
 
     Args:
-        acl: JSON `[[perms, scheme, id], …]`; null: not read, or open to everybody.
-        secured: whether the snapshot's cluster has ACLs, so that null means "not read".
+        acl: JSON `[[perms, scheme, id], …]`; null: unknown.
 
     Source: ZooKeeper `FinalRequestProcessor` (getACL), `PrepRequestProcessor.fixupACL` (scheme `auth`).
     """
     if acl is None:
-        return json.dumps([_CREATOR_ALL]) if secured else None
+        return json.dumps([_CREATOR_ALL])
     if f'{_MASK}"' not in acl:
         return acl
     entries = json.loads(acl)

@@ -19,7 +19,7 @@ from kafka_maintenance.operations.restore.content import Content, RestoreScope
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened
 
-PLAN_SCHEMA_VERSION: Final = 2
+PLAN_SCHEMA_VERSION: Final = 3
 KIND: Final = "restore"
 _DATA_SHOWN_MAX: Final = 160
 _STEPS_SHOWN_MAX: Final = 100
@@ -31,6 +31,7 @@ class Step:
 
     A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
     write, which is not in the plan; `notice` says that brokers ran at planning and are to be told: applying looks again.
+    With `acl` it is the ACL of an existing znode that is set, if its aversion is still `expected_aversion`.
     """
 
     path: str
@@ -38,6 +39,8 @@ class Step:
     size: int
     sha256: str
     notice: bool
+    acl: str | None = None
+    expected_aversion: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,9 @@ def plan_document(
 def scope_of(document: Mapping[str, Any]) -> RestoreScope:
     """The scope as a plan holds it."""
     texts = {name: tuple(document[name]) for name in ("topics", "configs", "paths")}
-    flags = {name: bool(document[name]) for name in ("whole", "recreate", "requests", "notifications", "acls")}
+    flags = {
+        name: bool(document[name]) for name in ("whole", "recreate", "requests", "notifications", "acls", "widen_acls")
+    }
     return RestoreScope(
         topics=texts["topics"],
         configs=texts["configs"],
@@ -125,6 +130,7 @@ def scope_of(document: Mapping[str, Any]) -> RestoreScope:
         requests=flags["requests"],
         notifications=flags["notifications"],
         acls=flags["acls"],
+        widen_acls=flags["widen_acls"],
     )
 
 
@@ -157,18 +163,26 @@ def plan_digest(document: Mapping[str, Any]) -> str:
 
 
 def plan_text(
-    document: Mapping[str, Any], steps: Sequence[Step], before: Mapping[str, bytes], after: Mapping[str, bytes]
+    document: Mapping[str, Any],
+    steps: Sequence[Step],
+    before: Mapping[str, bytes],
+    after: Mapping[str, bytes],
+    before_acls: Mapping[str, str],
 ) -> list[str]:
     """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret."""
     what = "the whole tree" if document["scope"]["whole"] else "a part"
-    sets = sum(step.expected_mzxid is not None for step in steps)
+    sets = sum(step.expected_mzxid is not None and step.acl is None for step in steps)
+    acls, size = sum(step.acl is not None for step in steps), sum(step.size for step in steps)
     lines = [
         f"restore {what} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
-        f"{len(steps)} znodes: {len(steps) - sets} created, {sets} set; {sum(step.size for step in steps):,} bytes",
+        f"{len(steps) - acls} znodes: {len(steps) - sets - acls} created, {sets} set; {size:,} bytes; {acls} ACLs set",
     ]
     if len(steps) <= _STEPS_SHOWN_MAX:
         for step in steps:
+            if step.acl is not None:
+                lines += [f"  ACL    {step.path}", f"    - {before_acls.get(step.path)}", f"    + {step.acl}"]
+                continue
             lines.append(f"  {'create' if step.expected_mzxid is None else 'set   '} {step.path}")
             if step.path in before:
                 lines.append(f"    - {_shown(step.path, before[step.path])}")

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore, ObjectStore
+from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.snapshot.secrets import Sealer
@@ -40,6 +41,8 @@ _LEADERS_TIMEOUT_S: Final = 120.0
 class DrillReport:
     """How a drill went; `passed` when nothing differs and, with brokers, every topic has its leaders again.
 
+    `acls_compared` ACLs were restored and compared; `acls_unknown` are those that the snapshot does not know whole.
+
     `notes` are what restoring this snapshot in earnest would bring: that it is of no one moment, what its ACLs lack.
     """
 
@@ -49,7 +52,8 @@ class DrillReport:
     restored: int
     left_out: Mapping[str, int]
     differences: tuple[str, ...]
-    acls_compared: bool
+    acls_compared: int
+    acls_unknown: int
     brokers: str | None
     consistent: bool
     notes: tuple[str, ...]
@@ -86,7 +90,7 @@ def restore_drill(
     store = opened(store)
     chosen = _chosen(store, cluster, manifest)
     raw = read_raw(store, chosen)
-    auth = _LOGIN if chosen.secured else None
+    auth = _LOGIN if set(raw["acl"].unique().to_pylist()) != {OPEN_ACL} else None
     torn = not_of_one_moment(store, chosen)  # the scratch store has no other snapshot to name
     with ExitStack() as stack:
         server = stack.enter_context(_server(workspace, auth))
@@ -113,10 +117,12 @@ def restore_drill(
             store=scratch,
             run_id="restore-drill",
             now=now,
-            options=ReadOptions(acls="always" if scope.acls else "never"),
+            options=ReadOptions(acls=scope.acls),
             key_file=key_file,
         )
-        differences = compare_raw(raw, read_raw(scratch, again.manifest), scope, sealer, secured=chosen.secured)
+        differences = compare_raw(raw, read_raw(scratch, again.manifest), scope, sealer)
+        wanted = restorable(raw, scope, sealer)
+        unknown = plan.document["assumed_acls"]
         others = [note for note in plan.document["notes"] if not note.startswith(NOT_OF_ONE_MOMENT)]
         brokers = None
         if kafka_version is not None:
@@ -129,7 +135,8 @@ def restore_drill(
         restored=receipt.written,
         left_out=dict(plan.document["left_out"]),
         differences=tuple(differences),
-        acls_compared=scope.acls,
+        acls_compared=len(wanted.znodes) - len(unknown) if scope.acls else 0,
+        acls_unknown=len(unknown),
         brokers=brokers,
         consistent=chosen.consistent,
         notes=(*([torn] if torn else []), *others),
@@ -137,14 +144,12 @@ def restore_drill(
     )
 
 
-def compare_raw(
-    before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None, *, secured: bool = False
-) -> list[str]:
+def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None) -> list[str]:
     """What a restore lost, added or changed: path by path, data and ACLs; what is left out on purpose is no difference.
 
-    Nor is an ACL that `before`, of a cluster that is `secured`, does not know whole.
+    Nor is an ACL that `before` does not know whole.
     """
-    content = restorable(before, scope, sealer, secured=secured)
+    content = restorable(before, scope, sealer)
     wanted = {znode.path: znode for znode in content.znodes}
     assumed = frozenset(content.assumed_acls)
     found = {znode.path: znode for znode in restorable(after, scope, sealer).znodes}
@@ -155,7 +160,7 @@ def compare_raw(
             path == "/" and not wanted[path].data and not found[path].data
         ):
             differences.append(f"{path} has other data")
-        if scope.acls and path not in assumed and _acl(wanted[path].acl) != _acl(found[path].acl):
+        if scope.acls and path not in assumed and wanted[path].acl != found[path].acl:
             differences.append(f"{path} has another ACL")
     return differences
 
@@ -167,8 +172,8 @@ def drill_text(report: DrillReport) -> str:
         f"snapshot {report.snapshot}",
         f"{report.restored} znodes restored and read again, "
         + (
-            "ACLs compared"
-            if report.acls_compared
+            f"{report.acls_compared} ACLs compared, {report.acls_unknown} unknown to the snapshot"
+            if report.acls_compared or report.acls_unknown
             else "ACLs not compared: they name logins that a throw-away server lacks"
         ),
     ]
@@ -211,11 +216,6 @@ def _server(workspace: Workspace | None, auth: ZooKeeperAuth | None) -> ZooKeepe
         heap_mb=1024,
         config={"superUser": auth.username},  # zoo.cfg becomes the system property zookeeper.superUser
     )
-
-
-def _acl(text: str | None) -> Any:
-    """None (not asked for) is the open ACL of a cluster that is not secured."""
-    return json.loads(text) if text is not None else [[31, "world", "anyone"]]
 
 
 def _schemes(raw: pa.Table) -> dict[str, set[str]]:

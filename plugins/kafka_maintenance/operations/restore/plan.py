@@ -4,13 +4,20 @@ Source: snapshot-design §3; zookeeper-layout §20.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.acls import OPEN_ACL
+from controller_core.adapters.snapshot.format import MASKED_ACL
+from controller_core.adapters.snapshot.live_acls import live_acls
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.snapshot.secrets import Sealer
@@ -18,7 +25,7 @@ from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import NoNodeError, ObjectExistsError
 from controller_core.ports.object_store import put_once
-from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.restore.content import (
@@ -47,6 +54,7 @@ from kafka_maintenance.operations.restore.document import (
     sequence_id,
     stored_restore,
 )
+from kafka_maintenance.operations.restore.rights import require_no_wider
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
@@ -79,17 +87,17 @@ def plan_restore(
     store = opened(store)
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
-    content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None, secured=manifest.secured)
-    notes: list[str] = []
-    before: dict[str, bytes] = {}
+    content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)
     if scope.whole:
         writes = _missing_in(target, content, manifest)
         steps = [Step(path=each.path, expected_mzxid=None, notice=False, **content_sum(each.data)) for each in writes]
+        part = Part(steps)
     else:
         with target.session(create_chroot=False) as session:
             require_kafka_tree(session, target.zookeeper)
             require_same_cluster(session, manifest, target)
-            steps, before, notes = _plan_part(session, content, scope)
+            part = _plan_part(session, content, scope, target)
+    steps, notes = part.steps, part.notes
     if not steps:
         raise RefusedError(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
@@ -97,8 +105,10 @@ def plan_restore(
         )
     assumed = assumed_acls(content, steps, scope)
     require_login_for(assumed, target)
-    notes += [note for note in (not_of_one_moment(store, manifest), _acl_note(assumed), _size_note(steps)) if note]
+    remarks = (not_of_one_moment(store, manifest), _acl_note(assumed), _opened_note(raw, scope), _size_note(steps))
+    notes += [note for note in remarks if note]
     document = plan_document(manifest, target, scope, steps, content.left_out, notes)
+    document["assumed_acls"] = list(assumed)
     if scope.whole:  # 400,000 steps say no more than their digest
         document |= {
             "steps": [],
@@ -106,7 +116,7 @@ def plan_restore(
             "sequence_id_version": sequence_id(raw),
         }
     after = {znode.path: znode.data or b"" for znode in content.znodes}
-    document["text"] = plan_text(document, steps, before, after)
+    document["text"] = plan_text(document, steps, part.before, after, part.before_acls)
     document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
@@ -137,6 +147,8 @@ def assumed_acls(content: Content, steps: Sequence[Step], scope: RestoreScope) -
     """Paths that the plan gives an ACL which the snapshot does not know whole; a znode that is only set keeps its own."""
     if scope.whole:
         return content.assumed_acls
+    if not scope.acls:
+        return ()
     created = {step.path for step in steps if step.expected_mzxid is None}
     return [path for path in content.assumed_acls if path in created]
 
@@ -161,6 +173,17 @@ def _acl_note(assumed: Sequence[str]) -> str | None:
     )
 
 
+def _opened_note(raw: pa.Table, scope: RestoreScope) -> str | None:
+    """Without the ACLs of the snapshot a whole restore opens every znode: how many were not open."""
+    if scope.acls or not scope.whole:
+        return None
+    closed = pc.sum(pc.not_equal(raw["acl"], OPEN_ACL)).as_py() or 0
+    return (
+        f"WITHOUT ACLs: every znode becomes open to everybody; {closed} were not, and of {raw['acl'].null_count} the snapshot "
+        "does not know"
+    )
+
+
 def _size_note(steps: Iterable[Step]) -> str | None:
     large = [step for step in steps if step.size > _LARGE_BYTES]
     if not large:
@@ -182,7 +205,7 @@ def _missing_in(target: Target, content: Content, manifest: Manifest) -> list[Ne
 
 def missing_znodes(session: KazooZooKeeper, content: Content, manifest: Manifest, target: Target) -> list[NewZnode]:
     """What is still missing of the tree; refuses a target that holds anything else."""
-    found = read_cut(session.client, ReadOptions(method="plain", acls="never"))
+    found = read_cut(session.client, ReadOptions(method="plain", acls=False))
     _require_no_brokers(found, target)
     wanted = {znode.path: znode for znode in content.znodes if znode.path != "/"}
     foreign = sorted(path for path in found.znodes if path not in wanted and path != "/")
@@ -222,22 +245,24 @@ def require_same_cluster(session: ZooKeeper, manifest: Manifest, target: Target)
         )
 
 
-def _plan_part(
-    session: KazooZooKeeper, content: Content, scope: RestoreScope
-) -> tuple[list[Step], dict[str, bytes], list[str]]:
-    """Steps, the data before them, and remarks on what was asked for and is not among them."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a plan writes, the data and the ACLs that stand there now, and remarks on what is not written."""
+
+    steps: list[Step]
+    before: dict[str, bytes] = field(default_factory=dict)
+    before_acls: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: Target) -> Part:
+    """The steps of a restore that is not whole."""
     wanted = {znode.path: znode.data or b"" for znode in content.znodes}
     notes: list[str] = []
     selected = dict.fromkeys([*selected_configs(wanted, scope), *selected_paths(wanted, scope)])
     missing_secret = [path for path in content.left_out if path in _asked_for(content.left_out, scope)]
     notes += [f"{path} is left out: {content.left_out[path]}" for path in missing_secret]
     brokers_run = bool(session.children(znodes.BROKER_IDS))
-    refused = [path for path in selected if brokers_run and wanted[path] and not is_alterable(path)]
-    if refused:
-        raise RefusedError(
-            f"restore refused: {len(refused)} znodes, such as {refused[0]!r}, may not change under running brokers, which hold "
-            "them in memory; stop all brokers, or restore configs and ACLs only"
-        )
     topics, remarks = _topics_anew(session, wanted, scope)
     notes += remarks
     for path in _configs_of_gone_topics(session, wanted, scope, topics):
@@ -248,18 +273,81 @@ def _plan_part(
         )
     writes = {**{path: wanted[path] for path in selected}, **topics}
     there = dict(zip(writes, session.get_many(list(writes)), strict=True))
+    refused = [
+        path
+        for path in selected
+        if brokers_run and wanted[path] and not is_alterable(path) and _changes(there[path], wanted[path])
+    ]
+    if refused:
+        raise RefusedError(
+            f"restore refused: {len(refused)} znodes, such as {refused[0]!r}, may not change under running brokers, which hold "
+            "them in memory; stop all brokers, or restore configs and ACLs only"
+        )
     steps: list[Step] = []
     before: dict[str, bytes] = {}
     for path, data in writes.items():
         found = there[path]
-        if found is not None and not differs(found[0], data):
+        if not _changes(found, data):
             continue
         if found is not None:
             before[path] = found[0]
         notice = brokers_run and path not in topics and notice_of(path) is not None
         mzxid = None if found is None else found[1].mzxid
         steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
-    return steps, before, notes
+    secrets = [path for path in missing_secret if path in content.acls]
+    there |= dict(zip(secrets, session.get_many(secrets), strict=True))
+    mzxids = {path: found[1].mzxid for path, found in there.items() if found is not None}
+    acl_steps, before_acls = _acl_steps(session, content, scope, steps, mzxids, target)
+    return Part([*steps, *acl_steps], before, before_acls, notes)
+
+
+def _changes(found: tuple[bytes, ZnodeStat] | None, data: bytes) -> bool:
+    return found is None or differs(found[0], data)
+
+
+def _acl_steps(
+    session: KazooZooKeeper,
+    content: Content,
+    scope: RestoreScope,
+    steps: Sequence[Step],
+    mzxids: Mapping[str, int],
+    target: Target,
+) -> tuple[list[Step], dict[str, str]]:
+    """Steps for ACLs that are others than the snapshot's, and those that stand now; refuses to give everybody more rights.
+
+    An ACL that the snapshot does not know whole is no difference.
+    """
+    wanted = content.acls
+    if not wanted:
+        return [], {}
+    created = {step.path for step in steps if step.expected_mzxid is None}
+    above = {parent for path in created for parent in _parents(path)}
+    live = live_acls(session.client, sorted({*mzxids, *above}))
+    shown = {
+        path: acl for path, (acl, _) in live.items() if not re.search(MASKED_ACL, acl)
+    }  # others cannot be compared
+    drifted = {path: wanted[path] for path in mzxids if path in shown and wanted.get(path, shown[path]) != shown[path]}
+    if not scope.widen_acls:
+        new = [(path, wanted[path]) for path in sorted(created & wanted.keys())]
+        require_no_wider([*new, *drifted.items()], {path: acl for path, (acl, _) in live.items()}, target.zookeeper)
+    acl_steps = [
+        Step(
+            path=path,
+            expected_mzxid=mzxids[path],
+            notice=False,
+            acl=acl,
+            expected_aversion=live[path][1],
+            **content_sum(None),
+        )
+        for path, acl in drifted.items()
+    ]
+    return acl_steps, {path: live[path][0] for path in drifted}
+
+
+def _parents(path: str) -> list[str]:
+    """All znodes above a path, the root included."""
+    steps = path.split("/")[:-1]
+    return ["/".join(steps[: number + 1]) or "/" for number in range(len(steps))]
 
 
 def _configs_of_gone_topics(

@@ -29,6 +29,7 @@ from controller_core.adapters.snapshot.manifest import (
     date_prefix,
     manifest_document,
     parse_manifest,
+    require_own_place,
 )
 from controller_core.adapters.snapshot.tables import LATER_COLUMNS, TABLES
 from controller_core.model.errors import (
@@ -179,13 +180,14 @@ def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
 def read_manifest(store: ObjectStore | str, address: str) -> Manifest:
     """The manifest at a key or a URI of the store; the folder of the snapshot will do.
 
-    Errors: `ObjectMissingError` when there is none, `ObjectDamagedError` and `UnknownFormatError` as of `parse_manifest`.
+    Errors: `ObjectMissingError` when there is none, `ObjectDamagedError` and `UnknownFormatError` as of `parse_manifest` and
+    `require_own_place`.
     """
     store = opened(store)
     key = address.removeprefix(f"{store.uri}/").rstrip("/")
     if not key.endswith(f"/{MANIFEST}"):
         key = f"{key}/{MANIFEST}"
-    return parse_manifest(store.get(key), store.uri_of(key), key)
+    return require_own_place(parse_manifest(store.get(key), store.uri_of(key), key))
 
 
 def find_snapshot(
@@ -424,9 +426,27 @@ def show_snapshot(manifest: Manifest) -> str:
         f"code       {manifest.code_version}, format {manifest.format_version}",
         f"digest     {manifest.digest}",
     ]
+    lines.append(f"ACLs       {acls_text(manifest)}")
     if manifest.unreadable:
         lines.append(f"unreadable {', '.join(manifest.unreadable[:_SHOWN_MAX])} ({len(manifest.unreadable)} in all)")
     return "\n".join(lines)
+
+
+def acls_text(manifest: Manifest) -> str:
+    """What the snapshot knows of the ACLs of its znodes, for people."""
+    if manifest.acls is None:
+        return "read where a sample showed one that is not open; otherwise unknown"
+    read, carried, unread, masked = (manifest.acls[name] for name in ("read", "carried", "unread", "masked"))
+    text = f"{read} read, {carried} unchanged since the snapshot before, {len(unread)} unknown, {len(masked)} masked"
+    shown = [*unread, *masked][:_SHOWN_MAX]
+    return f"{text}: {', '.join(shown)}{' …' if len(shown) < len(unread) + len(masked) else ''}" if shown else text
+
+
+def earlier_of(store: ObjectStore, cluster: str) -> Iterator[Manifest]:
+    """The snapshots of a cluster that can be read, newest first; the manifests of a date are read when it is reached."""
+    by_date = keys_by_date(store, cluster)
+    for day in sorted(by_date, reverse=True):
+        yield from reversed(readable_snapshots(store, by_date[day])[0])
 
 
 def _age(manifest: Manifest) -> tuple[datetime, str, int]:

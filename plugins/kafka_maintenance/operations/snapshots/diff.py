@@ -128,7 +128,7 @@ def side_of_cluster(
     """The living cluster as of one transaction; nothing is stored."""
     with connect(zookeeper, auth=auth, tls=tls) as session:
         require_kafka_tree(session, zookeeper)
-        cut = read_cut(session.client, options or ReadOptions(acls="never"), progress)
+        cut = read_cut(session.client, options or ReadOptions(acls=False), progress)
     raw = raw_layer(cut)
     identity = SnapshotIdentity(
         cluster="live", snapshot_id="live", taken_at=now, zxid=cut.zxid, consistent=cut.consistent

@@ -12,16 +12,26 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.acls import KnownAcls
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
-from controller_core.adapters.snapshot.format import RawLayer, raw_layer, raw_to_parquet, table_to_parquet
+from controller_core.adapters.snapshot.format import (
+    MASKED_ACL,
+    NO_PERMISSION,
+    RawLayer,
+    known_acls,
+    raw_layer,
+    raw_to_parquet,
+    table_to_parquet,
+)
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
@@ -50,9 +60,16 @@ from controller_core.model.errors import (
 from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.snapshots.catalog import opened
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, earlier_of, opened, read_raw
 
 _NAMES_SHOWN = 10
+_TRIES_FOR_ACLS: Final = 3
+"""Snapshots whose raw layer is tried for ACLs that still stand."""
+
+
+class OtherClusterError(RefusedError):
+    """The name has snapshots of another Kafka cluster; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +98,7 @@ def take_snapshot(
     key_file: Path | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     timeout_s: float = 15.0,
+    new_cluster_id: bool = False,
 ) -> SnapshotResult:
     """Stores the whole tree of a cluster, once per run id.
 
@@ -96,9 +114,10 @@ def take_snapshot(
         key_file: keeps secrets, sealed with this key; None leaves them out.
         progress: told while the tree is read.
         timeout_s: how long to wait for a ZooKeeper server.
+        new_cluster_id: the cluster was made anew under this name, with another `/cluster/id`.
 
     Errors: `ZooKeeperUnreachableError`, `NoNodeError` (chroot), `NoAuthError`, `NotKafkaTreeError`,
-    `MigratingClusterError`, `ObjectStoreError` subclasses, `SnapshotKeyError`, `ValueError` for a bad cluster name.
+    `MigratingClusterError`, `OtherClusterError` when the name has snapshots of another cluster, `ObjectStoreError` subclasses, `SnapshotKeyError`, `ValueError` for a bad cluster name.
     Malformed znodes are counted, never fatal. After an error nothing new is visible in the store.
     """
     require_name(cluster, "cluster")
@@ -110,7 +129,9 @@ def take_snapshot(
         return _result(made, created=False)
     with connect(zookeeper, auth=auth, tls=tls, timeout_s=timeout_s) as session:
         require_kafka_tree(session, zookeeper)
-        cut = read_cut(session.client, options, progress)
+        if not new_cluster_id:
+            _require_same_id(store, cluster, _cluster_id(_data(session, znodes.CLUSTER_ID)), zookeeper)
+        cut = read_cut(session.client, options, progress, known_acls=_acls_before(store, cluster))
     _require_no_migration(cut, zookeeper)
     raw = raw_layer(cut, sealer)
     cut = replace(cut, znodes={}, acls={})  # hundreds of MB that nobody needs any more
@@ -160,6 +181,32 @@ def require_kafka_tree(zookeeper: ZooKeeper, address: str) -> None:
         return
     if not stat.ephemeral_owner or controller.is_kraft:
         raise _migrating(address, f"/controller is held by KRaft node {controller.broker_id}")
+
+
+def _require_same_id(store: ObjectStore, cluster: str, found: str | None, address: str) -> None:
+    """Refuses a tree of another cluster than the one whose snapshots have this name; one without an id is no other one."""
+    before = next((each for each in earlier_of(store, cluster) if each.kafka_cluster_id is not None), None)
+    if before is None or found in (None, before.kafka_cluster_id):
+        return
+    raise OtherClusterError(
+        f"snapshot of {address} as {cluster!r} refused: expected Kafka cluster id {before.kafka_cluster_id!r}, as on "
+        f"{before.date}, found {found!r}; correct host, chroot or name. If the cluster was made anew, say so: --new-cluster-id"
+    )
+
+
+def _cluster_id(data: bytes | None) -> str | None:
+    try:
+        return znodes.decode_cluster_id(data) if data else None
+    except MalformedZnodeError:
+        return None
+
+
+def _acls_before(store: ObjectStore, cluster: str) -> KnownAcls:
+    """The ACLs that the newest snapshot of the cluster knows whose raw layer can be read."""
+    for manifest in islice(earlier_of(store, cluster), _TRIES_FOR_ACLS):
+        with suppress(*UNUSABLE):
+            return known_acls(read_raw(store, manifest))
+    return {}
 
 
 def _data(zookeeper: ZooKeeper, path: str) -> bytes | None:
@@ -212,6 +259,7 @@ def _contents(
         "method": cut.method,
         "zookeeper_version": cut.server_version,
         "secured": cut.secured,
+        "acls": _acls(raw.table, cut.acls_carried),
         "counts": {
             "znodes": raw.table.num_rows,
             "ephemerals": ephemerals,
@@ -224,6 +272,19 @@ def _contents(
         "code_version": __version__,
     }
     return fields, contents
+
+
+def _acls(raw: pa.Table, carried: int) -> dict[str, Any]:
+    """What the manifest says of the ACLs; of a znode that may not be read `unreadable` says all."""
+    readable = raw.filter(pc.not_equal(pc.fill_null(raw["left_out"], ""), NO_PERMISSION))
+    unread = pc.is_null(readable["acl"])
+    masked = pc.fill_null(pc.match_substring_regex(readable["acl"], MASKED_ACL), fill_value=False)
+    return {
+        "read": readable.num_rows - carried - (pc.sum(unread).as_py() or 0),
+        "carried": carried,
+        "unread": readable.filter(unread)["path"].to_pylist(),
+        "masked": readable.filter(masked)["path"].to_pylist(),
+    }
 
 
 # ------------------------------------------------------------------------------------------------- publishing
@@ -266,6 +327,8 @@ def _made_before(store: ObjectStore, cluster: str, run_id: str) -> Manifest | No
     except ObjectMissingError:
         return None
     noted = parse_manifest(content, store.uri_of(run_key(cluster, run_id)), "")
+    if noted.cluster != cluster:  # copied with another cluster's folder
+        return None
     prefix = snapshot_prefix(noted.cluster, noted.taken_at, noted.snapshot_id)
     key = f"{prefix}/{MANIFEST}"
     manifest = parse_manifest(content, store.uri_of(key), key)

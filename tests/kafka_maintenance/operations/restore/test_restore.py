@@ -67,7 +67,7 @@ def apply(store, stored, target, digest=None, **kwargs):
 def tree(hosts, auth=None):
     """Path → data of the persistent znodes."""
     with connect(hosts, auth=auth) as session:
-        cut = read_cut(session.client, ReadOptions(acls="never"))
+        cut = read_cut(session.client, ReadOptions(acls=False))
     return {path: znode.data or b"" for path, znode in cut.znodes.items() if not znode.decoded_stat.ephemeral_owner}
 
 

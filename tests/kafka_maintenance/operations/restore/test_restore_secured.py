@@ -5,6 +5,7 @@ import re
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import ACL, Id
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot import tree_writer
@@ -28,31 +29,26 @@ OWNER_ID = "ops:w4PIv8/Wzcq4qj4/MfEQ8pvUSS4="  # base64 of SHA-1 of ops:secret
 
 
 @pytest.mark.parametrize(
-    ("acl", "secured", "restored"),
+    ("acl", "restored"),
     [
-        pytest.param(None, False, None, id="a cluster without ACLs"),
-        pytest.param(None, True, '[[31, "auth", ""]]', id="not read: closed to others"),
-        pytest.param(OPEN, True, OPEN, id="open, and known to be"),
+        pytest.param(None, '[[31, "auth", ""]]', id="not read: closed to others"),
+        pytest.param(OPEN, OPEN, id="open, and known to be"),
         pytest.param(
             '[[31, "digest", "ops:qL9fkf3o8f6gyt1wmQ4NYl1PfIQ="]]',
-            True,
             '[[31, "digest", "ops:qL9fkf3o8f6gyt1wmQ4NYl1PfIQ="]]',
             id="a digest that was shown",
         ),
         pytest.param(
             '[[31, "digest", "ops:x"], [1, "world", "anyone"]]',
-            True,
             '[[31, "auth", ""], [1, "world", "anyone"]]',
             id="masked: the reader could not log in as ops",
         ),
-        pytest.param(
-            '[[1, "digest", "audit:x"], [31, "digest", "ops:x"]]', True, '[[31, "auth", ""]]', id="masked twice"
-        ),
-        pytest.param('[[31, "sasl", "host:x"]]', True, '[[31, "sasl", "host:x"]]', id="only digests are masked"),
+        pytest.param('[[1, "digest", "audit:x"], [31, "digest", "ops:x"]]', '[[31, "auth", ""]]', id="masked twice"),
+        pytest.param('[[31, "sasl", "host:x"]]', '[[31, "sasl", "host:x"]]', id="only digests are masked"),
     ],
 )
-def test_known_acl(acl, secured, restored):
-    assert known_acl(acl, secured=secured) == restored
+def test_known_acl(acl, restored):
+    assert known_acl(acl) == restored
 
 
 # ------------------------------------------------------------------------------------------------- real servers
@@ -89,6 +85,12 @@ def restored(store, manifest, target, **scope):
     )
     with connect(target.zookeeper, auth=target.auth) as session:
         return stored, read_cut(session.client).acls
+
+
+def applied(store, stored, target):
+    return apply_restore(
+        store=store, plan_uri=stored.uri, approved_digest=stored.digest, approver="ada", target=target, now=world.NOON
+    )
 
 
 @pytest.mark.services
@@ -152,6 +154,63 @@ def test_an_acl_that_was_not_read_is_not_made_open_by_restoring_a_part(owned, st
         store=store, plan_uri=stored.uri, approved_digest=stored.digest, approver="ada", target=target, now=world.NOON
     )
     assert owned.client.get_acls("/config/topics/orders")[0][0].id.id == OWNER_ID
+
+
+@pytest.mark.services
+def test_acls_that_were_opened_are_a_difference_and_come_back(owned, store, chroot):
+    """Somebody ran `setAcl -R / world:anyone:cdrwa`; the data are as they were."""
+    manifest = take(chroot, store, OWNER)
+    opened = [path for path in read_cut(owned.client).znodes if path != "/" and path.startswith("/config")]
+    for path in opened:
+        owned.client.set_acls(path, [ACL(31, Id("world", "anyone"))])
+    target = Target(zookeeper=chroot, auth=OWNER)
+    scope = RestoreScope(paths=("/config",))
+    stored = plan_restore(store=store, manifest=manifest, target=target, scope=scope)
+    assert f"0 znodes: 0 created, 0 set; 0 bytes; {len(opened)} ACLs set" in stored.text
+    assert f'- {OPEN}\n    + [[31, "digest", "{OWNER_ID}"]]' in stored.text
+    applied(store, stored, target)
+    with pytest.raises(RefusedError, match="nothing is to be written: /config/users/alice is left out: secret"):
+        plan_restore(store=store, manifest=manifest, target=target, scope=scope)
+    assert read_cut(owned.client).acls["/config/ips/10.0.0.1"] == f'[[31, "digest", "{OWNER_ID}"]]'
+
+
+@pytest.mark.services
+def test_a_restore_does_not_open_what_is_closed_now(kafka, store, chroot):
+    """The snapshot was taken before `zookeeper.set.acl` was switched on."""
+    manifest = take(chroot, store)
+    assert not manifest.secured
+    owner = [ACL(31, Id("digest", OWNER_ID)), ACL(1, Id("world", "anyone"))]
+    kafka.delete("/config/users/bob", -1)
+    kafka.client.set_acls("/config/users", owner)
+    kafka.client.set_acls("/config/topics/orders", owner)
+    target = Target(zookeeper=chroot, auth=OWNER)
+    for scope, named in (
+        (("/config/users",), "'/config/users"),
+        (("/config/topics/orders",), "'/config/topics/orders'"),
+    ):
+        with pytest.raises(RefusedError, match=f"give everybody more rights than the target does now, such as {named}"):
+            plan_restore(store=store, manifest=manifest, target=target, scope=RestoreScope(paths=scope))
+    kept = RestoreScope(paths=("/config/users",), acls=False)
+    applied(store, plan_restore(store=store, manifest=manifest, target=target, scope=kept), target)
+    with connect(chroot, auth=OWNER) as session:
+        acls = read_cut(session.client).acls
+    assert acls["/config/users/bob"] == f'[[31, "digest", "{OWNER_ID}"], [1, "world", "anyone"]]', "the session's own"
+    widened = RestoreScope(paths=("/config/topics/orders",), widen_acls=True)
+    stored = plan_restore(store=store, manifest=manifest, target=target, scope=widened)
+    applied(store, stored, target)
+    assert read_cut(kafka.client).acls["/config/topics/orders"] == OPEN
+
+
+@pytest.mark.services
+def test_a_snapshot_that_knows_no_acls_opens_nothing(kafka, store, chroot):
+    manifest = take_snapshot(
+        zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON, options=ReadOptions(acls=False)
+    ).manifest
+    with pytest.raises(RefusedError, match="does not know the whole ACL of"):
+        restored(store, manifest, Target(zookeeper=f"{chroot}-new"))
+    stored, acls = restored(store, manifest, Target(zookeeper=f"{chroot}-new"), acls=False)
+    assert "WITHOUT ACLs: every znode becomes open to everybody" in stored.text
+    assert set(acls.values()) == {OPEN}
 
 
 # ------------------------------------------------------------------------------------------------- the drill

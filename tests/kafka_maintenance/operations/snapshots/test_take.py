@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
+from kazoo.security import ACL, Id
 
 from controller_core.adapters.object_store.open import FolderStore, MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions
@@ -15,12 +16,13 @@ from controller_core.model.errors import (
     MigratingClusterError,
     NoNodeError,
     NotKafkaTreeError,
+    ObjectDamagedError,
     SnapshotKeyError,
     StoreUnwritableError,
     ZooKeeperUnreachableError,
 )
 from kafka_maintenance.operations.snapshots import catalog as snapshots
-from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.operations.snapshots.take import OtherClusterError, take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -67,6 +69,50 @@ def test_the_manifest_tells_what_is_there(kafka, chroot, store):
     assert result.counts["ephemerals"] == 3
     assert manifest.snapshot_id.startswith(f"{manifest.zxid:016x}-run-1-")
     assert snapshots.verify_snapshot(store, manifest) == []
+
+
+def test_acls_are_taken_over_from_the_snapshot_before(kafka, chroot, store):
+    """`zookeeper.set.acl` came late: one znode of many is closed."""
+    kafka.client.set_acls("/config/users/bob", [ACL(1, Id("world", "anyone"))])
+    first = take(chroot, store).manifest
+    assert (first.secured, dict(first.acls)) == (
+        True,
+        {"read": first.counts["znodes"], "carried": 0, "unread": [], "masked": []},
+    )
+    kafka.client.set_acls("/config/users/alice", [ACL(1, Id("world", "anyone")), ACL(31, Id("digest", "ops:x"))])
+    second = take(chroot, store, "run-2").manifest
+    assert (second.acls["read"], second.acls["carried"]) == (1, first.counts["znodes"] - 1)
+    assert (second.acls["unread"], second.acls["masked"]) == ([], ["/config/users/alice"])
+    assert "1 masked: /config/users/alice" in snapshots.show_snapshot(snapshots.read_manifest(store, second.uri))
+    raws = [
+        dict(zip(*(snapshots.read_raw(store, each)[name].to_pylist() for name in ("path", "acl")), strict=True))
+        for each in (first, second)
+    ]
+    assert {path for path in raws[1] if raws[0].get(path) != raws[1][path]} == {"/config/users/alice"}
+
+
+def test_another_cluster_is_not_stored_under_a_name_that_has_snapshots(kafka, chroot, store):
+    take(chroot, store)
+    other = json.dumps({"version": "1", "id": "AAAAAAAAAAAAAAAAAAAAAA"}).encode()
+    kafka.set("/cluster/id", other, -1)
+    message = f"expected Kafka cluster id '{world.CLUSTER_ID}', as on 2026-03-01, found 'AAAAAAAAAAAAAAAAAAAAAA'; .*--new-cluster-id"
+    with pytest.raises(OtherClusterError, match=message):
+        take(chroot, store, "run-2")
+    assert len(snapshots.list_snapshots(store)) == 1
+    assert take(chroot, store, "run-3", new_cluster_id=True).manifest.kafka_cluster_id == "A" * 22
+    kafka.delete("/cluster/id", -1)
+    assert take(chroot, store, "run-4").manifest.kafka_cluster_id is None, "unknown is not another"
+
+
+def test_a_folder_copied_under_another_name_answers_nothing_for_it(kafka, chroot, store):
+    manifest = take(chroot, store).manifest
+    for key in store.list("v1/cluster=alpha/"):
+        store.put(key.replace("cluster=alpha", "cluster=beta"), store.get(key))
+    found, unusable = snapshots.readable_snapshots(store, snapshots.manifest_keys(store))
+    assert [each.uri for each in found] == [manifest.uri]
+    assert "as it says, found them in 'v1/cluster=beta/" in str(unusable[0])
+    with pytest.raises(ObjectDamagedError, match="copied or moved"):
+        snapshots.newest_snapshot(store, "beta")
 
 
 def test_tables(kafka, chroot, store):

@@ -1,0 +1,52 @@
+"""The ACLs of a living tree, as a restore compares and sets them: JSON `[[perms, scheme, id], …]`, as a snapshot stores them.
+
+Source: ZooKeeper `getACL` and `setACL`, which no transaction can contain; the version they check is the stat's aversion.
+"""
+
+import json
+from collections.abc import Iterable
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError as KazooBadVersionError
+from kazoo.exceptions import NoAuthError as KazooNoAuthError
+from kazoo.exceptions import NoNodeError as KazooNoNodeError
+from kazoo.security import ACL, Id
+
+from controller_core.adapters.snapshot.wire import translated_errors
+from controller_core.model.errors import BadVersionError
+
+_IN_FLIGHT_MAX = 192
+_TIMEOUT_S = 60.0
+
+
+def live_acls(client: KazooClient, paths: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Path → ACL and aversion; a path without a znode, or whose ACL may not be seen, is absent.
+
+    Errors: `ZooKeeperError` subclasses.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    wanted = list(paths)
+    with translated_errors(client):
+        for start in range(0, len(wanted), _IN_FLIGHT_MAX):
+            group = wanted[start : start + _IN_FLIGHT_MAX]
+            for path, pending in [(path, client.get_acls_async(path)) for path in group]:
+                try:
+                    acl, stat = pending.get(timeout=_TIMEOUT_S)
+                except (KazooNoNodeError, KazooNoAuthError):
+                    continue
+                found[path] = json.dumps([(each.perms, each.id.scheme, each.id.id) for each in acl]), stat.aversion
+    return found
+
+
+def set_live_acl(client: KazooClient, path: str, acl: str, aversion: int) -> None:
+    """Sets the ACL of a znode if its aversion is still that one.
+
+    Errors: `BadVersionError` when it is not, `ZooKeeperError` subclasses otherwise.
+    """
+    with translated_errors(client, "written"):
+        try:
+            client.set_acls(path, [ACL(perms, Id(scheme, name)) for perms, scheme, name in json.loads(acl)], aversion)
+        except KazooBadVersionError as error:
+            raise BadVersionError(
+                f"ACL of {path!r} not set: expected aversion {aversion}, found another; somebody else changed it: plan again"
+            ) from error
