@@ -1,6 +1,6 @@
 """Airflow connections and variables → clusters and the store; the one place that knows their names and fields.
 
-A cluster is a connection of type `generic`: `host` holds one or more `host:port`, separated by commas; `extra` may
+A cluster is a connection of type `kafka_zookeeper` (or `generic`): `host` holds one or more `host:port`, separated by commas; `extra` may
 hold `chroot`, `auth`, `tls`, `kafka_version`, `inter_broker_protocol_version`, `archived` and `analysis`; login and password are those
 of ZooKeeper. Which connections are clusters is said by the Variable `kafka_maintenance_clusters`.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from airflow.sdk import BaseHook, Variable
 
-from controller_core.model.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
     from controller_core.adapters.object_store.open import ObjectStore
@@ -28,7 +28,7 @@ SPARK_CONNECTION = "kafka_maintenance_spark"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 ZOOKEEPER_PORT = 2181
 _SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
-_CLUSTER_FIELDS: Final = (
+CLUSTER_FIELDS: Final = (
     "chroot",
     "auth",
     "tls",
@@ -113,16 +113,17 @@ class KafkaClusterHook(BaseHook):
     """Airflow connection of a cluster → a ZooKeeper session on its tree."""
 
     conn_name_attr = "cluster"
-    conn_type = "generic"
+    default_conn_name = "kafka_zookeeper_default"
+    conn_type = "kafka_zookeeper"
     hook_name = "Kafka cluster (ZooKeeper mode)"
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str = default_conn_name) -> None:
         super().__init__()
         self.cluster = cluster
 
     def settings(self) -> Cluster:
-        """The cluster's settings; raises SettingsMissingError for an unknown or unusable connection."""
-        return cluster(self.cluster)
+        """What the connection says, listed in the Variable or not; raises SettingsMissingError for an unusable one."""
+        return cluster_from(self.cluster, _connection(self.cluster))
 
     def get_conn(self) -> "AbstractContextManager[KazooZooKeeper]":
         """A ZooKeeper session (a context manager); raises ZooKeeperUnreachableError or NoNodeError (chroot)."""
@@ -132,13 +133,43 @@ class KafkaClusterHook(BaseHook):
         return connect(found.zookeeper, auth=found.auth, tls=found.tls, timeout_s=ZOOKEEPER_TIMEOUT_S)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the tree is there and Kafka's; the message says what was found."""
+        """Whether the tree is Kafka's and may be read, path by path; writes nothing. The button *Test* of the form."""
+        from kafka_maintenance.operations.cluster.rights import read_rights  # noqa: PLC0415 - see the imports
+
         try:
             with self.get_conn() as zookeeper:
-                brokers = zookeeper.children("/brokers/ids")
+                rights = read_rights(zookeeper)
         except ControllerCoreError as error:
             return False, str(error)
-        return True, f"{len(brokers)} brokers are registered: {', '.join(sorted(brokers, key=int)) or 'none'}"
+        return rights.complete, rights.text
+
+
+class StoreHook(BaseHook):
+    """Airflow connection of the store → the opened store that the Variable names."""
+
+    conn_name_attr = "store"
+    default_conn_name = STORE_CONNECTION
+    conn_type = "kafka_maintenance_store"
+    hook_name = "Kafka maintenance store"
+
+    def __init__(self, store: str = default_conn_name) -> None:
+        super().__init__()
+        self.store = store
+
+    def get_conn(self) -> "ObjectStore":
+        """The store; raises SettingsMissingError or StoreUnreachableError."""
+        uri = Variable.get(STORE_VARIABLE, default=None)
+        return store_settings_from(uri, _connection(self.store, kind=self.conn_type, hint="empty")).open()
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the store that the Variable names answers with these keys; writes nothing."""
+        try:
+            store = self.get_conn()
+            with suppress(ObjectMissingError):
+                store.get("v1/test-of-a-connection.json")
+        except ControllerCoreError as error:
+            return False, str(error)
+        return True, f"{store.uri} answers. Rights to write are not tried: a test writes nothing."
 
 
 def cluster_names() -> tuple[str, ...]:
@@ -201,10 +232,10 @@ def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
 def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
     """What a connection says of a cluster; raises SettingsMissingError with the field that is wrong."""
     extra = {field: value for field, value in _extra(name, connection).items() if value is not None}
-    unknown = sorted(extra.keys() - set(_CLUSTER_FIELDS))
+    unknown = sorted(extra.keys() - set(CLUSTER_FIELDS))
     if unknown:
         raise SettingsMissingError(
-            f"cluster {name!r} not used: its connection's extra holds {unknown}, expected only {', '.join(_CLUSTER_FIELDS)}; "
+            f"cluster {name!r} not used: its connection's extra holds {unknown}, expected only {', '.join(CLUSTER_FIELDS)}; "
             "correct the names"
         )
     chroot = str(extra.get("chroot") or "").strip("/")
@@ -212,11 +243,11 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
         name=name,
         zookeeper=_hosts(name, connection) + (f"/{chroot}" if chroot else ""),
         auth=_auth(name, connection, extra),
-        tls=_tls(name, extra.get("tls", False)),
+        tls=_tls(name, _parsed(extra.get("tls", False))),
         kafka_version=_text(extra.get("kafka_version")),
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(f"cluster {name!r} not used: its connection says archived", extra.get("archived", False)),
-        analysis=_mapping(name, extra.get("analysis", {}), "its analysis"),
+        analysis=_mapping(name, _parsed(extra.get("analysis", {})), "its analysis"),
     )
 
 
@@ -396,6 +427,14 @@ def _mapping(name: str, found: Any, what: str) -> Mapping[str, Any]:
             f"connection {name!r} not used: {what} is a {type(found).__name__}, expected a JSON object; correct it"
         )
     return found
+
+
+def _parsed(value: Any) -> Any:
+    """A JSON object that was typed into a text field of the form; any other value, and what is no JSON, as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def _text(value: Any) -> str | None:

@@ -15,9 +15,9 @@ from controller_core.adapters.object_store.open import (
     FolderStore,
     MemoryStore,
     ObjectStore,
-    S3Store,
     open_store,
 )
+from controller_core.adapters.object_store.s3 import S3Store
 from controller_core.model.errors import (
     ObjectDamagedError,
     ObjectExistsError,

@@ -139,7 +139,7 @@ def test_an_unusable_connection_says_why(fields, message):
         ),
         pytest.param({"host": "zk1", "extra": '["tls"]'}, "expected a JSON object", id="extra is no object"),
         pytest.param({"uri": "generic://zk1:2181/kafka"}, "holds a path", id="a path in the URI"),
-        pytest.param({"uri": "generic://zk1/?tls=%7B%22ca%22%3A%22x%22%7D"}, "says tls", id="an object in the URI"),
+        pytest.param({"uri": "generic://zk1/?tls=%7B%22ca%22%3A"}, "says tls", id="half an object in the URI"),
     ],
 )
 def test_a_connection_that_airflow_reads_by_halves_is_refused_in_tasks(given, message):
@@ -149,6 +149,16 @@ def test_a_connection_that_airflow_reads_by_halves_is_refused_in_tasks(given, me
 
     with pytest.raises(SettingsMissingError, match=message):
         cluster_from("alpha", Connection(conn_id="alpha", **given))
+
+
+def test_objects_may_be_typed_into_the_form_as_text():
+    from airflow.sdk import Connection
+
+    from kafka_maintenance.hooks import cluster_from
+
+    extra = {"tls": '{"ca": "/etc/ca.pem"}', "analysis": ' {"min_insync_replicas": 2}'}
+    found = cluster_from("alpha", Connection(conn_id="alpha", host="zk1", extra=json.dumps(extra)))
+    assert (found.tls.ca, dict(found.analysis)) == ("/etc/ca.pem", {"min_insync_replicas": 2})
 
 
 def test_an_ipv6_uri_keeps_its_port():

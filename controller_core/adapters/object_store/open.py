@@ -8,11 +8,10 @@ Source: storage-and-services §1 (what real S3 servers do with conditional write
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from controller_core.adapters.object_store.folder import FolderStore
-from controller_core.adapters.object_store.s3 import S3Store
 from controller_core.model.errors import ObjectStoreError
 from controller_core.ports.object_store import (
     INCOMING,
@@ -23,7 +22,10 @@ from controller_core.ports.object_store import (
     write_whole,
 )
 
-__all__ = ["INCOMING", "FolderStore", "MemoryStore", "ObjectStore", "S3Store", "open_store"]
+if TYPE_CHECKING:
+    from controller_core.adapters.object_store.s3 import S3Store
+
+__all__ = ["INCOMING", "FolderStore", "MemoryStore", "ObjectStore", "open_store"]
 
 
 def open_store(
@@ -52,7 +54,7 @@ def open_store(
                 raise ObjectStoreError(
                     f"store {uri!r} not opened: expected s3://bucket or s3://bucket/prefix; name the bucket"
                 )
-            return S3Store(
+            return _s3_store()(
                 parts.netloc,
                 parts.path.strip("/"),
                 endpoint_url=endpoint_url,
@@ -70,6 +72,17 @@ def open_store(
             raise ObjectStoreError(
                 f"store {uri!r} not opened: expected a folder, file:///folder or s3://bucket/prefix; correct the address"
             )
+
+
+def _s3_store() -> "type[S3Store]":
+    """`S3Store`, whose library only an S3 store needs."""
+    try:
+        from controller_core.adapters.object_store.s3 import S3Store  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ObjectStoreError(
+            f"store not opened: S3 needs the library {error.name}, which is not installed; pip install 'kafka-maintenance[s3]'"
+        ) from error
+    return S3Store
 
 
 class MemoryStore:

@@ -193,7 +193,7 @@ class AirflowServer(Service):
         paths = (str(self.repository), str(self.repository / "plugins"))
         settings = {
             "CORE__DAGS_FOLDER": str(dags_folder),
-            "CORE__PLUGINS_FOLDER": str(self.repository / "plugins"),
+            "CORE__PLUGINS_FOLDER": str(self.folder / "plugins"),  # ours comes through its entry point
             "CORE__LOAD_EXAMPLES": "False",
             "CORE__EXECUTOR": "LocalExecutor",
             "CORE__PARALLELISM": str(PARALLELISM),

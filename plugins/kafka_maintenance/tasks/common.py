@@ -3,16 +3,9 @@
 from datetime import date, timedelta
 from typing import Any, cast
 
-from airflow.sdk import Asset, ExceptionRetryPolicy, RetryAction, RetryRule, get_current_context
+from airflow.sdk import Asset, get_current_context
 
-from controller_core.model.errors import (
-    ConnectionLostError,
-    ControllerCoreError,
-    SessionExpiredError,
-    StoreUnreachableError,
-    ZooKeeperUnreachableError,
-)
-from kafka_maintenance.operations.errors import NotFinishedError
+from kafka_maintenance.tasks.airflow_versions import retry_arguments
 
 OWNER = "kafka-maintenance"
 SPARK_CONNECTION = "kafka_maintenance_spark"
@@ -35,28 +28,11 @@ SNAPSHOTS = Asset("kafka_metadata_snapshots")
 WHATEVER_SUCCEEDED = "all_done_min_one_success"
 """Trigger rule of a task that goes on with the clusters whose mapped instances succeeded."""
 
-# Weather is waited for; a refusal stays a refusal however often it is asked.
-RETRY_POLICY = ExceptionRetryPolicy(
-    rules=[
-        RetryRule(
-            exception=[
-                ConnectionLostError,
-                SessionExpiredError,
-                StoreUnreachableError,
-                ZooKeeperUnreachableError,
-                NotFinishedError,
-            ],
-            action=RetryAction.RETRY,
-            reason="the outside did not answer, or not yet",
-        ),
-        RetryRule(exception=ControllerCoreError, action=RetryAction.FAIL, reason="asking again gives the same answer"),
-    ]
-)
 DEFAULT_ARGS: dict[str, Any] = {
     "owner": OWNER,
     "retries": 2,
     "retry_delay": timedelta(minutes=1),
-    "retry_policy": RETRY_POLICY,
+    **retry_arguments(),
 }
 
 

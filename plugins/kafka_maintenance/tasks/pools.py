@@ -1,6 +1,6 @@
 """Pools: one slot for Spark, one slot per cluster for writing, so that two runs never write to one cluster at once.
 
-A task's pool is fixed when its DAG is read, the cluster only when a run starts: `airflow_local_settings` sends a writing
+A task's pool is fixed when its DAG is read, the cluster only when a run starts: the policy (`provider.policy`) sends a writing
 task to its cluster's pool `kafka_apply_<cluster>`. The scheduler makes missing pools when it starts and leaves existing
 ones as they are; until then a new cluster shares the pool `kafka_apply`.
 """

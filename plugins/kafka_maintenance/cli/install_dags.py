@@ -1,0 +1,86 @@
+"""`kafka-maintenance install-dags`: the DAG files of an installed wheel, as stubs in the folder where Airflow looks for DAGs."""
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from controller_core.ports.object_store import write_whole
+from kafka_maintenance import __version__
+from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, show
+from kafka_maintenance.operations.errors import BadInputError
+
+PACKAGE: Final = "kafka_maintenance.dags"
+MARK: Final = "written by `kafka-maintenance install-dags`"
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-command."""
+    command = commands.add_parser(
+        "install-dags",
+        help="write the DAG files of this version into Airflow's DAG folder",
+        description="Writes one stub of a few lines for each DAG of the installed version. Run it again after each upgrade: stubs of "
+        "DAGs that this version no longer has are removed, other files are left alone.",
+    )
+    command.add_argument("folder", metavar="FOLDER", type=Path, help="Airflow's DAG folder, or one below it")
+    add_json_argument(command)
+    command.set_defaults(run=_install)
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    written, removed = install(arguments.folder)
+    document = {"folder": str(arguments.folder), "version": __version__, "written": written, "removed": removed}
+    lines = [
+        f"{arguments.folder}: DAG files of kafka-maintenance {__version__}",
+        *(f"  wrote    {name}" for name in written),
+    ]
+    show(arguments, "\n".join([*lines, *(f"  removed  {name}" for name in removed)]), document)
+    return ExitStatus.DONE
+
+
+def install(folder: Path) -> tuple[list[str], list[str]]:
+    """Writes the stubs; names of the files that were written, and of the stubs of former versions that were removed.
+
+    Raises:
+        BadInputError: no wheel is installed, `folder` is no folder, or a file of somebody else has the name of a stub; nothing is written then.
+    """
+    wanted = {f"kafka_maintenance_{name}.py": _stub(name) for name in _dag_modules()}
+    if not folder.is_dir():
+        raise BadInputError(
+            f"DAG files not written: expected a folder, found none at {folder}; create it or name another"
+        )
+    foreign = [name for name in wanted if (folder / name).exists() and not _is_stub(folder / name)]
+    if foreign:
+        raise BadInputError(
+            f"DAG files not written: {folder} holds {', '.join(sorted(foreign))}, which this command did not write; move them away"
+        )
+    former = [
+        path for path in sorted(folder.glob("kafka_maintenance_*.py")) if path.name not in wanted and _is_stub(path)
+    ]
+    for name, text in wanted.items():
+        write_whole(folder / name, text.encode())
+    for path in former:
+        path.unlink()
+    return sorted(wanted), [path.name for path in former]
+
+
+def _dag_modules() -> list[str]:
+    spec = find_spec(PACKAGE)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    names = sorted(path.stem for place in places for path in Path(place).glob("*.py") if not path.stem.startswith("_"))
+    if not names:
+        raise BadInputError(
+            "DAG files not written: this kafka-maintenance runs from a checkout; its DAG files are in dags/, or install the wheel of `make dist`"
+        )
+    return names
+
+
+def _stub(module: str) -> str:
+    return (
+        f'"""The DAG {module} of kafka-maintenance {__version__}; {MARK}: run that again after an upgrade."""\n\n'
+        f"import {PACKAGE}.{module}  # noqa: F401 - its import makes the DAG, and Airflow takes it from here\n"
+    )
+
+
+def _is_stub(path: Path) -> bool:
+    return MARK in path.read_text(encoding="utf-8", errors="replace")[:500]

@@ -1,0 +1,75 @@
+"""The provider as Airflow lists it: its connection types with their forms.
+
+Source: Airflow's `provider_info.schema.json`, and `conn-fields` of its how-to on connections (since 3.2).
+"""
+
+from typing import Any
+
+from kafka_maintenance import __version__
+
+CLUSTER_TYPE = "kafka_zookeeper"
+STORE_TYPE = "kafka_maintenance_store"
+_TEXT = {"type": ["string", "null"]}
+
+
+def _field(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {**_TEXT, **schema}}
+
+
+def _object(label: str, description: str) -> dict[str, Any]:
+    return _field(label, description, type=["object", "string", "null"])
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Name, version and connection types; the entry point `apache_airflow_provider`."""
+    return {
+        "package-name": "kafka-maintenance",
+        "name": "Kafka maintenance",
+        "description": "Snapshots, analysis and approved repairs of Kafka clusters in ZooKeeper mode.",
+        "versions": [__version__],
+        "connection-types": [_CLUSTER, _STORE],
+    }
+
+
+_CLUSTER = {
+    "connection-type": CLUSTER_TYPE,
+    "hook-class-name": "kafka_maintenance.hooks.KafkaClusterHook",
+    "hook-name": "Kafka cluster (ZooKeeper mode)",
+    "ui-field-behaviour": {
+        "hidden-fields": ["schema"],
+        "relabeling": {"host": "ZooKeeper hosts", "port": "Port of hosts without one", "login": "ZooKeeper login"},
+        "placeholders": {"host": "zk1:2181,zk2:2181,zk3:2181", "port": "2181"},
+    },
+    "conn-fields": {
+        "chroot": _field("Chroot", "Path of the cluster in ZooKeeper, e.g. /kafka; empty: the root"),
+        "auth": _field(
+            "Authentication",
+            "How login and password are used; empty: none",
+            enum=["digest", "sasl", None],
+            default=None,
+        ),
+        "tls": _object("TLS", 'true, or {"ca", "certificate", "key", "check_hostname"} with PEM files on the workers'),
+        "kafka_version": _field("Kafka version", "Of the brokers, e.g. 3.9; empty: read from their registrations"),
+        "inter_broker_protocol_version": _field("inter.broker.protocol.version", "Where it is set, e.g. 2.8"),
+        "archived": _field(
+            "Archived",
+            "The cluster is gone: its past snapshots are analysed, no new one is taken",
+            type=["boolean", "string", "null"],
+            default=None,
+        ),
+        "analysis": _object("Analysis", "Broker configs that no snapshot shows, as a JSON object"),
+    },
+}
+_STORE = {
+    "connection-type": STORE_TYPE,
+    "hook-class-name": "kafka_maintenance.hooks.StoreHook",
+    "hook-name": "Kafka maintenance store",
+    "ui-field-behaviour": {
+        "hidden-fields": ["host", "port", "schema"],
+        "relabeling": {"login": "Access key", "password": "Secret key"},
+    },
+    "conn-fields": {
+        "endpoint_url": _field("Endpoint", "Of an S3 server that is not AWS, e.g. http://s3:7070"),
+        "region_name": _field("Region", "e.g. eu-central-1"),
+    },
+}

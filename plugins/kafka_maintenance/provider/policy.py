@@ -1,0 +1,22 @@
+"""Airflow's cluster policy: a writing task takes the one slot of the cluster that its run names.
+
+Registered through the entry point `airflow.policy`, beside whatever policies a company has of its own: Airflow calls all of them, those of
+an `airflow_local_settings` first.
+"""
+
+from typing import Any
+
+from airflow import settings
+from airflow.policies import hookimpl
+
+from kafka_maintenance.tasks.pools import pool_exists, pool_of
+
+# Up to Airflow 3.3 only `airflow_local_settings` clears this mark, and while it stands no policy of an entry point is called.
+settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-defined]
+
+
+@hookimpl
+def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
+    """Moves a task of the pool `kafka_apply` to the pool of its run's cluster; called before it is queued."""
+    if dag_run is not None:
+        task_instance.pool = pool_of(task_instance.pool, dag_run.conf, pool_exists)

@@ -1,0 +1,49 @@
+"""What an Airflow finds of an installed wheel, as one JSON line; run in a process of its own, with an AIRFLOW_HOME of its own.
+
+`python installed.py DAGS_FOLDER`: no checkout on the path, nothing in the plugins folder, a company's `airflow_local_settings` beside ours.
+"""
+
+import json
+import sys
+from types import SimpleNamespace
+
+from airflow.utils.db import initdb
+
+initdb()
+
+from airflow import plugins_manager, settings  # noqa: E402
+from airflow.providers_manager import ProvidersManager  # noqa: E402
+
+try:
+    from airflow.dag_processing.dagbag import DagBag
+except ImportError:
+    from airflow.models.dagbag import DagBag
+
+import kafka_maintenance  # noqa: E402
+from kafka_maintenance.tasks.pools import APPLY_POOL, make_missing_pools  # noqa: E402
+
+make_missing_pools()
+task = SimpleNamespace(pool=APPLY_POOL, queue="default")
+settings.task_instance_mutation_hook(task, SimpleNamespace(conf={"cluster": "100"}))
+bag = DagBag(dag_folder=sys.argv[1])
+plugins, plugin_errors = plugins_manager._get_plugins()
+manager = ProvidersManager()
+types = sorted(name for name, hook in manager.hooks.items() if hook and hook.package_name == "kafka-maintenance")
+fields = sorted(name for name in manager.connection_form_widgets if name.startswith("extra__kafka_"))
+print(
+    json.dumps(
+        {
+            "package": kafka_maintenance.__file__,
+            "version": manager.providers["kafka-maintenance"].version,
+            "dags": sorted(bag.dags),
+            "files": sorted({dag.fileloc for dag in bag.dags.values()}),
+            "import_errors": bag.import_errors,
+            "plugins": sorted(plugin.name for plugin in plugins if plugin.name == "kafka_maintenance"),
+            "plugin_errors": plugin_errors,
+            "pool": task.pool,
+            "queue": task.queue,
+            "connection_types": types,
+            "fields": fields,
+        }
+    )
+)

@@ -1,0 +1,125 @@
+"""The wheel in an Airflow of its own: entry points alone bring provider, pages, policy and, as stubs, the DAGs."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kafka_maintenance import __version__, hooks
+
+ROOT = Path(__file__).parents[3]
+DAG_IDS = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
+
+COMPANY = """\
+def task_instance_mutation_hook(task_instance, dag_run=None):
+    task_instance.queue = "company"
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with the wheel's content: what `pip install` puts on the path."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+    ]
+    done = subprocess.run([*build, "--wheel-dir", folder, ROOT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("kafka_maintenance-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def environment(site, tmp_path_factory):
+    """An Airflow home with a company's policy file, and none of our checkout on the path."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "config").mkdir()
+    (home / "config" / "airflow_local_settings.py").write_text(COMPANY)
+    (home / "dags").mkdir()
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
+    return {
+        **inherited,
+        "PYTHONPATH": str(site),
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS": '["100"]',
+    }
+
+
+def _run(environment, *arguments, cwd):
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.mark.services
+def test_an_installed_wheel_is_all_that_airflow_needs(environment, site, tmp_path):
+    dags = Path(environment["AIRFLOW__CORE__DAGS_FOLDER"])
+    done = _run(environment, "-m", "kafka_maintenance", "--json", "install-dags", str(dags), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["written"] == [f"kafka_maintenance_{dag_id}.py" for dag_id in DAG_IDS]
+    assert all(__version__ in path.read_text() for path in dags.iterdir())
+
+    script = Path(__file__).with_name("installed.py")
+    done = _run(environment, str(script), str(dags), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert Path(found["package"]).is_relative_to(site)
+    assert (found["import_errors"], found["plugin_errors"]) == ({}, {})
+    assert found["dags"] == DAG_IDS
+    assert {Path(file).parent for file in found["files"]} == {dags}
+    assert found["version"] == __version__
+    assert found["plugins"] == ["kafka_maintenance"]
+    assert (found["pool"], found["queue"]) == ("kafka_apply_100", "company"), "ours and the company's policy both act"
+    assert found["connection_types"] == ["kafka_maintenance_store", "kafka_zookeeper"]
+
+
+def test_airflow_calls_the_policy_where_there_is_no_file_of_a_company():
+    from airflow import settings
+
+    from kafka_maintenance.provider import policy
+
+    settings.task_instance_mutation_hook.is_noop = True
+    importlib.reload(policy)
+    assert not settings.task_instance_mutation_hook.is_noop
+
+
+def test_the_form_of_a_cluster_has_every_field_that_is_read():
+    from kafka_maintenance.provider.info import get_provider_info
+
+    cluster, store = get_provider_info()["connection-types"]
+    assert set(cluster["conn-fields"]) == set(hooks.CLUSTER_FIELDS)
+    assert set(store["conn-fields"]) == {"endpoint_url", "region_name"}
+
+
+def test_install_dags_touches_no_file_of_somebody_else(monkeypatch, tmp_path):
+    from kafka_maintenance.cli import install_dags
+    from kafka_maintenance.operations.errors import BadInputError
+
+    monkeypatch.setattr(install_dags, "_dag_modules", lambda: ["one", "two"])
+    (tmp_path / "theirs.py").write_text("# a DAG")
+    assert install_dags.install(tmp_path) == (["kafka_maintenance_one.py", "kafka_maintenance_two.py"], [])
+    monkeypatch.setattr(install_dags, "_dag_modules", lambda: ["one"])
+    assert install_dags.install(tmp_path) == (["kafka_maintenance_one.py"], ["kafka_maintenance_two.py"])
+    (tmp_path / "kafka_maintenance_two.py").write_text("# theirs")
+    monkeypatch.setattr(install_dags, "_dag_modules", lambda: ["two", "three"])
+    with pytest.raises(BadInputError, match=r"holds kafka_maintenance_two\.py, which this command did not write"):
+        install_dags.install(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "kafka_maintenance_one.py", "kafka_maintenance_two.py", "theirs.py",
+    ]  # fmt: skip
