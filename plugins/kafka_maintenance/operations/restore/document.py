@@ -63,13 +63,18 @@ def load_restore(store: ObjectStore | str, plan_uri: str) -> StoredRestore:
         document = json.loads(content)
         claimed = document["digest"]
         found = plan_digest(document)
-        readable = document["kind"] == KIND and document["schema_version"] == PLAN_SCHEMA_VERSION
+        kind, version = document["kind"], document["schema_version"]
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidPlanError(f"plan {plan_uri!r} not read: it is no restore plan ({error}); plan again") from error
-    if found != claimed or not readable:
+    if found != claimed or kind != KIND:
         raise InvalidPlanError(
-            f"plan {plan_uri!r} not read: expected a restore plan with digest {claimed[:12]}, found {found[:12]}; it was "
-            "altered, or is of another kind: plan again"
+            f"plan {plan_uri!r} not read: expected a restore plan with digest {claimed[:12]}, found {kind} with {found[:12]}; "
+            "it was altered, or is of another kind: plan again"
+        )
+    if version != PLAN_SCHEMA_VERSION:
+        raise InvalidPlanError(
+            f"plan {plan_uri!r} not read: expected a restore plan of schema version {PLAN_SCHEMA_VERSION}, found {version} "
+            f"(made by kafka-maintenance {document.get('code_version', '0.1')}); plan again"
         )
     return stored_restore(plan_uri, document)
 

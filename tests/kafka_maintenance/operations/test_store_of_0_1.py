@@ -1,0 +1,109 @@
+"""A store that the last commit before 0.2 wrote (a123d96, version 0.1.0): all of it is read, and its plans still carry out.
+
+`tests/data/stores/0.1` was written by that commit's own code, on its simulated cluster and on a real ZooKeeper. Add stores, never make one
+again.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore
+from controller_core.model.errors import InvalidPlanError
+from kafka_maintenance.operations.apply.approvals import kept_answer
+from kafka_maintenance.operations.apply.receipts import read_events
+from kafka_maintenance.operations.plans.store import load_plan
+from kafka_maintenance.operations.restore.document import load_restore
+from kafka_maintenance.operations.snapshots import catalog
+from kafka_maintenance.operations.snapshots.retention import pins
+from kafka_maintenance.operations.snapshots.retention_plan import load_retention
+from tests.kafka_maintenance.operations.apply import applying
+
+WRITTEN = Path(__file__).parents[2] / "data" / "stores" / "0.1"
+
+
+@pytest.fixture
+def store(tmp_path):
+    shutil.copytree(WRITTEN, tmp_path / "store")
+    return FolderStore(tmp_path / "store")
+
+
+def address(store, ending):
+    (key,) = [key for key in store.list("") if key.endswith(ending)]
+    return store.uri_of(key)
+
+
+def plan_of(store, kind):
+    (key,) = [key for key in store.list("v1/cluster=demo/") if re.search(rf"/{kind}-\w{{12}}\.json$", key)]
+    return load_plan(store, store.uri_of(key))
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "digest"),
+    [
+        ("elect_preferred_leaders", 2, "16a7b18f12ce"),
+        ("reassign_partitions", 2, "8204939b4b18"),
+        ("delete_topics", 1, "ddd406008c44"),
+        ("drain_isr_notifications", 1, "5119f0585350"),
+    ],
+)
+def test_plans_are_read_with_their_digests(store, kind, count, digest):
+    plan = plan_of(store, kind)
+    assert (plan.kind, plan.count, plan.digest[:12]) == (kind, count, digest)
+    assert (plan.rollback_uri is not None) == (kind == "reassign_partitions")
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("elect_preferred_leaders", applying.elections),
+        ("reassign_partitions", applying.moves),
+        ("delete_topics", applying.deletion),
+    ],
+)
+def test_a_plan_that_was_approved_then_is_carried_out_now(store, kind, make):
+    _, world, _ = applying.planned(make)
+    kept = plan_of(store, kind)
+    for key in store.list("v1/receipts/cluster=demo/"):
+        store.delete(key)
+    assert not applying.apply(store, kept, world).already_applied
+    assert applying.events(store, kept)[-1] == "done"
+    assert world.wrote
+
+
+def test_receipts_are_read_and_a_plan_that_was_done_is_not_done_again(store):
+    done, moves = plan_of(store, "elect_preferred_leaders"), plan_of(store, "reassign_partitions")
+    assert applying.events(store, done) == applying.CARRIED_OUT
+    assert applying.events(store, moves) == ["started", "intended", "requested", "unfinished"]
+    assert {event.code_version for event in read_events(store, "demo", done.digest)} == {None}
+    world = applying.cluster()
+    assert applying.apply(store, done, world).already_applied
+    assert not world.wrote
+
+
+def test_an_answer_of_a_gate_is_read(store):
+    uri = address(store, "0001-decided.json")
+    answer = kept_answer(store, cluster="demo", run="manual__1", uri=uri)
+    assert (answer["approver"], answer["digest"]) == ("ann", plan_of(store, "elect_preferred_leaders").digest)
+
+
+def test_snapshots_are_whole_and_one_is_pinned(store):
+    manifests = catalog.list_snapshots(store, "alpha")
+    assert [manifest.code_version for manifest in manifests] == ["0.1.0"] * 3
+    assert [catalog.verify_snapshot(store, manifest) for manifest in manifests] == [[]] * 3
+    assert list(pins(store, "alpha").values()) == ["audit"]
+
+
+def test_a_retention_plan_is_read(store):
+    (key,) = store.list("v1/retention/")
+    assert load_retention(store, store.uri_of(key), cluster="alpha").count == 1
+
+
+def test_a_restore_plan_without_the_rules_for_acls_is_made_again(store):
+    (key,) = [key for key in store.list("") if "/plans/restore-" in key]
+    with pytest.raises(
+        InvalidPlanError, match=r"schema version 3, found 2 \(made by kafka-maintenance 0\.1\); plan again"
+    ):
+        load_restore(store, store.uri_of(key))
