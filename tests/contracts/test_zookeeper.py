@@ -338,8 +338,8 @@ def test_an_older_server_is_read_one_by_one(server):
 
 @pytest.mark.services
 def test_digest_credentials_open_what_they_closed(server):
-    owner = ZooKeeperAuth(scheme="digest", username="kafka", password="secret", acl=CREATOR_ALL)
-    with connect(f"{server.hosts}/digest", auth=owner, create_chroot=True) as zookeeper:
+    owner = ZooKeeperAuth(scheme="digest", username="kafka", password="secret")
+    with connect(f"{server.hosts}/digest", auth=owner, acl=CREATOR_ALL, create_chroot=True) as zookeeper:
         zookeeper.create("/mine", b"x")
         assert zookeeper.get("/mine")[0] == b"x"
         with connect(server.hosts) as stranger:

@@ -3,14 +3,9 @@
 import ssl
 import subprocess
 import threading
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
@@ -19,77 +14,16 @@ from controller_core.adapters.zookeeper import tls as zookeeper_tls
 from controller_core.adapters.zookeeper.session import ZooKeeperTls, connect
 from controller_core.model.errors import NoAuthError, TlsSettingsError, ZooKeeperUnreachableError
 from kafka_maintenance.operations.snapshots.take import take_snapshot
-from kafka_maintenance.servers import ZooKeeperServer
-from kafka_maintenance.servers.ports import free_port
 from tests import snapshot_consistency
+from tests.contracts.certificates import PEM, PKCS8, issued, started, tls
 from tests.kafka_maintenance import snapshot_world
 
-PEM = serialization.Encoding.PEM
-PKCS8 = serialization.PrivateFormat.PKCS8
-PLAIN = serialization.NoEncryption()
 TOPICS, PARTITIONS = 100, 20
-
-
-class Authority:
-    """Issues certificates into files of a folder: `<name>.pem`, `<name>.key`, and both in `<name>-both.pem`."""
-
-    def __init__(self, folder, name):
-        self.folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.file = folder / f"{name}.pem"
-        made = self._signed(self._name, self._key).add_extension(x509.BasicConstraints(True, None), critical=True)
-        self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(PEM))
-
-    def issue(self, name, *, host="127.0.0.1"):
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        hosts = x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
-        certificate = self._signed(subject, key).add_extension(hosts, critical=False).sign(self._key, hashes.SHA256())
-        texts = {"pem": certificate.public_bytes(PEM), "key": key.private_bytes(PEM, PKCS8, PLAIN)}
-        for kind, text in texts.items():
-            (self.folder / f"{name}.{kind}").write_bytes(text)
-        (self.folder / f"{name}-both.pem").write_bytes(texts["key"] + texts["pem"])
-
-    def _signed(self, subject, key):
-        now = datetime.now(UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
-        )
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Certificates: `server`, `client` (both of `ours`), `stranger` (of `theirs`), `elsewhere` (ours, another host)."""
-    folder = tmp_path_factory.mktemp("tls")
-    ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
-    ours.issue("server")
-    ours.issue("client")
-    ours.issue("elsewhere", host="192.0.2.1")
-    theirs.issue("stranger")
-    return folder
-
-
-def started(files, certificate):
-    """A server that demands client certificates of `ours` at its secure port; its plain port is for the tests."""
-    port = free_port()
-    config = {
-        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-        "secureClientPort": str(port),
-        "secureClientPortAddress": "127.0.0.1",
-        "ssl.keyStore.location": str(files / f"{certificate}-both.pem"),
-        "ssl.trustStore.location": str(files / "ours.pem"),
-        "ssl.clientAuth": "need",
-    }
-    server = ZooKeeperServer(config=config)
-    server.secure_hosts = f"127.0.0.1:{port}"
-    return server
+    return issued(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")
@@ -103,15 +37,6 @@ def server(files):
                 WriteOptions(),
             )
         yield running
-
-
-def tls(files, ca="ours", certificate="client", **fields):
-    return ZooKeeperTls(
-        ca=str(files / f"{ca}.pem"),
-        certificate=str(files / f"{certificate}.pem") if certificate else None,
-        key=str(files / f"{certificate}.key") if certificate else None,
-        **fields,
-    )
 
 
 pytestmark = pytest.mark.services

@@ -50,9 +50,10 @@ from controller_core.ports.zookeeper import (
     require_path,
 )
 
-__all__ = ["KazooZooKeeper", "ZooKeeperAuth", "ZooKeeperTls", "connect"]
+__all__ = ["KazooZooKeeper", "ZooKeeperAuth", "ZooKeeperTls", "acl_beside", "connect"]
 
 _EPHEMERAL_FLAG, _SEQUENTIAL_FLAG = 1, 2
+_READ, _ALL = 1, 31
 _READ_COUNT_MAX = 1000
 _IN_FLIGHT_MAX = 100
 _STAT = struct.Struct("!qqqqiiiqiiq")
@@ -62,12 +63,11 @@ _OPERATION_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperAuth:
-    """As whom a session writes. `acl` is what it creates znodes with: by default so that brokers can delete them."""
+    """As whom a session writes."""
 
     scheme: Literal["digest", "sasl"]
     username: str
     password: str
-    acl: tuple[Acl, ...] = CREATOR_ALL_WORLD_READ
 
     def __repr__(self) -> str:
         return f"ZooKeeperAuth(scheme={self.scheme!r}, username={self.username!r}, password=…)"
@@ -90,7 +90,8 @@ def connect(
         hosts: `host:port,host:port/chroot`.
         auth: digest or SASL DIGEST-MD5 credentials; None: anonymous.
         tls: None: plain text; else the port is the servers' secureClientPort.
-        acl: what znodes are created with; None: that of `auth`, or open to everybody.
+        acl: what znodes are created with. None: a session with credentials or a client certificate follows the parent (`acl_beside`); any
+            other creates znodes that are open to everybody, as Kafka does without `zookeeper.set.acl`.
         timeout_s: how long to wait for a server.
         session_timeout_s: how long the session outlives a broken connection; the server may shorten it.
         create_chroot: make a missing chroot, as a broker does.
@@ -104,7 +105,8 @@ def connect(
     client = _client(hosts, auth, tls, session_timeout_s)
     try:
         _start(client, hosts, timeout_s, tls)
-        session = KazooZooKeeper(client, default_acl=acl or (auth.acl if auth else ANYONE_ALL))
+        authenticated = auth is not None or (tls is not None and tls.certificate is not None)
+        session = KazooZooKeeper(client, default_acl=acl or (None if authenticated else ANYONE_ALL))
         _require_chroot(session, hosts, create=create_chroot)
         yield session
     finally:
@@ -122,9 +124,10 @@ class KazooZooKeeper:
         client: the kazoo client, for reading a whole tree (`adapters.snapshot_reader`).
     """
 
-    def __init__(self, client: KazooClient, *, default_acl: tuple[Acl, ...] = ANYONE_ALL) -> None:
+    def __init__(self, client: KazooClient, *, default_acl: tuple[Acl, ...] | None = ANYONE_ALL) -> None:
         self.client = client
         self._default_acl = default_acl
+        self._beside: dict[str, tuple[Acl, ...]] = {}
         self._multi_read_known = True
 
     @property
@@ -171,7 +174,7 @@ class KazooZooKeeper:
             "create",
             path,
             lambda: self.client.create_async(
-                path, data, self._acl(acl), ephemeral=ephemeral, sequence=sequential, makepath=make_parents
+                path, data, self._acl(path, acl), ephemeral=ephemeral, sequence=sequential, makepath=make_parents
             ),
         )
         return str(created)
@@ -264,7 +267,7 @@ class KazooZooKeeper:
         match operation:
             case Create(data=data, ephemeral=ephemeral, sequential=sequential, acl=acl):
                 flags = _EPHEMERAL_FLAG * ephemeral | _SEQUENTIAL_FLAG * sequential
-                return CreateRequest(path, data, self._acl(acl), flags)
+                return CreateRequest(path, data, self._acl(operation.path, acl), flags)
             case Set(data=data, version=version):
                 return SetData(path, data, version)
             case Delete(version=version):
@@ -281,12 +284,36 @@ class KazooZooKeeper:
             case _:
                 return None
 
-    def _acl(self, acl: tuple[Acl, ...] | None) -> list[Any]:
-        chosen = self._default_acl if acl is None else acl
+    def _acl(self, path: str, acl: tuple[Acl, ...] | None) -> list[Any]:
+        chosen = acl or self._default_acl or self._acl_of_children(path.rpartition("/")[0] or "/")
         return [ACL(entry.permissions, Id(entry.scheme, entry.id)) for entry in chosen]
+
+    def _acl_of_children(self, parent: str) -> tuple[Acl, ...]:
+        """What an authenticated session creates below `parent` with; asked once per parent and session."""
+        if parent not in self._beside:
+            try:
+                found, _ = self._answer("read the ACL of", parent, lambda: self.client.get_acls_async(parent))
+            except (NoNodeError, NoAuthError):  # made by this very call, or hidden from us
+                return CREATOR_ALL_WORLD_READ
+            self._beside[parent] = acl_beside([Acl(each.perms, each.id.scheme, each.id.id) for each in found])
+        return self._beside[parent]
 
     def _full(self, path: str) -> str:
         return (self.client.chroot + require_path(path)).rstrip("/") or "/"
+
+
+def acl_beside(parent: Sequence[Acl]) -> tuple[Acl, ...]:
+    """The ACL of a znode that an authenticated session of ours creates below a znode with the ACL `parent`.
+
+    All rights for the creator; for whoever else is named at the parent, what he may do there, so that brokers of another principal can rewrite
+    our requests; for the world to read and no more, and not even that where the parent is hidden from it.
+    Source: Kafka 3.9 `ZkData.defaultAcls`; ZooKeeper shows a digest as `user:x` to sessions that may not administer the znode.
+    """
+    others = [
+        each for each in parent if each.scheme != "world" and not (each.scheme == "digest" and each.id.endswith(":x"))
+    ]
+    readable = not parent or any(each.scheme == "world" and each.permissions & _READ for each in parent)
+    return (Acl(_ALL, "auth", ""), *others, *((Acl(_READ, "world", "anyone"),) if readable else ()))
 
 
 class _UnimplementedError(ZooKeeperError):

@@ -1,0 +1,91 @@
+"""Boundary: whoever reaches ZooKeeper without our credentials. He may read what Kafka lets the world read, and alter nothing of ours."""
+
+import pytest
+
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, acl_beside, connect
+from controller_core.model.errors import NoAuthError
+from controller_core.ports.zookeeper import CREATOR_ALL, Acl, Create, Set
+from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.servers import ZooKeeperServer
+from tests.contracts.certificates import issued, started, tls
+
+REQUEST = "/admin/reassign_partitions"
+HOLDER = Holder(plan="p", run="r", approver="ada", since="2026-11-23T00:00:00Z")
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory):
+    """By scheme: hosts and credentials of an authenticated session, of one with another principal, and hosts for anybody."""
+    files = issued(tmp_path_factory.mktemp("tls"))
+    with ZooKeeperServer(users={"kafka": "k", "tool": "t"}) as sasl, started(files, "server") as mutual:
+        yield {
+            "sasl": (sasl.hosts, _sasl("kafka", "k"), _sasl("tool", "t"), sasl.hosts),
+            "digest": (sasl.hosts, _digest("kafka"), _digest("tool"), sasl.hosts),
+            "mutual TLS": (
+                mutual.secure_hosts,
+                {"tls": tls(files)},
+                {"tls": tls(files, certificate="elsewhere")},
+                mutual.hosts,
+            ),
+        }
+
+
+def _sasl(username, password):
+    return {"auth": ZooKeeperAuth(scheme="sasl", username=username, password=password)}
+
+
+def _digest(username):
+    return {"auth": ZooKeeperAuth(scheme="digest", username=username, password="secret")}
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("scheme", ["sasl", "digest", "mutual TLS"])
+def test_nobody_without_credentials_alters_a_request_the_lock_or_its_fence(ways, scheme):
+    hosts, ours, _, open_hosts = ways[scheme]
+    chroot = f"/{scheme.replace(' ', '-')}"
+    with connect(hosts + chroot, create_chroot=True, **ours) as session, connect(open_hosts) as anybody:
+        session.create("/admin")
+        session.multi([Create(path=REQUEST, data=b"plan")])
+        with cluster_lock(session, HOLDER, wait_s=0):
+            fences = [f"/admin/{name}" for name in session.children("/admin") if name.startswith(FENCE_PREFIX[7:])]
+            for path in (REQUEST, LOCK_PATH, *fences):
+                assert anybody.exists(chroot + path)
+                for attack in (
+                    lambda path=path: anybody.set(chroot + path, b"forged", 0),
+                    lambda path=path: anybody.multi([Set(path=chroot + path, data=b"forged", version=0)]),
+                    lambda path=path: anybody.delete(chroot + path, 0),
+                ):
+                    with pytest.raises(NoAuthError):
+                        attack()
+            assert anybody.get(chroot + REQUEST)[0] == b"plan"
+            assert len(fences) == 1
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("scheme", ["sasl", "mutual TLS"])
+def test_brokers_of_another_principal_rewrite_and_remove_our_request(ways, scheme):
+    """They made /admin with the ACL of `zookeeper.set.acl`, and let us create below it."""
+    hosts, brokers, ours, _ = ways[scheme]
+    chroot = f"/two-{scheme.replace(' ', '-')}"
+    with connect(hosts + chroot, create_chroot=True, **brokers) as kafka, connect(hosts + chroot, **ours) as session:
+        me = session.client.get_acls(session.create("/mine"))[0]
+        (principal,) = [each.id for each in me if each.perms == 31 and each.id.scheme != "world"][:1]
+        kafka.create("/admin", acl=(*CREATOR_ALL, Acl(4, principal.scheme, principal.id), Acl(1, "world", "anyone")))
+        session.create(REQUEST, b"plan")
+        kafka.set(REQUEST, b"what is left of the plan", 0)
+        kafka.delete(REQUEST, 1)
+
+
+@pytest.mark.services
+def test_what_is_created_where_the_world_may_not_read_is_hidden_too(ways):
+    hosts, ours, _, open_hosts = ways["sasl"]
+    with connect(f"{hosts}/hidden", create_chroot=True, **ours) as session, connect(f"{open_hosts}/hidden") as anybody:
+        session.create("/config/users", acl=CREATOR_ALL, make_parents=True)
+        session.create("/config/users/ada", b"secret")
+        with pytest.raises(NoAuthError):
+            anybody.get("/config/users/ada")
+
+
+def test_a_digest_that_zookeeper_masks_is_not_copied():
+    parent = [Acl(31, "digest", "kafka:x"), Acl(31, "sasl", "host:x"), Acl(1, "world", "anyone")]
+    assert acl_beside(parent) == (Acl(31, "auth", ""), Acl(31, "sasl", "host:x"), Acl(1, "world", "anyone"))
