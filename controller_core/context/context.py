@@ -20,6 +20,7 @@ from controller_core.context.partition_entries import (
     Reindex,
     TopicEntry,
     state_of,
+    with_replica_state,
 )
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect
@@ -266,6 +267,34 @@ class ControllerContext:
     def with_entry(self, partition: TopicPartition, **fields: object) -> "ControllerContext":
         """The context after one partition's entry changed in the named fields of `PartitionEntry`."""
         return self.with_partitions({partition: self.entry(partition)._replace(**fields)})  # type: ignore[arg-type]  # names and types are PartitionEntry's
+
+    def with_leaderships(
+        self,
+        leaderships: Mapping[TopicPartition, LeaderAndIsr],
+        state: PartitionState | None = None,
+        *,
+        offline_on: BrokerId | None = None,
+    ) -> "ControllerContext":
+        """The context after leaderships were read or written: the one way in which a leadership becomes known.
+
+        Args:
+            leaderships: of the partitions concerned.
+            state: their new state; None: the state stays.
+            offline_on: the broker whose replicas of them are Offline now; None: the replicas' states stay.
+        """
+        changes = {}
+        for partition, leadership in leaderships.items():
+            assignment, _, before, replicas = self.partitions.get(partition, NOTHING)
+            if offline_on is not None:
+                replicas = with_replica_state(replicas, offline_on, ReplicaState.OFFLINE)
+            changes[partition] = PartitionEntry(assignment, leadership, state or before, replicas)
+        return self.with_partitions(changes)
+
+    def with_assignments(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> "ControllerContext":
+        """The context after assignments were read."""
+        return self.with_partitions(
+            {p: self.entry(p)._replace(assignment=assignment) for p, assignment in assignments.items()}
+        )
 
     def with_partitions(self, changes: Mapping[TopicPartition, PartitionEntry]) -> "ControllerContext":
         """The context after the entries changed; indexes and both counters follow.

@@ -35,7 +35,7 @@ from controller_core.messages.answers import (
 from controller_core.messages.effects import (
     CancelSchedules,
     CloseChannels,
-    DeleteController,
+    DeleteControllerNode,
     DeleteIsrNotifications,
     DeleteLogDirEvents,
     ListIsrNotifications,
@@ -203,7 +203,7 @@ class DeleteOffice(Task):
     version: int | None
 
     def __call__(self, turn: Turn) -> None:
-        turn.ask(DeleteController(controller_epoch_version=self.version), Acknowledge())
+        turn.ask(DeleteControllerNode(controller_epoch_version=self.version), Acknowledge())
 
 
 # Failover
@@ -382,10 +382,7 @@ class AdoptPartitionStates(Task):
                     f"state znode not readable: {problem.what}",
                     kafka="where the decoder raises the failover fails: the controller resigns, and so does the next",
                 )
-        context = turn.context
-        turn.context = context.with_partitions(
-            {p: context.entry(p)._replace(leadership=state) for p, state in answer.found.items()}
-        )
+        turn.context = turn.context.with_leaderships(answer.found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,7 @@ class AdoptNotified(Task):
         if not isinstance(turn.answer, StatesRead):
             return
         context, found = turn.context, turn.answer.found
-        turn.context = context.with_partitions(
-            {p: context.entry(p)._replace(leadership=found[p]) for p in self.partitions if p in found}
-        )
+        turn.context = context.with_leaderships({p: found[p] for p in self.partitions if p in found})
         tasks: list[Task] = [SendMetadataUpdate(None, self.partitions)]
         if context.dialect.completes_reassignments_on_notification:
             tasks += [MaybeCompleteReassignment(p) for p in self.partitions]
@@ -188,10 +186,7 @@ class AnswerAlterPartition(Task):
         errors = dict(self.errors)
         for partition, code in problems.items():
             errors[partition] = INVALID_UPDATE_VERSION if code == BAD_VERSION else "UNKNOWN_SERVER_ERROR"
-        context = turn.context
-        turn.context = context.with_partitions(
-            {p: context.entry(p)._replace(leadership=state) for p, state in changed.items()}
-        )
+        turn.context = turn.context.with_leaderships(changed)
         accepted = tuple({**self.unchanged, **changed}.items())
         turn.tell(ReplyAlterPartition(broker=self.request.broker, accepted=accepted, errors=tuple(errors.items())))
         if changed:

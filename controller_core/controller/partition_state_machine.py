@@ -27,7 +27,7 @@ from controller_core.messages.effects import (
     WritePartitionStates,
 )
 from controller_core.model.config import UNCLEAN_LEADER_ELECTION, is_true
-from controller_core.model.partitions import BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
+from controller_core.model.partitions import NO_ASSIGNMENT, BrokerId, LeaderAndIsr, LeaderRecoveryState, TopicPartition
 from controller_core.model.refusals import Refusal, RefusalKind
 from controller_core.model.states import VALID_PREVIOUS_PARTITION_STATES, PartitionState
 
@@ -172,18 +172,17 @@ class AdoptCreatedStates(Task):
 
     def __call__(self, turn: Turn) -> None:
         problems = _creation_problems(turn, [partition for partition, _ in self.states])
-        changes: dict[TopicPartition, PartitionEntry] = {}
+        created: dict[TopicPartition, LeaderAndIsr] = {}
         adds = []
         for partition, first in self.states:
             if partition in problems:
                 reason = f"state znode not created: {problems[partition]}"
                 turn.refuse(RefusalKind.FAILED_TRANSITION, partition, reason)
                 continue
-            entry = turn.context.entry(partition)
-            changes[partition] = entry._replace(leadership=first, state=_ONLINE)
+            created[partition] = first
             assignment = turn.context.full_assignment(partition)
             adds.append(AddLeaderAndIsr(first.isr, partition, first, assignment, is_new=True, known=first))
-        turn.context = turn.context.with_partitions(changes)
+        turn.context = turn.context.with_leaderships(created, _ONLINE)
         turn.add(adds)
 
 
@@ -285,8 +284,7 @@ class AdoptElections(Task):
     def __call__(self, turn: Turn) -> None:
         versions, problems = written_states(turn, [partition for partition, _ in self.states])
         partitions = turn.context.partitions
-        changes: dict[TopicPartition, PartitionEntry] = {}
-        elected: dict[TopicPartition, LeaderAndIsr] = dict(turn.results.elected)
+        elected: dict[TopicPartition, LeaderAndIsr] = {}
         adds: list[AddLeaderAndIsr] = []
         for (partition, state), brokers in zip(self.states, self.recipients, strict=True):
             version = versions.get(partition)
@@ -294,13 +292,11 @@ class AdoptElections(Task):
                 continue
             leader, epoch, isr, recovery, _, controller_epoch, extra = state
             after = LeaderAndIsr(leader, epoch, isr, recovery, version, controller_epoch, extra)
-            assignment, _, _, replicas = partitions[partition]
-            changes[partition] = PartitionEntry(assignment, after, _ONLINE, replicas)
             elected[partition] = after
-            known = turn.context.full_assignment(partition) if assignment is None else assignment
+            known = partitions[partition].assignment or NO_ASSIGNMENT
             adds.append(AddLeaderAndIsr(brokers, partition, after, known, False, after))  # hot loop
-        turn.context = turn.context.with_partitions(changes)
-        turn.results = replace(turn.results, elected=elected)
+        turn.context = turn.context.with_leaderships(elected, _ONLINE)
+        turn.results = replace(turn.results, elected={**turn.results.elected, **elected})
         turn.add(adds)
         _fail(turn, {p: why_written_failed(code) for p, code in problems.items() if code != BAD_VERSION})
         turn.tell_deferred()

@@ -378,16 +378,12 @@ def _adopt(turn: Turn, broker: BrokerId, after: Mapping[TopicPartition, LeaderAn
     context = turn.context
     queued = context.topics_to_be_deleted
     adds: list[Add] = []
-    entries: dict[TopicPartition, PartitionEntry] = {}
     for partition, state in after.items():
-        entry = context.entry(partition)
-        assignment, _, partition_state, replicas = entry
-        entries[partition] = PartitionEntry(assignment, state, partition_state, replicas)
         if partition.topic not in queued:
-            known = assignment or NO_ASSIGNMENT
+            known = context.full_assignment(partition)
             others = tuple(member for member in known.replicas if member != broker)
             adds.append(AddLeaderAndIsr(others, partition, state, known, False, state))  # hot loop
-    _put_offline(turn, broker, entries)
+    turn.context = context.with_leaderships(after, offline_on=broker)
     turn.add(adds)
 
 

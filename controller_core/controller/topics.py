@@ -127,12 +127,12 @@ def with_topic_contents(context: ControllerContext, topics: Mapping[str, TopicCo
         name: context.topics[name]._replace(extra=content.extra) for name, content in topics.items() if content.extra
     }
     context = replace(context, topics=context.topics.update(extras)) if extras else context
-    entries = {}
+    assignments = {}
     for name, content in topics.items():
         for number, assignment in content.assignments.items():
             partition = TopicPartition(name, number)
-            entries[partition] = context.entry(partition)._replace(assignment=assignment)
-    return context.with_partitions(entries)
+            assignments[partition] = assignment
+    return context.with_assignments(assignments)
 
 
 def refuse_unreadable(turn: Turn, problems: Mapping[str, str]) -> None:
@@ -179,8 +179,7 @@ class AddPartitions(Task):
             if context.dialect.restores_topic_node_during_deletion:
                 turn.push(WriteTopicNode(self.topic))
             return
-        entries = {p: context.entry(p)._replace(assignment=assignment) for p, assignment in added.items()}
-        turn.context = context.with_partitions(entries)
+        turn.context = context.with_assignments(added)
         turn.push(OnNewPartitionCreation(tuple(added)))
 
 

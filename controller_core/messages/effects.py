@@ -213,7 +213,7 @@ class RegisterController:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteController:
+class DeleteControllerNode:
     """Give up `/controller`. Answered by `Done`."""
 
     controller_epoch_version: int | None
@@ -406,7 +406,7 @@ ReadEffect = (
 WriteEffect = (
     CreatePartitionStates | WritePartitionStates | WriteTopicAssignment | AssignTopicIds | DeleteTopicNode | DeleteTopicConfig
     | DeleteTopicDeletions | WriteReassignmentRequests | DeleteReassignmentRequests | DeletePreferredElectionRequest
-    | DeleteIsrNotifications | DeleteLogDirEvents | RegisterController | DeleteController
+    | DeleteIsrNotifications | DeleteLogDirEvents | RegisterController | DeleteControllerNode
 )  # fmt: skip
 AnsweredEffect = ReadEffect | WriteEffect
 """What ZooKeeper answers; at most the last effect of a step is one."""

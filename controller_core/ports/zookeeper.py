@@ -87,7 +87,7 @@ class Check:
 Operation = Create | Set | Delete | Check
 
 
-class WatchKind(Enum):
+class WatchEventKind(Enum):
     """What a watch reports, by ZooKeeper's names; LOST when the session or the connection ended."""
 
     CREATED = "NodeCreated"
@@ -100,11 +100,11 @@ class WatchKind(Enum):
 class WatchEvent(NamedTuple):
     """What happened to the watched `path`; a watch fires once."""
 
-    kind: WatchKind
+    kind: WatchEventKind
     path: str
 
 
-Watch = Callable[[WatchEvent], None]
+Watcher = Callable[[WatchEvent], None]
 
 
 @runtime_checkable
@@ -119,7 +119,7 @@ class ZooKeeper(Protocol):
     def session_id(self) -> int:
         """Id of the session, as it appears in `ZnodeStat.ephemeral_owner`."""
 
-    def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+    def get(self, path: str, *, watch: Watcher | None = None) -> tuple[bytes, ZnodeStat]:
         """Data and stat of a znode; null data is b"". `watch` hears of the next change or deletion."""
 
     def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, ZnodeStat] | None]:
@@ -129,10 +129,10 @@ class ZooKeeper(Protocol):
         one path fails the call.
         """
 
-    def exists(self, path: str, *, watch: Watch | None = None) -> ZnodeStat | None:
+    def exists(self, path: str, *, watch: Watcher | None = None) -> ZnodeStat | None:
         """Stat of a znode, or None. `watch` hears of its creation, next change or deletion."""
 
-    def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+    def children(self, path: str, *, watch: Watcher | None = None) -> list[str]:
         """Names of the children, sorted. `watch` hears of the next birth or death among them."""
 
     def create(

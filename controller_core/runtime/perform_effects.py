@@ -170,7 +170,7 @@ class ZooKeeperEffects:
                 self.kafka.delete_log_dir_events(sequences, version)
             case e.RegisterController():
                 return self._register(effect)
-            case e.DeleteController(controller_epoch_version=version):
+            case e.DeleteControllerNode(controller_epoch_version=version):
                 self.kafka.delete_controller(version)
             case _:
                 assert_never(effect)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from controller_core.model.errors import ConnectionLostError, ZooKeeperError
-from controller_core.ports.zookeeper import Acl, Operation, Watch, ZnodeStat, ZooKeeper
+from controller_core.ports.zookeeper import Acl, Operation, Watcher, ZnodeStat, ZooKeeper
 
 Result = list[str | ZnodeStat | None] | ZooKeeperError
 _Answer = TypeVar("_Answer")
@@ -27,7 +27,7 @@ class RetryingZooKeeper:
         """See `ports.ZooKeeper`."""
         return self._session.session_id
 
-    def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+    def get(self, path: str, *, watch: Watcher | None = None) -> tuple[bytes, ZnodeStat]:
         """See `ports.ZooKeeper`."""
         return self._retried(lambda: self._session.get(path, watch=watch))
 
@@ -35,11 +35,11 @@ class RetryingZooKeeper:
         """See `ports.ZooKeeper`."""
         return self._retried(lambda: self._session.get_many(paths))
 
-    def exists(self, path: str, *, watch: Watch | None = None) -> ZnodeStat | None:
+    def exists(self, path: str, *, watch: Watcher | None = None) -> ZnodeStat | None:
         """See `ports.ZooKeeper`."""
         return self._retried(lambda: self._session.exists(path, watch=watch))
 
-    def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+    def children(self, path: str, *, watch: Watcher | None = None) -> list[str]:
         """See `ports.ZooKeeper`."""
         return self._retried(lambda: self._session.children(path, watch=watch))
 

@@ -11,7 +11,7 @@ from controller_core.messages import effects as e
 from controller_core.messages import events
 from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.ports.zookeeper import Watch, WatchEvent, WatchKind, ZooKeeper
+from controller_core.ports.zookeeper import Watcher, WatchEvent, WatchEventKind, ZooKeeper
 from controller_core.znodes import (
     BROKER_IDS,
     CONTROLLER,
@@ -50,9 +50,9 @@ class ControllerWatches:
         self._zookeeper = zookeeper
         self._hear = hear
         self._subscribes_again = subscribes_again
-        self._callbacks: dict[Key, Watch] = {}
+        self._callbacks: dict[Key, Watcher] = {}
         self._wanted: set[Key] = set()
-        self._controller_watch: Watch = self._controller_changed
+        self._controller_watch: Watcher = self._controller_changed
 
     def watch(self, effect: e.Watch) -> None:
         """Hear of changes from now on."""
@@ -96,9 +96,9 @@ class ControllerWatches:
             self._zookeeper.exists(path, watch=callback)
 
     def _fired(self, key: Key, event: WatchEvent) -> None:
-        if event.kind is WatchKind.LOST or key not in self._wanted:
+        if event.kind is WatchEventKind.LOST or key not in self._wanted:
             return
-        if self._subscribes_again or (key[0] in _PARENTS and event.kind is WatchKind.CREATED):
+        if self._subscribes_again or (key[0] in _PARENTS and event.kind is WatchEventKind.CREATED):
             self._set(key)
         command = self._event(key, event)
         if command is not None:
@@ -106,8 +106,8 @@ class ControllerWatches:
 
     def _event(self, key: Key, event: WatchEvent) -> events.Event | None:
         kind, name = key
-        changed = event.kind is WatchKind.CHANGED
-        requested = event.kind is WatchKind.CREATED or (changed and self._subscribes_again)
+        changed = event.kind is WatchEventKind.CHANGED
+        requested = event.kind is WatchEventKind.CREATED or (changed and self._subscribes_again)
         match kind:
             case _K.BROKERS:
                 return events.BrokersChanged()
@@ -133,10 +133,10 @@ class ControllerWatches:
                 return events.PartitionStateChanged(_partition(name)) if changed else None
 
     def _controller_changed(self, event: WatchEvent) -> None:
-        if event.kind is WatchKind.LOST:
+        if event.kind is WatchEventKind.LOST:
             return
         self._zookeeper.exists(CONTROLLER, watch=self._controller_watch)
-        self._hear(events.ControllerVanished() if event.kind is WatchKind.DELETED else events.ControllerChanged())
+        self._hear(events.ControllerVanished() if event.kind is WatchEventKind.DELETED else events.ControllerChanged())
 
     def _names(self, path: str) -> tuple[str, ...]:
         try:

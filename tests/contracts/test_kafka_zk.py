@@ -357,7 +357,7 @@ def test_brokers_and_office_through_effects(world, effects, told):
         or effects.kafka.get_controller().broker_id == 1
     )
     assert effects.perform(look).controller_id == 1
-    resign = e.DeleteController(controller_epoch_version=1)
+    resign = e.DeleteControllerNode(controller_epoch_version=1)
     assert effects.perform(resign) == answers.Done(resign)
     assert told.next() == events.ControllerVanished()
     world.expire(world.zookeeper)

@@ -17,7 +17,16 @@ from controller_core.model.errors import (
     ZooKeeperError,
     ZooKeeperUnreachableError,
 )
-from controller_core.ports.zookeeper import ANY_VERSION, CREATOR_ALL, Check, Create, Delete, Set, WatchKind, ZooKeeper
+from controller_core.ports.zookeeper import (
+    ANY_VERSION,
+    CREATOR_ALL,
+    Check,
+    Create,
+    Delete,
+    Set,
+    WatchEventKind,
+    ZooKeeper,
+)
 from controller_core.runtime.simulated.zookeeper import REQUEST_BYTES_MAX, MemoryServer
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.servers.process import wait_until
@@ -29,14 +38,14 @@ class Heard:
     """A watch that remembers."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[WatchKind, str]] = []
+        self.events: list[tuple[WatchEventKind, str]] = []
         self._arrived = threading.Semaphore(0)
 
     def __call__(self, event) -> None:
         self.events.append((event.kind, event.path))
         self._arrived.release()
 
-    def wait(self, count: int = 1) -> list[tuple[WatchKind, str]]:
+    def wait(self, count: int = 1) -> list[tuple[WatchEventKind, str]]:
         for _ in range(count):
             assert self._arrived.acquire(timeout=EVENT_TIMEOUT_S)
         return self.events
@@ -135,7 +144,7 @@ def test_ephemeral_znodes_end_with_their_session(world):
     heard = Heard()
     world.zookeeper.exists("/e", watch=heard)
     world.expire(other)
-    assert heard.wait() == [(WatchKind.DELETED, "/e")]
+    assert heard.wait() == [(WatchEventKind.DELETED, "/e")]
     assert world.zookeeper.exists("/e") is None
 
 
@@ -224,15 +233,17 @@ def test_more_are_read_than_fit_one_request(zookeeper):
 
 
 WATCHED = [
-    pytest.param("exists", "/new", lambda zk: zk.create("/new"), WatchKind.CREATED, id="a birth"),
-    pytest.param("exists", "/a", lambda zk: zk.set("/a", b"1", ANY_VERSION), WatchKind.CHANGED, id="a change"),
+    pytest.param("exists", "/new", lambda zk: zk.create("/new"), WatchEventKind.CREATED, id="a birth"),
+    pytest.param("exists", "/a", lambda zk: zk.set("/a", b"1", ANY_VERSION), WatchEventKind.CHANGED, id="a change"),
     pytest.param(
-        "get", "/a", lambda zk: zk.set("/a", b"1", ANY_VERSION), WatchKind.CHANGED, id="a change of what was read"
+        "get", "/a", lambda zk: zk.set("/a", b"1", ANY_VERSION), WatchEventKind.CHANGED, id="a change of what was read"
     ),
-    pytest.param("get", "/a/b", lambda zk: zk.delete("/a/b", 0), WatchKind.DELETED, id="a death"),
-    pytest.param("children", "/a", lambda zk: zk.create("/a/c"), WatchKind.CHILDREN, id="a child's birth"),
-    pytest.param("children", "/a", lambda zk: zk.delete("/a/b", 0), WatchKind.CHILDREN, id="a child's death"),
-    pytest.param("children", "/a/b", lambda zk: zk.delete("/a/b", 0), WatchKind.DELETED, id="death of what was listed"),
+    pytest.param("get", "/a/b", lambda zk: zk.delete("/a/b", 0), WatchEventKind.DELETED, id="a death"),
+    pytest.param("children", "/a", lambda zk: zk.create("/a/c"), WatchEventKind.CHILDREN, id="a child's birth"),
+    pytest.param("children", "/a", lambda zk: zk.delete("/a/b", 0), WatchEventKind.CHILDREN, id="a child's death"),
+    pytest.param(
+        "children", "/a/b", lambda zk: zk.delete("/a/b", 0), WatchEventKind.DELETED, id="death of what was listed"
+    ),
 ]
 
 
@@ -264,7 +275,7 @@ def test_a_watch_on_data_does_not_hear_of_children(world):
     world.zookeeper.get("/a", watch=heard)
     world.zookeeper.create("/a/b")
     world.zookeeper.set("/a", b"1", ANY_VERSION)
-    assert heard.wait() == [(WatchKind.CHANGED, "/a")]
+    assert heard.wait() == [(WatchEventKind.CHANGED, "/a")]
 
 
 def test_sync_waits_for_earlier_writes(world):

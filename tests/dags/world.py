@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 
 from controller_core.model.errors import NoNodeError
-from controller_core.ports.zookeeper import WatchKind
+from controller_core.ports.zookeeper import WatchEventKind
 from controller_core.runtime.simulated.zookeeper import Applied, MemoryServer, MemoryZooKeeper
 
 CLUSTER = "alpha"
@@ -61,7 +61,7 @@ class World:
         self.zookeeper.create(path, _json(document), make_parents=True)
 
     def _hear(self, applied: Applied) -> None:
-        if any(event.path == ELECTION and event.kind is WatchKind.CREATED for event in applied.changes):
+        if any(event.path == ELECTION and event.kind is WatchEventKind.CREATED for event in applied.changes):
             threading.Thread(target=self._elect).start()
 
     def _elect(self) -> None:

@@ -14,7 +14,7 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
-from controller_core.ports.zookeeper import ANY_VERSION, WatchKind
+from controller_core.ports.zookeeper import ANY_VERSION, WatchEventKind
 from controller_core.runtime.simulated.zookeeper import Applied, MemoryServer, MemoryZooKeeper
 from controller_core.znodes import (
     BrokerZnode,
@@ -139,11 +139,11 @@ class KafkaWorld:
 
     def _hear(self, applied: Applied) -> None:
         for change in applied.changes:
-            if change.kind is WatchKind.CREATED and self._is_request(change.path):
+            if change.kind is WatchEventKind.CREATED and self._is_request(change.path):
                 self.wrote.append(change.path)
                 if not self.hangs:
                     self._obey(change.path)
-            if change == (WatchKind.DELETED, znode.CONTROLLER) and self.own.children(znode.BROKER_IDS):
+            if change == (WatchEventKind.DELETED, znode.CONTROLLER) and self.own.children(znode.BROKER_IDS):
                 self._fail_over()
 
     def _is_request(self, path: str) -> bool:

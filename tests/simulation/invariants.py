@@ -6,7 +6,7 @@ from controller_core.context.context import ControllerContext
 from controller_core.messages.effects import BrokerRequest, SendStopReplica
 from controller_core.model.partitions import NO_LEADER, LeaderAndIsr, TopicPartition
 from controller_core.model.states import PartitionState
-from controller_core.ports.zookeeper import WatchKind
+from controller_core.ports.zookeeper import WatchEventKind
 from controller_core.runtime.simulated.cluster import SimulatedController
 from controller_core.runtime.simulated.zookeeper import Applied
 from controller_core.znodes import CONTROLLER_EPOCH, TOPICS, decode_controller_epoch, decode_state, state_partition_of
@@ -51,17 +51,17 @@ class Watchman:
 
     def _see(self, applied: Applied) -> None:
         for change in applied.changes:
-            if change.path == CONTROLLER_EPOCH and change.kind is not WatchKind.CHILDREN:
+            if change.path == CONTROLLER_EPOCH and change.kind is not WatchEventKind.CHILDREN:
                 self._see_epoch()
             elif change.path.count("/") == TOPIC_DEPTH and change.path.startswith(TOPICS):
-                if change.kind in {WatchKind.CREATED, WatchKind.CHANGED}:
+                if change.kind in {WatchEventKind.CREATED, WatchEventKind.CHANGED}:
                     replicas = self.world.tools.full_assignments(change.path.rpartition("/")[2])
                     self._last_replicas |= {partition: each.replicas for partition, each in replicas.items()}
             elif change.path.endswith("/state"):
                 partition = state_partition_of(change.path)
-                if change.kind is WatchKind.DELETED:
+                if change.kind is WatchEventKind.DELETED:
                     self._states.pop(partition, None)
-                elif change.kind is not WatchKind.CHILDREN:
+                elif change.kind is not WatchEventKind.CHILDREN:
                     self._see_state(partition, change.path, applied)
 
     def _see_epoch(self) -> None:

@@ -11,7 +11,7 @@ from controller_core.model.errors import ConnectionLostError, NodeExistsError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.runtime.retrying_session import RetryingZooKeeper
-from controller_core.runtime.simulated.cluster import Node, Sent, SimulatedCluster, SimulatedController
+from controller_core.runtime.simulated.cluster import Node, OnSent, SimulatedCluster, SimulatedController
 from controller_core.runtime.simulated.zookeeper import Applied, MemoryServer
 from controller_core.znodes import CONTROLLER
 from tests.simulation.deeds import Deed
@@ -71,7 +71,7 @@ class World:
         self.moved: set[TopicPartition] = set()
         self.out_of_reach: set[tuple[BrokerId, TopicPartition]] = set()
         self._faulty: dict[int, FaultyZooKeeper] = {}
-        self._request_listeners: list[Sent] = []
+        self._request_listeners: list[OnSent] = []
         self.cluster = SimulatedCluster(
             dialect, broker_config=broker_config, wrap=self._wrap, server=self.server, sent=self._tell_request
         )
@@ -80,7 +80,7 @@ class World:
     def listen(self, listener: Callable[[Applied], None]) -> None:
         self.server.listen(listener)
 
-    def listen_to_requests(self, listener: Sent) -> None:
+    def listen_to_requests(self, listener: OnSent) -> None:
         self._request_listeners.append(listener)
 
     @property

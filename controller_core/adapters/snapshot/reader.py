@@ -39,11 +39,11 @@ from controller_core.adapters.zookeeper.multi_read import (
     REQUEST_BYTES_MAX,
     STAT_BYTES,
     AddWatch,
-    Answer,
     Children,
     Data,
-    Failed,
     MultiReadReply,
+    ReadAnswer,
+    ReadFailed,
 )
 from controller_core.model.errors import ZooKeeperUnreachableError
 from controller_core.model.gc_pause import collector_paused
@@ -230,7 +230,7 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
                     parent = "" if path == "/" else path
                     children = (f"{parent}/{name}" for name in names)
                     todo.extend((GET_DATA, child) for child in children if child not in left_alone)
-                case Failed(code):
+                case ReadFailed(code):
                     note_failure(code, kind, path, denied, wire)
         told.tell(len(znodes))
     return znodes, denied, moment
@@ -347,14 +347,14 @@ def _groups(
         yield group
 
 
-def _newest_zxid(answer: Answer) -> int:
+def _newest_zxid(answer: ReadAnswer) -> int:
     """The transaction that a znode shows; 0 where there is none."""
     return max(_ZXIDS.unpack(answer.stat)) if isinstance(answer, Data) else 0
 
 
 def _apply(
     reads: Sequence[tuple[int, str]],
-    answers: Sequence[Answer],
+    answers: Sequence[ReadAnswer],
     znodes: dict[str, Znode],
     denied: set[str],
     wire: Wire,
@@ -369,9 +369,9 @@ def _apply(
                 there = {f"{parent}/{name}" for name in names}
                 denied -= {child for child in denied if (child.rpartition("/")[0] or "/") == path} - there
                 denied |= there - znodes.keys()
-            case Failed() if kind == GET_CHILDREN:  # its data, in the same reply, say the same
+            case ReadFailed() if kind == GET_CHILDREN:  # its data, in the same reply, say the same
                 continue
-            case Failed(code):
+            case ReadFailed(code):
                 znodes.pop(path, None)
                 denied.discard(path)
                 note_failure(code, GET_DATA, path, denied, wire)

@@ -50,13 +50,13 @@ class Children(NamedTuple):
     names: list[str]
 
 
-class Failed(NamedTuple):
+class ReadFailed(NamedTuple):
     """A read that failed, with ZooKeeper's error code (`NO_NODE`, `NO_AUTH`, …); the others are answered nevertheless."""
 
     code: int
 
 
-Answer = Data | Children | Failed
+ReadAnswer = Data | Children | ReadFailed
 
 
 class MultiReadReply(NamedTuple):
@@ -67,7 +67,7 @@ class MultiReadReply(NamedTuple):
     zxid: int
     noted: Any
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[ReadAnswer]:
         """One answer per read, in the order of the request."""
         return _answers(self.buffer, self.offset)
 
@@ -150,8 +150,8 @@ def bounded(paths: Iterable[str], *, count_max: int, bytes_max: int = REQUEST_BY
         yield group
 
 
-def _answers(buffer: bytes, offset: int) -> list[Answer]:
-    answers: list[Answer] = []
+def _answers(buffer: bytes, offset: int) -> list[ReadAnswer]:
+    answers: list[ReadAnswer] = []
     append = answers.append
     header, integer, header_bytes = _HEADER.unpack_from, _INT.unpack_from, _HEADER.size
     while True:
@@ -173,4 +173,4 @@ def _answers(buffer: bytes, offset: int) -> list[Answer]:
                 offset += 4 + length
             append(Children(names))
         else:
-            append(Failed(value))
+            append(ReadFailed(value))

@@ -20,7 +20,15 @@ from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.protocol.serialization import Delete as DeleteRequest
 from kazoo.security import ACL, Id
 
-from controller_core.adapters.zookeeper.multi_read import GET_DATA, NO_AUTH, NO_NODE, Answer, Data, MultiRead, bounded
+from controller_core.adapters.zookeeper.multi_read import (
+    GET_DATA,
+    NO_AUTH,
+    NO_NODE,
+    Data,
+    MultiRead,
+    ReadAnswer,
+    bounded,
+)
 from controller_core.adapters.zookeeper.tls import ZooKeeperTls, client_options, tls_refusal
 from controller_core.model.errors import (
     BadVersionError,
@@ -43,9 +51,9 @@ from controller_core.ports.zookeeper import (
     Delete,
     Operation,
     Set,
-    Watch,
+    Watcher,
     WatchEvent,
-    WatchKind,
+    WatchEventKind,
     ZnodeStat,
     require_path,
 )
@@ -135,7 +143,7 @@ class KazooZooKeeper:
         """See `ports.ZooKeeper`."""
         return int(self.client.client_id[0]) if self.client.client_id else 0
 
-    def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+    def get(self, path: str, *, watch: Watcher | None = None) -> tuple[bytes, ZnodeStat]:
         """See `ports.ZooKeeper`."""
         data, stat = self._answer("get", path, lambda: self.client.get_async(path, watch=_kazoo_watch(watch)))
         return data or b"", ZnodeStat(*stat)
@@ -147,12 +155,12 @@ class KazooZooKeeper:
             found += self._multi_read(group) if self._multi_read_known else self._single_reads(group)
         return found
 
-    def exists(self, path: str, *, watch: Watch | None = None) -> ZnodeStat | None:
+    def exists(self, path: str, *, watch: Watcher | None = None) -> ZnodeStat | None:
         """See `ports.ZooKeeper`."""
         stat = self._answer("look for", path, lambda: self.client.exists_async(path, watch=_kazoo_watch(watch)))
         return None if stat is None else ZnodeStat(*stat)
 
-    def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+    def children(self, path: str, *, watch: Watcher | None = None) -> list[str]:
         """See `ports.ZooKeeper`."""
         names = self._answer(
             "list the children of", path, lambda: self.client.get_children_async(path, watch=_kazoo_watch(watch))
@@ -345,7 +353,7 @@ def _translated(error: Exception, attempt: str, path: str, version: int | None =
     return ConnectionLostError(f"{attempt} {path}: {_LOST} ({type(error).__name__})")
 
 
-def _found(path: str, answer: Answer) -> tuple[bytes, ZnodeStat] | None:
+def _found(path: str, answer: ReadAnswer) -> tuple[bytes, ZnodeStat] | None:
     if isinstance(answer, Data):
         return answer.data or b"", ZnodeStat(*_STAT.unpack(answer.stat))
     code = getattr(answer, "code", None)
@@ -360,18 +368,18 @@ def _found(path: str, answer: Answer) -> tuple[bytes, ZnodeStat] | None:
 class _KazooWatch:
     """A watch as kazoo calls it; equal for equal watches, so that setting one twice is setting it once."""
 
-    watch: Watch
+    watch: Watcher
 
     def __call__(self, event: Any) -> None:
-        self.watch(WatchEvent(_WATCH_KINDS.get(event.type, WatchKind.LOST), event.path or "/"))
+        self.watch(WatchEvent(_WATCH_KINDS.get(event.type, WatchEventKind.LOST), event.path or "/"))
 
 
 _WATCH_KINDS = {
-    "CREATED": WatchKind.CREATED, "DELETED": WatchKind.DELETED, "CHANGED": WatchKind.CHANGED, "CHILD": WatchKind.CHILDREN,
+    "CREATED": WatchEventKind.CREATED, "DELETED": WatchEventKind.DELETED, "CHANGED": WatchEventKind.CHANGED, "CHILD": WatchEventKind.CHILDREN,
 }  # fmt: skip
 
 
-def _kazoo_watch(watch: Watch | None) -> _KazooWatch | None:
+def _kazoo_watch(watch: Watcher | None) -> _KazooWatch | None:
     return None if watch is None else _KazooWatch(watch)
 
 

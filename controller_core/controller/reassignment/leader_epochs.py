@@ -68,7 +68,7 @@ class AdoptNewEpoch(Task):
             fail_reassignment(turn, partition, why_written_failed(problems.get(partition, "nothing")))
             return
         after = self.leadership._replace(partition_epoch=versions[partition])
-        turn.context = turn.context.with_entry(partition, leadership=after)
+        turn.context = turn.context.with_leaderships({partition: after})
         if turn.open_batch():
             context, assignment = turn.context, self.request.assignment
             told = ((self.request.known, False), (self.request.new, True))

@@ -6,7 +6,7 @@ Source: Kafka 3.9 `KafkaZkClient.wrapRequestWithControllerEpochCheck`, `retryReq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller_core.model.dialect import Dialect, parse_ibp, parse_version
+from controller_core.model.dialect import Dialect
 from controller_core.model.errors import (
     BadVersionError,
     ControllerMovedError,
@@ -41,15 +41,13 @@ class ZnodeFormats:
 
 
 def formats_of(dialect: Dialect) -> ZnodeFormats:
-    """The formats of a dialect; brokers are taken to be built for the newest Scala their version was offered for."""
-    version, ibp = parse_version(dialect.version), parse_ibp(dialect.ibp_name)
-    topic_version = 3 if version >= (2, 8, 0) else 2 if dialect.adding_and_removing_replicas else 1
+    """The formats of a dialect."""
     return ZnodeFormats(
-        topic_version=topic_version,
-        broker_version=5 if ibp.at_least("2.7-IV0") else 4,
+        topic_version=dialect.topic_json_version,
+        broker_version=dialect.broker_json_version,
         controller_version=dialect.controller_json_version,
-        scala=ScalaVersion.V2_13 if version >= (2, 4, 0) else ScalaVersion.V2_12,
-        bound_reassignment=version >= (2, 0, 0),
+        scala=ScalaVersion.V2_13 if dialect.json_of_scala_2_13 else ScalaVersion.V2_12,
+        bound_reassignment=dialect.request_znodes_read_strictly,
         atomic_election=dialect.election_bumps_epoch_atomically,
     )
 

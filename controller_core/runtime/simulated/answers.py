@@ -131,7 +131,7 @@ class SimulatedAnswers:
             case e.RegisterController(controller_id=controller):
                 self.controller, self.epoch = controller, self.epoch + 1
                 return answers.ControllerRegistered(effect, self.epoch, self.epoch)
-            case e.DeleteController():
+            case e.DeleteControllerNode():
                 self.controller = None
             case e.WriteTopicAssignment() | e.DeleteTopicNode() | e.DeleteTopicConfig():
                 pass  # the controller does not read them again

@@ -41,7 +41,7 @@ STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 LOG_DIR_COUNT = 2
 _EPOCH_SINCE: Mapping[type, int] = {SendLeaderAndIsr: 2, SendStopReplica: 1, SendUpdateMetadata: 5}
 """Request versions that carry the broker epoch (IBP 2.2)."""
-Answer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+BrokerAnswer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class SimulatedBroker:
 
     # ---- requests of the controller ----
 
-    def handle(self, request: BrokerRequest) -> Answer | None:
+    def handle(self, request: BrokerRequest) -> BrokerAnswer | None:
         """Obey; the answer that the controller hears of, or None where it does not care."""
         match request:
             case SendLeaderAndIsr():

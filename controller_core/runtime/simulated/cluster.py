@@ -76,7 +76,7 @@ class SimulatedController:
         dialect: Dialect,
         kafka: KafkaZk,
         new_topic_id: Callable[[], str],
-        sent: "Sent | None" = None,
+        sent: "OnSent | None" = None,
     ) -> None:
         self.id = broker_id
         self._sent = sent
@@ -148,7 +148,7 @@ class SimulatedController:
                     self.queue.appendleft(answer)
 
 
-Sent = Callable[[SimulatedController, e.BrokerRequest], None]
+OnSent = Callable[[SimulatedController, e.BrokerRequest], None]
 """Told of every request when a controller sends it; the controller's context is still that of the step."""
 
 
@@ -183,7 +183,7 @@ class SimulatedCluster:
         racks: Mapping[BrokerId, str] | None = None,
         wrap: Wrap = RetryingZooKeeper,
         server: MemoryServer | None = None,
-        sent: Sent | None = None,
+        sent: OnSent | None = None,
     ) -> None:
         self.dialect = dialect
         self._sent = sent

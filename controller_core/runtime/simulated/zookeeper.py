@@ -28,9 +28,9 @@ from controller_core.ports.zookeeper import (
     Delete,
     Operation,
     Set,
-    Watch,
+    Watcher,
     WatchEvent,
-    WatchKind,
+    WatchEventKind,
     ZnodeStat,
     require_path,
 )
@@ -171,7 +171,7 @@ class MemoryServer:
                 undo.append((path, _copy(znode)))
                 znode.data, znode.mzxid, znode.mtime = data, zxid, self.clock_ms
                 znode.version += 1
-                changes.append(WatchEvent(WatchKind.CHANGED, path))
+                changes.append(WatchEvent(WatchEventKind.CHANGED, path))
                 return znode.stat()
             case _Delete(path, version):
                 self._delete(path, version, zxid, undo, changes)
@@ -205,7 +205,7 @@ class MemoryServer:
         parent.children.add(path.rpartition("/")[2])
         parent.births += 1
         parent.pzxid = zxid
-        changes += [WatchEvent(WatchKind.CREATED, path), WatchEvent(WatchKind.CHILDREN, above)]
+        changes += [WatchEvent(WatchEventKind.CREATED, path), WatchEvent(WatchEventKind.CHILDREN, above)]
         return path
 
     def _delete(
@@ -220,7 +220,7 @@ class MemoryServer:
         del self._znodes[path]
         parent.children.discard(path.rpartition("/")[2])
         parent.pzxid = zxid
-        changes += [WatchEvent(WatchKind.DELETED, path), WatchEvent(WatchKind.CHILDREN, above)]
+        changes += [WatchEvent(WatchEventKind.DELETED, path), WatchEvent(WatchEventKind.CHILDREN, above)]
 
     def _versioned(self, path: str, version: int, attempt: str) -> _Znode:
         znode = self._find(path, attempt)
@@ -250,8 +250,8 @@ class MemoryZooKeeper:
     def __init__(self, server: MemoryServer | None = None, *, chroot: str = "") -> None:
         self.server = server or MemoryServer()
         self.chroot = chroot
-        self._data_watches: dict[str, list[Watch]] = {}
-        self._child_watches: dict[str, list[Watch]] = {}
+        self._data_watches: dict[str, list[Watcher]] = {}
+        self._child_watches: dict[str, list[Watcher]] = {}
         self._expired = False
         self._session_id = self.server._join(self)  # noqa: SLF001 -- server and session are one module
 
@@ -270,7 +270,7 @@ class MemoryZooKeeper:
         """End the session; its ephemeral znodes vanish."""
         self.server.expire(self._session_id)
 
-    def get(self, path: str, *, watch: Watch | None = None) -> tuple[bytes, ZnodeStat]:
+    def get(self, path: str, *, watch: Watcher | None = None) -> tuple[bytes, ZnodeStat]:
         """See `ports.ZooKeeper`."""
         with self._turn():
             znode = self.server._find(self._full(path), "get")  # noqa: SLF001
@@ -282,14 +282,14 @@ class MemoryZooKeeper:
         with self._turn():
             return [self._data_or_none(path) for path in paths]
 
-    def exists(self, path: str, *, watch: Watch | None = None) -> ZnodeStat | None:
+    def exists(self, path: str, *, watch: Watcher | None = None) -> ZnodeStat | None:
         """See `ports.ZooKeeper`."""
         with self._turn():
             found = self.server._znodes.get(self._full(path))  # noqa: SLF001
             self._watch(self._data_watches, path, watch)
             return found.stat() if found else None
 
-    def children(self, path: str, *, watch: Watch | None = None) -> list[str]:
+    def children(self, path: str, *, watch: Watcher | None = None) -> list[str]:
         """See `ports.ZooKeeper`."""
         with self._turn():
             znode = self.server._find(self._full(path), "list the children of")  # noqa: SLF001
@@ -372,13 +372,13 @@ class MemoryZooKeeper:
         self._data_watches, self._child_watches = {}, {}
         for path, waiting in watches:
             for watch in waiting:
-                watch(WatchEvent(WatchKind.LOST, path))
+                watch(WatchEvent(WatchEventKind.LOST, path))
 
-    def _fired(self, event: WatchEvent) -> list[Watch]:
+    def _fired(self, event: WatchEvent) -> list[Watcher]:
         match event.kind:
-            case WatchKind.CHILDREN:
+            case WatchEventKind.CHILDREN:
                 return self._child_watches.pop(event.path, [])
-            case WatchKind.DELETED:
+            case WatchEventKind.DELETED:
                 return self._data_watches.pop(event.path, []) + self._child_watches.pop(event.path, [])
             case _:
                 return self._data_watches.pop(event.path, [])
@@ -394,7 +394,7 @@ class MemoryZooKeeper:
         znode = self.server._znodes.get(full)  # noqa: SLF001
         return None if znode is None else (znode.data, znode.stat())
 
-    def _watch(self, table: dict[str, list[Watch]], path: str, watch: Watch | None) -> None:
+    def _watch(self, table: dict[str, list[Watcher]], path: str, watch: Watcher | None) -> None:
         waiting = table.setdefault(path, []) if watch else []
         if watch and watch not in waiting:
             waiting.append(watch)

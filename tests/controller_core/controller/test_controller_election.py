@@ -163,7 +163,7 @@ def test_a_registration_that_fails_half_way_is_taken_back(version, error):
     zookeeper = Interrupted(found=context, controller=None)
     zookeeper.error = error
     found = run(vacant(context), events.Startup(), zookeeper)
-    assert [effect.controller_epoch_version for effect in found.of(e.DeleteController)] == [None]
+    assert [effect.controller_epoch_version for effect in found.of(e.DeleteControllerNode)] == [None]
     assert (found.context.active_controller_id, zookeeper.controller) == (None, None)
 
 
@@ -171,7 +171,7 @@ def test_since_2_1_a_lost_race_took_no_office_that_could_be_given_up():
     context = cluster({"t-0": (1, 2)})
     found = run(vacant(context), events.Startup(), Interrupted(found=context, controller=None))
     assert found.refusals[0].kind is RefusalKind.CONTROLLER_MOVED
-    assert not found.of(e.DeleteController)
+    assert not found.of(e.DeleteControllerNode)
 
 
 @pytest.mark.parametrize(("version", "error"), [("2.0", "CONTROLLER_MOVED"), ("3.9", "NOAUTH")])
@@ -180,7 +180,7 @@ def test_what_another_one_holds_by_then_is_left_alone(version, error):
     zookeeper = Interrupted(found=context, controller=None)
     zookeeper.error, zookeeper.holder = error, 7
     found = run(vacant(context), events.Startup(), zookeeper)
-    assert not found.of(e.DeleteController)
+    assert not found.of(e.DeleteControllerNode)
     assert (found.context.active_controller_id, zookeeper.controller) == (7, 7)
 
 
@@ -197,7 +197,7 @@ def test_a_failover_that_cannot_read_gives_up_the_office(failing):
     found = run(vacant(context), events.Startup(), zookeeper)
     assert found.context.active_controller_id is None
     assert zookeeper.controller is None
-    assert found.of(e.DeleteController)
+    assert found.of(e.DeleteControllerNode)
     assert found.of(e.CancelSchedules)
     assert "failover given up" in found.refusals[-1].reason
 
@@ -237,9 +237,9 @@ def test_an_unreadable_office_changes_nothing(event):
 def test_a_voluntary_move_deletes_the_node_under_the_old_version():
     context = cluster({"t-0": (1, 2)})
     found = run(context, events.MoveController(), zookeeper_of(context))
-    assert found.of(e.DeleteController)[0].controller_epoch_version == 1
+    assert found.of(e.DeleteControllerNode)[0].controller_epoch_version == 1
     assert found.context.active_controller_id is None
-    assert not run(context, events.MoveController(), zookeeper_of(context, controller=5)).of(e.DeleteController)
+    assert not run(context, events.MoveController(), zookeeper_of(context, controller=5)).of(e.DeleteControllerNode)
 
 
 def test_a_lost_session_empties_the_queue():

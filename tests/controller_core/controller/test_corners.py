@@ -131,7 +131,7 @@ def test_a_broken_batch_of_the_controller_makes_it_resign(task, fault):
     assert [refusal.kind for refusal in found.refusals] == [RefusalKind.BROKEN_BATCH]
     assert "moves to another broker" in found.refusals[0].reason
     assert not found.of(e.SendLeaderAndIsr)
-    assert found.kinds()[-1] == "DeleteController"
+    assert found.kinds()[-1] == "DeleteControllerNode"
     assert (found.context.active_controller_id, len(found.context.partitions)) == (None, 0)
 
 
@@ -142,7 +142,7 @@ def test_a_broken_batch_of_a_state_machine_fails_its_call_only(fault):
     found = perform(context, offline, StartReplicaMachine(), batch_fault=fault)
     assert found.context.active_controller_id == 1
     assert T0 in found.context.partitions
-    assert not found.of(e.DeleteController)
+    assert not found.of(e.DeleteControllerNode)
 
 
 def test_events_come_after_the_move_of_a_controller_with_a_broken_batch():

@@ -13,6 +13,7 @@ from controller_core.controller.leader_imbalance import (
     REASSIGNMENT_RUNNING,
     TOPIC_UNKNOWN,
     leader_imbalance,
+    triggered_brokers,
 )
 from controller_core.engine.batch import BatchFault
 from controller_core.messages import effects as e
@@ -175,7 +176,7 @@ def test_a_controlled_shutdown_with_a_broken_batch_is_answered():
     context = cluster({"t-0": (1, 2)})
     found = run(context, events.ControlledShutdown(BrokerId(2)), batch_fault=BatchFault.SEND)
     assert found.of(e.ReplyControlledShutdown)[0].error == "IllegalState"
-    assert found.of(e.DeleteController)
+    assert found.of(e.DeleteControllerNode)
     assert found.leadership("t-0") is None
 
 
@@ -203,3 +204,19 @@ def test_controlled_shutdown(broker_id, epoch, version, error):
         assert found.leadership("t-0").leader == 1
         assert found.leadership("t-1").isr == (1,)
         assert found.context.shutting_down == {2}
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "triggered"),
+    [
+        pytest.param(9, [], id="below"),
+        pytest.param(10, [], id="exactly the percentage"),
+        pytest.param(11, [BrokerId(1)], id="above"),
+    ],
+)
+def test_the_10_percent_rule_is_strict(elsewhere, triggered):
+    names = [f"t-{number}" for number in range(100)]
+    states = {name: led(2 if number < elsewhere else 1, (1, 2)) for number, name in enumerate(names)}
+    context = cluster(dict.fromkeys(names, (1, 2)), states=states)
+    assert context.config.imbalance_percentage == 10
+    assert triggered_brokers(context, leader_imbalance(context)) == triggered

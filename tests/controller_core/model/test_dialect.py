@@ -35,6 +35,14 @@ isr_through_controller                        no     no    no    no    yes
 unclean_leader_election_default               yes    no    no    no    no
 delete_topic_default                          no     yes   yes   yes   yes
 min_isr_capped_by_replicas                    no     no    no    no    yes
+json_of_scala_2_13                            no     no    no    yes   yes
+request_znodes_read_strictly                  no     no    no    yes   yes
+"""
+JSON_VERSIONS = """
+znode       0.10.2 1.0   2.3   2.4   2.6   2.7   2.8   3.3   3.4
+topic       1      1     1     2     2     2     3     3     3
+broker      4      4     4     4     4     5     5     5     5
+controller  1      1     1     1     1     1     1     1     2
 """
 REQUESTS = """
 ibp         LeaderAndIsr StopReplica UpdateMetadata
@@ -64,6 +72,11 @@ def table(text):
 @pytest.mark.parametrize(("flag", "version", "cell"), table(FLAGS))
 def test_flags_are_those_of_the_table(flag, version, cell):
     assert getattr(dialect_for(version), flag) is (cell == "yes")
+
+
+@pytest.mark.parametrize(("znode", "version", "cell"), table(JSON_VERSIONS))
+def test_format_versions_are_those_of_the_table(znode, version, cell):
+    assert getattr(dialect_for(version), f"{znode}_json_version") == int(cell)
 
 
 @pytest.mark.parametrize(("ibp", "api", "version"), table(REQUESTS))

@@ -42,7 +42,7 @@ from controller_core.plans.request_znodes import (
     request_data,
     request_path,
 )
-from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Watch, WatchEvent, ZooKeeper
+from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Watcher, WatchEvent, ZooKeeper
 from controller_core.znodes.paths import CONTROLLER_EPOCH
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
@@ -203,7 +203,7 @@ def _await_outcomes(run: Run, number: int, step: PlanStep) -> None:
         changed.wait(RECHECK_S)
 
 
-def _look(run: Run, step: PlanStep, wake: Watch, deadline_s: float) -> Observation | None:
+def _look(run: Run, step: PlanStep, wake: Watcher, deadline_s: float) -> Observation | None:
     """What the step wants, as it is now, watched; None where the connection broke before `deadline_s`.
 
     A server that is restarted breaks it. Nothing is written here, so that looking again is safe; what is written next
