@@ -66,9 +66,10 @@ check: setup ## format, lint, types (strict), import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup ## rewrite the code as `check` wants it
+format: setup ## rewrite the code as `check` wants it, and the generated parts of docs/
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python -m tests.generated_docs
 
 bench: setup ## print every benchmark's figures, beside its peers where they are there
 	$(BIN)/python -m tests.benchmarks
