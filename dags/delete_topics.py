@@ -2,8 +2,8 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### Delete topics that can be deleted
 
-Checks which of the named topics are eligible, plans their deletion (the others are named with their reasons), waits for
-a person, applies, waits until they are gone.
+Checks which of the named topics are eligible and unused, plans their deletion (the others are named with their reasons), waits
+for a person, applies, waits until they are gone.
 **Deleted data does not come back.** Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan
 is dropped.
 """
@@ -35,12 +35,31 @@ from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
             items={"type": "string", "minLength": 1},
             description="Exact names of the topics to delete; not needed with a stored plan",
         ),
+        "bootstrap_servers": Param(
+            None,
+            type=["string", "null"],
+            description="host:port of brokers that are asked who uses the topics; empty: nobody is asked, and the plan says so",
+        ),
+        "unused_days": Param(
+            30, type="integer", minimum=1, description="A topic that was written to within so many days is in use"
+        ),
+        "even_if_used": Param(
+            False, type="boolean", description="Also topics that are in use, or that a program made for itself"
+        ),
     },
 )
 def delete_topics() -> None:
     """Snapshot → plan → gate → apply → verify."""
     manifest = snapshot_to_plan(given("cluster"), given("plan"))
-    plan = plan_deletions(given("cluster"), manifest, given("plan"), given("topics"))
+    plan = plan_deletions(
+        given("cluster"),
+        manifest,
+        given("plan"),
+        given("topics"),
+        given("bootstrap_servers"),
+        given("unused_days"),
+        given("even_if_used"),
+    )
     gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
     receipt = apply_plan(plan, gate.output)
     verify(receipt)

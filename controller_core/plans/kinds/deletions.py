@@ -3,7 +3,7 @@
 Source: controller behaviour §9; layout §9.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from controller_core.model.partitions import BrokerId
@@ -13,9 +13,9 @@ from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreateDeleteTopic
 from controller_core.plans.safeguards import safeguards
+from controller_core.plans.topic_owners import INTERNAL_TOPICS, owner_of
 
 DELETIONS_PER_STEP: Final = 20
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 def plan_deletions(
@@ -24,6 +24,8 @@ def plan_deletions(
     topics: Sequence[str],
     *,
     left_out: Sequence[LeftOut] = (),
+    evidence: Mapping[str, str] | None = None,
+    even_if_used: bool = False,
     topic_count_max: int = DELETIONS_PER_STEP,
 ) -> Plan | Refused:
     """Deletion of topics.
@@ -33,6 +35,8 @@ def plan_deletions(
         origin: for which cluster.
         topics: the eligible ones (`topic_deletion.deletion_eligibility`); the caller asked for them by name.
         left_out: topics asked for that are not eligible, with every reason.
+        evidence: topic → what is known of its use, for the approver.
+        even_if_used: whether topics that a program made for itself may be deleted, too; never those of Kafka's brokers.
         topic_count_max: topics requested together in one step.
 
     Returns:
@@ -52,8 +56,10 @@ def plan_deletions(
     reasons = (*unmet((ZooKeeperControllerRules(),), observed), *missing, *internal)
     if reasons:
         return Refused(reasons)
-    busy = [left for topic in wanted if (left := _busy(topic, observed)) is not None]
-    wanted = [topic for topic in wanted if _busy(topic, observed) is None]
+    found = [_kept(topic, observed, even_if_used=even_if_used) for topic in wanted]
+    kept = [each for each in found if each is not None]
+    wanted = sorted(set(wanted) - {each.subject for each in kept})
+    told = evidence or {}
     steps = tuple(
         _deletion_step(wanted[start : start + topic_count_max], observed)
         for start in range(0, len(wanted), topic_count_max)
@@ -65,11 +71,12 @@ def plan_deletions(
         snapshot=origin.snapshot,
         expectations=cluster_conditions(observed, _replica_brokers(wanted, observed)),
         steps=steps,
-        predicted=tuple(_predicted_deletion(topic, observed) for topic in wanted),
-        left_out=(*left_out, *busy),
+        predicted=tuple(_predicted_deletion(topic, observed, told.get(topic)) for topic in wanted),
+        left_out=(*left_out, *kept),
         risks=(
             "The data of these topics is gone for good; what still writes to them gets errors or creates them anew.",
             "With delete.topic.enable=false the controller drops the request and the topic stays.",
+            *(f"{topic} is {owner}." for topic in wanted if (owner := owner_of(topic)) is not None),
         ),
         rollback=Rollback(
             text="None: data cannot be brought back. Name, partitions, replicas and configs can be made again from the "
@@ -78,8 +85,11 @@ def plan_deletions(
     )
 
 
-def _busy(topic: str, observed: Observation) -> LeftOut | None:
-    """Why a controller must not be asked to delete the topic now; None where it may be."""
+def _kept(topic: str, observed: Observation, *, even_if_used: bool) -> LeftOut | None:
+    """Why the topic must not be deleted now; None where it may be."""
+    owner = owner_of(topic)
+    if owner is not None and not even_if_used:
+        return LeftOut(topic, f"is {owner}; where that program is gone for good, plan with even_if_used")
     if topic in observed.queued_topics:
         return LeftOut(topic, "is queued for deletion already")
     reasons = unmet(safeguards(CreateDeleteTopic(topic=topic)), observed)
@@ -110,12 +120,13 @@ def _replica_brokers(topics: Iterable[str], observed: Observation) -> set[Broker
     }
 
 
-def _predicted_deletion(topic: str, observed: Observation) -> str:
+def _predicted_deletion(topic: str, observed: Observation, evidence: str | None) -> str:
     replicas = [
         len(assignment.replicas) for partition, assignment in observed.assignments.items() if partition.topic == topic
     ]
     brokers = sorted(_replica_brokers([topic], observed))
-    return f"{topic}  {len(replicas)} partitions, {sum(replicas)} replicas on brokers {brokers} are deleted"
+    what = f"{topic}  {len(replicas)} partitions, {sum(replicas)} replicas on brokers {brokers} are deleted"
+    return what if evidence is None else f"{what}; {evidence}"
 
 
 def _changes(step: PlanStep) -> list[Sequence[str]]:

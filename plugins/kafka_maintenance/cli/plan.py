@@ -71,6 +71,14 @@ def add_parsers(commands: Any) -> None:
     moves.set_defaults(run=_plan_reassignment)
     deletions = _plan_parser(kinds, "deletions", "delete topics that are eligible")
     deletions.add_argument("topics", metavar="TOPIC", nargs="+", help="exact name")
+    deletions.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask who uses the topics")
+    _add_client_settings(deletions)
+    deletions.add_argument(
+        "--unused-days", metavar="N", type=positive, help="written to within N days is in use (default: 30)"
+    )
+    deletions.add_argument(
+        "--even-if-used", action="store_true", help="also what is in use, or what a program made for itself"
+    )
     deletions.set_defaults(run=_plan_deletions)
     drain = _plan_parser(kinds, "drain", "force a re-election where ISR-change notifications linger", live=True)
     add_age_argument(drain)
@@ -152,9 +160,7 @@ def _add_size_arguments(goals: Any) -> None:
         help=f"bytes of the partitions: from a file as plan-file reads it, or `{LOG_DIRS}`: as the brokers say",
     )
     goals.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help=f"brokers to ask, for --sizes {LOG_DIRS}")
-    goals.add_argument(
-        "--client-settings", metavar="FILE", type=Path, help="JSON: further arguments of kafka.KafkaAdminClient"
-    )
+    _add_client_settings(goals)
     goals.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
     goals.add_argument(
         "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
@@ -164,6 +170,12 @@ def _add_size_arguments(goals: Any) -> None:
         "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
     )
     goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
+
+
+def _add_client_settings(command: Any) -> None:
+    command.add_argument(
+        "--client-settings", metavar="FILE", type=Path, help="JSON: further arguments of kafka.KafkaAdminClient"
+    )
 
 
 def _limits(arguments: argparse.Namespace) -> Any:
@@ -216,7 +228,22 @@ def _client_settings(path: Path | None) -> Mapping[str, Any] | None:
 def _plan_deletions(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
 
-    return _planned(arguments, planning.plan_deletions, **_source(arguments), topics=arguments.topics)
+    servers, settings = arguments.bootstrap_servers, arguments.client_settings
+    if servers is None and (settings is not None or arguments.unused_days is not None):
+        raise BadInputError(
+            "nothing planned: --client-settings and --unused-days are for --bootstrap-servers, which is missing; give them together"
+        )
+    extra = given({"unused_days": arguments.unused_days})
+    if servers is not None:
+        extra["brokers"] = planning.BrokersAsked(servers, _client_settings(settings))
+    return _planned(
+        arguments,
+        planning.plan_deletions,
+        **_source(arguments),
+        topics=arguments.topics,
+        even_if_used=arguments.even_if_used,
+        **extra,
+    )
 
 
 def _plan_drain(arguments: argparse.Namespace) -> int:

@@ -66,13 +66,24 @@ def plan_reassignment(
 
 
 @task
-def plan_deletions(cluster: str, manifest: str | None, plan: str | None, topics: list[str]) -> dict[str, Any]:
-    """The deletions of the topics that were asked for and are eligible; the others are named with their reasons."""
+def plan_deletions(
+    cluster: str,
+    manifest: str | None,
+    plan: str | None,
+    topics: list[str],
+    bootstrap_servers: str | None = None,
+    unused_days: int = 30,
+    even_if_used: bool = False,  # noqa: FBT001, FBT002 - a DAG param
+) -> dict[str, Any]:
+    """The deletions of the topics that were asked for, are eligible and unused; the others are named with their reasons."""
     from kafka_maintenance.operations.plans import make as planning
 
     if plan:
-        return stored("delete_topics", cluster, plan, topics=topics)
-    return _made(planning.plan_deletions, cluster, manifest, topics=topics)
+        beside = {"topics": topics, "bootstrap_servers": bootstrap_servers, "even_if_used": even_if_used}
+        return stored("delete_topics", cluster, plan, **beside)
+    brokers = planning.BrokersAsked(bootstrap_servers) if bootstrap_servers else None
+    what = {"topics": topics, "brokers": brokers, "unused_days": unused_days, "even_if_used": even_if_used}
+    return _made(planning.plan_deletions, cluster, manifest, **what)
 
 
 def _made(make: Callable[..., "StoredPlan | None"], cluster: str, manifest: str | None, **what: Any) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from controller_core.plans.request_znodes import (
     Target,
 )
 from controller_core.plans.text import plan_markdown, plan_size, plan_summary
+from controller_core.plans.topic_owners import owner_of
 
 A0, A1, A2, B0, D0, Q0 = (
     TopicPartition(*each) for each in (("a", 0), ("a", 1), ("a", 2), ("b", 0), ("d", 0), ("q", 0))
@@ -294,6 +295,45 @@ def test_kafkas_own_topics_are_never_deleted():
     made = plan_deletions(seen(topics=topics), ORIGIN, ["__consumer_offsets"])
     assert isinstance(made, Refused)
     assert "found one of Kafka's own" in str(made.reasons[0])
+
+
+@pytest.mark.parametrize(
+    ("topic", "owner"),
+    [
+        pytest.param("__share_group_state", "an internal topic of Kafka or its tools", id="Kafka"),
+        pytest.param("_schemas", "the store of a Schema Registry", id="Schema Registry"),
+        pytest.param("_confluent-metrics", "an internal topic of Confluent's platform", id="Confluent"),
+        pytest.param("connect-offsets", "state of a Kafka Connect cluster", id="Connect, as its example names it"),
+        pytest.param("eu.connect-cluster.status", "state of a Kafka Connect cluster", id="Connect, several clusters"),
+        pytest.param("connect-sinks-configs", "state of a Kafka Connect cluster", id="Connect, named"),
+        pytest.param("heartbeats", "an internal topic of MirrorMaker 2", id="heartbeats"),
+        pytest.param("us.checkpoints.internal", "an internal topic of MirrorMaker 2", id="checkpoints"),
+        pytest.param("mm2-offset-syncs.us.internal", "an internal topic of MirrorMaker 2", id="offset syncs"),
+        pytest.param("app-store-changelog", "an internal topic of a Kafka Streams application", id="a changelog"),
+        pytest.param("app-KSTREAM-KEY-0001-repartition", "an internal topic of a Kafka Streams application", id="a repartition"),
+        pytest.param(
+            "app-join-subscription-response-topic", "an internal topic of a Kafka Streams application", id="a foreign-key join"
+        ),
+        *(pytest.param(name, None, id=name) for name in ("orders", "connect", "disconnect-status", "us.orders", "changelog")),
+    ],
+)  # fmt: skip
+def test_a_topic_that_a_program_made_for_itself_is_known_by_its_name(topic, owner):
+    assert owner_of(topic) == owner
+
+
+def test_what_a_program_made_for_itself_goes_only_by_an_explicit_word():
+    topics = {"_schemas": TopicIdentity(1, 1)}
+    kept = planned(plan_deletions(seen(topics=topics), ORIGIN, ["_schemas"]))
+    assert kept.steps == ()
+    assert kept.left_out[0].reason.startswith("is the store of a Schema Registry; where that program is gone for good")
+    meant = planned(plan_deletions(seen(topics=topics), ORIGIN, ["_schemas"], even_if_used=True))
+    assert meant.effects == (CreateDeleteTopic(topic="_schemas"),)
+    assert meant.risks[-1] == "_schemas is the store of a Schema Registry."
+
+
+def test_the_approver_reads_who_uses_a_topic():
+    plan = planned(plan_deletions(seen(), ORIGIN, ["b"], evidence={"b": "7 bytes, groups: none"}))
+    assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted; 7 bytes, groups: none",)
 
 
 def test_an_unknown_topic_is_refused_by_name():

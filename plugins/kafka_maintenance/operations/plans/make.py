@@ -36,6 +36,14 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError, lis
 from kafka_maintenance.operations.plans.planner import cut, foretold, propose
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, load_plan, opened, store_plan
+from kafka_maintenance.operations.plans.topic_use import (
+    NOBODY_ASKED,
+    UNUSED_DAYS,
+    BrokersAsked,
+    ask_use,
+    in_words,
+    why_in_use,
+)
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_table
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
@@ -161,12 +169,18 @@ def plan_deletions(
     zookeeper: str | ZooKeeper | None = None,
     auth: ZooKeeperAuth | None = None,
     tls: ZooKeeperTls | None = None,
+    brokers: BrokersAsked | None = None,
+    unused_days: int = UNUSED_DAYS,
+    even_if_used: bool = False,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
-    """Deletion of the named topics that are eligible; the others are left out with every reason.
+    """Deletion of the named topics that are eligible and that nobody uses; the others are left out with every reason.
 
-    `topics` are exact names, no patterns: nothing is deleted that nobody named. The other arguments are those of
+    `topics` are exact names, no patterns: nothing is deleted that nobody named. `brokers` are asked who uses them, and the
+    approver reads what they say; None: nobody is asked, which the plan says. A topic is in use when a group has members
+    that read it or offsets of it, or when somebody wrote to it within `unused_days`; that, or that a program made it for
+    itself (a changelog, a Connect cluster's state), keeps it out unless `even_if_used`. The other arguments are those of
     `plan_elections`.
 
     Returns:
@@ -174,23 +188,30 @@ def plan_deletions(
 
     Raises:
         RefusedError: a topic does not exist, none is eligible, or the cluster may not be asked; with the reasons.
+        UseUnknownError, SizesUnknownError: the brokers do not say who uses the topics.
         BadInputError: no snapshot, or no Kafka tree.
     """
     if not topics:
         return None
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
-    context = _context(seen, with_requests=True)
-    eligible: list[str] = []
-    left_out: list[LeftOut] = []
-    unreadable = _unreadable_of_topics(seen.observed)
-    for topic in sorted(set(topics)):
-        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
-        if found.eligible or topic not in seen.observed.topics.keys() | unreadable.keys():
-            eligible.append(topic)  # an unknown one is refused by name
-        else:
-            left_out.append(LeftOut(topic, _joined([reason.text for reason in found.reasons])))
-    made = deletions(seen.observed, seen.origin, eligible, left_out=left_out)
+    eligible, left_out = _deletable(seen, topics)
+    use = ask_use(seen.observed, eligible, brokers, unused_days=unused_days, now=now)
+    used = {topic: why for topic, found in use.items() if (why := why_in_use(found, unused_days=unused_days))}
+    if not even_if_used:
+        left_out += [LeftOut(topic, f"{why}; {in_words(use[topic])}") for topic, why in used.items()]
+        eligible = [topic for topic in eligible if topic not in used]
+    made = deletions(
+        seen.observed,
+        seen.origin,
+        eligible,
+        left_out=left_out,
+        evidence={topic: in_words(found) for topic, found in use.items()},
+        even_if_used=even_if_used,
+    )
+    if isinstance(made, Plan):
+        warned = [f"{topic} is in use: {why}." for topic, why in sorted(used.items()) if topic in eligible]
+        made = replace(made, risks=(*([NOBODY_ASKED] if brokers is None else []), *warned, *made.risks))
     if isinstance(made, Plan) and not made.steps:
         reasons = [f"{each.subject}: {each.reason}" for each in made.left_out]
         raise RefusedError(f"no deletion planned for {cluster!r}: no topic is eligible: {listed(reasons)}")
@@ -230,6 +251,20 @@ def plan_drain(
         failover_deletes_notifications=seen.dialect.failover_deletes_notifications,
     )
     return _stored(store, made, seen)
+
+
+def _deletable(seen: _Seen, topics: Iterable[str]) -> tuple[list[str], list[LeftOut]]:
+    """The topics against whose deletion nothing stands, and the others with every reason."""
+    context, unreadable = _context(seen, with_requests=True), _unreadable_of_topics(seen.observed)
+    eligible: list[str] = []
+    left_out: list[LeftOut] = []
+    for topic in sorted(set(topics)):
+        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
+        if found.eligible or topic not in seen.observed.topics.keys() | unreadable.keys():
+            eligible.append(topic)  # an unknown one is refused by name
+        else:
+            left_out.append(LeftOut(topic, _joined([reason.text for reason in found.reasons])))
+    return eligible, left_out
 
 
 def _unreadable_of_topics(observed: Observation) -> dict[str, str]:
@@ -452,4 +487,12 @@ def _joined(texts: Sequence[str]) -> str:
     return shown if len(texts) <= _REASONS_SHOWN_MAX else f"{shown}; and {len(texts) - _REASONS_SHOWN_MAX} more reasons"
 
 
-__all__ = ["StoredPlan", "load_plan", "plan_deletions", "plan_drain", "plan_elections", "plan_reassignment"]
+__all__ = [
+    "BrokersAsked",
+    "StoredPlan",
+    "load_plan",
+    "plan_deletions",
+    "plan_drain",
+    "plan_elections",
+    "plan_reassignment",
+]

@@ -12,8 +12,7 @@ from typing import Any
 
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
-
-ANSWER_TIMEOUT_S = 30.0
+from kafka_maintenance.operations.plans.brokers_asked import ANSWER_TIMEOUT_S, admin_client, said
 
 Sizes = Mapping[TopicPartition, int]
 
@@ -63,51 +62,37 @@ def sizes_from_log_dirs(
         BadInputError: an argument that the client does not have.
     """
     asked = f"sizes asked of the brokers at {bootstrap_servers}"
-    milliseconds = int(timeout_s * 1000)
-    settings: dict[str, Any] = {
-        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(client or {})
-    }  # fmt: skip
-    answers, silent = _answers(asked, bootstrap_servers, settings, None)
+    answers, silent = _answers(asked, bootstrap_servers, client, timeout_s, None)
     if silent:  # a connection beside one that hangs may be lost with it: only who is silent twice is named
-        more, silent = _answers(asked, bootstrap_servers, settings, sorted(silent))
+        more, silent = _answers(asked, bootstrap_servers, client, timeout_s, sorted(silent))
         answers += more
-    for broker, said in sorted(silent.items()):
+    for broker, found in sorted(silent.items()):
         raise SizesUnknownError(
-            f"{asked}: the log directories of broker {broker} expected, found: {said}; start it, or give the sizes in a file"
+            f"{asked}: the log directories of broker {broker} expected, found: {found}; start it, or give the sizes in a file"
         )
     return _largest(log_dir for answer in answers for log_dir in answer)
 
 
 def _answers(
-    asked: str, bootstrap_servers: str, settings: Mapping[str, Any], brokers: Sequence[int] | None
+    asked: str,
+    bootstrap_servers: str,
+    client: Mapping[str, Any] | None,
+    timeout_s: float,
+    brokers: Sequence[int] | None,
 ) -> tuple[list[list[Mapping[str, Any]]], dict[int, str]]:
     """The log directories of the brokers, or of all that the cluster has; and what became of those without an answer."""
-    from kafka import KafkaAdminClient  # noqa: PLC0415 - only who asks brokers loads their client
-    from kafka.errors import KafkaConfigurationError, KafkaError  # noqa: PLC0415 - as above
+    from kafka.errors import KafkaError  # noqa: PLC0415 - only who asks brokers loads their client
 
-    try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), **settings)
-    except (KafkaConfigurationError, TypeError, ValueError) as error:
-        raise BadInputError(
-            f"{asked}: arguments of kafka.KafkaAdminClient expected, found: {error}; correct them"
-        ) from error
-    except (KafkaError, OSError) as error:
-        raise SizesUnknownError(
-            f"{asked}: an answer within {settings['bootstrap_timeout_ms'] / 1000:g} s expected, found: {_said(error)}; are"
-            " they the brokers' listeners, and may this machine reach them?"
-        ) from error
     answers: list[list[Mapping[str, Any]]] = []
     silent: dict[int, str] = {}
-    try:
+    with admin_client(asked, bootstrap_servers, client, timeout_s, SizesUnknownError) as admin:
         # What the client learned when it connected: `describe_cluster` would ask any broker, also one that hangs.
         known = sorted(broker.node_id for broker in admin._manager.cluster.brokers())  # noqa: SLF001 - as said
         for broker in known if brokers is None else brokers:
             try:
                 answers.append(_asked(admin, broker, asked))
             except (KafkaError, OSError) as error:
-                silent[broker] = _said(error)
-    finally:
-        admin.close()
+                silent[broker] = said(error)
     return answers, silent
 
 
@@ -119,7 +104,7 @@ def _asked(admin: Any, broker: int, asked: str) -> list[Mapping[str, Any]]:
         (answer,) = admin.describe_log_dirs(brokers=[broker])
     except (IncompatibleBrokerVersion, UnsupportedVersionError) as error:
         raise SizesUnknownError(
-            f"{asked}: broker {broker} of Kafka 2.0 or later expected, found an older one ({_said(error)}); give the "
+            f"{asked}: broker {broker} of Kafka 2.0 or later expected, found an older one ({said(error)}); give the "
             "sizes in a file"
         ) from error
     found: list[Mapping[str, Any]] = answer["log_dirs"]
@@ -142,7 +127,3 @@ def _largest(log_dirs: Iterable[Mapping[str, Any]]) -> Sizes:
                     partition = TopicPartition(topic["name"], row["partition_index"])
                     sizes[partition] = max(sizes.get(partition, 0), row["partition_size"])
     return sizes
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,8 +1,13 @@
 """Sizes of partitions from a file and from real brokers, and what is said when they cannot be had."""
 
+import contextlib
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from kafka import KafkaConsumer
+from kafka import TopicPartition as ClientPartition
+from kafka.structs import OffsetAndMetadata
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
@@ -11,7 +16,9 @@ from kafka_maintenance.demo.traffic import create_topic, produce
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.sizes import SizesUnknownError, sizes_from_file, sizes_from_log_dirs
+from kafka_maintenance.operations.plans.topic_use import BrokersAsked, GroupUse, TopicUse, use_of_topics
 from kafka_maintenance.servers import KafkaCluster
+from kafka_maintenance.servers.process import wait_until
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 from tests.kafka_maintenance.kafka_world import three_brokers
@@ -132,7 +139,7 @@ def test_a_setting_that_the_client_does_not_have_is_bad_input():
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("version", ["2.0", "3.9"])
-def test_real_brokers_say_how_much_their_replicas_hold(version, tmp_path, capsys):
+def test_real_brokers_say_how_much_their_replicas_hold_and_who_uses_a_topic(version, tmp_path, capsys):
     with KafkaCluster(version, brokers=3) as kafka:
         create_topic(kafka, "orders", {0: (1, 2), 1: (1, 2), 2: (1, 2)})
         produce(kafka, "orders", 0, count=10)
@@ -145,6 +152,7 @@ def test_real_brokers_say_how_much_their_replicas_hold(version, tmp_path, capsys
         asked = ["--sizes", "log-dirs", "--bootstrap-servers", kafka.bootstrap_servers, "--bytes-tolerance", "0.1"]
         assert main(["plan", "reassignment", *arguments, *asked]) == 0
         assert "bytes are copied; the fullest broker holds" in capsys.readouterr().out
+        use_is_told_and_refused(kafka, arguments, capsys)
 
         kafka[3].pause()
         try:
@@ -152,6 +160,38 @@ def test_real_brokers_say_how_much_their_replicas_hold(version, tmp_path, capsys
                 sizes_from_log_dirs(kafka[1].address, timeout_s=3)
         finally:
             kafka[3].resume()
+
+
+def use_is_told_and_refused(kafka, arguments, capsys):
+    """`orders` was written to just now; one group reads it, another has left its offsets there; nobody uses `idle`."""
+    create_topic(kafka, "idle", {0: (1, 2)})
+    brokers, topics = BrokersAsked(kafka.bootstrap_servers), {"orders": 3, "idle": 1}
+    settings = {"bootstrap_servers": kafka.bootstrap_servers, "enable_auto_commit": False}
+    with contextlib.ExitStack() as closing:
+        left = KafkaConsumer(group_id="left", **settings)
+        left.assign([ClientPartition("orders", 0)])
+        left.commit({ClientPartition("orders", 0): OffsetAndMetadata(3, "", -1)})
+        left.close()
+        living = KafkaConsumer("orders", group_id="living", **settings)
+        closing.callback(living.close)
+        wait_until(
+            lambda: living.poll(100) is not None and living.assignment(), what="a member of the group", timeout_s=60
+        )
+        found = use_of_topics(brokers, topics)
+        command = ["plan", "deletions", "orders", *arguments, "--bootstrap-servers", kafka.bootstrap_servers]
+        assert main(command) == 1
+        assert "orders: members of group living read it; group left committed offsets of it" in capsys.readouterr().err
+        assert main([*command, "--even-if-used"]) == 0
+        assert "* orders is in use: members of group living read it;" in capsys.readouterr().out
+    assert found["idle"] == TopicUse(0, None, written_since=False, groups=(), acls=None)
+    assert found["orders"].groups == (
+        GroupUse("left", 0, has_offsets=True),
+        GroupUse("living", 1, has_offsets=False),
+    )
+    assert found["orders"].written_since
+    assert (found["orders"].newest is None) is (kafka.version == "2.0")  # which cannot be asked for it
+    later = use_of_topics(brokers, topics, now=datetime.now(UTC) + timedelta(days=31))
+    assert not later["orders"].written_since
 
 
 @pytest.mark.kafka

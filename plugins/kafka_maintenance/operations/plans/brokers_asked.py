@@ -1,0 +1,61 @@
+"""A client of Kafka's Admin API for one question, with errors that say what was asked.
+
+Source: kafka-python `KafkaAdminClient`.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kafka_maintenance.operations.errors import BadInputError, OperationError
+
+ANSWER_TIMEOUT_S = 30.0
+
+
+@contextmanager
+def admin_client(
+    asked: str,
+    bootstrap_servers: str,
+    client: Mapping[str, Any] | None,
+    timeout_s: float,
+    unanswered: type[OperationError],
+) -> Iterator[Any]:
+    """A connected `kafka.KafkaAdminClient`; closed at the end.
+
+    Args:
+        asked: what is asked of whom, for messages.
+        bootstrap_servers: `host:port`, several separated by commas; the brokers are found through them.
+        client: further arguments of the client, such as `security_protocol`; None: plain text.
+        timeout_s: how long one broker may take; the first that answers may take three times as long.
+        unanswered: raised when no broker answers.
+
+    Raises:
+        BadInputError: an argument that the client does not have.
+    """
+    from kafka import KafkaAdminClient  # noqa: PLC0415 - only who asks brokers loads their client
+    from kafka.errors import KafkaConfigurationError, KafkaError  # noqa: PLC0415 - as above
+
+    milliseconds = int(timeout_s * 1000)
+    settings: dict[str, Any] = {
+        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(client or {})
+    }  # fmt: skip
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), **settings)
+    except (KafkaConfigurationError, TypeError, ValueError) as error:
+        raise BadInputError(
+            f"{asked}: arguments of kafka.KafkaAdminClient expected, found: {error}; correct them"
+        ) from error
+    except (KafkaError, OSError) as error:
+        raise unanswered(
+            f"{asked}: an answer within {settings['bootstrap_timeout_ms'] / 1000:g} s expected, found: {said(error)}; are"
+            " they the brokers' listeners, and may this machine reach them?"
+        ) from error
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def said(error: Exception) -> str:
+    """The error in one line, its kind first."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
