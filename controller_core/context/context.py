@@ -1,6 +1,6 @@
 """ControllerContext: the cluster as the controller believes it to be, and every question asked of it.
 
-Source: controller behaviour §5; Kafka 3.9 `ControllerContext`. One entry per partition in a persistent map; indexes and
+Source: Kafka 3.9 `ControllerContext`. One entry per partition in a persistent map; indexes and
 counters follow every change, so that a step costs as much as what it changes.
 """
 

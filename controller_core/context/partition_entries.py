@@ -1,6 +1,6 @@
 """What is known of one partition and of one topic, and the indexes that follow every change of them.
 
-Source: controller behaviour §5; the maps of Kafka 3.9 `ControllerContext`, joined per partition.
+Source: the maps of Kafka 3.9 `ControllerContext`, joined per partition.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Answers of brokers to StopReplica and UpdateMetadata.
 
-Source: controller behaviour §6 and §9.5; Kafka 3.9 `KafkaController.processTopicDeletionStopReplicaResponseReceived`.
+Source: Kafka 3.9 `KafkaController.processTopicDeletionStopReplicaResponseReceived`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Brokers that start, fail, bounce, change their data or lose a log directory.
 
-Source: controller behaviour §7; Kafka 3.9 `KafkaController.onBrokerStartup`, `onBrokerFailure`,
+Source: Kafka 3.9 `KafkaController.onBrokerStartup`, `onBrokerFailure`,
 `onReplicasBecomeOffline`, `processBrokerChange`.
 """
 

@@ -1,6 +1,6 @@
 """The office of the controller: election, failover, fencing, resignation.
 
-Source: controller behaviour §14; Kafka 3.9 `KafkaController.elect`, `onControllerFailover`,
+Source: Kafka 3.9 `KafkaController.elect`, `onControllerFailover`,
 `onControllerResignation`, `maybeResign`. A cluster that belongs to KRaft, or migrates to it, is refused.
 """
 

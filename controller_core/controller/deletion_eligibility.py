@@ -1,6 +1,6 @@
 """What stands against deleting a topic: every reason, in words.
 
-Source: controller behaviour §9.1 and §9.2; Kafka 3.9 `KafkaController.fetchTopicDeletionsInProgress`.
+Source: Kafka 3.9 `KafkaController.fetchTopicDeletionsInProgress`.
 """
 
 from enum import Enum

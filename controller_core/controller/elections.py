@@ -1,6 +1,6 @@
 """Leader election: the pure choices, and the strategies on top of them.
 
-Source: controller behaviour §4; Kafka 3.9 `PartitionLeaderElectionAlgorithms` and `Election`, Kafka 1.0
+Source: Kafka 3.9 `PartitionLeaderElectionAlgorithms` and `Election`, Kafka 1.0
 `PartitionLeaderSelector`.
 """
 
@@ -62,7 +62,7 @@ def offline_leader(
     Returns:
         The leader or None, and whether the choice was unclean.
     Source:
-        controller behaviour §4, row "Offline".
+        Kafka 3.9 `PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection`.
     """
     for broker in assignment:
         if broker in live and broker in isr:
@@ -77,14 +77,14 @@ def offline_leader(
 def reassign_leader(
     target: Sequence[BrokerId], isr: Collection[BrokerId], live: Collection[BrokerId]
 ) -> BrokerId | None:
-    """The first target replica that is live and in sync. Source: §4, row "Reassign"."""
+    """The first target replica that is live and in sync. Source: `reassignPartitionLeaderElection`."""
     return next((broker for broker in target if broker in live and broker in isr), None)
 
 
 def preferred_leader(
     assignment: Sequence[BrokerId], isr: Collection[BrokerId], live: Collection[BrokerId]
 ) -> BrokerId | None:
-    """The first assigned broker, if it is live and in sync. Source: §4, row "Preferred"."""
+    """The first assigned broker, if it is live and in sync. Source: `preferredReplicaPartitionLeaderElection`."""
     return next((broker for broker in assignment[:1] if broker in live and broker in isr), None)
 
 
@@ -94,7 +94,7 @@ def controlled_shutdown_leader(
     live: Collection[BrokerId],
     shutting_down: Collection[BrokerId],
 ) -> BrokerId | None:
-    """The first assigned broker that is registered, in sync and not shutting down. Source: §4, fourth row."""
+    """The first assigned broker that is registered, in sync and not shutting down. Source: `controlledShutdownPartitionLeaderElection`."""
     return next(
         (broker for broker in assignment if broker in live and broker in isr and broker not in shutting_down), None
     )

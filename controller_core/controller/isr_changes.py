@@ -1,6 +1,6 @@
 """How the controller learns of ISR changes: notifications of leaders, or their AlterPartition requests.
 
-Source: controller behaviour §13; Kafka 3.9 `KafkaController.processIsrChangeNotification`, `tryProcessAlterPartition`.
+Source: Kafka 3.9 `KafkaController.processIsrChangeNotification`, `tryProcessAlterPartition`.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Leaders that move on purpose: preferred elections, automatic rebalance, controlled shutdown.
 
-Source: controller behaviour §11, §12 and §15; Kafka 3.9 `KafkaController.onReplicaElection`,
+Source: Kafka 3.9 `KafkaController.onReplicaElection`,
 `checkAndTriggerAutoLeaderRebalance`, `doControlledShutdown`.
 """
 

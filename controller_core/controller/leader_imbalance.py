@@ -1,6 +1,6 @@
 """Preferred-leader imbalance: who should lead what, and which elections would help.
 
-Source: controller behaviour §12; Kafka 3.9 `KafkaController.checkAndTriggerAutoLeaderRebalance`.
+Source: Kafka 3.9 `KafkaController.checkAndTriggerAutoLeaderRebalance`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """The partition state machine: what each transition reads, writes and sends.
 
-Source: controller behaviour §2; Kafka 3.9 `ZkPartitionStateMachine`. One call is `ChangePartitionStates`; the tasks
+Source: Kafka 3.9 `ZkPartitionStateMachine`. One call is `ChangePartitionStates`; the tasks
 after it are Kafka's methods, cut where Kafka waits for ZooKeeper. A bad partition fails alone.
 """
 

@@ -1,6 +1,6 @@
 """The replica state machine: what each transition reads, writes and sends.
 
-Source: controller behaviour §3; Kafka 3.9 `ZkReplicaStateMachine`. A call handles its replicas broker by broker, in the
+Source: Kafka 3.9 `ZkReplicaStateMachine`. A call handles its replicas broker by broker, in the
 order that the context says; only → Offline needs ZooKeeper.
 """
 

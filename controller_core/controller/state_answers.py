@@ -1,6 +1,6 @@
 """How answers about `state` znodes are judged, the same in both state machines.
 
-Source: controller behaviour §2.2, §3.3 and §14.3; Kafka 3.9 `KafkaZkClient.updateLeaderAndIsr`.
+Source: Kafka 3.9 `KafkaZkClient.updateLeaderAndIsr`.
 """
 
 from collections.abc import Mapping, Sequence

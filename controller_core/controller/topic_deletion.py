@@ -1,6 +1,6 @@
 """Deleting topics: enqueue, start, fail, retry, resume, complete.
 
-Source: controller behaviour §9; Kafka 3.9 `TopicDeletionManager`. Why a topic is not deletable is in `eligibility`.
+Source: Kafka 3.9 `TopicDeletionManager`. Why a topic is not deletable is in `eligibility`.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """What the controller writes into a topic's znode.
 
-Source: controller behaviour §8 and §10; Kafka 3.9 `KafkaController.updateReplicaAssignmentForPartition`.
+Source: Kafka 3.9 `KafkaController.updateReplicaAssignmentForPartition`.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """New topics, deleted topics, new partitions.
 
-Source: controller behaviour §8 and §9.1; Kafka 3.9 `KafkaController.processTopicChange`,
+Source: Kafka 3.9 `KafkaController.processTopicChange`,
 `processPartitionModifications`, `processTopicDeletion`, `onNewPartitionCreation`.
 """
 

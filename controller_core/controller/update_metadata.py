@@ -1,6 +1,6 @@
 """UpdateMetadata that the controller sends of its own, outside of the state machines.
 
-Source: controller behaviour §6 and §7; Kafka 3.9 `KafkaController.sendUpdateMetadataRequest`.
+Source: Kafka 3.9 `KafkaController.sendUpdateMetadataRequest`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The request batch: what a call asks brokers to be told, folded into one request per broker and api.
 
-Source: controller behaviour §6; Kafka 3.9 `AbstractControllerBrokerRequestBatch`. Rows of a request are shared between
+Source: Kafka 3.9 `AbstractControllerBrokerRequestBatch`. Rows of a request are shared between
 the brokers that get them, and liveness is looked at once per request: the fold costs as much as what was added.
 """
 

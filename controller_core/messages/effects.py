@@ -1,6 +1,6 @@
 """Everything the core can ask of the outside: a closed union of frozen records, with a JSON form and a digest.
 
-Source: controller behaviour §2 to §15; the operations of Kafka's `KafkaZkClient` and `ControllerChannelManager`. An effect
+Source: the operations of Kafka's `KafkaZkClient` and `ControllerChannelManager`. An effect
 may carry many partitions, as Kafka reads, writes and sends in batches. Effects that are answered say with what;
 `Failed` answers any of them. `controller_epoch_version` fences a write: the version that `/controller_epoch` must
 have (None in dialects without fencing).

@@ -1,6 +1,6 @@
 """The broker configs that a controller looks at, and the one topic config.
 
-Source: controller behaviour §4.2, §9.7, §12; Kafka 3.9 `KafkaConfig`. Names of the text form are Kafka's.
+Source: Kafka 3.9 `KafkaConfig`. Names of the text form are Kafka's.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """What differs between Kafka versions, as fields of one frozen record; chosen once and passed in.
 
-Source: controller behaviour, table of dialect flags, §6.1 and the "since" remarks of every section.
+Source: Kafka 0.10.2 to 3.9 `KafkaController` and the classes around it, `ApiVersion` (`MetadataVersion` since 3.3); each
+field names the version that changed it.
 """
 
 import re
@@ -261,7 +262,7 @@ VERSION_ZNODES: Mapping[str, str] = {
     "/log_dir_event_notification": "1.0",
     "/latest_producer_id_block": "0.11.0",
 }
-"""Znodes that no version before the named one creates (layout §0.1, §12).
+"""Znodes that no version before the named one creates (Kafka's `ZkData`).
 
 Every broker creates the first, and the last two, when it starts; the controller writes `/feature`; the others exist where
 somebody used what they are for.

@@ -1,6 +1,6 @@
 """The order in which a Scala 2.13 immutable hash map goes through integers: no rule, but what Kafka does.
 
-Source: controller behaviour §19, 4; `groupBy` in Kafka 3.9 `ZkReplicaStateMachine.handleStateChanges`. It decides who
+Source: `groupBy` in Kafka 3.9 `ZkReplicaStateMachine.handleStateChanges`. It decides who
 survives as the last ISR member when two brokers of one partition go offline in one call.
 """
 

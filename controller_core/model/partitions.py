@@ -1,6 +1,6 @@
 """The nouns of the controller: partitions, replicas, leadership and assignments, under Kafka's own names.
 
-Source: controller behaviour §1 and §5.3; Kafka 3.9 `TopicPartition`, `LeaderAndIsr`, `ReplicaAssignment`, `Broker`.
+Source: Kafka 3.9 `TopicPartition`, `LeaderAndIsr`, `ReplicaAssignment`, `Broker`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Partition and replica states, and which transitions are legal.
 
-Source: controller behaviour §2.1 and §3.1; Kafka 3.9 `PartitionState`, `ReplicaState`.
+Source: Kafka 3.9 `PartitionState`, `ReplicaState`.
 """
 
 from collections.abc import Mapping

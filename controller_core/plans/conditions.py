@@ -1,6 +1,6 @@
 """What must hold before a step of a plan is taken, and what must hold afterwards: data, each with its one check.
 
-Source: controller behaviour §16.1, rules 2, 4 and 6; §16.2.
+Source: docs/operations.md, "The plan" and "Applying".
 """
 
 from collections.abc import Callable, Iterable, Mapping

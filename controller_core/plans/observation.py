@@ -1,6 +1,6 @@
 """What was seen of a cluster at one moment, by a snapshot or by fresh reads; plans are made from it and checked on it.
 
-Source: controller behaviour §16.1, rule 2; layout §1, §2, §18.
+Source: docs/operations.md, "The plan"; Kafka 3.9 `ControllerZNode`, `MigrationZNode`.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ class Observation:
     def kraft_sign(self) -> str | None:
         """Why ZooKeeper is not, or not for long, the source of truth here; None when it is.
 
-        Source: real brokers of 3.9 in migration; layout §18.
+        Source: Kafka 3.9 `ControllerZNode`, `MigrationZNode`, `KRaftRegistrationResult`; KIP-866.
         """
         if self.migration is not None:
             return f"/migration exists: {self.migration}"

@@ -1,7 +1,7 @@
 """A plan: what shall be asked of a cluster, step by step, under which conditions, and how to go back; named by its digest.
 
 The document is canonical JSON, so that equal plans have equal bytes and a person approves exactly one of them.
-Source: controller behaviour §16.1 (rules of the apply step).
+Source: docs/operations.md, "The plan"; docs/adr/0007.
 """
 
 import hashlib

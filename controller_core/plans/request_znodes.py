@@ -1,7 +1,7 @@
 """What a tool beside a living controller may ask of it: request znodes, created if absent, and one conditional delete.
 
 A request znode is never overwritten and never removed by us: since Kafka 1.1 that disarms the controller's watch.
-Source: controller behaviour §16.1 and §16.2; layout §7, §8, §9; Kafka 3.9 `ReassignPartitionsZNode`,
+Source: docs/operations.md; Kafka 3.9 `ReassignPartitionsZNode`,
 `PreferredReplicaElectionZNode`, `DeleteTopicsTopicZNode`.
 """
 

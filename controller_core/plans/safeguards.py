@@ -1,6 +1,6 @@
 """What must hold of a cluster before a request is made, whatever its plan says: a plan that an older version made, too.
 
-Source: controller behaviour §9.1, §11, §16.1 (rules 2 and 3), §18 (point 9).
+Source: docs/operations.md, "Applying".
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Every effect that concerns ZooKeeper, carried out on the port and answered.
 
 It holds no rule about partitions: one `case` per effect, one operation of `KafkaZk`, one translation of the result.
-Source: Kafka 3.9 `KafkaZkClient`, `ZooKeeperClient` (handlers); layout §7 for the watches that fire once.
+Source: Kafka 3.9 `KafkaZkClient`, `ZooKeeperClient` (handlers).
 """
 
 import base64

@@ -1,6 +1,6 @@
 """What a request carries on the wire: only the fields that its version has, under plain names.
 
-Source: controller behaviour §6.1; Kafka's request schemas `LeaderAndIsrRequest`, `UpdateMetadataRequest` and
+Source: Kafka's request schemas `LeaderAndIsrRequest`, `UpdateMetadataRequest` and
 `StopReplicaRequest` of 3.9. Adapters serialise from this; so do renderings and tests.
 """
 

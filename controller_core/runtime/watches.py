@@ -1,8 +1,8 @@
 """Changes of znodes as events of the controller: which watches it has, and when they are set again.
 
 ZooKeeper's watches fire once. Since Kafka 1.1 one is set again by the next read of its path, so what somebody else does
-to a request znode can leave the controller deaf (layout §7, "watch trap"); before, a client subscribed again by itself.
-Source: Kafka 3.9 `ZooKeeperClient`, `KafkaController` (handlers); layout §7, §8.
+to a request znode can leave the controller deaf (docs/zookeeper.md, "Kafka's operations"); before, a client subscribed again by itself.
+Source: Kafka 3.9 `ZooKeeperClient`, `KafkaController` (handlers).
 """
 
 from collections.abc import Callable, Iterable

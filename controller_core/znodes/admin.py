@@ -1,6 +1,6 @@
 """The request znodes below `/admin`, and the notifications that brokers leave for the controller.
 
-Source: layout §7 to §11; Kafka 3.9 `ReassignPartitionsZNode`, `PreferredReplicaElectionZNode`, `DeleteTopicsTopicZNode`,
+Source: Kafka 3.9 `ReassignPartitionsZNode`, `PreferredReplicaElectionZNode`, `DeleteTopicsTopicZNode`,
 `IsrChangeNotificationSequenceZNode`, `LogDirEventNotificationSequenceZNode`.
 """
 

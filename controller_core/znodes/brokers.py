@@ -1,6 +1,6 @@
 """`/brokers/ids/<id>`: where a broker listens, its rack and features.
 
-Source: layout §3; Kafka 3.9 `BrokerIdZNode`, `BrokerInfo`, `EndPoint`; Kafka 1.0 `Broker`.
+Source: Kafka 3.9 `BrokerIdZNode`, `BrokerInfo`, `EndPoint`; Kafka 1.0 `Broker`.
 """
 
 import re

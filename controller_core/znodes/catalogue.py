@@ -1,6 +1,6 @@
 """Which decoder reads which path: the whole layout as one table.
 
-Source: layout §0.1.
+Source: Kafka 3.9 `ZkData` (`PersistentZkPaths`, `SecureRootPaths`); docs/znodes.md.
 """
 
 import re

@@ -1,6 +1,6 @@
 """`/config/…`: overrides of topics, brokers, clients, users and IPs, and the notices of their changes.
 
-Source: layout §12; Kafka 3.9 `ConfigEntityZNode`, `ConfigEntityChangeNotificationZNode`, `DynamicConfigManager`.
+Source: Kafka 3.9 `ConfigEntityZNode`, `ConfigEntityChangeNotificationZNode`, `DynamicConfigManager`.
 """
 
 from collections.abc import Mapping

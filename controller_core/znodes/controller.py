@@ -1,6 +1,6 @@
 """Who rules and what the cluster is: `/controller`, `/controller_epoch`, `/cluster/id`, `/feature`, `/migration`, …
 
-Source: layout §1, §2, §13, §14, §17 and §18; Kafka 3.9 `ControllerZNode`, `ControllerEpochZNode`, `ClusterIdZNode`,
+Source: Kafka 3.9 `ControllerZNode`, `ControllerEpochZNode`, `ClusterIdZNode`,
 `ProducerIdBlockZNode`, `FeatureZNode`, `MigrationZNode`.
 """
 

@@ -1,6 +1,6 @@
 """JSON as Kafka's Jackson reads and writes it, and typed access to the fields of a znode.
 
-Source: layout §0.6; Kafka 3.9 `Json`, `DecodeJson`. Unlike Python's `json` module this refuses `NaN`, keeps the text of
+Source: Kafka 3.9 `Json`, `DecodeJson`. Unlike Python's `json` module this refuses `NaN`, keeps the text of
 fractions, ignores what follows the first value, and reports everything wrong as `MalformedZnodeError`.
 """
 

@@ -1,7 +1,7 @@
 """The order in which Kafka writes the keys of a JSON object: that of the Scala or Java map it holds them in.
 
 No reader depends on it; it is here so that what we write is what Kafka would have written, byte for byte.
-Source: layout §0.6; `scala.collection.mutable.HashMap` and `immutable.HashMap` of Scala 2.13,
+Source: `scala.collection.mutable.HashMap` and `immutable.HashMap` of Scala 2.13,
 `mutable.HashMap` and `immutable.HashMap.HashTrieMap` of 2.11 and 2.12, `java.util.Properties` of Java 9+.
 """
 

@@ -1,6 +1,6 @@
 """`/brokers/topics/<t>` and `…/partitions/<p>/state`: assignment, leader, ISR and epochs.
 
-Source: layout §4 and §5; Kafka 3.9 `TopicZNode`, `TopicPartitionStateZNode`.
+Source: Kafka 3.9 `TopicZNode`, `TopicPartitionStateZNode`.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Where Kafka keeps what: the paths of the tree, below the chroot.
 
-Source: layout §0.1; Kafka 3.9 `ZkData`.
+Source: Kafka 3.9 `ZkData`.
 """
 
 from controller_core.model.errors import MalformedZnodeError

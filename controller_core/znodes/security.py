@@ -1,6 +1,6 @@
 """ACLs, delegation tokens and what is left of the old consumers.
 
-Source: layout §15, §16 and §19; Kafka 3.9 `AclEntry`, `ExtendedAclChangeEvent`, `DelegationTokenManagerZk`,
+Source: Kafka 3.9 `AclEntry`, `ExtendedAclChangeEvent`, `DelegationTokenManagerZk`,
 `ConsumerOffset`; Kafka 0.10.2 `ZkUtils`.
 """
 

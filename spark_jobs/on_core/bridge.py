@@ -137,7 +137,7 @@ def context_of(rows: SnapshotRows, *, with_queue: bool = True) -> Built:
         brokers=rows.brokers,
         assignments=zip(names, assignments, strict=True),
         states=_states(rows, names),
-        # A controller that may not delete drops the requests when it starts (controller-behaviour §9.1).
+        # A controller that may not delete drops the requests when it starts (Kafka 3.9 `TopicDeletionManager.init`).
         topics_to_be_deleted=facts["queued_topics"] if with_queue and facts["deletion_enabled"] else (),
         reassignment_targets={
             _named(request): tuple(request["replicas"] or ()) for request in facts["reassign_requests"]

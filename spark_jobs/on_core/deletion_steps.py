@@ -29,7 +29,7 @@ TOPICS_MAX = 100
 _ROUNDS_MAX = 5
 _SHOWN = 5
 _WAITS_FOR = (IneligibilityKind.DEAD_REPLICA, IneligibilityKind.REASSIGNMENT, IneligibilityKind.PREFERRED_ELECTION)
-"""What a controller that finds a request when it starts waits for (controller behaviour §9.1)."""
+"""What a controller that finds a request when it starts waits for (Kafka 3.9 `KafkaController.fetchTopicDeletionsInProgress`)."""
 _NOT_BEGUN = (IneligibilityKind.DELETION_DISABLED, IneligibilityKind.UNREADABLE, IneligibilityKind.UNKNOWN_TOPIC)
 
 

@@ -4,7 +4,7 @@ All balance bounds are floor and ceiling of one fractional placement in which ea
 rack shares. A flow with integer bounds around its own sums has an integer solution, so they are reachable together;
 a plain floor and ceiling over all brokers is not, as soon as racks have different numbers of brokers.
 The arithmetic is exact (whole numbers over a common denominator). Planner and verifier share this module.
-Source: planner design §2.
+Source: docs/planning.md, "Why the number is minimal".
 """
 
 from __future__ import annotations

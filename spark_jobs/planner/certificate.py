@@ -3,7 +3,7 @@
 For *any* whole numbers u and w: moves >= sum over partitions of the cheapest legal replica set, where a new replica costs
 1 and each replica on broker b pays u[b] + w[t, b], minus what the bounds allow to be earned back. Wrong numbers only
 weaken the bound. A third set of prices v does the same for preferred leaders, given the new replica sets.
-Source: planner design §3; weak duality of linear programs.
+Source: docs/planning.md, "Why the number is minimal"; weak duality of linear programs.
 """
 
 from __future__ import annotations

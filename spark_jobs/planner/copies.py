@@ -1,6 +1,6 @@
 """The copies that a plan makes, what a wave may load, and how few waves these limits allow at least.
 
-Source: planner design §3 (6.).
+Source: docs/planning.md, "Why the number is minimal".
 """
 
 from __future__ import annotations

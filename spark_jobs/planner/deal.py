@@ -3,7 +3,7 @@
 The flow counts; this module deals the counted units out to partitions without giving any of them a broker twice. Where
 the network was only a bound, that may fail for some partitions: they are reported, and the caller expands them.
 Everything is deterministic: the shuffles are seeded.
-Source: planner design §2 and §3 (2., 3.).
+Source: docs/planning.md, "Why the number is minimal".
 """
 
 from __future__ import annotations

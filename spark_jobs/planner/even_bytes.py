@@ -3,7 +3,7 @@
 A broker that holds too many bytes gives a large replica to one of its rack that holds too few, and takes a smaller one of
 the same topic back. Exchanges between replicas that are copied anyway cost nothing and come first. The exact problem is
 number partitioning (NP-hard), so the result is printed beside a lower bound.
-Source: planner design §2, "What breaks integrality".
+Source: docs/planning.md, "Limits".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The hub network has one row per (topic, rack) and its size does not depend on the number of partitions: all healthy
 partitions of a topic are alike. Partitions that hold too much in a rack, or may choose their racks, keep nodes of their
 own or per pattern. Where that is only a bound, `expanded` partitions get an arc to every broker (the full network).
-Source: planner design §2, "Hub network"; ortools `SimpleMinCostFlow`.
+Source: docs/planning.md, "Why the number is minimal"; ortools `SimpleMinCostFlow`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a plan is to achieve, as parameters; the planner derives all bounds from them and from the state.
 
-Source: issue §2.
+Source: docs/planning.md, "Goals".
 """
 
 from __future__ import annotations

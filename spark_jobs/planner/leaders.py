@@ -1,7 +1,7 @@
 """Who leads: preferred leaders for given replica sets, by one exact flow, and the order of the lists.
 
 The leader comes first, survivors keep their order, a newcomer takes the first vacated place.
-Source: planner design §2, "Leader flow".
+Source: docs/planning.md, "Why the number is minimal".
 """
 
 from __future__ import annotations

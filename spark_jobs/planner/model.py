@@ -2,7 +2,7 @@
 
 A broker is referred to by its *position* in `broker_ids` (ascending ids); `-1` pads replica lists and means "none".
 Partitions are sorted by topic and number, so that the order of the input never changes a plan.
-Source: issue §2; Kafka 3.9 `AdminUtils` (rack-awareness needs a rack on every broker or on none).
+Source: docs/planning.md, "Goals"; Kafka 3.9 `AdminUtils` (rack-awareness needs a rack on every broker or on none).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which partitions no plan may touch now: the command and the nightly job leave out the same ones.
 
-Source: controller-behaviour §9 and §10.
+Source: Kafka 3.9 `TopicDeletionManager`, `KafkaController.onPartitionReassignment`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ once a wave's requests are out every new replica catches up. What is checked on 
 znode outgrows ZooKeeper's limit, and every partition keeps its in-sync majority: while it copies the in-sync replicas are
 more than half of all that are assigned, and afterwards a majority of its new list. One that starts below may not get
 worse: it copies one replica at a time, as nothing smaller exists, and has never fewer in sync than before.
-Source: issue §2; controller behaviour §10.
+Source: Kafka 3.9 `KafkaController.onPartitionReassignment`; docs/planning.md.
 """
 
 from __future__ import annotations

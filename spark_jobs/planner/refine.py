@@ -1,6 +1,6 @@
 """What to do where the hub network was only a bound: solve the affected partitions again, in more detail.
 
-Source: planner design §3 (3.) and §5.
+Source: docs/planning.md, "Why the number is minimal".
 """
 
 from __future__ import annotations

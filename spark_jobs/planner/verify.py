@@ -1,7 +1,7 @@
 """Checks a plan without any solver: replica lists, rack quotas, bounds, and the lower bound its certificate proves.
 
 Every plan passes here before it is stored, and again before it is applied.
-Source: planner design §2 and §3.
+Source: docs/planning.md, "Goals" and "Why the number is minimal".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which copy goes in which wave: first fit, and an edge colouring where that needs more waves than proven.
 
-Source: planner design §4 "Waves"; Koenig's theorem on edge colouring of bipartite graphs.
+Source: docs/planning.md; Koenig's theorem on edge colouring of bipartite graphs.
 """
 
 from __future__ import annotations

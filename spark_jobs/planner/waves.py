@@ -3,7 +3,7 @@
 The unit is one added replica: it is copied from the partition's leader, so it loads that broker's output and the
 receiver's input. Each addition is paired with the replica it replaces (in the same rack where possible), and Kafka drops
 that one only after the new one is in sync: no partition ever has fewer in-sync replicas than before the wave.
-Source: planner design §3 (6.) and §4 "Waves".
+Source: docs/planning.md, "Limits" and "Why the number is minimal".
 """
 
 from __future__ import annotations

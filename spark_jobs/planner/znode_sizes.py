@@ -1,7 +1,7 @@
 """How large the topic znodes grow while a plan is carried out: ZooKeeper refuses what is too large for it.
 
 While a wave runs, a topic's znode lists old and new replicas of its partitions, and beside them those that come and go.
-Source: controller_core.znodes.partitions `encode_topic`; layout §3.
+Source: controller_core.znodes.partitions `encode_topic`.
 """
 
 from __future__ import annotations

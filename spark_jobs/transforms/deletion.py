@@ -1,6 +1,6 @@
 """Topics queued for deletion: who can go, who cannot, every reason, and what would help.
 
-Source: controller-behaviour §9.2; Kafka 3.9 `TopicDeletionManager`. Held equal to `controller_core.controller.topic_deletion` by a
+Source: Kafka 3.9 `TopicDeletionManager`. Held equal to `controller_core.controller.topic_deletion` by a
 property test.
 """
 

@@ -1,7 +1,7 @@
 """What is wrong with a cluster tonight, as one table of findings; and its size in a few numbers.
 
 Source: Kafka's own metrics of the same names (UnderReplicatedPartitions, UnderMinIsrPartitionCount,
-OfflinePartitionsCount); controller-behaviour §16.3 and §19 for what a wedged controller leaves behind.
+OfflinePartitionsCount); docs/operations.md, "ISR-change notifications", for what a wedged controller leaves behind.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -22,7 +22,7 @@ CRITICAL, WARNING, INFO = "critical", "warning", "info"
 STUCK_AFTER_S = 600
 """A request older than this is called stuck; Kafka handles one in seconds, data movement apart."""
 STALE_AFTER_S = 60
-"""A notification older than this means that nobody handles them (§16.3)."""
+"""A notification older than this means that nobody handles them (docs/operations.md, "ISR-change notifications")."""
 _RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _REPLICA_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 _REPLICAS_MAX = 64

@@ -1,6 +1,6 @@
 """Leader imbalance as the controller's own check computes it, and what an election would change.
 
-Source: controller-behaviour §12; Kafka 3.9 `checkAndTriggerAutoLeaderRebalance`. Held equal to
+Source: Kafka 3.9 `checkAndTriggerAutoLeaderRebalance`. Held equal to
 `controller_core.controller.leader_imbalance` by a property test.
 """
 

@@ -1,4 +1,4 @@
-"""Placement of new topics, and throttles of reassignments (contract §4 Placement, Throttles)."""
+"""Placement of new topics, and throttles of reassignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios on the simulated cluster (contract §7), and the whole walk of a reassignment."""
+"""Scenarios on the simulated cluster, and the whole walk of a reassignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codec operations, and sequences of single calls of the ZooKeeper adapter (contract §4 Codec, §6)."""
+"""Codec operations, and sequences of single calls of the ZooKeeper adapter."""
 
 from __future__ import annotations
 

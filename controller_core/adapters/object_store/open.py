@@ -2,7 +2,7 @@
 
 A store maps keys (`v1/cluster=c/…/manifest.json`) to bytes. Two promises carry everything that is built on it: an object
 is visible whole or not at all, and `put_new` lets exactly one of several racing writers win.
-Source: storage-and-services §1 (what real S3 servers do with conditional writes and checksums).
+Source: Amazon S3 User Guide, "Conditional writes" and "Checking object integrity"; tests/contracts/test_object_store.py.
 """
 
 import threading

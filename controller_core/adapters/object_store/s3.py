@@ -1,6 +1,6 @@
 """A store in an S3 bucket, Amazon's or any other that honours conditional writes.
 
-Source: storage-and-services §1 (what real S3 servers do with conditional writes and checksums).
+Source: Amazon S3 User Guide, "Conditional writes" and "Checking object integrity"; tests/contracts/test_object_store.py.
 """
 
 import base64

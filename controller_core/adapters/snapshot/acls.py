@@ -2,7 +2,7 @@
 
 A znode whose creation (czxid and ctime) and ACL version (aversion) are those of an earlier snapshot has the ACL that this
 snapshot knows, and is not asked for again. The first snapshot of a cluster asks for every ACL, pipelined.
-Source: snapshot-design §3; zookeeper-layout §0.3.
+Source: ZooKeeper `ZooDefs.Perms`; docs/snapshots.md, "What is stored".
 """
 
 import json

@@ -2,7 +2,7 @@
 
 What Kafka writes is read in bulk; a state that looks different is read one by one by the codec of `znodes`, and what cannot
 be read goes to `bad_rows` with the reason. Bad data never stops a snapshot.
-Source: zookeeper-layout §1 to §12 and §18; `tables` has the columns.
+Source: docs/znodes.md; `tables` has the columns.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The raw layer of a snapshot as Parquet: every znode with data, stat and ACL; the only source of a restore.
 
 Sorted by path, delta encodings, zstd: about 26 bytes per znode. Readers take every version of the format that ever was.
-Source: snapshot-design §3.
+Source: docs/snapshots.md, "What is stored".
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """What a snapshot's manifest says, and where everything of a snapshot lies in the store.
 
 A snapshot is what a manifest names: objects without one are invisible, whoever left them behind.
-Source: snapshot-design §3; docs/snapshots.md describes each field.
+Source: docs/snapshots.md describes each field.
 """
 
 import hashlib

@@ -6,7 +6,7 @@ Where one did, the moment moves on to the end of that reading, and only what cha
 delivers the event of a transaction before any reply that shows it; nothing else is assumed, and no quiet gap is needed.
 Of children that the session may not read it sends no event: their parents have a watch of their own, see `_HiddenChildren`.
 Servers older than 3.6 have neither: two passes are compared instead.
-Source: snapshot-design §2; docs/snapshots.md holds the proof and the measurements.
+Source: docs/snapshots.md, "How a cut is taken", holds the proof and the measurements.
 """
 
 import struct

@@ -2,7 +2,7 @@
 
 SCRAM credentials stand in `/config/users/…` beside quotas, passwords (encrypted by the brokers, but with a key that the
 brokers' files hold) in `/config/brokers/…`, tokens in `/delegation_token/tokens/…`.
-Source: zookeeper-layout §12, §16, §20.6; Kafka 3.9 `ScramCredentialUtils`, `DynamicBrokerConfig`.
+Source: Kafka 3.9 `ScramCredentialUtils`, `DynamicBrokerConfig`.
 """
 
 import base64

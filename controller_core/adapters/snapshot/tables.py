@@ -2,7 +2,7 @@
 
 Every row of every table begins with `cluster`, `snapshot_id` and `taken_at`. Numbers are Kafka's own widths, times are UTC
 with microseconds, absent values are null. `spark_jobs/schemas.py` holds the same tables for Spark; a test holds them equal.
-Source: snapshot-design §3; zookeeper-layout for the meaning of the columns.
+Source: docs/snapshots.md, "Tables"; docs/znodes.md for the meaning of the columns.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Transactions are cut by bytes and by count and sent several at a time on one session, which keeps their order, so parents
 need not be waited for. A second writing of the same tree finds what the first one left and goes on from there. A server
 drops the connection of a request that it finds too large: what was under way is then sent again, znode by znode.
-Source: snapshot-design §3 (50 creations a transaction were the fastest); ZooKeeper `multi`.
+Source: ZooKeeper `multi`; 50 creations a transaction were the fastest when it was measured.
 """
 
 # ruff: noqa: SLF001 -- kazoo's own transaction cannot write null data; kazoo is pinned

@@ -1,6 +1,6 @@
 """Reading a tree from a server before 3.6: twice, by single requests, and telling what is certain of the moment between.
 
-Source: snapshot-design §2, the fall-back.
+Source: docs/snapshots.md, "How a cut is taken".
 """
 
 import time

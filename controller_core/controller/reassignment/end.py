@@ -1,6 +1,6 @@
 """How one partition's run of a reassignment ends, well or in the middle.
 
-Source: controller behaviour §10.2, "Failures": an error ends the run of that partition and of no other.
+Source: Kafka 3.9 `KafkaController.processZkPartitionReassignment`, `maybeTriggerPartitionReassignment`: an error ends the run of that partition and of no other.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Partition reassignment since Kafka 2.4 (KIP-455): adding and removing replicas are part of the assignment.
 
-Source: controller behaviour §10.2; Kafka 3.9 `KafkaController.onPartitionReassignment`. Phases are named as there:
+Source: Kafka 3.9 `KafkaController.onPartitionReassignment`. Phases are named as there:
 U updates, A waits for the new replicas, B completes. The topic znode is the durable record. The flow through Kafka 2.3
 is in `legacy_reassignment`.
 """

@@ -1,6 +1,6 @@
 """A new leader epoch without a new leader, so that replicas hear of another assignment.
 
-Source: controller behaviour §10, steps 2 and 7 and A1 and B3; Kafka 3.9 `KafkaController.updateLeaderEpoch`.
+Source: Kafka 3.9 `KafkaController.updateLeaderEpoch`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Reassignments as the controller's events see them: which flow runs, and when it runs again.
 
-Source: controller behaviour §10, "Triggers of a re-run"; Kafka 3.9 `KafkaController.maybeResumeReassignments`,
+Source: Kafka 3.9 `KafkaController.maybeResumeReassignments`,
 `processZkPartitionReassignment`.
 """
 

@@ -1,6 +1,6 @@
 """Partition reassignment through Kafka 2.3: the requested list lives in `/admin/reassign_partitions` only.
 
-Source: controller behaviour §10.1; Kafka 1.1 and 2.3 `KafkaController.onPartitionReassignment`. RAR is the requested
+Source: Kafka 1.1 and 2.3 `KafkaController.onPartitionReassignment`. RAR is the requested
 list, OAR the assignment before, AR the assignment in ZooKeeper; steps are numbered as there.
 """
 

@@ -2,7 +2,7 @@
 
 Nothing here writes. A plan asks a living controller for work through its request znodes; what the controller does with
 them is predicted in words and verified afterwards. What may not be asked for is refused with the reason.
-Source: controller behaviour §11, §13, §16.1 to §16.3; layout §7 to §10.
+Source: docs/operations.md, "The plan".
 """
 
 from typing import assert_never

@@ -1,6 +1,6 @@
 """Deletion of topics.
 
-Source: controller behaviour §9; layout §9.
+Source: Kafka 3.9 `TopicDeletionManager`, `DeleteTopicsTopicZNode`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

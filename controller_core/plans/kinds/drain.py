@@ -1,6 +1,6 @@
 """The forced re-election that clears what lingers: ISR-change notifications, and requests that name only what is gone.
 
-Source: controller behaviour §10, §11 (failover), §13 and §16.3.
+Source: Kafka 3.9 `KafkaController.onControllerFailover`, `processIsrChangeNotification`; docs/operations.md, "ISR-change notifications".
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from controller_core.plans.request_znodes import DeleteController, render_reques
 
 _SHOWN_MAX: Final = 20
 LINGER_AGE_MS: Final = 60_000
-"""A living controller removes a notification in milliseconds; after a minute it is stuck (behaviour §16.3)."""
+"""A living controller removes a notification in milliseconds; after a minute it is stuck (docs/operations.md)."""
 BROKER_JSON_WITHOUT_NOTIFICATIONS: Final = 5
 """Registrations of this version mean an inter.broker.protocol.version of 2.7: ISR changes go through the controller."""
 
@@ -41,7 +41,7 @@ def plan_drain(
     """A forced re-election, where notifications or requests linger beside a controller that does not take them.
 
     Only the new controller's failover drains them safely: it deletes them before it reads every partition's state. A
-    tool that deleted them beside a living controller would lose updates (controller behaviour §16.3). A request that names
+    tool that deleted them beside a living controller would lose updates (docs/operations.md). A request that names
     only partitions that are gone is removed by the next controller when it starts, of any version; a tool that removed it
     would disarm the watch of the one in office.
 

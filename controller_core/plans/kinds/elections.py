@@ -1,6 +1,6 @@
 """Elections that give partitions back to their preferred leaders.
 
-Source: controller behaviour §11 and §16.2.
+Source: Kafka 2.3 `PreferredReplicaLeaderElectionCommand`; Kafka 3.9 `KafkaController.processReplicaLeaderElection`.
 """
 
 from collections.abc import Sequence

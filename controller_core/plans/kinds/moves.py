@@ -1,6 +1,6 @@
 """Reassignments, wave by wave, with every target checked: the controller does not check them.
 
-Source: controller behaviour §10 and §16.1.
+Source: Kafka 3.9 `ReassignPartitionsCommand` and `KafkaController.processZkPartitionReassignment`; docs/operations.md, "The plan".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ def target_refusals(
 ) -> tuple[Unmet, ...]:
     """What is wrong with the targets; empty when a controller may be asked for them.
 
-    Source: controller behaviour §16.1, rule 3: an empty list deletes the partition's data, and so on.
+    Source: Kafka 3.9 `KafkaController.processZkPartitionReassignment` checks no target: an empty list deletes the partition's data.
     """
     found: list[Unmet] = []
     for wave in waves:

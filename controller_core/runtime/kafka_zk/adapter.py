@@ -1,6 +1,6 @@
 """Kafka's operations on ZooKeeper, on top of the port: what `KafkaZkClient` does, in the formats of one Kafka version.
 
-Source: Kafka 3.9 `KafkaZkClient`; Kafka 1.0 `KafkaController`, `ZkUtils`; layout §1 to §3, §6 and §13.
+Source: Kafka 3.9 `KafkaZkClient`; Kafka 1.0 `KafkaController`, `ZkUtils`.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """What all of Kafka's ZooKeeper operations share: the formats of a version, fenced writes, and result codes.
 
-Source: Kafka 3.9 `KafkaZkClient.wrapRequestWithControllerEpochCheck`, `retryRequestsUntilConnected`; layout §21.
+Source: Kafka 3.9 `KafkaZkClient.wrapRequestWithControllerEpochCheck`, `retryRequestsUntilConnected`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Topics and partition states in ZooKeeper.
 
 Source: Kafka 3.9 `KafkaZkClient`: `updateLeaderAndIsr`, `createTopicPartitionStatesRaw`, `setTopicAssignment`, …;
-`ReplicationUtils.updateLeaderAndIsr`; layout §4, §5.
+`ReplicationUtils.updateLeaderAndIsr`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

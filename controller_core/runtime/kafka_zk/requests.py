@@ -1,7 +1,7 @@
 """Requests and notifications in ZooKeeper.
 
 Source: Kafka 3.9 `KafkaZkClient`: `getPartitionReassignment`, `setOrCreatePartitionReassignment`,
-`propagateIsrChanges`, `deleteIsrChangeNotifications`, …; layout §7 to §11.
+`propagateIsrChanges`, `deleteIsrChangeNotifications`, ….
 """
 
 from collections.abc import Iterable, Mapping, Sequence

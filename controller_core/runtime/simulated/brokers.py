@@ -1,7 +1,7 @@
 """Brokers that obey, in memory: they lead and follow, keep logs, refuse stale epochs and cache metadata.
 
 A follower fetches at once and is caught up at once; nothing else of a broker matters to a controller.
-Source: controller behaviour §13.1 and §14.3; Kafka 3.9 `ReplicaManager`, `KafkaApis`, `ZkMetadataCache`, `LogManager`.
+Source: Kafka 3.9 `ReplicaManager`, `KafkaApis`, `ZkMetadataCache`, `LogManager`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,7 @@
 Everything happens in single deeds, in an order that the caller may choose: `step_controller` performs one effect or takes
 one command, `deliver` hands one request to a broker, `change_isrs` lets one leader act. `settle` does all of it, in a fixed
 order, until nothing more happens.
-Source: controller behaviour §14; the conformance contract's simulated cluster is this one.
+Source: Kafka 3.9 `KafkaServer`, `KafkaController`; the conformance contract's simulated cluster is this one.
 """
 
 from collections import deque

@@ -3,7 +3,7 @@
 The only writes to a cluster are a lock of our own and the request znodes (or the one conditional delete) that the plan
 names, each in a transaction with a check of the lock's fence. A run can be killed at any point and started again: the
 receipt in the store says how far it came.
-Source: controller behaviour §16.1 and §16.2.
+Source: docs/operations.md, "Applying".
 """
 
 from dataclasses import dataclass

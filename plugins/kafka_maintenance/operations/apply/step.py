@@ -1,6 +1,6 @@
 """One step of a plan: checked by fresh reads, asked for in one transaction, waited for, recorded.
 
-Source: controller behaviour §16.1 and §16.2.
+Source: docs/operations.md, "Applying".
 """
 
 import logging

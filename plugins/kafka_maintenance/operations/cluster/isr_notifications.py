@@ -2,7 +2,7 @@
 
 Reads only. What clears them is the forced re-election that `planning.plan_drain` plans and `apply.apply_plan` carries
 out after approval: deleting them beside a living controller would lose updates.
-Source: controller behaviour §13 and §16.3.
+Source: docs/operations.md, "ISR-change notifications".
 """
 
 from collections.abc import Iterator

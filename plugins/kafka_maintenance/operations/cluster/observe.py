@@ -1,6 +1,6 @@
 """Reads of a cluster as an `Observation`: fresh ones through a ZooKeeper session, or those of a snapshot's tables.
 
-Source: layout §1 to §10 and §18; controller behaviour §16.1, rule 2.
+Source: docs/znodes.md; docs/operations.md, "The plan".
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """From what was seen of a cluster to the planner and back: its state as arrays, its plan as waves of target lists.
 
-Source: planner-design §2; docs/planning.md.
+Source: docs/planning.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Whoever has these three and the plan can check, without a solver, that the plan keeps its bounds and how near it is to the
 proven minimum. The apply step does so again, after the approval.
-Source: planner design §3; docs/planning.md.
+Source: docs/planning.md, "Why the number is minimal".
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 A whole tree goes into an empty ZooKeeper whose brokers are stopped; a part (configs, ACLs, topics anew) into a living one,
 with the notices that make the brokers read it. Applying checks every assumption again, writes in transactions, and can be
 repeated after a kill: what is there already is not written twice.
-Source: snapshot-design §3; zookeeper-layout §12, §20, §21.
+Source: docs/snapshots.md, "Restoring".
 """
 
 import json

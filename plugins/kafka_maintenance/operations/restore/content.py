@@ -1,7 +1,7 @@
 """Which znodes of a snapshot are brought back, and which are left out and why.
 
-Source: snapshot-design §3; zookeeper-layout §0.1 for what is a request or a notification, §12 and §15 for the notices that
-make a change effective on living brokers.
+Source: docs/snapshots.md, "Restoring"; Kafka 3.9 `ConfigEntityChangeNotificationZNode` and `AclChangeNotificationZNode` for the
+notices that make a change effective on living brokers.
 """
 
 import json

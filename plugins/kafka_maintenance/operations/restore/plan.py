@@ -1,6 +1,6 @@
 """Plans a restore: compares a snapshot with its target, refuses what does not fit, stores what would be written.
 
-Source: snapshot-design §3; zookeeper-layout §20.
+Source: docs/snapshots.md, "Restoring".
 """
 
 import json
@@ -68,7 +68,9 @@ from kafka_maintenance.operations.snapshots.take import require_kafka_tree
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
 _SHOWN_MAX: Final = 10
 _NIGHTS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
-_LARGE_BYTES: Final = 1_000_000  # zookeeper-layout §0.4: a server takes requests of up to 1,048,575 bytes by default
+_LARGE_BYTES: Final = (
+    1_000_000  # ZooKeeper `jute.maxbuffer`: a server takes requests of up to 1,048,575 bytes by default
+)
 
 
 def plan_restore(

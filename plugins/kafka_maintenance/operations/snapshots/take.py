@@ -3,7 +3,7 @@
 Published in steps of which only the last is visible: the objects under a fresh prefix, the note that this run has its
 snapshot (a copy of the manifest), the manifest. A process killed between any two leaves nothing visible, or a note from
 which the next run with the same id finishes the job.
-Source: snapshot-design §2 and §3; real-kafka §8 for the guard against KRaft.
+Source: docs/snapshots.md, "How a cut is taken" and "What is stored"; KIP-866 for the guard against KRaft.
 """
 
 import hashlib

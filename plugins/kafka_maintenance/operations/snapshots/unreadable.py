@@ -1,6 +1,6 @@
 """What a snapshot could not read is unknown, not gone: the paths that ZooKeeper refused, and all below them.
 
-Source: docs/snapshots.md, "How a cut is taken"; zookeeper-layout for where each row of a table comes from.
+Source: docs/snapshots.md, "How a cut is taken"; docs/znodes.md for where each row of a table comes from.
 """
 
 from collections import Counter
