@@ -3,8 +3,10 @@
 The schema is `schema/compose-spec.json` of compose-go v2.16.2 (Apache License 2.0).
 """
 
+import configparser
 import json
 import re
+import subprocess
 from types import SimpleNamespace
 
 import jsonschema
@@ -18,7 +20,9 @@ COMPOSE = yaml.safe_load(TEXT)
 SERVICES = COMPOSE["services"]
 SCHEMA = json.loads((ROOT / "tests" / "data" / "compose-spec.json").read_text())
 AIRFLOW = {"airflow-init", "airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"}
-ONE_SHOT = {"airflow-init"}
+ONE_SHOT = {"airflow-init", "keys"}
+SPARK = {"spark-master", "spark-worker"}
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 WITHOUT_PORT = {"spark-worker"}
 
 
@@ -45,7 +49,8 @@ def test_the_schema_would_notice(broken):
 def test_the_parts_are_those_that_the_pipeline_needs():
     assert set(SERVICES) == {
         *AIRFLOW,
-        *("postgres", "zookeeper", "kafka1", "kafka2", "kafka3", "s3", "spark-master", "spark-worker"),
+        *SPARK,
+        *("keys", "postgres", "zookeeper", "kafka1", "kafka2", "kafka3", "s3"),
     }
 
 
@@ -82,7 +87,7 @@ def test_every_image_is_pinned_by_a_tag():
     for name, service in SERVICES.items():
         tag = service["image"].rpartition(":")[2]
         assert re.fullmatch(r"\d+(\.\d+)+", tag), f"{name}: {service['image']}"
-    bases = re.findall(r"^\s*FROM (\S+)", TEXT, re.MULTILINE)
+    bases = re.findall(r"^\s*FROM (\S+)", TEXT + DOCKERFILE, re.MULTILINE)
     assert bases
     assert all(":" in base and not base.endswith(":latest") for base in bases)
     assert re.findall(r"go install \S+@(\S+)", TEXT) == ["v1.8.0"]
@@ -145,6 +150,7 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
 
     from kafka_maintenance import hooks
     from kafka_maintenance.operations.analysis.run import works_in_place
+    from kafka_maintenance.provider.info import get_provider_info
     from kafka_maintenance.tasks.common import SPARK_CONNECTION
     from kafka_maintenance.tasks.settings import PREFIX, Settings
 
@@ -159,10 +165,13 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
         hooks.cluster_from("compose", cluster).zookeeper == SERVICES["kafka1"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
     )
     store = Connection.from_json(environment[f"AIRFLOW_CONN_{hooks.STORE_CONNECTION.upper()}"], conn_id="store")
+    assert {cluster.conn_type, store.conn_type} == {
+        each["connection-type"] for each in get_provider_info()["connection-types"]
+    }
     uri = environment[f"AIRFLOW_VAR_{hooks.STORE_VARIABLE.upper()}"]
     settings = hooks.store_settings_from(uri, store)
     assert settings.endpoint_url == "http://s3:7070"
-    assert settings.access_key == settings.secret_key == "kafka-maintenance"
+    assert settings.access_key is settings.secret_key is None, "boto3 finds the keys in the file that is mounted"
     spark = Connection.from_json(environment[f"AIRFLOW_CONN_{SPARK_CONNECTION.upper()}"], conn_id="spark")
     assert spark.host == "local[2]"
     cluster = hooks.spark_settings_from(
@@ -172,15 +181,68 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
         "the workers read what the driver is told, so they need all of it:"
     )
     assert cluster.jars == ("/opt/s3a/*.jar",)
-    assert re.search(r"s3a_jars fetch .*&& mv \S+/s3a-jars/\*/\*\.jar /opt/s3a/", TEXT, re.DOTALL)
+    assert re.search(r"s3a_jars fetch .*&& mv \S+/s3a-jars/\*/\*\.jar /opt/s3a/", DOCKERFILE, re.DOTALL)
     assert cluster.conf["spark.hadoop.fs.s3a.endpoint"] == settings.endpoint_url
-    for name in ("airflow-scheduler", "spark-master", "spark-worker"):
-        found = SERVICES[name]["environment"]
-        assert {found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"]} == {
-            "${S3_ACCESS_KEY:-kafka-maintenance}", "${S3_SECRET_KEY:-kafka-maintenance}"
-        }  # fmt: skip
+    assert cluster.conf["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".ProfileCredentialsProvider")
+    for name in ("airflow-scheduler", *SPARK):
+        found = SERVICES[name]["environment"]["AWS_SHARED_CREDENTIALS_FILE"]
+        assert f"s3-keys:{found.rpartition('/')[0]}:ro" in SERVICES[name]["volumes"]
     ours = {name.removeprefix(PREFIX).lower() for name in environment if name.startswith(PREFIX)}
     assert ours <= set(Settings.__dataclass_fields__)
+
+
+def test_no_password_stands_in_the_file_and_keys_go_only_where_they_are_needed():
+    assert re.findall(r"(?i)password: *\S|secret_key: *\S|password=", TEXT) == []
+    mounts = {
+        name: {volume.split(":")[0] for volume in service.get("volumes", [])} for name, service in SERVICES.items()
+    }
+    assert {name for name in mounts if "database-keys" in mounts[name]} == {*AIRFLOW, "keys", "postgres"}
+    assert {name for name in mounts if "s3-keys" in mounts[name]} == {*AIRFLOW, *SPARK, "keys", "s3"}
+    assert {name for name in mounts if "airflow-state" in mounts[name]} == AIRFLOW, "Spark needs no key of Airflow"
+
+
+def test_the_keys_are_made_once_and_kept(tmp_path):
+    """The shell script of the service `keys`, run twice on folders instead of volumes."""
+    script = SERVICES["keys"]["entrypoint"][-1].replace("$$", "$").replace("/run/", f"{tmp_path}/")
+    for folder in ("database", "s3"):
+        (tmp_path / folder).mkdir()
+    found = []
+    for _ in range(2):
+        subprocess.run(["bash", "-euc", script], check=True)
+        found.append({path.name: path.read_text() for path in sorted(tmp_path.glob("*/*"))})
+        for path in tmp_path.glob("*/*"):
+            path.chmod(0o644)  # root of a container may write them all the same
+    assert found[0] == found[1]
+    assert len({found[0][name] for name in ("password", "access_key", "secret_key")}) == 3
+    assert all(re.fullmatch("[0-9a-f]{48}", found[0][name]) for name in ("password", "access_key", "secret_key"))
+    assert found[0]["url"] == f"postgresql+psycopg2://airflow:{found[0]['password']}@postgres:5432/airflow\n"
+    credentials = configparser.ConfigParser()
+    credentials.read_string(found[0]["credentials"])
+    assert credentials["default"]["aws_secret_access_key"] == found[0]["secret_key"]
+
+
+def test_every_part_is_bounded_and_gains_no_rights():
+    for name, service in SERVICES.items():
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"], name
+        assert service["pids_limit"], name
+        assert name == "postgres" or service["cap_drop"] == ["ALL"], name
+    for name in {*AIRFLOW, *SPARK, "s3", "keys"}:
+        assert SERVICES[name]["read_only"], name
+
+
+def test_the_image_is_built_of_what_the_wheel_holds_and_runs_as_nobody_special():
+    users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
+    assert users == ["airflow"]
+    assert DOCKERFILE.index("USER airflow") > DOCKERFILE.rindex("RUN ")
+    sources = {
+        word.strip("/")
+        for line in re.findall(r"^COPY (?!--from)(.*) /build\S*$", DOCKERFILE, re.MULTILINE)
+        for word in line.split()
+    }
+    allowed = set(re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    assert sources == allowed
+    assert all((ROOT / name).exists() for name in sources)
 
 
 def test_brokers_differ_where_they_must_and_are_in_three_racks():
@@ -192,3 +254,12 @@ def test_brokers_differ_where_they_must_and_are_in_three_racks():
 
 def test_shell_variables_of_commands_are_escaped_for_compose():
     assert re.findall(r"(?<!\$)\$(?![{$])\w+", TEXT) == []
+
+
+def test_the_values_for_the_chart_name_our_image_and_folders():
+    values = yaml.safe_load((ROOT / "docs" / "helm-values.yaml").read_text())
+    image = values["images"]["airflow"]
+    assert SERVICES["airflow-scheduler"]["image"] == f"kafka-maintenance-airflow:{image['tag']}"
+    assert f"AIRFLOW__CORE__DAGS_FOLDER={values['config']['core']['dags_folder']} " in DOCKERFILE
+    assert f"apache-airflow=={values['airflowVersion']}" in (ROOT / "requirements.txt").read_text().splitlines()
+    assert all(each["name"] for each in yaml.safe_load(values["extraEnv"]))
