@@ -15,6 +15,8 @@ from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
 
+KIND = "delete_topics"
+
 
 @dag(
     schedule=None,
@@ -27,7 +29,7 @@ from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
     params={
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(
-            None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
+            None, type=["string", "null"], description="Digest of a stored plan; empty: plan from a fresh snapshot"
         ),
         "topics": Param(
             [],
@@ -50,19 +52,18 @@ from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
 )
 def delete_topics() -> None:
     """Snapshot → plan → gate → apply → verify."""
-    manifest = snapshot_to_plan(given("cluster"), given("plan"))
+    snapshot = snapshot_to_plan(given("cluster"), given("plan"))
     plan = plan_deletions(
         given("cluster"),
-        manifest,
+        snapshot,
         given("plan"),
         given("topics"),
         given("bootstrap_servers"),
         given("unused_days"),
         given("even_if_used"),
     )
-    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
-    receipt = apply_plan(plan, gate.output)
-    verify(receipt)
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
+    gate >> apply_plan(KIND) >> verify(KIND)
 
 
 delete_topics()

@@ -18,6 +18,8 @@ from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MA
 from kafka_maintenance.tasks.drain import clusters_to_report, lingering_runs, plan_drain, report_notifications
 from kafka_maintenance.tasks.settings import SETTINGS
 
+KIND = "drain_isr_notifications"
+
 
 @dag(
     schedule=CronTriggerTimetable(SETTINGS.drain_cron, timezone="UTC"),
@@ -32,7 +34,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
             None, type=["string", "null"], description="Connection id of one cluster; empty: report on all"
         ),
         "act": Param(False, type="boolean", description="Plan to drain the cluster's notifications, behind the gate"),
-        "plan": Param(None, type=["string", "null"], description="URI of a stored plan; empty: plan now"),
+        "plan": Param(None, type=["string", "null"], description="Digest of a stored plan; empty: plan now"),
     },
 )
 def drain_isr_notifications() -> None:
@@ -45,9 +47,8 @@ def drain_isr_notifications() -> None:
     ).expand_kwargs(lingering_runs(reports, given("act")))
     plan = plan_drain(given("cluster"), given("plan"), given("act"))
     reports >> plan
-    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
-    receipt = apply_plan(plan, gate.output)
-    verify(receipt)
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
+    gate >> apply_plan(KIND) >> verify(KIND)
 
 
 drain_isr_notifications()

@@ -13,6 +13,8 @@ from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
 
+KIND = "elect_preferred_leaders"
+
 
 @dag(
     schedule=None,
@@ -25,18 +27,17 @@ from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
     params={
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(
-            None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
+            None, type=["string", "null"], description="Digest of a stored plan; empty: plan from a fresh snapshot"
         ),
         "election_count_max": Param(100, type="integer", minimum=1, description="Elections in one run"),
     },
 )
 def elect_preferred_leaders() -> None:
     """Snapshot → plan → gate → apply → verify."""
-    manifest = snapshot_to_plan(given("cluster"), given("plan"))
-    plan = plan_elections(given("cluster"), manifest, given("plan"), given("election_count_max"))
-    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
-    receipt = apply_plan(plan, gate.output)
-    verify(receipt)
+    snapshot = snapshot_to_plan(given("cluster"), given("plan"))
+    plan = plan_elections(given("cluster"), snapshot, given("plan"), given("election_count_max"))
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
+    gate >> apply_plan(KIND) >> verify(KIND)
 
 
 elect_preferred_leaders()

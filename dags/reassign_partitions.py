@@ -14,6 +14,8 @@ from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 
+KIND = "reassign_partitions"
+
 
 @dag(
     schedule=None,
@@ -26,7 +28,7 @@ from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
     params={
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(
-            None, type=["string", "null"], description="URI of a stored plan; empty: plan from a fresh snapshot"
+            None, type=["string", "null"], description="Digest of a stored plan; empty: plan from a fresh snapshot"
         ),
         "move_count_max": Param(100, type="integer", minimum=1, description="Replica moves in one run"),
         "goals": Param(
@@ -43,18 +45,17 @@ from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 )
 def reassign_partitions() -> None:
     """Snapshot → plan → gate → apply → verify."""
-    manifest = snapshot_to_plan(given("cluster"), given("plan"))
+    snapshot = snapshot_to_plan(given("cluster"), given("plan"))
     plan = plan_reassignment(
         given("cluster"),
-        manifest,
+        snapshot,
         given("plan"),
         given("move_count_max"),
         given("goals"),
         given("bootstrap_servers"),
     )
-    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
-    receipt = apply_plan(plan, gate.output)
-    verify(receipt)
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
+    gate >> apply_plan(KIND) >> verify(KIND)
 
 
 reassign_partitions()

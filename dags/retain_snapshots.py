@@ -16,6 +16,7 @@ from kafka_maintenance.tasks.approval import PlanApprovalOperator
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.retention import (
     KEEP,
+    KIND,
     clusters_to_judge,
     plan_retention,
     removal_runs,
@@ -39,7 +40,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
             None, type=["string", "null"], description="Name of one cluster in the store; empty: report on all"
         ),
         "act": Param(False, type="boolean", description="Plan to remove the cluster's snapshots, behind the gate"),
-        "plan": Param(None, type=["string", "null"], description="URI of a stored plan; empty: plan now"),
+        "plan": Param(None, type=["string", "null"], description="Digest of a stored plan; empty: plan now"),
         "keep_last": Param(SETTINGS.keep_last, type="integer", minimum=1, description="The newest ones"),
         "keep_daily": Param(SETTINGS.keep_daily, type="integer", minimum=0, description="One of each of so many days"),
         "keep_weekly": Param(SETTINGS.keep_weekly, type="integer", minimum=0, description="… weeks"),
@@ -56,9 +57,8 @@ def retain_snapshots() -> None:
     ).expand_kwargs(removal_runs(reports, given("act"), KEEP))
     plan = plan_retention(given("cluster"), given("plan"), given("act"), KEEP)
     reports >> plan
-    gate = PlanApprovalOperator(task_id="approve", plan=plan, doc_md=GATE_DOC)
-    receipt = remove_snapshots(plan, gate.output)
-    verify_removal(receipt)
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
+    gate >> remove_snapshots() >> verify_removal()
 
 
 retain_snapshots()

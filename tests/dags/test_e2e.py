@@ -45,7 +45,7 @@ def test_the_nights_election_plan_is_applied_after_a_yes_and_verified(live, anal
     (plan,) = [plan for plan in plans if plan["kind"] == "elect_preferred_leaders"]
     before = live.leaders()
     assert 2 not in before
-    run_id = live.start("elect_preferred_leaders", {"cluster": CLUSTER, "plan": plan["uri"]})
+    run_id = live.start("elect_preferred_leaders", {"cluster": CLUSTER, "plan": plan["digest"]})
     gate = live.approver.wait_gate("elect_preferred_leaders", run_id, timeout_s=120)
     assert plan["digest"] in gate.body
     assert live.leaders() == before

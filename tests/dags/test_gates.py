@@ -71,7 +71,7 @@ def _answer(client, option, comment="planned window"):
 
 
 def _run(bag, plan, dag_id="elect_preferred_leaders"):
-    conf = {"cluster": CLUSTER, "plan": plan.uri, "election_count_max": 10}
+    conf = {"cluster": CLUSTER, "plan": plan.digest, "election_count_max": 10}
     run = bag.dags[dag_id].test(run_conf=conf, logical_date=None)
     return run, {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
@@ -132,7 +132,8 @@ def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_pers
     assert events[0]["detail"]["comment"] == "planned window"
     assert events[-1]["event"] == "done"
     asked, decided = _kept(tmp_path)
-    assert asked == {"run": f"elect_preferred_leaders.{run.run_id}", "digest": plan.digest}
+    assert (asked["run"], asked["digest"]) == (f"elect_preferred_leaders.{run.run_id}", plan.digest)
+    assert (asked["cluster"], asked["kind"]) == (CLUSTER, "elect_preferred_leaders")
     assert decided["responded_by_user"]["name"] == "olivia"
     assert {name: decided[name] for name in asked} == asked
 
@@ -240,7 +241,7 @@ def test_a_second_run_of_the_same_plan_writes_nothing(bag, clients, world, plan,
 
 
 def test_a_plan_of_another_kind_is_refused_before_anybody_is_asked(bag, clients, world, plan):
-    conf = {"cluster": CLUSTER, "plan": plan.uri}
+    conf = {"cluster": CLUSTER, "plan": plan.digest}
     run = bag.dags["delete_topics"].test(run_conf=conf, logical_date=None)
     states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
     assert (states["plan_deletions"], states["approve"], states["apply_plan"]) == (
@@ -261,7 +262,7 @@ def test_a_plan_of_another_kind_is_refused_before_anybody_is_asked(bag, clients,
 def test_what_is_asked_beside_a_stored_plan_is_refused(bag, dag_id, task_id, arguments, beside):
     planning = bag.dags[dag_id].get_task(task_id).python_callable
     with pytest.raises(BadInputError, match=f"stored plan is applied as it is, and {beside}"):
-        planning(CLUSTER, None, "/s/plan.json", *arguments)
+        planning(CLUSTER, None, "a" * 64, *arguments)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The retention DAG: a report for everybody, a removal only after a person's yes to exactly that plan."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,19 +107,30 @@ def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowe
     assert all(run["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa") for run in runs)
 
 
-def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_path):
+def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_path, monkeypatch):
     from airflow.sdk.exceptions import AirflowFailException
 
+    from kafka_maintenance.operations.apply.shown import shown
     from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
     from kafka_maintenance.operations.snapshots.retention_plan import store_retention
-    from kafka_maintenance.tasks.retention import verify_removal
+    from kafka_maintenance.tasks import retention
+    from kafka_maintenance.tasks.approval import Approval
 
     policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
     made = store_retention(
         str(tmp_path), plan_retention(str(tmp_path), policy, now=datetime.now(UTC), cluster="alpha"), "alpha"
     )
+
+    def approved(kind, cluster, *, store, run):
+        return Approval(
+            shown=shown(store, kind=kind, cluster=cluster, digest=made.digest), approver="olivia", comment=None
+        )
+
+    monkeypatch.setattr(retention, "approved", approved)
+    run = SimpleNamespace(dag_id="retain_snapshots", run_id="manual")
+    monkeypatch.setattr(retention, "context_of_run", lambda: {"params": {"cluster": "alpha"}, "dag_run": run})
     with pytest.raises(AirflowFailException, match="still listed"):
-        verify_removal.function({"cluster": "alpha", "plan": made.uri})
+        retention.verify_removal.function()
 
 
 def test_the_defaults_of_the_dag_are_those_of_the_command():
@@ -139,12 +151,12 @@ def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights,
     store = FolderStore(tmp_path)
     policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
     stored = store_retention(store, plan_retention(store, policy, now=datetime.now(UTC), cluster="alpha"), "alpha")
-    named = {name: getattr(stored, name) for name in ("kind", "cluster", "uri", "digest")}
+    named = {name: getattr(stored, name) for name in ("kind", "cluster", "digest")}
     told = dict(plan_page(store, named, gate=None).sections)
     assert [line.split(",")[0] for line in told["What will be removed"]] == [night.snapshot_id for night in nights[:4]]
     assert [line.split(":")[0] for line in told["What stays, and why"]] == [nights[4].snapshot_id]
     altered = plan_page(store, named | {"digest": "0" * 64}, gate=None)
-    assert "the store holds another plan" in altered.problem
+    assert "It is gone" in altered.problem
 
 
 def test_a_damaged_receipt_is_shown_as_it_lies_in_the_store(bag, tmp_path):
@@ -154,7 +166,7 @@ def test_a_damaged_receipt_is_shown_as_it_lies_in_the_store(bag, tmp_path):
     store = FolderStore(tmp_path)
     store.put("v1/receipts/cluster=alpha/d1/0001-started.json", b'{"by": "olivia"}')
     store.put("v1/receipts/cluster=alpha/d1/0002-done.json", b'{"by": "oli\xff')
-    named = {"kind": "retain_snapshots", "cluster": "alpha", "uri": f"{store.uri}/v1/gone.json", "digest": "d1"}
+    named = {"kind": "retain_snapshots", "cluster": "alpha", "digest": "d1"}
     (_, whole), (name, damaged) = plan_page(store, named, gate=None).receipts
     assert name == "0002-done.json"
     assert "Damaged" in damaged

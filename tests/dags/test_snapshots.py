@@ -479,7 +479,7 @@ def test_a_gated_run_that_is_cleared_plans_on_the_present_and_a_retry_on_what_it
     assert len(_snapshots(store)) == 2
 
 
-PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "uri": "/s/p.json", "digest": "a" * 64}]]
+PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "digest": "a" * 64}]]
 TODAY = {"night": datetime.now(UTC).date().isoformat()}
 
 
@@ -527,7 +527,7 @@ class TestGatedRuns:
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
         (opened,) = gated_runs.function(PLANS, TODAY)
         assert opened["trigger_dag_id"] == "elect_preferred_leaders"
-        assert opened["conf"] == {"cluster": "alpha", "plan": "/s/p.json"}
+        assert opened["conf"] == {"cluster": "alpha", "plan": "a" * 64}
         assert opened["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa")
 
     def test_none_for_a_past_night(self, monkeypatch):

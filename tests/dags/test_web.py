@@ -114,12 +114,12 @@ def test_the_plans_of_a_fleet_are_read_at_once_and_one_that_is_gone_hides_no_oth
     together = threading.Barrier(2, timeout=5)  # broken where one waits for the other
 
     class Slow(FolderStore):
-        def get(self, key):
+        def list(self, prefix):
             together.wait()
-            return super().get(key)
+            return super().list(prefix)
 
-    named = {"kind": plan.kind, "cluster": CLUSTER, "digest": plan.digest, "uri": plan.uri}
-    gone = named | {"uri": plan.uri.replace(plan.digest[:8], "0" * 8)}
+    named = {"kind": plan.kind, "cluster": CLUSTER, "digest": plan.digest}
+    gone = named | {"digest": "0" * 64}
     monkeypatch.setattr(sources, "_store", lambda: Slow(tmp_path))
     monkeypatch.setattr(sources, "_returned", lambda *_: iter([[named, gone] * 2]))
     pages_of_fleet = sources.plans_of_run("nightly_analysis", "a night")

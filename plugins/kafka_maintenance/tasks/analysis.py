@@ -9,6 +9,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
@@ -229,7 +230,7 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
     doc_md="Stores the plans that a cluster's snapshot calls for beside it, each with its digest. None is applied.",
 )
 def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
-    """Kind, cluster, place and digest of each stored plan."""
+    """Kind, cluster and digest of each stored plan."""
     from kafka_maintenance.tasks.plans import repairs_of
 
     label(chosen["cluster"])
@@ -243,8 +244,8 @@ def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> lis
         return []
     return [
         {
-            "trigger_dag_id": plan["kind"],
-            **gated_run("nightly", choice["night"], plan["cluster"], plan["digest"][:12], plan=plan["uri"]),
+            "trigger_dag_id": PlanKind(plan["kind"]).value,
+            **gated_run("nightly", choice["night"], plan["cluster"], plan["digest"][:12], plan=plan["digest"]),
         }
         for found in plans
         for plan in found

@@ -7,28 +7,29 @@ from airflow.sdk import PokeReturnValue, task
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved
-from kafka_maintenance.tasks.common import context_of_run, run_name
+from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @task(pool=APPLY_POOL)
-def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
+def apply_plan(kind: str) -> dict[str, Any]:
     """Writes what the approved plan says, if it is still that plan and the cluster is still as it expects.
 
-    Checks the answer and the digest itself, and every version; waits until Kafka has done it. The receipt names the
-    approver and keeps the comment; a second try goes on where the first one stopped. One writing task runs per cluster
-    at a time.
+    Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest; checks
+    every version; waits until Kafka has done it. The receipt names the approver and keeps the comment; a second try goes on
+    where the first one stopped. One writing task runs per cluster at a time.
     """
     from kafka_maintenance.operations.apply import plan as apply
 
-    store, run = hooks.store(), run_name(context_of_run())
-    approval = approved(plan, answer, store=store, run=run)
-    cluster = hooks.cluster(plan["cluster"])
+    context = context_of_run()
+    store, run = hooks.store(), run_name(context)
+    approval = approved(kind, cluster_of_run(context), store=store, run=run)
+    cluster = hooks.cluster(cluster_of_run(context))
     receipt = apply.apply_plan(
         store=store,
-        plan_uri=plan["uri"],
-        approved_digest=approval.digest,
+        plan_uri=approval.shown.plan.uri,
+        approved_digest=approval.shown.plan.digest,
         approver=approval.approver,
         zookeeper=cluster.zookeeper,
         auth=cluster.auth,
@@ -38,17 +39,23 @@ def apply_plan(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str,
         comment=approval.comment,
     )
     print(receipt.text)  # noqa: T201 - the task's log
-    return {"cluster": cluster.name, "plan": plan["uri"], "receipt": receipt.uri, "approver": receipt.approver}
+    return {"cluster": cluster.name, "plan": receipt.digest, "receipt": receipt.uri, "approver": receipt.approver}
 
 
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.verify_timeout_s)
-def verify(receipt: dict[str, Any]) -> PokeReturnValue:
-    """Compares the live tree with what the plan predicted, until it is so."""
+def verify(kind: str) -> PokeReturnValue:
+    """Compares the live tree with what the approved plan predicted, until it is so."""
     from kafka_maintenance.operations.apply import plan as apply
 
-    cluster = hooks.cluster(receipt["cluster"])
+    context = context_of_run()
+    store, cluster = hooks.store(), hooks.cluster(cluster_of_run(context))
+    approval = approved(kind, cluster.name, store=store, run=run_name(context))
     found = apply.verify(
-        store=hooks.store(), plan_uri=receipt["plan"], zookeeper=cluster.zookeeper, auth=cluster.auth, tls=cluster.tls
+        store=store,
+        plan_uri=approval.shown.plan.uri,
+        zookeeper=cluster.zookeeper,
+        auth=cluster.auth,
+        tls=cluster.tls,
     )
     print(found.text)  # noqa: T201 - the task's log
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

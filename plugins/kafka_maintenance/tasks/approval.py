@@ -1,11 +1,12 @@
 """The gate in front of every write: a person sees the plan, answers, and exactly that plan may be applied.
 
-The gate keeps the digest of the plan that it showed, and the answer, in the store. The applying task asks `approved` for
-them, and refuses anything else, whoever started it: a skipped task is not a lock, and what Airflow holds can be edited.
+Only names cross XCom. The gate reads the plan from the store, by the kind of its own DAG, the cluster of its own run and the
+digest that the planning task names; it shows what the plan asks for, and keeps digest, hash of the text and answer in the store.
+The applying task asks `approved` for them, renders the text again, and refuses anything else, whoever started it: a skipped
+task is not a lock, and what Airflow holds can be edited.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -19,13 +20,13 @@ from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.apply import approvals
-from kafka_maintenance.tasks.common import run_name
+from kafka_maintenance.operations.apply.shown import Shown, shown
+from kafka_maintenance.tasks.common import cluster_of_run, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
 
-BODY_LENGTH_MAX = 60_000
 _RETRY_DELAY = timedelta(seconds=5)
 
 
@@ -35,9 +36,9 @@ class NotApprovedError(ControllerCoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A person's yes to one plan, named by its digest."""
+    """A person's yes to one plan, as it was shown."""
 
-    digest: str
+    shown: Shown
     approver: str
     comment: str | None
 
@@ -46,40 +47,42 @@ class PlanApprovalOperator(ApprovalOperator):
     """Shows a stored plan and waits for a person; no answer in time counts as Reject.
 
     Args:
-        plan: what the planning task returned: `kind`, `cluster`, `uri`, `digest`, `summary`, `markdown`.
+        kind: of the plans that this DAG applies.
+        plan: what the planning task returned, of which only `digest` is used.
     Returns (XCom):
-        `chosen_options`, `params_input`, `responded_at`, `responded_by_user`, for people, and where the answer
-        is `kept`: the address of what the applying task goes by.
+        `chosen_options`, `params_input`, `responded_at`, `responded_by_user`, for people.
     """
 
     template_fields = ("plan",)
 
-    def __init__(self, *, plan: Any, **kwargs: Any) -> None:
+    def __init__(self, *, kind: str, plan: Any, **kwargs: Any) -> None:
         kwargs.setdefault("response_timeout", SETTINGS.approval_timeout)
         # Airflow 3.3 loses an answer given before its scheduler heard that the gate parked; the next try asks again.
         kwargs.setdefault("retry_delay", _RETRY_DELAY)
         comment = Param(None, type=["string", "null"], title="Comment", description="Kept in the receipt")
         kwargs["params"] = {"comment": comment}  # Airflow hands in the DAG's, which are no questions to the approver
         super().__init__(subject="Apply the plan?", defaults=self.REJECT, **kwargs)
+        self.kind = kind
         self.plan = plan
 
     def execute(self, context: Context) -> Any:
-        """Shows the plan and parks; its digest is kept before anybody can answer.
+        """Shows the plan and parks; its digest, and the hash of what is shown, are kept before anybody can answer.
 
         Raises:
-            ObjectStoreError: the digest could not be kept; nobody was asked.
+            BadInputError, InvalidPlanError, RefusedError: as of `shown`; nobody was asked.
+            ObjectStoreError: the question could not be kept; nobody was asked.
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
-        plan = self.plan
-        self.subject = f"{plan['kind']} on {plan['cluster']}: {plan['summary']}"
-        self.body = body(plan)
-        approvals.keep_question(hooks.store(), digest=plan["digest"], **self._asked(context))
-        shown = self._ask(context)
-        if (shown.subject, shown.body) != (self.subject, self.body):
+        store, asked = hooks.store(), self._asked(context)
+        text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
+        self.subject, self.body = text.subject, text.body
+        approvals.keep_question(store, kind=self.kind, digest=text.plan.digest, shown=text.digest, **asked)
+        visible = self._ask(context)
+        if (visible.subject, visible.body) != (self.subject, self.body):
             run = context["dag_run"]
             raise AirflowFailException(
-                f"plan {plan['uri']} not shown: Required Actions still has {shown.subject!r} of an earlier try, as Airflow keeps "
-                "it when a gate is cleared; an answer to that counts for nothing: start a new run of "
+                f"plan {text.plan.uri} not shown: Required Actions still has {visible.subject!r} of an earlier try, as Airflow "
+                "keeps it when a gate is cleared; an answer to that counts for nothing: start a new run of "
                 f"{run.dag_id} with {json.dumps(run.conf or {}, ensure_ascii=False)}"
             )
         for notifier in self.notifiers:
@@ -104,48 +107,38 @@ class PlanApprovalOperator(ApprovalOperator):
         return task_runner.SUPERVISOR_COMMS.send(msg=question)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """The answer, kept before anything follows from it, with the digest that was shown when the question was asked."""
-        kept = approvals.keep_answer(hooks.store(), answer=event, **self._asked(context))
-        return {**super().execute_complete(context, event), "kept": kept}
+        """The answer, kept before anything follows from it, with what was shown when the question was asked."""
+        approvals.keep_answer(hooks.store(), answer=event, **self._asked(context))
+        return super().execute_complete(context, event)
 
     def _asked(self, context: Context) -> dict[str, Any]:
         """Names the question in the store: a clear gives the task instance a fresh UUIDv7, a retry the next number."""
+        values = cast("dict[str, Any]", context)
         return {
-            "cluster": self.plan["cluster"],
-            "run": run_name(cast("dict[str, Any]", context)),
+            "cluster": cluster_of_run(values),
+            "run": run_name(values),
             "ask_id": f"{context['ti'].id}-{context['ti'].try_number:04d}",
         }
 
 
-def body(plan: Mapping[str, Any]) -> str:
-    """What the approver reads: the plan, cut where it would not be read anyway, then its place and digest."""
-    text = str(plan["markdown"])
-    if len(text) > BODY_LENGTH_MAX:
-        text = f"{text[:BODY_LENGTH_MAX]}\n\n… cut after {BODY_LENGTH_MAX} of {len(text)} characters; the tab Plan shows all."
-    return f"{text}\n\nStored as `{plan['uri']}` with digest `{plan['digest']}`; only exactly this plan can be applied."
-
-
-def approved(
-    plan: Mapping[str, Any], returned: Mapping[str, Any] | None, *, store: "ObjectStore", run: str
-) -> Approval:
-    """The approval of `plan` as the gate of the run kept it in the store, or the reason why there is none.
+def approved(kind: str, cluster: str, *, store: "ObjectStore", run: str) -> Approval:
+    """What the gate of the run was answered, as it was kept in the store, or the reason why that is no approval.
 
     Args:
-        plan: what the planning task returned.
-        returned: what the gate returned, of which only the address `kept` is used; None when it was skipped or never ran.
-        store: where the answer is.
+        kind: of the plans that the DAG applies.
+        cluster: of the run.
+        store: where question, answer and plan are.
         run: the run that applies the plan, by `run_name`.
 
     Raises:
         NotApprovedError: with what was found; nothing has been written.
+        BadInputError, InvalidPlanError: the approved plan is gone, or it is no longer that plan.
     """
-    what = f"plan {plan['uri']} not applied"
-    kept = str((returned or {}).get("kept"))
-    answer = approvals.kept_answer(store, cluster=plan["cluster"], run=run, uri=kept)
-    if not answer:
+    what = f"{kind} on {cluster!r} not applied"
+    answer = approvals.last_answer(store, cluster=cluster, run=run)
+    if answer is None:
         raise NotApprovedError(
-            f"{what}: the gate has no answer; expected it as this run's last in {store.uri}, found {kept!r} named; clear the "
-            "gate and answer it"
+            f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
         )
     if list(answer.get("chosen_options") or []) != [ApprovalOperator.APPROVE]:
         raise NotApprovedError(
@@ -155,10 +148,15 @@ def approved(
     approver = str(user.get("name") or user.get("id") or "")
     if not approver:
         raise NotApprovedError(f"{what}: nobody answered within the time of the gate; clear the gate and answer it")
-    digest = str(answer.get("digest") or "")
-    if digest != plan["digest"]:
+    if answer.get("kind") != kind:
         raise NotApprovedError(
-            f"{what}: approved digest {digest[:12] or None!r}, plan of this run {plan['digest'][:12]!r}; plan again, ask again"
+            f"{what}: the gate of run {run!r} showed a plan of kind {answer.get('kind')!r}; start a run of that DAG"
+        )
+    text = shown(store, kind=kind, cluster=cluster, digest=str(answer.get("digest")))
+    if text.digest != answer.get("shown"):
+        raise NotApprovedError(
+            f"{what}: the text of plan {text.plan.uri} was {str(answer.get('shown'))[:12]!r} when it was approved, this version "
+            f"of the software renders {text.digest[:12]!r}; ask again"
         )
     comment = (answer.get("params_input") or {}).get("comment")
-    return Approval(digest=digest, approver=approver, comment=str(comment) if comment else None)
+    return Approval(shown=text, approver=approver, comment=str(comment) if comment else None)

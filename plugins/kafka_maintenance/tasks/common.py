@@ -61,6 +61,11 @@ def run_name(context: dict[str, Any]) -> str:
     return f"{run.dag_id}.{run.run_id}"
 
 
+def cluster_of_run(context: dict[str, Any]) -> str:
+    """The cluster that the run was started for, by its own conf: tasks do not tell each other."""
+    return str(context["params"]["cluster"])
+
+
 def label(cluster: str) -> None:
     """Names the mapped instance of the running task in the UI (`CLUSTER_LABEL`)."""
     context_of_run()["cluster_name"] = cluster

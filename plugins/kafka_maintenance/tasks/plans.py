@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import context_of_run, run_name
-from kafka_maintenance.tasks.snapshots import snapshot_of_run
+from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @task
-def snapshot_to_plan(cluster: str, plan: str | None) -> str | None:
-    """The manifest of a snapshot made for this run; None where a stored plan is named, which has its own.
+def snapshot_to_plan(cluster: str, plan: str | None) -> dict[str, str] | None:
+    """Date and id of a snapshot made for this run; None where a stored plan is named, which has its own.
 
     A run that was cleared gets a fresh one, as the cluster may have changed since; a retry finds that of the first try.
     """
@@ -25,23 +25,26 @@ def snapshot_to_plan(cluster: str, plan: str | None) -> str | None:
         return None
     context = context_of_run()
     run, clears = run_name(context), context["dag_run"].clear_number
-    return str(snapshot_of_run(cluster, f"{run}.{clears + 1}" if clears else run)["manifest"])
+    made = snapshot_of_run(cluster, f"{run}.{clears + 1}" if clears else run)
+    return {"date": made["date"], "snapshot": made["snapshot"]}
 
 
 @task
-def plan_elections(cluster: str, manifest: str | None, plan: str | None, election_count_max: int) -> dict[str, Any]:
+def plan_elections(
+    cluster: str, snapshot: dict[str, str] | None, plan: str | None, election_count_max: int
+) -> dict[str, Any]:
     """The elections that give partitions back to their preferred leaders, most imbalanced brokers first."""
     from kafka_maintenance.operations.plans import make as planning
 
     if plan:
         return stored("elect_preferred_leaders", cluster, plan)
-    return _made(planning.plan_elections, cluster, manifest, election_count_max=election_count_max)
+    return _made(planning.plan_elections, cluster, snapshot, election_count_max=election_count_max)
 
 
 @task
 def plan_reassignment(
     cluster: str,
-    manifest: str | None,
+    snapshot: dict[str, str] | None,
     plan: str | None,
     move_count_max: int,
     goals: dict[str, Any] | None = None,
@@ -62,13 +65,13 @@ def plan_reassignment(
         raise BadInputError(str(error)) from error  # which is not tried again
     sizes = sizes_from_log_dirs(bootstrap_servers) if bootstrap_servers else None
     what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
-    return _made(planning.plan_reassignment, cluster, manifest, **what)
+    return _made(planning.plan_reassignment, cluster, snapshot, **what)
 
 
 @task
 def plan_deletions(
     cluster: str,
-    manifest: str | None,
+    snapshot: dict[str, str] | None,
     plan: str | None,
     topics: list[str],
     bootstrap_servers: str | None = None,
@@ -83,42 +86,45 @@ def plan_deletions(
         return stored("delete_topics", cluster, plan, **beside)
     brokers = planning.BrokersAsked(bootstrap_servers) if bootstrap_servers else None
     what = {"topics": topics, "brokers": brokers, "unused_days": unused_days, "even_if_used": even_if_used}
-    return _made(planning.plan_deletions, cluster, manifest, **what)
+    return _made(planning.plan_deletions, cluster, snapshot, **what)
 
 
-def _made(make: Callable[..., "StoredPlan | None"], cluster: str, manifest: str | None, **what: Any) -> dict[str, Any]:
+def _made(
+    make: Callable[..., "StoredPlan | None"], cluster: str, snapshot: dict[str, str] | None, **what: Any
+) -> dict[str, Any]:
     """A new plan from a snapshot, summed up."""
-    version = hooks.cluster(cluster).kafka_version
-    return summed_up(make(hooks.store(), cluster, manifest=manifest, kafka_version=version, **what), cluster)
+    version, store = hooks.cluster(cluster).kafka_version, hooks.store()
+    manifest = None if snapshot is None else named_snapshot(store, cluster=cluster, **snapshot).uri
+    return summed_up(make(store, cluster, manifest=manifest, kafka_version=version, **what), cluster)
 
 
-def stored(kind: str, cluster: str, uri: str, **beside: Any) -> dict[str, Any]:
-    """A plan that lies in the store, its digest verified; raises InvalidPlanError for another kind or cluster.
+def stored(kind: str, cluster: str, digest: str, **beside: Any) -> dict[str, Any]:
+    """A plan that lies in the store, its digest verified; raises BadInputError where there is none of that kind and cluster.
 
     What was asked `beside` it would have no effect: BadInputError.
     """
     from kafka_maintenance.operations.errors import BadInputError
-    from kafka_maintenance.operations.plans.store import load_plan
+    from kafka_maintenance.operations.plans.store import find_plan
 
     asked = [name for name, value in beside.items() if value]
     if asked:
         raise BadInputError(
-            f"plan {uri!r} not loaded: a stored plan is applied as it is, and {', '.join(asked)} given beside it would have "
+            f"plan {digest!r} not loaded: a stored plan is applied as it is, and {', '.join(asked)} given beside it would have "
             "no effect; leave one of them out"
         )
-    return summed_up(load_plan(hooks.store(), uri, kind=kind, cluster=cluster), cluster)
+    return summed_up(find_plan(hooks.store(), cluster=cluster, kind=kind, digest=digest), cluster)
 
 
 def summed_up(plan: "StoredPlan | None", cluster: str) -> dict[str, Any]:
-    """What the gate, the applying task and the page need of a stored plan; skips the run when there is nothing to do."""
+    """The names of a stored plan, and its summary for people; skips the run when there is nothing to do."""
     if plan is None:
         raise AirflowSkipException(f"cluster {cluster!r}: nothing to do, no plan was made")
-    return {**named(plan), "summary": plan.summary, "markdown": plan.markdown}
+    return {**named(plan), "summary": plan.summary}
 
 
 def named(plan: "StoredPlan") -> dict[str, str]:
-    """Kind, cluster, place and digest of a stored plan."""
-    return {"kind": plan.kind, "cluster": plan.cluster, "uri": plan.uri, "digest": plan.digest}
+    """Kind, cluster and digest of a stored plan: its name, by which whoever needs it finds it in the store."""
+    return {"kind": plan.kind, "cluster": plan.cluster, "digest": plan.digest}
 
 
 def repairs_of(store: "ObjectStore", cluster: str, manifest: str) -> list[dict[str, str]]:

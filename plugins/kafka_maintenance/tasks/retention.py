@@ -11,6 +11,7 @@ from kafka_maintenance.tasks.approval import approved
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
     WHATEVER_SUCCEEDED,
+    cluster_of_run,
     context_of_run,
     gated_run,
     given,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
     from kafka_maintenance.operations.snapshots.retention_plan import StoredRetention
 
+KIND: Final = "retain_snapshots"
 KEEP: Final = {name: given(f"keep_{name}") for name in ("last", "daily", "weekly", "monthly")}
 """The run's policy, as templates."""
 
@@ -53,13 +55,13 @@ def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
 def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[str, int]) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """The removal for one cluster, stored; skipped unless the run was told to act, or when nothing is to be removed."""
     from kafka_maintenance.operations.snapshots.retention import plan_retention as decided
-    from kafka_maintenance.operations.snapshots.retention_plan import load_retention, store_retention
+    from kafka_maintenance.operations.snapshots.retention_plan import find_retention, store_retention
 
     if not act or not cluster:
         raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")
     store = hooks.store()
     if plan:
-        return _summed_up(load_retention(store, plan, cluster=cluster))
+        return _summed_up(find_retention(store, cluster=cluster, digest=plan))
     made = store_retention(store, decided(store, _policy(keep), now=datetime.now(UTC), cluster=cluster), cluster)
     if made is None:
         raise AirflowSkipException(f"cluster {cluster!r}: the policy keeps every snapshot, no plan was made")
@@ -67,20 +69,21 @@ def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[
 
 
 @task(pool=APPLY_POOL)
-def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
+def remove_snapshots() -> dict[str, Any]:
     """Removes what the approved plan names, if it is still that plan and nothing has been pinned since.
 
-    Checks the answer and the digest itself. The receipt names the approver; a second try removes what is left.
+    Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest. The receipt names the approver; a second try removes what is left.
     """
     from kafka_maintenance.operations.snapshots.retention_plan import apply_stored_retention
 
-    store, run = hooks.store(), run_name(context_of_run())
-    approval = approved(plan, answer, store=store, run=run)
+    context = context_of_run()
+    store, run, cluster = hooks.store(), run_name(context), cluster_of_run(context)
+    approval = approved(KIND, cluster, store=store, run=run)
     receipt = apply_stored_retention(
         store=store,
-        plan_uri=plan["uri"],
-        cluster=plan["cluster"],
-        approved_digest=approval.digest,
+        plan_uri=approval.shown.plan.uri,
+        cluster=cluster,
+        approved_digest=approval.shown.plan.digest,
         approver=approval.approver,
         now=datetime.now(UTC),
         run_id=run,
@@ -88,8 +91,8 @@ def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dic
         progress=print,
     )
     return {
-        "cluster": plan["cluster"],
-        "plan": plan["uri"],
+        "cluster": cluster,
+        "plan": receipt.digest,
         "receipt": receipt.uri,
         "removed": len(receipt.removed),
         "approver": receipt.approver,
@@ -97,16 +100,18 @@ def remove_snapshots(plan: dict[str, Any], answer: dict[str, Any] | None) -> dic
 
 
 @task
-def verify_removal(receipt: dict[str, Any]) -> dict[str, Any]:
+def verify_removal() -> dict[str, Any]:
     """Lists the cluster's snapshots again: none of the removed ones may be there, and each of the kept ones must."""
-    from kafka_maintenance.operations.snapshots.retention_plan import load_retention, still_there
+    from kafka_maintenance.operations.snapshots.retention_plan import find_retention, still_there
 
-    store = hooks.store()
-    plan = load_retention(store, receipt["plan"], cluster=receipt["cluster"]).plan
-    left, missing = still_there(store, plan, receipt["cluster"])
+    context = context_of_run()
+    store, cluster = hooks.store(), cluster_of_run(context)
+    approval = approved(KIND, cluster, store=store, run=run_name(context))
+    plan = find_retention(store, cluster=cluster, digest=approval.shown.plan.digest).plan
+    left, missing = still_there(store, plan, cluster)
     if left or missing:
         raise AirflowFailException(
-            f"cluster {receipt['cluster']!r}: retention of {store.uri} not as planned: still listed {list(left)}, "
+            f"cluster {cluster!r}: retention of {store.uri} not as planned: still listed {list(left)}, "
             f"kept but gone {list(missing)}; somebody else changes the store: look at `snapshots list`"
         )
     return {"verified": True, "kept": len(plan.kept), "removed": len(plan.dropped)}
@@ -133,4 +138,4 @@ def _policy(keep: dict[str, int]) -> "RetentionPolicy":
 
 
 def _summed_up(plan: "StoredRetention") -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in ("kind", "cluster", "uri", "digest", "summary", "markdown")}
+    return {name: getattr(plan, name) for name in ("kind", "cluster", "digest", "summary")}

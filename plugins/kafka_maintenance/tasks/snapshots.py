@@ -91,6 +91,8 @@ def named_snapshot(store: "ObjectStore", *, cluster: str, date: str, snapshot: s
 def _told(manifest: Any) -> dict[str, Any]:
     return {
         "cluster": manifest.cluster,
+        "date": manifest.date,
+        "snapshot": manifest.snapshot_id,
         "manifest": manifest.uri,
         "digest": manifest.digest,
         "consistent": manifest.consistent,

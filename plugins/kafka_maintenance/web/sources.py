@@ -18,17 +18,18 @@ from airflow.utils.session import create_session
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError, InvalidPlanError, ObjectMissingError
 from controller_core.plans.conditions import condition_to_json
-from controller_core.plans.plan import PlanStep, plan_digest, plan_from_bytes
+from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import request_to_json
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.plans.store import find_plan, read_plan
 from kafka_maintenance.operations.snapshots.retention_plan import KIND as RETENTION
-from kafka_maintenance.operations.snapshots.retention_plan import load_retention
+from kafka_maintenance.operations.snapshots.retention_plan import find_retention
 from kafka_maintenance.web.pages import ClusterRow, PlanPage
 
 GATE = "approve"
 _Described = tuple[str, list[tuple[str, Sequence[str]]], list[list[tuple[str, str, str]]]]
-"""Digest, sections with their lines, and rows of steps of a plan."""
+"""Address, sections with their lines, and rows of steps of a plan."""
 PLANNING_TASKS = (
     "plan_elections",
     "plan_reassignment",
@@ -83,40 +84,40 @@ def plans_of_run(dag_id: str, run_id: str) -> list[PlanPage]:
 
 
 def plan_page(store: ObjectStore, named: Mapping[str, Any], gate: str | None) -> PlanPage:
-    """The page of one plan: `named` is what the planning task returned (kind, cluster, uri, digest)."""
-    kind, cluster, digest, uri = (str(named[field]) for field in ("kind", "cluster", "digest", "uri"))
+    """The page of one plan: `named` is what the planning task returned (kind, cluster, digest)."""
+    kind, cluster, digest = (str(named[field]) for field in ("kind", "cluster", "digest"))
     page = PlanPage(
         kind=kind,
         cluster=cluster,
         digest=digest,
-        uri=uri,
+        uri="",
         gate=gate,
         receipts=list(_receipts(store, cluster, digest)),
     )
     described = _retention_described if kind == RETENTION else _maintenance_described
     try:
-        found, sections, steps = described(store, uri, cluster)
-    except (InvalidPlanError, BadInputError) as error:
+        uri, sections, steps = described(store, kind, cluster, digest)
+    except InvalidPlanError as error:
         return replace(page, problem=f"It will be refused: {error}")
-    except ObjectMissingError as error:
+    except BadInputError as error:
         return replace(page, problem=f"It is gone, retention removes plans with their snapshot: {error}")
-    problem = None if found == digest else f"It will be refused: the store holds another plan now, with digest {found}."
-    return replace(page, sections=[section for section in sections if section[1]], steps=steps, problem=problem)
+    return replace(page, uri=uri, sections=[section for section in sections if section[1]], steps=steps)
 
 
-def _maintenance_described(store: ObjectStore, uri: str, _cluster: str) -> _Described:
-    plan = plan_from_bytes(store.get(_key(store, uri)), where=uri)
+def _maintenance_described(store: ObjectStore, kind: str, cluster: str, digest: str) -> _Described:
+    stored = find_plan(store, cluster=cluster, kind=kind, digest=digest)
+    plan = read_plan(store, stored.uri)
     sections = [
         ("What will change", plan.predicted),
         ("What the approver should weigh", plan.risks),
         ("Left out", [f"{left.subject}: {left.reason}" for left in plan.left_out]),
         ("How to go back", [plan.rollback.text]),
     ]
-    return plan_digest(plan), sections, [list(_step(step)) for step in plan.steps]
+    return stored.uri, sections, [list(_step(step)) for step in plan.steps]
 
 
-def _retention_described(store: ObjectStore, uri: str, cluster: str) -> _Described:
-    stored = load_retention(store, uri, cluster=cluster)
+def _retention_described(store: ObjectStore, _kind: str, cluster: str, digest: str) -> _Described:
+    stored = find_retention(store, cluster=cluster, digest=digest)
     plan = stored.plan
     sections = [
         ("What will be removed", [f"{dropped.snapshot_id}, taken {dropped.taken_at}" for dropped in plan.dropped]),
@@ -124,7 +125,7 @@ def _retention_described(store: ObjectStore, uri: str, cluster: str) -> _Describ
         ("What stays, and why", [f"{kept.snapshot_id}: {', '.join(kept.reasons)}" for kept in plan.kept]),
         ("How to go back", ["There is no way back: what is removed is gone."]),
     ]
-    return stored.digest, sections, []
+    return stored.uri, sections, []
 
 
 def _step(step: PlanStep) -> Iterator[tuple[str, str, str]]:

@@ -2,21 +2,15 @@
 
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
 assert airflow_home
 
-PLAN = {
-    "kind": "elect_preferred_leaders",
-    "cluster": "alpha",
-    "uri": "/store/v1/plans/x.json",
-    "digest": "a" * 64,
-    "summary": "1 election",
-    "markdown": "| orders-0 |",
-}
 RUN = "elect_preferred_leaders.manual"
+KIND = "elect_preferred_leaders"
 ANSWER = {
     "chosen_options": ["Approve"],
     "params_input": {"comment": "window"},
@@ -31,104 +25,121 @@ def store():
     return MemoryStore()
 
 
-def _asked(store, ask_id="1", digest=PLAN["digest"], run=RUN):
+@pytest.fixture
+def text(store):
+    """What the gate shows of a stored plan of one election on `alpha`."""
+    from kafka_maintenance.operations.apply.shown import shown
+    from kafka_maintenance.operations.plans.make import plan_elections
+    from tests.dags.world import World
+
+    made = plan_elections(store, "alpha", zookeeper=World().zookeeper, now=datetime(2026, 11, 21, tzinfo=UTC))
+    return shown(store, kind=KIND, cluster="alpha", digest=made.digest)
+
+
+def _asked(store, text, ask_id="1", run=RUN, **changed):
     from kafka_maintenance.operations.apply.approvals import keep_question
 
-    keep_question(store, cluster="alpha", run=run, ask_id=ask_id, digest=digest)
+    question = {"kind": KIND, "digest": text.plan.digest, "shown": text.digest, "cluster": "alpha"} | changed
+    keep_question(store, run=run, ask_id=ask_id, **question)
 
 
-def _answered(store, ask_id="1", run=RUN, **changed):
-    """What the gate returns, after it was asked and answered."""
+def _answered(store, ask_id="1", run=RUN, cluster="alpha", **changed):
     from kafka_maintenance.operations.apply.approvals import keep_answer
 
-    answer = ANSWER | changed
-    return answer | {"kept": keep_answer(store, cluster="alpha", run=run, ask_id=ask_id, answer=answer)}
+    return keep_answer(store, cluster=cluster, run=run, ask_id=ask_id, answer=ANSWER | changed)
 
 
-def test_a_persons_yes_to_this_plan_is_an_approval(store):
+def test_a_persons_yes_to_this_plan_is_an_approval(store, text):
     from kafka_maintenance.tasks.approval import Approval, approved
 
-    _asked(store)
-    approval = approved(PLAN, _answered(store), store=store, run=RUN)
-    assert approval == Approval(digest="a" * 64, approver="olivia", comment="window")
+    _asked(store, text)
+    _answered(store)
+    assert approved(KIND, "alpha", store=store, run=RUN) == Approval(shown=text, approver="olivia", comment="window")
 
 
 @pytest.mark.parametrize(
-    ("answer", "digest", "reason"),
+    ("answer", "asked", "reason"),
     [
-        pytest.param({"chosen_options": ["Reject"]}, "a" * 64, r"found \['Reject'\]", id="rejected, skip was cleared"),
-        pytest.param({"chosen_options": []}, "a" * 64, r"found \[\]", id="nothing chosen"),
-        pytest.param(
-            {"chosen_options": ["Approve", "Reject"]}, "a" * 64, "expected the answer Approve", id="both chosen"
-        ),
-        pytest.param({"responded_by_user": None}, "a" * 64, "nobody answered within the time", id="time ran out"),
-        pytest.param({}, None, "approved digest None", id="no plan was shown"),
-        pytest.param({}, "b" * 64, "approved digest 'bbbbbbbbbbbb'", id="planned again after the answer"),
+        pytest.param({"chosen_options": ["Reject"]}, {}, r"found \['Reject'\]", id="rejected, skip was cleared"),
+        pytest.param({"chosen_options": []}, {}, r"found \[\]", id="nothing chosen"),
+        pytest.param({"chosen_options": ["Approve", "Reject"]}, {}, "expected the answer Approve", id="both chosen"),
+        pytest.param({"responded_by_user": None}, {}, "nobody answered within the time", id="time ran out"),
+        pytest.param({}, {"kind": "delete_topics"}, "showed a plan of kind 'delete_topics'", id="of another kind"),
+        pytest.param({}, {"shown": "b" * 64}, "was 'bbbbbbbbbbbb' when it was approved", id="another text was shown"),
     ],
 )
-def test_anything_else_is_none(store, answer, digest, reason):
+def test_anything_else_is_none(store, text, answer, asked, reason):
     from kafka_maintenance.tasks.approval import NotApprovedError, approved
 
-    _asked(store, digest=digest)
+    _asked(store, text, **asked)
+    _answered(store, **answer)
     with pytest.raises(NotApprovedError, match=reason) as error:
-        approved(PLAN, _answered(store, **answer), store=store, run=RUN)
-    assert "plan /store/v1/plans/x.json not applied" in str(error.value)
+        approved(KIND, "alpha", store=store, run=RUN)
+    assert f"{KIND} on 'alpha' not applied" in str(error.value)
 
 
-def _by_hand(store):
-    return ANSWER | {"digest": PLAN["digest"]}
+def test_an_approved_digest_without_such_a_plan_is_refused(store, text):
+    from kafka_maintenance.operations.errors import BadInputError
+    from kafka_maintenance.tasks.approval import approved
+
+    _asked(store, text, digest="b" * 64)
+    _answered(store)
+    with pytest.raises(BadInputError, match="has no elect_preferred_leaders plan of 'alpha' with digest bbbbbbbbbbbb"):
+        approved(KIND, "alpha", store=store, run=RUN)
 
 
-def _of_another_run(store):
-    _asked(store, run="another")
-    return _answered(store, run="another")
+def _nobody_asked(store, text):
+    pass
 
 
-def _asked_again(store):
-    _asked(store, "1")
-    earlier = _answered(store, "1")
-    _asked(store, "2")
-    return earlier
+def _of_another_run(store, text):
+    _asked(store, text, run="another")
+    _answered(store, run="another")
 
 
-def _rejected_then(store):
-    earlier = _asked_again(store)
-    _answered(store, "2", chosen_options=["Reject"])
-    return earlier
+def _of_another_cluster(store, text):
+    _asked(store, text, cluster="beta")
+    _answered(store, cluster="beta")
 
 
-def _question_for_an_answer(store):
-    _asked(store)
-    (key,) = store.list("v1/approvals/")
-    return ANSWER | {"kept": store.uri_of(key)}
+def _asked_again(store, text):
+    _asked(store, text, "1")
+    _answered(store, "1")
+    _asked(store, text, "2")
 
 
 @pytest.mark.parametrize(
-    "returned",
+    "before",
     [
-        pytest.param(lambda _: None, id="the gate was skipped"),
-        pytest.param(lambda _: {}, id="the gate returned nothing"),
-        pytest.param(_by_hand, id="written into Airflow by hand"),
+        pytest.param(_nobody_asked, id="the gate was skipped"),
         pytest.param(_of_another_run, id="the answer of another run"),
+        pytest.param(_of_another_cluster, id="the answer for another cluster"),
         pytest.param(_asked_again, id="the gate has asked again since"),
-        pytest.param(_rejected_then, id="asked again, and rejected"),
-        pytest.param(_question_for_an_answer, id="a question passed off as its answer"),
     ],
 )
-def test_what_the_gate_did_not_keep_as_its_last_word_is_no_answer(store, returned):
-    """Who may edit XComs and task instances could else approve in another person's name."""
+def test_what_the_gate_did_not_keep_as_its_last_word_is_no_answer(store, text, before):
     from kafka_maintenance.tasks.approval import NotApprovedError, approved
 
-    with pytest.raises(NotApprovedError, match=r"the gate has no answer|expected the answer Approve, found None"):
-        approved(PLAN, returned(store), store=store, run=RUN)
+    before(store, text)
+    with pytest.raises(NotApprovedError, match=r"the gate of run 'elect_preferred_leaders.manual' has no answer"):
+        approved(KIND, "alpha", store=store, run=RUN)
 
 
-def test_an_answer_is_kept_once(store):
+def test_of_two_answers_the_later_counts(store, text):
+    from kafka_maintenance.tasks.approval import NotApprovedError, approved
+
+    _asked_again(store, text)
+    _answered(store, "2", chosen_options=["Reject"])
+    with pytest.raises(NotApprovedError, match=r"found \['Reject'\]"):
+        approved(KIND, "alpha", store=store, run=RUN)
+
+
+def test_an_answer_is_kept_once(store, text):
     from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 
     with pytest.raises(ObjectMissingError):
         _answered(store)  # nothing was asked
-    _asked(store)
+    _asked(store, text)
     assert _answered(store) == _answered(store)  # a repeated put
     with pytest.raises(ObjectExistsError):
         _answered(store, responded_by_user={"id": "8", "name": "ada"})
@@ -145,42 +156,43 @@ def test_the_writing_tasks_refuse_by_themselves_whatever_started_them(monkeypatc
     name, function = kind.split(".")
     tasks = import_module(f"kafka_maintenance.tasks.{name}")
     monkeypatch.setattr(hooks, "store", lambda: store)
-    monkeypatch.setattr(tasks, "context_of_run", dict)
+    monkeypatch.setattr(tasks, "context_of_run", lambda: {"params": {"cluster": "alpha"}})
     monkeypatch.setattr(tasks, "run_name", lambda _: RUN)
-    with pytest.raises(NotApprovedError, match="the gate has no answer"):
-        getattr(tasks, function).function(PLAN, ANSWER | {"digest": PLAN["digest"]})
+    with pytest.raises(NotApprovedError, match="has no answer"):
+        getattr(tasks, function).function(*([KIND] if name == "apply" else []))
 
 
-def test_the_body_is_the_plan_and_ends_with_its_place_and_digest():
-    from kafka_maintenance.tasks.approval import body
-
-    plan, empty, last = body(PLAN).splitlines()
-    assert (plan, empty) == ("| orders-0 |", "")
-    assert last.startswith(f"Stored as `/store/v1/plans/x.json` with digest `{'a' * 64}`")
+def test_the_text_is_the_plan_and_ends_with_its_place_and_digest(text):
+    assert text.subject == f"{KIND} on alpha: 1 election in 1 step"
+    assert "orders-0" in text.body
+    assert text.body.splitlines()[-1].startswith(f"Stored as `{text.plan.uri}` with digest `{text.plan.digest}`")
 
 
-def test_a_long_plan_is_cut_and_says_where_all_of_it_is():
-    from kafka_maintenance.tasks.approval import BODY_LENGTH_MAX, body
+def test_a_plan_that_nobody_would_read_is_not_shown(store, text, monkeypatch):
+    from kafka_maintenance.operations.apply import shown
+    from kafka_maintenance.operations.errors import RefusedError
 
-    text = body(PLAN | {"markdown": "x" * (BODY_LENGTH_MAX + 5)})
-    assert f"… cut after {BODY_LENGTH_MAX} of {BODY_LENGTH_MAX + 5} characters; the tab Plan shows all." in text
-    assert "a" * 64 in text
+    monkeypatch.setattr(shown, "BODY_LENGTH_MAX", 100)
+    with pytest.raises(RefusedError, match=r"expected at most 100 characters to read, found [0-9]+; split the plan"):
+        shown.shown(store, kind=KIND, cluster="alpha", digest=text.plan.digest)
 
 
-def test_each_try_of_a_gate_is_a_question_of_its_own(store):
-    from kafka_maintenance.operations.apply.approvals import keep_answer, keep_question, kept_answer
+def test_each_try_of_a_gate_is_a_question_of_its_own(store, text):
+    from kafka_maintenance.operations.apply.approvals import last_answer
     from kafka_maintenance.tasks.approval import PlanApprovalOperator
 
-    gate = PlanApprovalOperator(task_id="approve", plan=PLAN)
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan={"digest": text.plan.digest})
     run = SimpleNamespace(dag_id="elect_preferred_leaders", run_id="manual")
     first, second = (
-        gate._asked({"ti": SimpleNamespace(id="01a2", try_number=number), "dag_run": run}) for number in (1, 2)
+        gate._asked(
+            {"ti": SimpleNamespace(id="01a2", try_number=number), "dag_run": run, "params": {"cluster": "alpha"}}
+        )
+        for number in (1, 2)
     )
-    keep_question(store, digest="a" * 64, **first)
-    lost = keep_answer(store, answer=ANSWER, **first)
-    keep_question(store, digest="a" * 64, **second)
-    assert kept_answer(store, cluster="alpha", run=RUN, uri=lost) is None
-    kept = keep_answer(store, answer=ANSWER | {"chosen_options": ["Reject"]}, **second)
-    found = kept_answer(store, cluster="alpha", run=RUN, uri=kept)
-    assert found is not None
-    assert found["chosen_options"] == ["Reject"]
+    for asked, option in ((first, "Approve"), (second, "Reject")):
+        _asked(store, text, run=asked["run"], ask_id=asked["ask_id"])
+        assert last_answer(store, cluster="alpha", run=RUN) is None
+        _answered(store, asked["ask_id"], chosen_options=[option])
+        found = last_answer(store, cluster="alpha", run=RUN)
+        assert found is not None
+        assert found["chosen_options"] == [option]

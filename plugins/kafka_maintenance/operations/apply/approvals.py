@@ -11,7 +11,9 @@ from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_t
 from controller_core.ports.object_store import ObjectStore, put_once
 
 
-def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, digest: str) -> None:
+def keep_question(
+    store: ObjectStore, *, cluster: str, run: str, ask_id: str, kind: str, digest: str, shown: str
+) -> None:
     """Records that the plan of that digest is about to be shown.
 
     Args:
@@ -19,11 +21,14 @@ def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, di
         cluster: our name of it.
         run: the run whose gate asks.
         ask_id: names the question among those of the run, which sort in the order in which they were asked.
+        kind: of the plan shown.
         digest: of the plan shown.
+        shown: SHA-256 of the text that is shown.
 
     Errors: `ObjectStoreError` subclasses: nobody may be asked then.
     """
-    put_once(store, f"{_prefix(cluster, run)}{ask_id}-asked.json", _bytes_of({"run": run, "digest": digest}))
+    question = {"run": run, "cluster": cluster, "kind": kind, "digest": digest, "shown": shown}
+    put_once(store, f"{_prefix(cluster, run)}{ask_id}-asked.json", _bytes_of(question))
 
 
 def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> str:
@@ -38,10 +43,10 @@ def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answ
     return store.uri_of(key)
 
 
-def kept_answer(store: ObjectStore, *, cluster: str, run: str, uri: str) -> Mapping[str, Any] | None:
-    """The answer at `uri` with the digest it is about; None when that is not the last word of the run's gate."""
+def last_answer(store: ObjectStore, *, cluster: str, run: str) -> Mapping[str, Any] | None:
+    """The answer to the last question of the run's gate, with what it is about; None when that has none."""
     keys = store.list(_prefix(cluster, run))
-    if not keys or store.uri_of(keys[-1]) != uri:
+    if not keys or not keys[-1].endswith("-decided.json"):
         return None
     answer: Mapping[str, Any] = json.loads(store.get(keys[-1]))
     return answer

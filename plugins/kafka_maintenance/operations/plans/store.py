@@ -1,11 +1,13 @@
 """Plans in the store: where they lie, how they are written once, and how they are read again and checked."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from controller_core.plans.fields import canonical
 from controller_core.plans.plan import (
@@ -22,6 +24,7 @@ from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError
 
 _LAYOUT_ROOT = "/v1/"
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +92,69 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
     rollback = rollback_plan(plan, digest=digest)
     markdown = plan_markdown(plan, digest=digest)
     rollback_key = None if rollback is None else f"{stem}.rollback.json"
-    if store.list(f"{stem}.json") and plan_digest(read_plan(store, store.uri_of(f"{stem}.json"))) == digest:
-        return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
+    if not (store.list(f"{stem}.json") and plan_digest(read_plan(store, store.uri_of(f"{stem}.json"))) == digest):
+        if rollback is not None:
+            put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback, code_version=__version__))
+        if proof is not None:
+            put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
+            about = {name: part for name, part in proof.items() if name != "certificate"}
+            put_same(store, f"{stem}.proof.json", canonical(about))
+        put_same(store, f"{stem}.md", markdown.encode())
+        put_same(store, f"{stem}.json", document)
+    _keep_name(store, plan, digest, f"{stem}.json")
     if rollback is not None:
-        put_same(store, f"{stem}.rollback.json", plan_to_bytes(rollback, code_version=__version__))
-    if proof is not None:
-        put_same(store, f"{stem}.certificate.json", canonical(proof["certificate"]))
-        about = {name: part for name, part in proof.items() if name != "certificate"}
-        put_same(store, f"{stem}.proof.json", canonical(about))
-    put_same(store, f"{stem}.md", markdown.encode())
-    put_same(store, f"{stem}.json", document)
+        _keep_name(store, rollback, plan_digest(rollback), f"{stem}.rollback.json")
     return _described(store, plan, digest, markdown, f"{stem}.json", rollback_key)
+
+
+def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> StoredPlan:
+    """The stored plan of that cluster, kind and digest: all that whoever asks for it has to name.
+
+    Raises:
+        BadInputError: the store has no such plan.
+        InvalidPlanError: what is stored under that name is another plan, or was altered.
+    """
+    try:
+        key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()
+    except ObjectMissingError:
+        raise BadInputError(
+            f"plan not read: the store {store.uri} has no {kind} plan of {cluster!r} with digest {digest[:12]}; name another, or plan "
+            "again"
+        ) from None
+    if not key.startswith(f"v1/cluster={cluster}/") or ".." in key or not key.endswith(".json"):
+        raise InvalidPlanError(
+            f"plan {digest[:12]} not read: expected one in a folder of {cluster!r}, found {key[:200]!r}; plan again"
+        )
+    found = load_plan(store, store.uri_of(key), kind=kind, cluster=cluster)
+    if found.digest != digest:
+        raise InvalidPlanError(
+            f"plan {found.uri} not taken: expected digest {digest[:12]}, found {found.digest[:12]}; plan again"
+        )
+    return found
+
+
+def _digest_in_full(digest: str) -> str:
+    if not _DIGEST.fullmatch(digest):
+        raise BadInputError(
+            f"plan not read: expected its digest, 64 hex digits, found {digest[:100]!r}; copy it in full"
+        )
+    return digest
+
+
+def _name_key(cluster: str, kind: str, digest: str) -> str:
+    return f"v1/plans/cluster={require_name(cluster, 'cluster')}/{require_name(kind, 'kind')}-{digest}"
+
+
+def _keep_name(store: ObjectStore, plan: Plan, digest: str, key: str) -> None:
+    """Notes where the plan lies; of equal plans in two folders the first counts, unless it was removed since."""
+    name = _name_key(plan.cluster, plan.kind, digest)
+    try:
+        put_once(store, name, key.encode())
+    except ObjectExistsError:
+        if store.list(store.get(name).decode()):
+            return
+        store.delete(name)
+        put_once(store, name, key.encode())
 
 
 def read_proof(store: ObjectStore, uri: str) -> Mapping[str, Any] | None:

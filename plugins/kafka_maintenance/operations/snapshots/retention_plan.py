@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import ROOT
+from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
@@ -98,6 +98,16 @@ def load_retention(store: ObjectStore | str, uri: str, *, cluster: str) -> Store
             f"retention plan {uri!r} not taken: expected one of cluster {cluster!r}, found {owner!r}; name another plan"
         )
     return _described(uri, cluster, plan)
+
+
+def find_retention(store: ObjectStore, *, cluster: str, digest: str) -> StoredRetention:
+    """The stored retention plan of that cluster and digest; errors as of `load_retention`."""
+    found = load_retention(store, store.uri_of(_key(require_name(cluster, "cluster"), digest)), cluster=cluster)
+    if found.digest != digest:
+        raise InvalidPlanError(
+            f"retention plan {found.uri!r} not taken: expected digest {digest[:12]}, found {found.digest[:12]}; plan again"
+        )
+    return found
 
 
 def apply_stored_retention(

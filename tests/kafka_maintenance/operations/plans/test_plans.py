@@ -56,7 +56,7 @@ def test_a_live_plan_lies_under_the_day():
     assert store.list("") == [
         f"v1/cluster=demo/date=2026-11-21/live/plans/elect_preferred_leaders-{plan.digest[:12]}.{ending}"
         for ending in ("json", "md")
-    ]
+    ] + [f"v1/plans/cluster=demo/elect_preferred_leaders-{plan.digest}"]
     assert plan.summary == "2 elections in 1 step, 1 left out"
     assert store.get(key_of(store, plan.uri.removesuffix("json") + "md")).decode() == plan.markdown
 

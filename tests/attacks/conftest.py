@@ -1,0 +1,18 @@
+"""The Airflow, the users and the cluster in memory of the DAG tests: an attacker has what a colleague has."""
+
+from tests import airflow_home  # isort: skip  # before anything of Airflow
+
+import pytest
+
+from tests.dags.conftest import bag, clients, database, plan, world
+from tests.dags.world import CLUSTER
+
+__all__ = ["airflow_home", "bag", "clients", "database", "plan", "world"]
+
+
+@pytest.fixture
+def deletion(world, tmp_path):
+    """A stored plan that deletes the topic `orders`."""
+    from kafka_maintenance.operations.plans.make import plan_deletions
+
+    return plan_deletions(str(tmp_path), CLUSTER, topics=["orders"], zookeeper=world.zookeeper)
