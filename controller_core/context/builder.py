@@ -1,7 +1,7 @@
 """A ControllerContext from decoded metadata, with every contradiction named.
 
 What it is built from may come from a snapshot's tables, from ZooKeeper or from a test. The builder trusts nothing:
-a row that contradicts itself or another row is left out of the context and told of.
+a row that contradicts itself or another row is left out of the context and reported.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -222,9 +222,9 @@ class ControllerContext:
 
     def partitions_with_leaders(self, *, queued_too: bool = False) -> list[TopicPartition]:
         """Partitions with leadership whose topic is not queued for deletion (or also those), sorted."""
-        doomed = frozenset() if queued_too else self.topics_to_be_deleted
+        to_be_deleted = frozenset() if queued_too else self.topics_to_be_deleted
         return sorted(
-            p for p, entry in self.partitions.items() if entry.leadership is not None and p.topic not in doomed
+            p for p, entry in self.partitions.items() if entry.leadership is not None and p.topic not in to_be_deleted
         )
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
@@ -243,8 +243,8 @@ class ControllerContext:
     def partition_leaders_on_broker(self, broker: BrokerId, *, queued_too: bool = False) -> list[TopicPartition]:
         """Partitions that the broker leads and that have more than one replica, topic not queued (or also then), sorted."""
         led = self.led_by.get(broker, NO_PARTITIONS)
-        doomed = frozenset() if queued_too else self.topics_to_be_deleted
-        return sorted(p for p in led if p.topic not in doomed and len(self.assignment(p)) > 1)
+        to_be_deleted = frozenset() if queued_too else self.topics_to_be_deleted
+        return sorted(p for p in led if p.topic not in to_be_deleted and len(self.assignment(p)) > 1)
 
     def is_topic_queued_for_deletion(self, topic: str) -> bool:
         """Whether a deletion of the topic was asked for and is not complete."""

@@ -60,7 +60,7 @@ class RemoveLiveBrokers(Task):
 
 @dataclass(frozen=True, slots=True)
 class OnBrokerStartup(Task):
-    """`onBrokerStartup`: brokers that are live already are told what they host, and what waited for them goes on."""
+    """`onBrokerStartup`: brokers that are live already hear what they host, and what waited for them goes on."""
 
     brokers: tuple[BrokerId, ...]
 
@@ -107,7 +107,7 @@ class WatchBrokers(Task):
     brokers: tuple[BrokerId, ...]
 
     def __call__(self, turn: Turn) -> None:
-        turn.tell(Watch(kind=WatchKind.BROKER, names=tuple(map(str, self.brokers))))
+        turn.send(Watch(kind=WatchKind.BROKER, names=tuple(map(str, self.brokers))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class OnBrokerFailure(Task):
         )
         turn.push(OnReplicasBecomeOffline(turn.context.replicas_on_brokers(self.brokers), self.brokers))
         if context.dialect.watches_broker_data:
-            turn.tell(Unwatch(kind=WatchKind.BROKER, names=tuple(map(str, self.brokers))))
+            turn.send(Unwatch(kind=WatchKind.BROKER, names=tuple(map(str, self.brokers))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,9 @@ class TakeReplicasOfflineAfterElections(Task):
     had_offline_leaders: bool
 
     def __call__(self, turn: Turn) -> None:
-        doomed = turn.context.topics_to_be_deleted
-        deleted = tuple(r for r in self.replicas if r.partition.topic in doomed)
-        others = tuple(r for r in self.replicas if r.partition.topic not in doomed)
+        to_be_deleted = turn.context.topics_to_be_deleted
+        deleted = tuple(r for r in self.replicas if r.partition.topic in to_be_deleted)
+        others = tuple(r for r in self.replicas if r.partition.topic not in to_be_deleted)
         if turn.context.dialect.election_results_decide_metadata:
             untold = not others and not turn.results.elected
         else:
@@ -219,9 +219,9 @@ def _change_channels(
     turn: Turn, new: tuple[Broker, ...], bounced: tuple[Broker, ...], dead: tuple[BrokerId, ...]
 ) -> None:
     if bounced or dead:
-        turn.tell(CloseChannels(brokers=(*_ids(bounced), *dead)))
+        turn.send(CloseChannels(brokers=(*_ids(bounced), *dead)))
     if new or bounced:
-        turn.tell(OpenChannels(brokers=(*new, *bounced)))
+        turn.send(OpenChannels(brokers=(*new, *bounced)))
 
 
 def _ids(brokers: Iterable[Broker]) -> tuple[BrokerId, ...]:
@@ -240,7 +240,7 @@ class ProcessBrokerModification(Task):
 
 @dataclass(frozen=True, slots=True)
 class AdoptBrokerModification(Task):
-    """Other endpoints or features are told to everybody; another rack alone is not."""
+    """Other endpoints or features go to everybody; another rack alone is not."""
 
     broker: BrokerId
 

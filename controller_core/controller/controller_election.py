@@ -1,4 +1,4 @@
-"""The office of the controller: election, failover, fencing, resignation.
+"""Who is the active controller: election, failover, fencing, resignation.
 
 Source: Kafka 3.9 `KafkaController.elect`, `onControllerFailover`,
 `onControllerResignation`, `maybeResign`. A cluster that belongs to KRaft, or migrates to it, is refused.
@@ -73,7 +73,7 @@ class Elect(Task):
 
 @dataclass(frozen=True, slots=True)
 class ElectIfVacant(Task):
-    """Registers where nobody is in office."""
+    """Registers where no controller is active."""
 
     def __call__(self, turn: Turn) -> None:
         answer, context = turn.answer, turn.context
@@ -86,7 +86,7 @@ class ElectIfVacant(Task):
                 json_version=context.dialect.controller_json_version,
                 atomically=context.dialect.election_bumps_epoch_atomically,
             )
-            turn.ask(effect, TakeOffice())
+            turn.ask(effect, FailOverIfRegistered())
 
 
 def refuse_kraft(turn: Turn, answer: ControllerRead) -> bool:
@@ -100,8 +100,8 @@ def refuse_kraft(turn: Turn, answer: ControllerRead) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOffice(Task):
-    """In office: fail over. Else somebody was faster, or the registration failed half-way and is taken back."""
+class FailOverIfRegistered(Task):
+    """Registered: fail over. Else somebody was faster, or the registration failed half-way and is taken back."""
 
     def __call__(self, turn: Turn) -> None:
         answer = turn.answer
@@ -120,7 +120,7 @@ class TakeOffice(Task):
 
 @dataclass(frozen=True, slots=True)
 class MaybeResign(Task):
-    """`maybeResign`: looks who is in office."""
+    """`maybeResign`: looks who is the active controller."""
 
     def __call__(self, turn: Turn) -> None:
         turn.ask(ReadController(), ResignIfReplaced())
@@ -152,9 +152,9 @@ class OnControllerResignation(Task):
 
     def __call__(self, turn: Turn) -> None:
         context = turn.context
-        turn.tell(CancelSchedules(), *(Unwatch(kind=kind) for kind in WatchKind))
+        turn.send(CancelSchedules(), *(Unwatch(kind=kind) for kind in WatchKind))
         if context.brokers:
-            turn.tell(CloseChannels(brokers=context.live_or_shutting_down_broker_ids))
+            turn.send(CloseChannels(brokers=context.live_or_shutting_down_broker_ids))
         turn.context = resigned(context)
         turn.forget_all_but_inbox()
 
@@ -172,7 +172,7 @@ def resigned(context: ControllerContext) -> ControllerContext:
 
 @dataclass(frozen=True, slots=True)
 class TriggerControllerMove(Task):
-    """`triggerControllerMove`: gives up the office if it is still ours."""
+    """`triggerControllerMove`: deletes `/controller` if it is still ours."""
 
     def __call__(self, turn: Turn) -> None:
         turn.ask(ReadController(), ResignAndDelete())
@@ -190,14 +190,14 @@ class ResignAndDelete(Task):
         if now == me:
             version = (
                 context.controller_epoch_version if context.epoch > 0 else None
-            )  # an office that was never taken has no version yet
-            turn.push(OnControllerResignation(), DeleteOffice(version))
+            )  # a controller that never was active knows no version
+            turn.push(OnControllerResignation(), DeleteControllerZnode(version))
         elif known != me:
             turn.change(active_controller_id=now)
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOffice(Task):
+class DeleteControllerZnode(Task):
     """Deletes `/controller`, so that somebody else is elected."""
 
     version: int | None
@@ -218,7 +218,7 @@ class OnControllerFailover(Task):
         kinds = [WatchKind.BROKERS, WatchKind.TOPICS, WatchKind.DELETIONS, WatchKind.ISR_NOTIFICATIONS]
         if dialect.log_dir_failures:
             kinds.append(WatchKind.LOG_DIR_EVENTS)
-        turn.tell(*(Watch(kind=kind) for kind in (*kinds, WatchKind.PREFERRED_ELECTION, WatchKind.REASSIGNMENT)))
+        turn.send(*(Watch(kind=kind) for kind in (*kinds, WatchKind.PREFERRED_ELECTION, WatchKind.REASSIGNMENT)))
         tasks: list[Task] = []
         if dialect.log_dir_failures:
             tasks.append(DropLogDirEvents())
@@ -243,7 +243,7 @@ class OnControllerFailover(Task):
 
 @dataclass(frozen=True, slots=True)
 class EndFailover(Task):
-    """Marks where a failover ends: an error before it gives up the office."""
+    """Marks where a failover ends: an error before it makes the controller resign."""
 
     def __call__(self, turn: Turn) -> None:
         """Nothing is left to do."""
@@ -335,7 +335,7 @@ class LoadAssignments(Task):
             topics = tuple(sorted(answer.topics))
             turn.context = turn.context.with_topics(dict.fromkeys(topics))
             if topics:
-                turn.tell(Watch(kind=WatchKind.TOPIC, names=topics))
+                turn.send(Watch(kind=WatchKind.TOPIC, names=topics))
             turn.ask(ReadTopicAssignments(topics=topics), AdoptAssignments())
 
 
@@ -391,7 +391,7 @@ class OpenAllChannels(Task):
 
     def __call__(self, turn: Turn) -> None:
         brokers = turn.context.brokers
-        turn.tell(OpenChannels(brokers=tuple(brokers[broker] for broker in sorted(brokers))))
+        turn.send(OpenChannels(brokers=tuple(brokers[broker] for broker in sorted(brokers))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ NOT_NEEDED = "election not needed"
 
 
 class Elected(NamedTuple):
-    """A leadership to be written, and who is told of it; `unclean` where the leader was not in sync."""
+    """A leadership to be written, and which brokers hear of it; `unclean` where the leader was not in sync."""
 
     leadership: LeaderAndIsr
     recipients: tuple[BrokerId, ...]

@@ -117,7 +117,7 @@ class ProcessAlterPartition(Task):
         context, request = turn.context, self.request
         known = context.brokers.get(request.broker)
         if known is None or known.epoch != request.broker_epoch:
-            turn.tell(ReplyAlterPartition(broker=request.broker, error="STALE_BROKER_EPOCH"))
+            turn.send(ReplyAlterPartition(broker=request.broker, error="STALE_BROKER_EPOCH"))
             return
         errors: dict[TopicPartition | str, str] = {}
         unchanged: dict[TopicPartition, LeaderAndIsr] = {}
@@ -188,6 +188,6 @@ class AnswerAlterPartition(Task):
             errors[partition] = INVALID_UPDATE_VERSION if code == BAD_VERSION else "UNKNOWN_SERVER_ERROR"
         turn.context = turn.context.with_leaderships(changed)
         accepted = tuple({**self.unchanged, **changed}.items())
-        turn.tell(ReplyAlterPartition(broker=self.request.broker, accepted=accepted, errors=tuple(errors.items())))
+        turn.send(ReplyAlterPartition(broker=self.request.broker, accepted=accepted, errors=tuple(errors.items())))
         if changed:
             turn.push(SendMetadataUpdate(None, tuple(changed)), *map(MaybeCompleteReassignment, changed))

@@ -87,7 +87,7 @@ class ScheduleNextRebalance(Task):
     delay_s: int
 
     def __call__(self, turn: Turn) -> None:
-        turn.tell(ScheduleRebalance(delay_s=self.delay_s))
+        turn.send(ScheduleRebalance(delay_s=self.delay_s))
 
 
 # Preferred and unclean elections
@@ -126,7 +126,7 @@ class ElectRequested(Task):
         under_way = context.partitions_in_preferred_election
         asked = sorted(set(answer.partitions) - under_way)
         wanted, errors = _sort_out(context, asked, elections.PREFERRED, at_failover=self.at_failover)
-        _tell_of_leaderless(turn, wanted, at_failover=self.at_failover)
+        _refuse_leaderless(turn, wanted, at_failover=self.at_failover)
         for partition, error in errors.items():
             if error:
                 reason = f"preferred election not done: {error}"
@@ -199,14 +199,14 @@ class ProcessElectLeaders(Task):
         if request.unclean and not context.dialect.unclean_by_argument:
             reason = "the brokers' protocol has no unclean elections before Kafka 2.4; set the topic's config instead"
             turn.refuse(RefusalKind.INVALID_REQUEST, "unclean elections", reason, error=_UNSUPPORTED)
-            turn.tell(ReplyElections(errors=(), error=_UNSUPPORTED))
+            turn.send(ReplyElections(errors=(), error=_UNSUPPORTED))
             return
         strategy = elections.OFFLINE_ALLOWING_UNCLEAN if request.unclean else elections.PREFERRED
         asked = request.partitions or tuple(
             sorted(p for p, x in context.partitions.items() if x.assignment is not None)
         )
         wanted, errors = _sort_out(context, asked, strategy)
-        _tell_of_leaderless(turn, wanted)
+        _refuse_leaderless(turn, wanted)
         failure = "ELIGIBLE_LEADERS_NOT_AVAILABLE" if request.unclean else "PREFERRED_LEADER_NOT_AVAILABLE"
         turn.push(OnReplicaElection(tuple(wanted), strategy), AnswerElections(asked, errors, failure))
 
@@ -222,7 +222,7 @@ class AnswerElections(Task):
     def __call__(self, turn: Turn) -> None:
         failed = turn.results.failed
         found = ((p, self.errors.get(p, self.failure if p in failed else "")) for p in self.asked)
-        turn.tell(ReplyElections(errors=tuple(found)))
+        turn.send(ReplyElections(errors=tuple(found)))
 
 
 def _sort_out(
@@ -235,13 +235,13 @@ def _sort_out(
     """Partitions to elect, and Kafka's error for the others; "" where none is needed and that is no error."""
     wanted: list[TopicPartition] = []
     errors: dict[TopicPartition, str] = {}
-    told = context.dialect.needless_election_is_error and not at_failover
+    needless_is_error = context.dialect.needless_election_is_error and not at_failover
     for partition in asked:
         error = _objection(context, partition, strategy, at_failover=at_failover)
         if error is None:
             wanted.append(partition)
         else:
-            errors[partition] = error if told or error != _NOT_NEEDED else ""
+            errors[partition] = error if needless_is_error or error != _NOT_NEEDED else ""
     return wanted, errors
 
 
@@ -265,7 +265,7 @@ def _objection(
     return _NOT_NEEDED if needless else None
 
 
-def _tell_of_leaderless(turn: Turn, wanted: Iterable[TopicPartition], *, at_failover: bool = False) -> None:
+def _refuse_leaderless(turn: Turn, wanted: Iterable[TopicPartition], *, at_failover: bool = False) -> None:
     """Kafka asks for the leader of each partition before it elects any; one that never had a leader makes that raise."""
     context = turn.context
     if at_failover or context.dialect.preferred_elections_filtered:
@@ -301,7 +301,7 @@ class ProcessControlledShutdown(Task):
         if error:
             reason = f"controlled shutdown of broker {broker} refused; the broker retries or stops anyway"
             turn.refuse(RefusalKind.INVALID_REQUEST, f"broker {broker}", reason, error=error)
-            turn.tell(ReplyControlledShutdown(broker=broker, error=error))
+            turn.send(ReplyControlledShutdown(broker=broker, error=error))
             return
         turn.change(shutting_down=context.shutting_down | {broker})
         led, followed = _to_act_on(turn.context, broker)
@@ -352,7 +352,7 @@ class StopFollowers(Task):
         if opened:
             turn.add(request_batch.stop_replica(context, (broker,), p, delete=False) for p in self.partitions)
         if not opened or not turn.send_batch():
-            turn.tell(ReplyControlledShutdown(broker=broker, error="IllegalState"))
+            turn.send(ReplyControlledShutdown(broker=broker, error="IllegalState"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,4 +365,4 @@ class AnswerControlledShutdown(Task):
         context = turn.context
         queued_too = not context.dialect.controlled_shutdown_skips_deletions
         led = tuple(context.partition_leaders_on_broker(self.broker, queued_too=queued_too))
-        turn.tell(ReplyControlledShutdown(broker=self.broker, partitions_still_led=led))
+        turn.send(ReplyControlledShutdown(broker=self.broker, partitions_still_led=led))

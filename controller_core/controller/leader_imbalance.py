@@ -76,11 +76,11 @@ def _any_reassignment(context: ControllerContext) -> bool:
 
 
 def _by_preferred(context: ControllerContext) -> dict[BrokerId, tuple[int, list[TopicPartition]]]:
-    doomed = context.topics_to_be_deleted
+    to_be_deleted = context.topics_to_be_deleted
     counts: dict[BrokerId, int] = {}
     imbalanced: dict[BrokerId, list[TopicPartition]] = {}
     for partition, (assignment, leadership, _, _) in context.partitions.items():
-        if assignment is None or not assignment[0] or (doomed and partition.topic in doomed):
+        if assignment is None or not assignment[0] or (to_be_deleted and partition.topic in to_be_deleted):
             continue
         preferred = assignment[0][0]
         counts[preferred] = counts.get(preferred, 0) + 1

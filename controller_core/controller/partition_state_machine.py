@@ -81,7 +81,7 @@ class RefuseToElect(Task):
 
     def __call__(self, turn: Turn) -> None:
         _fail(turn, dict.fromkeys(self.partitions, "an election needs a strategy"))
-        turn.tell_deferred()
+        turn.report_deferred()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +209,13 @@ class DecideElections(Task):
         _fail(turn, {p: describe_problem(problem) for p, problem in problems.items()}, problems)
         if self.strategy.strategy is Strategy.OFFLINE:
             context = turn.context
-            dark = tuple(p for p, state in found.items() if not elections.has_live_isr_member(context, p, state))
+            leaderless = tuple(p for p, state in found.items() if not elections.has_live_isr_member(context, p, state))
             if self.strategy.allow_unclean:
-                turn.push(WriteElectedLeaders(found, self.strategy, frozenset(dark)))
+                turn.push(WriteElectedLeaders(found, self.strategy, frozenset(leaderless)))
                 return
-            if dark:
-                topics = tuple(sorted({p.topic for p in dark}))
-                turn.ask(ReadTopicConfigs(topics=topics), DecideUncleanElections(found, self.strategy, dark))
+            if leaderless:
+                topics = tuple(sorted({p.topic for p in leaderless}))
+                turn.ask(ReadTopicConfigs(topics=topics), DecideUncleanElections(found, self.strategy, leaderless))
                 return
         turn.push(WriteElectedLeaders(found, self.strategy, frozenset()))
 
@@ -226,10 +226,10 @@ class DecideUncleanElections(Task):
 
     found: Mapping[TopicPartition, LeaderAndIsr]
     strategy: ElectionStrategy
-    dark: tuple[TopicPartition, ...]
+    leaderless: tuple[TopicPartition, ...]
 
     def __call__(self, turn: Turn) -> None:
-        permitted, unreadable = unclean_permitted(turn, self.dark)
+        permitted, unreadable = unclean_permitted(turn, self.leaderless)
         reasons = {p: f"config of topic {p.topic!r} not read: {reason}" for p, reason in unreadable.items()}
         _fail(turn, reasons, at_once=True)
         found = {p: state for p, state in self.found.items() if p not in unreadable}
@@ -270,7 +270,7 @@ class WriteElectedLeaders(Task):
             effect = WritePartitionStates(states=written, controller_epoch_version=context.controller_epoch_version)
             turn.ask(effect, AdoptElections(written, tuple(recipients), self.strategy))
         else:
-            turn.tell_deferred()
+            turn.report_deferred()
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ class AdoptElections(Task):
         turn.results = replace(turn.results, elected={**turn.results.elected, **elected})
         turn.add(adds)
         _fail(turn, {p: why_written_failed(code) for p, code in problems.items() if code != BAD_VERSION})
-        turn.tell_deferred()
+        turn.report_deferred()
         again = tuple(p for p, code in problems.items() if code == BAD_VERSION)
         if again:
             turn.push(ElectLeaderForPartitions(again, self.strategy))
@@ -366,7 +366,7 @@ def _fail(
     *,
     at_once: bool = False,
 ) -> None:
-    """Kafka tells failed elections after the write, so that losing office in it hides them; unless `at_once`."""
+    """Kafka tells failed elections after the write, so that a controller that is fenced off in it hides them; unless `at_once`."""
     if not failed:
         return
     refusals = []

@@ -338,7 +338,7 @@ class WriteShrunkIsrs(Task):
             turn.ask(effect, AdoptShrunkIsrs(broker, written, untouched))
         else:
             _adopt(turn, broker, untouched)
-            turn.tell_deferred()
+            turn.report_deferred()
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ class AdoptShrunkIsrs(Task):
                 leader, epoch, isr, recovery, _, controller_epoch, extra = state
                 after[partition] = LeaderAndIsr(leader, epoch, isr, recovery, version, controller_epoch, extra)
         _adopt(turn, self.broker, after)
-        turn.tell_deferred()
+        turn.report_deferred()
         for partition, code in problems.items():
             if code != BAD_VERSION:
                 replica = PartitionAndReplica(partition, self.broker)

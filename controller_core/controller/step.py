@@ -152,7 +152,7 @@ def _give_up(turn: Turn, failed: Failed) -> None:
     turn.refuse(
         RefusalKind.CONTROLLER_MOVED,
         "controller",
-        "another controller rules: what was under way is given up",
+        "another controller is active: what was under way is given up",
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
     if error == SESSION_EXPIRED:
@@ -204,7 +204,7 @@ def _begin(turn: Turn, event: Event | RunTasks) -> None:
 
 
 def _task_of(event: ActiveEvent) -> Task:
-    """What the controller in office does on an event."""
+    """What the active controller does on an event."""
     match event:
         case BrokersChanged():
             return ProcessBrokerChange()
@@ -249,16 +249,16 @@ def _task_of(event: ActiveEvent) -> Task:
 
 
 def _not_active(turn: Turn, event: ActiveEvent) -> None:
-    """An event that only the controller in office handles: requests are answered, the rest is dropped."""
-    turn.refuse(RefusalKind.NOT_ACTIVE, type(event).__name__, "this controller is not in office; ask the active one")
+    """An event that only the active controller handles: requests are answered, the rest is dropped."""
+    turn.refuse(RefusalKind.NOT_ACTIVE, type(event).__name__, "this controller is not the active one; ask that one")
     match event:
         case ControlledShutdown(broker):
-            turn.tell(ReplyControlledShutdown(broker=broker, error="ControllerMoved"))
+            turn.send(ReplyControlledShutdown(broker=broker, error="ControllerMoved"))
         case AlterPartition(broker):
-            turn.tell(ReplyAlterPartition(broker=broker, error=_NOT_CONTROLLER))
+            turn.send(ReplyAlterPartition(broker=broker, error=_NOT_CONTROLLER))
         case AlterReassignments():
-            turn.tell(ReplyReassignments(errors=(), error=_NOT_CONTROLLER))
+            turn.send(ReplyReassignments(errors=(), error=_NOT_CONTROLLER))
         case ElectLeaders():
-            turn.tell(ReplyElections(errors=(), error=_NOT_CONTROLLER))
+            turn.send(ReplyElections(errors=(), error=_NOT_CONTROLLER))
         case _:
             pass  # no other event is answered

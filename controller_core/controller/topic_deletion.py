@@ -269,7 +269,7 @@ class CompleteDeleteTopic(Task):
 
     def __call__(self, turn: Turn) -> None:
         context = turn.context
-        turn.tell(Unwatch(kind=WatchKind.TOPIC, names=(self.topic,)))
+        turn.send(Unwatch(kind=WatchKind.TOPIC, names=(self.topic,)))
         deleted = tuple(context.replicas_in_state(self.topic, _R.DELETION_SUCCESSFUL))
         tasks: list[Task] = [ChangeReplicaStates(deleted, _R.NON_EXISTENT)]
         if not context.dialect.deletion_marks_partitions_nonexistent_first:

@@ -76,7 +76,7 @@ class CompareTopics(Task):
         for topic in sorted(known - current):
             turn.context = turn.context.remove_topic(topic)
         if new:
-            turn.tell(Watch(kind=WatchKind.TOPIC, names=new))
+            turn.send(Watch(kind=WatchKind.TOPIC, names=new))
             turn.ask(ReadTopicAssignments(topics=new), AdoptNewTopics())
 
 

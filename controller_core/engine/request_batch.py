@@ -1,4 +1,4 @@
-"""The request batch: what a call asks brokers to be told, folded into one request per broker and api.
+"""The request batch: what a call sends to brokers, folded into one request per broker and api.
 
 Source: Kafka 3.9 `AbstractControllerBrokerRequestBatch`. Rows of a request are shared between
 the brokers that get them, and liveness is looked at once per request: the fold costs as much as what was added.
@@ -254,9 +254,9 @@ class _Folded:
         )
 
     def _metadata_rows(self, dialect: Dialect) -> tuple[UpdateMetadataPartition, ...]:
-        context, doomed = self._context, self._context.topics_to_be_deleted
+        context, to_be_deleted = self._context, self._context.topics_to_be_deleted
         if dialect.update_metadata_adds_deleting_partitions:
-            for topic in sorted(doomed):
+            for topic in sorted(to_be_deleted):
                 for partition in context.partitions_for_topic(topic):
                     if (leadership := context.leadership(partition)) is not None:
                         self._metadata[partition] = leadership
@@ -265,8 +265,8 @@ class _Folded:
         rows = []
         for partition, leadership in self._metadata.items():
             replicas = (entries.get(partition, NOTHING).assignment or NO_ASSIGNMENT).replicas
-            told = leadership.during_delete() if partition[0] in doomed else leadership
-            rows.append(UpdateMetadataPartition(partition, told, replicas, offline.of(partition, replicas)))
+            sent = leadership.during_delete() if partition[0] in to_be_deleted else leadership
+            rows.append(UpdateMetadataPartition(partition, sent, replicas, offline.of(partition, replicas)))
         return tuple(rows)
 
     def _live_brokers(self, dialect: Dialect) -> tuple[Broker, ...]:

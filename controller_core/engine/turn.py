@@ -152,7 +152,7 @@ class Turn:
         while self.stack and not isinstance(self.stack[-1], marker):
             self.stack.pop()
 
-    def tell(self, *effects: Effect) -> None:
+    def send(self, *effects: Effect) -> None:
         """Asks for effects whose answers nobody waits for."""
         self.effects.extend(effects)
 
@@ -183,11 +183,11 @@ class Turn:
         self.refusals.append(Refusal(kind=kind, subject=subject, reason=reason, kafka=kafka, error=error))
 
     def defer(self, refusals: Sequence[Refusal]) -> None:
-        """Notes failures that are told at the end of the running round, unless another controller ends it."""
+        """Notes failures that are reported at the end of the running round, unless another controller ends it."""
         self.deferred = (*self.deferred, *refusals)
 
-    def tell_deferred(self) -> None:
-        """Tells what was deferred."""
+    def report_deferred(self) -> None:
+        """Reports what was deferred."""
         self.refusals.extend(self.deferred)
         self.deferred = ()
 
@@ -251,7 +251,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge(Task):
-    """Takes an answer that decides nothing; a failure is told."""
+    """Takes an answer that decides nothing; a failure is reported."""
 
     def __call__(self, turn: Turn) -> None:
         if isinstance(turn.answer, Failed):

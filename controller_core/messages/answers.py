@@ -150,7 +150,7 @@ class LogDirEventsRead:
 
 @dataclass(frozen=True, slots=True)
 class ControllerRead:
-    """Who is in office; None: nobody. `kraft_epoch` ≥ 0 or `migrating`: the cluster belongs to KRaft."""
+    """The active controller; None: there is none. `kraft_epoch` ≥ 0 or `migrating`: the cluster belongs to KRaft."""
 
     effect: e.ReadController
     controller_id: BrokerId | None
@@ -160,7 +160,7 @@ class ControllerRead:
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistered:
-    """This controller is in office, under this epoch."""
+    """This controller is the active one, under this epoch."""
 
     effect: e.RegisterController
     epoch: int

@@ -262,7 +262,7 @@ class ScheduleRebalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelSchedules:
-    """Forget all timers: this controller is out of office."""
+    """Forget all timers: this controller is not the active one any more."""
 
 
 # Requests to brokers

@@ -28,7 +28,7 @@ class ControllerVanished:
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """The ZooKeeper session is gone; whoever was in office is no longer."""
+    """The ZooKeeper session is gone; a controller that was active is no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class SessionEstablished:
 
 @dataclass(frozen=True, slots=True)
 class MoveController:
-    """Give up the office of one's own accord."""
+    """Resign, so that another broker becomes the active controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ ActiveEvent = (
     | UncleanElectionEnabled | ControlledShutdown | AlterPartition | AlterReassignments | ElectLeaders
     | LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 )  # fmt: skip
-"""Events that only the controller in office handles."""
+"""Events that only the active controller handles."""
 Event = (
     Startup | ControllerChanged | ControllerVanished | SessionExpired | SessionEstablished | MoveController
     | ActiveEvent

@@ -88,7 +88,7 @@ class TlsSettingsError(ZooKeeperError):
 
 
 class ControllerMovedError(ZooKeeperError):
-    """`/controller_epoch` is not at the version that this writer knows: another controller rules."""
+    """`/controller_epoch` is not at the version that this writer knows: another controller is active."""
 
 
 class ObjectStoreError(ControllerCoreError):

@@ -72,7 +72,7 @@ class LeaderAndIsr(NamedTuple):
         return self.new_leader_and_isr(self.leader, self.isr, self.recovery, controller_epoch)
 
     def during_delete(self) -> "LeaderAndIsr":
-        """What brokers are told of a partition whose topic is queued for deletion: leader -2, both epochs 0."""
+        """What brokers hear of a partition whose topic is queued for deletion: leader -2, both epochs 0."""
         return LeaderAndIsr(LEADER_DURING_DELETE, 0, self.isr, self.recovery, 0, self.controller_epoch, self.extra)
 
 

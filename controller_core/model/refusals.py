@@ -11,10 +11,10 @@ class RefusalKind(Enum):
 
     ILLEGAL_TRANSITION = "illegal transition"  # the state machine's table forbids it
     FAILED_TRANSITION = "failed transition"  # legal, but it could not be carried out
-    CONTROLLER_MOVED = "controller moved"  # another controller rules: nothing more of this is done
+    CONTROLLER_MOVED = "controller moved"  # another controller is active: nothing more of this is done
     BROKEN_BATCH = "broken batch"  # the request batch could not be opened or sent
     INVALID_REQUEST = "invalid request"  # the asker must change what it asks
-    NOT_ACTIVE = "not active"  # this controller is not in office
+    NOT_ACTIVE = "not active"  # this controller is not the active one
     BUSY = "busy"  # queued behind what is under way
     KRAFT = "kraft"  # a KRaft controller, or a migration to it, owns the cluster
     ISOLATED = "isolated"  # one bad partition was left out so that the others go on

@@ -31,7 +31,7 @@ class ZooKeeperControllerRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerIs:
-    """The same term of office: `/controller` with this id and czxid, `/controller_epoch` with this value and version."""
+    """The same active controller: `/controller` with this id and czxid, `/controller_epoch` with this value and version."""
 
     controller_id: BrokerId
     czxid: int
@@ -148,7 +148,7 @@ class RequestAbsent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestAbandoned:
-    """The request znode at this path names only partitions that are gone, so that no controller in office finishes it."""
+    """The request znode at this path names only partitions that are gone, so that no active controller finishes it."""
 
     path: str
 
@@ -364,7 +364,7 @@ def _check_cluster(
             advice = "another tool's request is pending or stuck: let the controller finish it, then run again"
             if path in observed.abandoned_requests:
                 advice = (
-                    "it names only partitions that do not exist: the controller in office removes it at once or never; if it "
+                    "it names only partitions that do not exist: the active controller removes it at once or never; if it "
                     "stays, clear it by a forced re-election (plan drain)"
                 )
             return Unmet(path, "no znode", observed.pending[path], advice)
@@ -378,32 +378,32 @@ def _check_cluster(
 
 
 def _no_zookeeper_controller(observed: Observation) -> Unmet | None:
-    expected = "a broker in office, in ZooKeeper mode"
+    expected = "an active controller in ZooKeeper mode"
     if (sign := observed.kraft_sign) is not None:
         advice = (
             "the cluster is run by KRaft or on its way there, and request znodes are ignored: use Kafka's own tools"
         )
         return Unmet("/controller", expected, sign, advice)
-    if observed.office is None:
+    if observed.active_controller is None:
         advice = "nobody would act on a request: wait for an election, look at the brokers' logs"
         return Unmet("/controller", expected, "no znode", advice)
-    if observed.office.controller_id not in observed.brokers:
-        found = f"id {observed.office.controller_id}, which is not registered"
-        return Unmet("/controller", expected, found, "a tool or a lost session holds the office: wait for an election")
+    if observed.active_controller.controller_id not in observed.brokers:
+        found = f"id {observed.active_controller.controller_id}, which is not registered"
+        return Unmet("/controller", expected, found, "a tool or a lost session holds the znode: wait for an election")
     return None
 
 
 def _another_controller(condition: ControllerIs, observed: Observation) -> Unmet | None:
-    office = observed.office
+    active_controller = observed.active_controller
     expected = f"broker {condition.controller_id} since zxid {condition.czxid:#x}, epoch {condition.epoch}"
     found = (
         "no znode"
-        if office is None
-        else f"broker {office.controller_id} since zxid {office.czxid:#x}, epoch {observed.controller_epoch}"
+        if active_controller is None
+        else f"broker {active_controller.controller_id} since zxid {active_controller.czxid:#x}, epoch {observed.controller_epoch}"
     )
     same = (
-        office is not None
-        and (office.controller_id, office.czxid) == (condition.controller_id, condition.czxid)
+        active_controller is not None
+        and (active_controller.controller_id, active_controller.czxid) == (condition.controller_id, condition.czxid)
         and observed.controller_epoch == condition.epoch
         and observed.controller_epoch_version == condition.epoch_version
     )

@@ -11,8 +11,8 @@ from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, Rep
 from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 
 
-class Office(NamedTuple):
-    """Who holds `/controller`: its data, and the stat that tells one term of office from the next.
+class ActiveController(NamedTuple):
+    """Who holds `/controller`: its data, and the stat that tells one election from the next.
 
     `kraft_epoch` is -1 for a ZooKeeper controller; `is_ephemeral` is false when a KRaft controller has claimed it.
     """
@@ -55,7 +55,7 @@ class Observation:
     """
 
     kafka_cluster_id: str | None = None
-    office: Office | None = None
+    active_controller: ActiveController | None = None
     controller_epoch: int | None = None
     controller_epoch_version: int | None = None
     migration: str | None = None
@@ -95,8 +95,8 @@ class Observation:
         """
         if self.migration is not None:
             return f"/migration exists: {self.migration}"
-        if self.office is not None and self.office.kraft_epoch >= 0:
-            return f"/controller carries kraftControllerEpoch {self.office.kraft_epoch}"
-        if self.office is not None and not self.office.is_ephemeral:
+        if self.active_controller is not None and self.active_controller.kraft_epoch >= 0:
+            return f"/controller carries kraftControllerEpoch {self.active_controller.kraft_epoch}"
+        if self.active_controller is not None and not self.active_controller.is_ephemeral:
             return "/controller is not ephemeral: a KRaft controller has claimed it"
         return None

@@ -61,7 +61,7 @@ class CreateDeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteController:
-    """Delete of `/controller`, so that the brokers elect again; only while the same controller is in office.
+    """Delete of `/controller`, so that the brokers elect again; only while the same controller is active.
 
     The data version alone is no fence, since a new ephemeral `/controller` starts at version 0 again: the delete goes
     together with a check of the version of `/controller_epoch`, which every election raises.

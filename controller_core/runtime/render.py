@@ -70,10 +70,10 @@ def render_refusals(refusals: Iterable[Refusal]) -> str:
 
 
 def render_context(context: ControllerContext) -> str:
-    """What the controller believes: office, brokers, then every partition with its states."""
-    office = context.active_controller_id
+    """What the controller believes: who is active, brokers, then every partition with its states."""
+    active = context.active_controller_id
     lines = [
-        f"controller {'-' if office is None else office}  epoch={context.epoch}",
+        f"controller {'-' if active is None else active}  epoch={context.epoch}",
         f"counters   offline={context.offline_partition_count} imbalanced={context.preferred_replica_imbalance_count}",
         f"brokers    {_ids(context.live_or_shutting_down_broker_ids)}",
     ]
@@ -87,18 +87,18 @@ def render_context(context: ControllerContext) -> str:
             lines.append(f"{name}  {found}")
     for partition, entry in sorted(context.partitions.items()):
         state = "-" if entry.state is None else entry.state.value.removesuffix("Partition")
-        told = "" if entry.leadership is None else f"  {leadership_text(entry.leadership)}"
+        text = "" if entry.leadership is None else f"  {leadership_text(entry.leadership)}"
         assigned = "" if entry.assignment is None else f"  {assignment_text(entry.assignment)}"
         replicas = " ".join(f"{b}:{s.value.removesuffix('Replica')}" for b, s in entry.replica_states)
-        lines.append(f"{partition}  {state}{assigned}{told}  [{replicas}]")
+        lines.append(f"{partition}  {state}{assigned}{text}  [{replicas}]")
     return "\n".join(lines)
 
 
 def leadership_text(state: LeaderAndIsr, *, version: bool = True) -> str:
     """A leadership, such as `leader=1 isr=2,1 leader_epoch=5 version=8`."""
     recovering = " recovering" if state.recovery is LeaderRecoveryState.RECOVERING else ""
-    told = f"leader={state.leader} isr={_ids(state.isr)} leader_epoch={state.leader_epoch}{recovering}"
-    return f"{told} version={state.partition_epoch}" if version else told
+    text = f"leader={state.leader} isr={_ids(state.isr)} leader_epoch={state.leader_epoch}{recovering}"
+    return f"{text} version={state.partition_epoch}" if version else text
 
 
 def assignment_text(assignment: ReplicaAssignment) -> str:
@@ -120,11 +120,11 @@ def _effect(effect: Effect) -> list[str]:
         case CreatePartitionStates(states=states):
             return [_line("create", f"{p}/state  {leadership_text(s, version=False)}") for p, s in states]
         case WriteTopicAssignment(topic=topic, assignments=assignments):
-            told = "; ".join(f"{number}: {assignment_text(each)}" for number, each in assignments)
-            return [_line("write", f"topic {topic}  {told}")]
+            text = "; ".join(f"{number}: {assignment_text(each)}" for number, each in assignments)
+            return [_line("write", f"topic {topic}  {text}")]
         case WriteReassignmentRequests(targets=targets):
-            told = "; ".join(f"{p} to {_ids(target)}" for p, target in targets)
-            return [_line("write", f"reassignment requests  {told}")]
+            text = "; ".join(f"{p} to {_ids(target)}" for p, target in targets)
+            return [_line("write", f"reassignment requests  {text}")]
         case _:
             return [_plain(effect)]
 
@@ -133,12 +133,12 @@ def _plain(effect: Any) -> str:
     name = type(effect).__name__
     prefix = next((known for known in _VERBS if name.startswith(known)), "")
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name[len(prefix) :]).strip()
-    told = [
+    text = [
         f"{field.name}={_value(getattr(effect, field.name))}"
         for field in fields(effect)
         if field.name not in _HIDDEN and getattr(effect, field.name) not in ((), "", None)
     ]
-    return _line(_VERBS.get(prefix, "do"), "  ".join([words, *told]).strip())
+    return _line(_VERBS.get(prefix, "do"), "  ".join([words, *text]).strip())
 
 
 def _value(value: Any) -> str:
@@ -172,10 +172,10 @@ def _rows(request: SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica) -> l
                 for p, state, assigned, is_new in rows
             ]
         case SendUpdateMetadata(partition_states=rows, live_brokers=live):
-            told = [
+            text = [
                 f"{row.partition} {leadership_text(row.leadership)}{_offline(row.offline_replicas)}" for row in rows
             ]
-            return told or [f"live brokers {_ids([broker.id for broker in live])}"]
+            return text or [f"live brokers {_ids([broker.id for broker in live])}"]
         case SendStopReplica():
             return [f"{p}{' and delete' if delete else ''}" for p, delete, _ in request.partition_states]
         case _:
@@ -190,5 +190,5 @@ def _ids(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers)) or "-"
 
 
-def _line(verb: str, told: str) -> str:
-    return f"{verb:<{_WIDTH}}{told}".rstrip()
+def _line(verb: str, text: str) -> str:
+    return f"{verb:<{_WIDTH}}{text}".rstrip()

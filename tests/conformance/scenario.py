@@ -70,7 +70,7 @@ class World:
         self.named = _named_topics(vector, topics)
         self.submitted: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.last_controller: BrokerId | None = None
-        self.office: SimulatedController | None = None
+        self.active_controller: SimulatedController | None = None
         live = brokers_of(sorted(brokers))
         initial = _topics(topics)
         if not live:
@@ -113,7 +113,7 @@ class World:
     def _remember_office(self) -> None:
         active = self.cluster.active_controller()
         if active is not None:
-            self.office = active
+            self.active_controller = active
 
     # ---- brokers ----
 
@@ -221,11 +221,11 @@ class World:
             return {"error": "NodeExists"}
         return {}
 
-    # ---- the office ----
+    # ---- the active controller ----
 
     def _do_block_event_thread(self, step: Document) -> None:
-        if self.office is not None:
-            self.office.is_blocked = True
+        if self.active_controller is not None:
+            self.active_controller.is_blocked = True
 
     def _do_unblock_event_thread(self, step: Document) -> None:
         for node in self.cluster.nodes.values():
@@ -246,9 +246,9 @@ class World:
     def report(self) -> Document:
         states = self._states()
         assignments = self._assignments()
-        if all(node.controller is not self.office for node in self.cluster.nodes.values()):
-            self.office = self.cluster.active_controller()  # the one before it is gone
-        active = self.office
+        if all(node.controller is not self.active_controller for node in self.cluster.nodes.values()):
+            self.active_controller = self.cluster.active_controller()  # the one before it is gone
+        active = self.active_controller
         epoch = self.kafka.get_controller_epoch()
         moved = [
             refusal

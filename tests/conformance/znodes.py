@@ -274,7 +274,7 @@ class _Calls:
     def _targets(self, step: Document) -> dict[Any, Any]:
         return {partition_of(name): brokers_of(ids) for name, ids in step["targets"].items()}
 
-    # office
+    # controller
 
     def get_controller_epoch(self, step: Document) -> Document:
         found = self.kafka.get_controller_epoch()

@@ -62,7 +62,7 @@ def cluster(
     started: bool = True,
     **fields: object,
 ) -> ControllerContext:
-    """Partitions on brokers, in office as broker 1 under epoch 1; every partition led by its first replica unless said."""
+    """Partitions on brokers, with broker 1 as active controller under epoch 1; every partition led by its first replica unless said."""
     dialect = dialect_for(version, ibp)
     assigned = {partition(p): ReplicaAssignment(tuple(map(BrokerId, r))) for p, r in replicas.items()}
     known = {p: led(a.replicas[0], a.replicas) for p, a in assigned.items()}

@@ -192,15 +192,15 @@ class World:
                 zookeeper.configs[topic] = {UNCLEAN_LEADER_ELECTION: "true"}
                 return events.UncleanElectionEnabled(topic)
             case _:
-                return self._office(first, words)
+                return self._controller_command(first, words)
 
-    def _office(self, first: str, words: list[str]) -> Command:
+    def _controller_command(self, first: str, words: list[str]) -> Command:
         """Commands about who is controller."""
         zookeeper = self.zookeeper
         match words[1:]:
             case ["the", "controller", "starts"]:
                 return self._start()
-            case ["another", "controller", "rules"]:
+            case ["another", "broker", "becomes", "controller"]:
                 zookeeper.controller = 2
                 return events.ControllerChanged()
             case ["the", "controller", "node", "vanishes"]:
@@ -211,7 +211,7 @@ class World:
                 return events.SessionExpired()
             case ["a", "new", "session", "stands"]:
                 return events.SessionEstablished()
-            case ["the", "office", "is", "given", "up"]:
+            case ["the", "controller", "resigns"]:
                 return events.MoveController()
         raise AssertionError(f"not understood: {first!r}")
 

@@ -114,9 +114,9 @@ class Watchman:
                 )
 
     def _isr_within_assignment(self) -> None:
-        doomed = set(self.world.tools.list_topic_deletions())
+        to_be_deleted = set(self.world.tools.list_topic_deletions())
         for partition, state in self._known():
-            if partition.topic in doomed and partition in self.world.moved:
+            if partition.topic in to_be_deleted and partition in self.world.moved:
                 continue  # Kafka resumes a move in the middle of a deletion: who left stays in the ISR until both end
             replicas = self.world.tools.full_assignments(partition.topic)[partition].replicas
             self._expect(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from controller_core.model.dialect import Dialect, dialect_for
-from tests.simulation.deeds import Deed
+from tests.simulation.actions import Action
 from tests.simulation.invariants import Watchman
 from tests.simulation.world import LOST_AFTER, LOST_BEFORE, World
 
@@ -17,7 +17,7 @@ PROGRESS_DEEDS_MAX = 25
 
 
 class Setting(NamedTuple):
-    """What is decided before the first deed."""
+    """What is decided before the first action."""
 
     version: str
     broker_count: int
@@ -29,7 +29,7 @@ class Failure(NamedTuple):
 
     seed: int
     setting: Setting
-    deeds: tuple[Deed, ...]
+    actions: tuple[Action, ...]
     problem: str
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Failure(NamedTuple):
             f"# seed {self.seed}: {self.problem}",
             f"given Kafka {self.setting.version}, brokers 0 to {self.setting.broker_count - 1} running"
             + (", unclean elections on" if self.setting.unclean else ""),
-            *[f"{number:3}  {deed}" for number, deed in enumerate(self.deeds, start=1)],
+            *[f"{number:3}  {action}" for number, action in enumerate(self.actions, start=1)],
         ]
         return "\n".join(lines)
 
@@ -46,29 +46,29 @@ def simulate(seed: int, step_count: int) -> Failure | None:
     """One run of `step_count` steps, then every broker comes back; None when everything held."""
     draw = random.Random(seed)
     setting = Setting(draw.choice(VERSIONS), draw.randint(3, 5), draw.random() < 0.2)
-    deeds: list[Deed] = []
-    problem = _problem(lambda: _run(setting, draw, step_count, deeds))
+    actions: list[Action] = []
+    problem = _problem(lambda: _run(setting, draw, step_count, actions))
     if problem is None:
         return None
-    shortest, problem = _shortened(setting, deeds, problem)
+    shortest, problem = _shortened(setting, actions, problem)
     return Failure(seed, setting, tuple(shortest), problem)
 
 
-def replay(setting: Setting, deeds: Sequence[Deed]) -> None:
-    """Do exactly these deeds, with all checks."""
+def replay(setting: Setting, actions: Sequence[Action]) -> None:
+    """Do exactly these actions, with all checks."""
     world, watchman = _start(setting)
-    for deed in deeds:
-        world.do(deed)
+    for action in actions:
+        world.do(action)
         watchman.after_step()
     _finish(world, watchman)
 
 
-def _run(setting: Setting, draw: random.Random, step_count: int, deeds: list[Deed]) -> None:
+def _run(setting: Setting, draw: random.Random, step_count: int, actions: list[Action]) -> None:
     world, watchman = _start(setting)
     for _ in range(step_count):
-        for deed in _step(draw, world):
-            deeds.append(deed)
-            world.do(deed)
+        for action in _step(draw, world):
+            actions.append(action)
+            world.do(action)
         watchman.after_step()
     _finish(world, watchman)
 
@@ -82,8 +82,8 @@ def _start(setting: Setting) -> tuple[World, Watchman]:
     world = World(_dialect(setting), range(setting.broker_count), config)
     watchman = Watchman(world)
     for broker in world.broker_ids:
-        world.do(Deed("start", (broker,)))
-    world.do(Deed("settle"))
+        world.do(Action("start", (broker,)))
+    world.do(Action("settle"))
     watchman.after_step()
     return world, watchman
 
@@ -97,13 +97,13 @@ def _finish(world: World, watchman: Watchman) -> None:
     for broker, disk in world.cluster.disks.items():
         if disk.failed:
             disk.failed.clear()
-            world.do(Deed("stop", (broker,)))
+            world.do(Action("stop", (broker,)))
     for broker in world.broker_ids:
-        world.do(Deed("start", (broker,)))
-    world.do(Deed("settle"))
+        world.do(Action("start", (broker,)))
+    world.do(Action("settle"))
     for broker in world.broker_ids:
         for kind in ("stop", "settle", "start", "settle"):
-            world.do(Deed(kind, () if kind == "settle" else (broker,)))
+            world.do(Action(kind, () if kind == "settle" else (broker,)))
             watchman.after_step()
     watchman.at_the_end()
 
@@ -115,48 +115,48 @@ def _dialect(setting: Setting) -> Dialect:
 # ---- what happens next -----------------------------------------------------------------------------------------------
 
 
-def _step(draw: random.Random, world: World) -> list[Deed]:
+def _step(draw: random.Random, world: World) -> list[Action]:
     kind = draw.random()
     if kind < 0.5:
         return [_progress(draw, world) for _ in range(draw.randint(1, PROGRESS_DEEDS_MAX))]
     if kind < 0.6:
-        return [Deed("settle")]
+        return [Action("settle")]
     if kind < 0.82:
         return [_command(draw, world)]
     return [_fault(draw, world)]
 
 
-def _progress(draw: random.Random, world: World) -> Deed:
+def _progress(draw: random.Random, world: World) -> Action:
     nodes = world.nodes
-    choices = [Deed("advance", (broker,)) for broker, node in nodes.items() if node.controller.is_busy] * 3
+    choices = [Action("advance", (broker,)) for broker, node in nodes.items() if node.controller.is_busy] * 3
     for broker, node in nodes.items():
         choices += [
-            Deed("deliver", (broker, to)) for to, queue in node.controller.channels.items() if queue and to in nodes
+            Action("deliver", (broker, to)) for to, queue in node.controller.channels.items() if queue and to in nodes
         ]
-    choices += [Deed("isr", (broker,)) for broker in nodes]
-    return draw.choice(choices) if choices else Deed("settle")
+    choices += [Action("isr", (broker,)) for broker in nodes]
+    return draw.choice(choices) if choices else Action("settle")
 
 
-def _fault(draw: random.Random, world: World) -> Deed:
+def _fault(draw: random.Random, world: World) -> Action:
     dead = [broker for broker in world.broker_ids if broker not in world.nodes]
     if dead and draw.random() < 0.5:
-        return Deed("start", (draw.choice(dead),))
+        return Action("start", (draw.choice(dead),))
     broker = draw.choice(world.broker_ids)
     kinds = ["stop", "stop", "lose", "lose", "fail dir"]
     if world.dialect.epoch_fencing:  # before 2.1 nothing stops a controller that does not know that it is out
         kinds += ["expire", "depose"]
     match draw.choice(kinds):
         case "lose":
-            return Deed("lose", (broker, draw.choice((LOST_BEFORE, LOST_AFTER))))
+            return Action("lose", (broker, draw.choice((LOST_BEFORE, LOST_AFTER))))
         case "fail dir":
-            return Deed("fail dir", (broker, draw.randrange(8)))
+            return Action("fail dir", (broker, draw.randrange(8)))
         case "depose":
-            return Deed("depose")
+            return Action("depose")
         case kind:
-            return Deed(kind, (broker,))
+            return Action(kind, (broker,))
 
 
-def _command(draw: random.Random, world: World) -> Deed:
+def _command(draw: random.Random, world: World) -> Action:
     topic = draw.choice(TOPICS)
     known = sorted(p for each in world.tools.list_topics() for p in world.tools.full_assignments(each))
     kinds = ["create", "grow", "delete", "rebalance", "shut down"]
@@ -165,22 +165,22 @@ def _command(draw: random.Random, world: World) -> Deed:
         case "create":
             factor = draw.randint(1, 3)
             lists = tuple(_replicas(draw, world, factor) for _ in range(draw.randint(1, 3)))
-            return Deed("create", (topic, lists))
+            return Action("create", (topic, lists))
         case "grow":
-            return Deed("grow", (topic, _replicas(draw, world, draw.randint(1, 3))))
+            return Action("grow", (topic, _replicas(draw, world, draw.randint(1, 3))))
         case "delete":
-            return Deed("delete", (topic,))
+            return Action("delete", (topic,))
         case "move":
             chosen = draw.sample(known, draw.randint(1, min(2, len(known))))
             targets = tuple((p.topic, p.partition, _replicas(draw, world, draw.randint(1, 3))) for p in chosen)
-            return Deed("move", (targets,))
+            return Action("move", (targets,))
         case "elect":
             chosen = draw.sample(known, draw.randint(1, len(known)))
-            return Deed("elect", (tuple((p.topic, p.partition) for p in chosen),))
+            return Action("elect", (tuple((p.topic, p.partition) for p in chosen),))
         case "shut down":
-            return Deed("shut down", (draw.choice(world.broker_ids),))
+            return Action("shut down", (draw.choice(world.broker_ids),))
         case _:
-            return Deed("rebalance")
+            return Action("rebalance")
 
 
 def _replicas(draw: random.Random, world: World, count: int) -> tuple[int, ...]:
@@ -198,15 +198,15 @@ def _problem(run: Callable[[], None]) -> str | None:
     return None
 
 
-def _shortened(setting: Setting, deeds: Sequence[Deed], problem: str) -> tuple[list[Deed], str]:
+def _shortened(setting: Setting, actions: Sequence[Action], problem: str) -> tuple[list[Action], str]:
     """Leaves out ever smaller pieces for as long as the run still fails."""
-    shortest = list(deeds)
+    shortest = list(actions)
     size = max(1, len(shortest) // 2)
     while size:
         start = 0
         while start < len(shortest):
             candidate = shortest[:start] + shortest[start + size :]
-            found = _problem(lambda deeds=candidate: replay(setting, deeds))  # type: ignore[misc]  # a default binds it
+            found = _problem(lambda actions=candidate: replay(setting, actions))  # type: ignore[misc]  # a default binds it
             if found is not None:
                 shortest, problem = candidate, found
             else:

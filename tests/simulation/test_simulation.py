@@ -7,7 +7,7 @@ import pytest
 from controller_core.messages.effects import SendStopReplica, StopReplicaPartition
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import TopicPartition
-from tests.simulation.deeds import Deed
+from tests.simulation.actions import Action
 from tests.simulation.invariants import BrokenInvariantError, Watchman
 from tests.simulation.run import simulate
 from tests.simulation.world import World
@@ -30,8 +30,12 @@ def test_everything_holds_whatever_happens(seed: int) -> None:
 def test_the_watchman_sees_who_is_deleted(broker: int, delete: bool, fits: bool) -> None:  # noqa: FBT001 -- a table
     world = World(dialect_for("3.9"), range(3), {})
     watchman = Watchman(world)
-    for deed in (*(Deed("start", (each,)) for each in range(3)), Deed("create", ("t", ((1, 2),))), Deed("settle")):
-        world.do(deed)
+    for action in (
+        *(Action("start", (each,)) for each in range(3)),
+        Action("create", ("t", ((1, 2),))),
+        Action("settle"),
+    ):
+        world.do(action)
     active = world.cluster.active_controller()
     stopped = StopReplicaPartition(TopicPartition("t", 0), delete, 5)
     request = SendStopReplica(

@@ -1,4 +1,4 @@
-"""A cluster that deeds are done to, with connections that can lose answers."""
+"""A cluster that actions are done to, with connections that can lose answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller_core.runtime.retrying_session import RetryingZooKeeper
 from controller_core.runtime.simulated.cluster import Node, OnSent, SimulatedCluster, SimulatedController
 from controller_core.runtime.simulated.zookeeper import Applied, MemoryServer
 from controller_core.znodes import CONTROLLER
-from tests.simulation.deeds import Deed
+from tests.simulation.actions import Action
 
 LOST_BEFORE, LOST_AFTER = "before it happened", "after it happened"
 
@@ -53,7 +53,7 @@ def _ids(numbers: Iterable[int]) -> tuple[BrokerId, ...]:
 
 
 class World:
-    """What is there, what was asked of it, and every deed so far.
+    """What is there, what was asked of it, and every action so far.
 
     Attributes:
         targets: the target of the last accepted reassignment of each partition, unless the controller refused it.
@@ -97,8 +97,8 @@ class World:
         )
         return not busy and not requests
 
-    def do(self, deed: Deed) -> None:
-        getattr(self, f"_{deed.kind.replace(' ', '_')}")(*deed.arguments)
+    def do(self, action: Action) -> None:
+        getattr(self, f"_{action.kind.replace(' ', '_')}")(*action.arguments)
         for node in self.nodes.values():
             self.sessions[node.session.session_id] = node.broker.id
             self.cluster.hand_replies(node.controller)

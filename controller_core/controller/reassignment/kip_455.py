@@ -125,7 +125,7 @@ class RememberReassignment(Task):
 
     def __call__(self, turn: Turn) -> None:
         if not turn.context.dialect.isr_through_controller:
-            turn.tell(Watch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
+            turn.send(Watch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
         moving = turn.context.partitions_being_reassigned.set(self.partition, None)
         turn.change(partitions_being_reassigned=moving)
 
@@ -227,8 +227,8 @@ class MoveLeaderIfRequired(Task):
         if leadership is None:
             fail_reassignment(turn, partition, "the partition has no leadership")
         elif leadership.leader in replicas and turn.context.is_replica_online(leadership.leader, partition):
-            told = replicas if self.recipients is None else self.recipients
-            turn.push(UpdateLeaderEpochAndSendRequest(partition, self.assignment, told, ()))
+            recipients = replicas if self.recipients is None else self.recipients
+            turn.push(UpdateLeaderEpochAndSendRequest(partition, self.assignment, recipients, ()))
         else:
             turn.push(ChangePartitionStates((partition,), PartitionState.ONLINE, elections.REASSIGN))
 
@@ -243,7 +243,7 @@ class ForgetReassignment(Task):
     def __call__(self, turn: Turn) -> None:
         context = turn.context
         if not context.dialect.isr_through_controller:
-            turn.tell(Unwatch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
+            turn.send(Unwatch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
         if self.partition in context.partitions_being_reassigned:
             turn.change(partitions_being_reassigned=context.partitions_being_reassigned.delete(self.partition))
         turn.push(RemoveFromRequestNode({self.partition: self.target}))
@@ -340,8 +340,8 @@ def refuse_target(turn: Turn, partition: TopicPartition, target: tuple[BrokerId,
 
 
 def _objection(context: ControllerContext, partition: TopicPartition) -> str:
-    doomed = partition.topic in context.topics_to_be_deleted
-    return UNKNOWN_PARTITION if doomed or not context.assignment(partition) else ""
+    to_be_deleted = partition.topic in context.topics_to_be_deleted
+    return UNKNOWN_PARTITION if to_be_deleted or not context.assignment(partition) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +376,7 @@ class AnswerReassignments(Task):
 
     def __call__(self, turn: Turn) -> None:
         found = {**turn.reassignment_errors, **self.errors}
-        turn.tell(ReplyReassignments(errors=tuple((p, found.get(p, "")) for p in self.asked)))
+        turn.send(ReplyReassignments(errors=tuple((p, found.get(p, "")) for p in self.asked)))
 
 
 def _api_objection(context: ControllerContext, partition: TopicPartition, target: tuple[BrokerId, ...] | None) -> str:

@@ -71,9 +71,9 @@ class AdoptNewEpoch(Task):
         turn.context = turn.context.with_leaderships({partition: after})
         if turn.open_batch():
             context, assignment = turn.context, self.request.assignment
-            told = ((self.request.known, False), (self.request.new, True))
+            groups = ((self.request.known, False), (self.request.new, True))
             turn.add(
                 request_batch.leader_and_isr(context, brokers, partition, after, assignment, is_new=is_new)
-                for brokers, is_new in told
+                for brokers, is_new in groups
             )
             turn.send_batch()

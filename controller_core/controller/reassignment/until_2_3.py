@@ -91,7 +91,7 @@ class WatchIsr(Task):
     partition: TopicPartition
 
     def __call__(self, turn: Turn) -> None:
-        turn.tell(Watch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
+        turn.send(Watch(kind=WatchKind.PARTITION_STATE, names=(str(self.partition),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class RemoveFromReassigned(Task):
         gone = tuple(dict.fromkeys((*self.partitions, *failed)))
         if not gone:
             return
-        turn.tell(Unwatch(kind=WatchKind.PARTITION_STATE, names=tuple(map(str, gone))))
+        turn.send(Unwatch(kind=WatchKind.PARTITION_STATE, names=tuple(map(str, gone))))
         for partition in gone:
             turn.context = without_reassignment(turn.context, partition)
         left = tuple(sorted(turn.context.reassignment_targets.items()))

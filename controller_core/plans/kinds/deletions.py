@@ -40,7 +40,7 @@ def plan_deletions(
         topic_count_max: topics requested together in one step.
 
     Returns:
-        A plan, or `Refused` when nobody rules the cluster, or a topic does not exist or is one of Kafka's own.
+        A plan, or `Refused` when no controller is active, or a topic does not exist or is one of Kafka's own.
     """
     wanted = sorted(set(topics))
     missing = [

@@ -43,17 +43,17 @@ def plan_drain(
     Only the new controller's failover drains them safely: it deletes them before it reads every partition's state. A
     tool that deleted them beside a living controller would lose updates (docs/operations.md). A request that names
     only partitions that are gone is removed by the next controller when it starts, of any version; a tool that removed it
-    would disarm the watch of the one in office.
+    would disarm the watch of the active one.
 
     Args:
-        observed: office, epoch and notifications.
+        observed: active controller, epoch and notifications.
         origin: for which cluster.
         now_ms: milliseconds since 1970-01-01 UTC, by a clock close to ZooKeeper's.
         linger_age_ms: from which age on a notification lingers.
         failover_deletes_notifications: false up to Kafka 1.0, where a re-election drains no notifications by itself.
 
     Returns:
-        A plan without steps when nothing lingers; `Refused` when nobody is in office or it would not help.
+        A plan without steps when nothing lingers; `Refused` when no controller is active or it would not help.
     """
     lingering = lingering_notifications(observed, now_ms=now_ms, linger_age_ms=linger_age_ms)
     abandoned = observed.abandoned_requests
@@ -103,18 +103,29 @@ def makes_no_notifications(observed: Observation) -> bool:
 
 
 def _drain_step(lingering: Sequence[Notification], observed: Observation) -> PlanStep:
-    office, epoch, epoch_version = observed.office, observed.controller_epoch, observed.controller_epoch_version
-    assert office is not None, "refused before"
+    active_controller, epoch, epoch_version = (
+        observed.active_controller,
+        observed.controller_epoch,
+        observed.controller_epoch_version,
+    )
+    assert active_controller is not None, "refused before"
     epoch, epoch_version = epoch or 0, epoch_version or 0
     names = tuple(each.name for each in lingering)
     named = sorted({partition for each in lingering for partition in each.partitions})
     return PlanStep(
         effects=(
-            DeleteController(controller_id=office.controller_id, version=office.version, epoch_version=epoch_version),
+            DeleteController(
+                controller_id=active_controller.controller_id,
+                version=active_controller.version,
+                epoch_version=epoch_version,
+            ),
         ),
         expectations=(
             ControllerIs(
-                controller_id=office.controller_id, czxid=office.czxid, epoch=epoch, epoch_version=epoch_version
+                controller_id=active_controller.controller_id,
+                czxid=active_controller.czxid,
+                epoch=epoch,
+                epoch_version=epoch_version,
             ),
             *((NotificationsLinger(names=names),) if names else ()),
             *(RequestAbandoned(path=path) for path in observed.abandoned_requests),
@@ -129,10 +140,10 @@ def _drain_step(lingering: Sequence[Notification], observed: Observation) -> Pla
 
 
 def _predicted_drain(lingering: Sequence[Notification], observed: Observation) -> Iterator[str]:
-    office, epoch = observed.office, observed.controller_epoch
-    assert office is not None, "refused before"
+    active_controller, epoch = observed.active_controller, observed.controller_epoch
+    assert active_controller is not None, "refused before"
     named = sorted({partition for each in lingering for partition in each.partitions})
-    yield f"/controller  broker {office.controller_id} leaves office, the brokers elect again"
+    yield f"/controller  broker {active_controller.controller_id} is the active controller no longer, the brokers elect again"
     yield f"/controller_epoch  {epoch} → at least {(epoch or 0) + 1}"
     for path, partitions in observed.abandoned_requests.items():
         shown = ", ".join(map(str, partitions[:_SHOWN_MAX]))

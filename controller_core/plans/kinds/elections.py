@@ -46,7 +46,7 @@ def plan_elections(
         partition_count_max: elections in one request znode.
 
     Returns:
-        A plan without steps when there is nothing to elect; `Refused` when nobody rules the cluster.
+        A plan without steps when there is nothing to elect; `Refused` when no controller is active.
     """
     if reasons := unmet((ZooKeeperControllerRules(),), observed):
         return Refused(reasons)

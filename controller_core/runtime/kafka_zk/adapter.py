@@ -47,12 +47,12 @@ class ControllerEpoch(NamedTuple):
 
 
 class KafkaZk(PartitionZnodes, RequestZnodes):
-    """All of Kafka's znodes; the controller's office, brokers and the cluster's id are here."""
+    """All of Kafka's znodes; those of the controller, of brokers and of the cluster's id are here."""
 
-    # ---- office ----
+    # ---- controller ----
 
     def get_controller(self) -> ControllerZnode | None:
-        """Who is in office, or None.
+        """The active controller, or None.
 
         Raises:
             MalformedZnodeError: `/controller` cannot be read; Kafka throws.
@@ -84,7 +84,7 @@ class KafkaZk(PartitionZnodes, RequestZnodes):
         Since Kafka 2.1 in one transaction, before in two steps. The lost answer to a success is recognised.
 
         Raises:
-            NodeExistsError: another one is in office (and before 2.1, nothing was changed).
+            NodeExistsError: another one is active (and before 2.1, nothing was changed).
             ControllerMovedError: another one raised the epoch meanwhile.
         """
         controller = encode_controller(
@@ -96,7 +96,7 @@ class KafkaZk(PartitionZnodes, RequestZnodes):
         return self._register_at_once(create, controller_id) if self.formats.atomic_election else self._register(create)
 
     def delete_controller(self, epoch_version: int | None) -> None:
-        """Give up the office; absent is fine."""
+        """Delete `/controller`; absent is fine."""
         self.delete_if_there(CONTROLLER, epoch_version)
 
     def _register_at_once(self, create: Create, controller_id: BrokerId) -> ControllerEpoch:
@@ -145,7 +145,7 @@ class KafkaZk(PartitionZnodes, RequestZnodes):
         if version is None:
             raise ControllerMovedError(
                 f"{CONTROLLER_EPOCH} not raised: expected version {current.version}, found another ({code}); a newer "
-                "controller rules"
+                "controller is active"
             )
         return ControllerEpoch(current.epoch + 1, version)
 

@@ -165,7 +165,7 @@ def _without_fence(result: Result | ZooKeeperError, fences: int, epoch_version: 
     if result.failed_operation < fences:
         raise ControllerMovedError(
             f"write refused: expected {CONTROLLER_EPOCH} at version {epoch_version}, found another; a newer controller "
-            "rules, so stop acting as one"
+            "is active, so stop acting as one"
         ) from result
     result.failed_operation -= fences
     return result

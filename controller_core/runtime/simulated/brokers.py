@@ -68,7 +68,7 @@ class Disk:
 
 
 class CachedPartition(NamedTuple):
-    """A partition as UpdateMetadata told of it."""
+    """A partition as the last UpdateMetadata described it."""
 
     leader: BrokerId
     isr: tuple[BrokerId, ...]
@@ -257,7 +257,7 @@ class SimulatedBroker:
             self._adopt(partition, state._replace(partition_epoch=version))
 
     def may_ask_again(self) -> None:
-        """A new controller rules: what the old one left unanswered may be asked again."""
+        """A new controller is active: what the old one left unanswered may be asked again."""
         for local in self.replicas.values():
             local.asked = None
 

@@ -1,6 +1,6 @@
 """A whole ZooKeeper-mode cluster in one process: the tree in memory, obeying brokers, and a controller on each of them.
 
-Everything happens in single deeds, in an order that the caller may choose: `step_controller` performs one effect or takes
+Everything happens in single actions, in an order that the caller may choose: `step_controller` performs one effect or takes
 one command, `deliver` hands one request to a broker, `change_isrs` lets one leader act. `settle` does all of it, in a fixed
 order, until nothing more happens.
 Source: Kafka 3.9 `KafkaServer`, `KafkaController`; the conformance contract's simulated cluster is this one.
@@ -44,8 +44,8 @@ from controller_core.znodes import (
     BrokerZnode,
 )
 
-DEEDS_MAX = 200_000
-"""How many deeds a cluster may need to settle; more means that it never does."""
+ACTIONS_MAX = 200_000
+"""How many actions a cluster may need to settle; more means that it never does."""
 _PORT = 9092
 _DIRECTORIES = (
     BROKER_IDS,
@@ -99,7 +99,7 @@ class SimulatedController:
 
     @property
     def is_active(self) -> bool:
-        """Whether it believes to be in office."""
+        """Whether it believes to be the active controller."""
         return self.context.active_controller_id == self.id
 
     @property
@@ -120,7 +120,7 @@ class SimulatedController:
         return True
 
     def expire(self) -> None:
-        """The session is over: what was queued or under way is forgotten, and the end is told first."""
+        """The session is over: what was queued or under way is forgotten, and its end is the first command."""
         self.todo.clear()
         self.queue.clear()
         if self.last.awaiting is not None:
@@ -149,7 +149,7 @@ class SimulatedController:
 
 
 OnSent = Callable[[SimulatedController, e.BrokerRequest], None]
-"""Told of every request when a controller sends it; the controller's context is still that of the step."""
+"""Hears of every request when a controller sends it; the controller's context is still that of the step."""
 
 
 class Node:
@@ -204,7 +204,7 @@ class SimulatedCluster:
     # ---- brokers ----
 
     def start_broker(self, broker_id: BrokerId) -> Node:
-        """Start a broker: it registers, then its controller tries for the office."""
+        """Start a broker: it registers, then its controller tries to become the active one."""
         session = self.server.session()
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
         broker = SimulatedBroker(broker_id, self._register(kafka, broker_id), self.disks.setdefault(broker_id, Disk()))
@@ -249,7 +249,7 @@ class SimulatedCluster:
             self.tools.create_topic(topic, assignments)
 
     def ask_controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> None:
-        """A broker's request to the controller in office; unanswered where there is none."""
+        """A broker's request to the active controller; unanswered where there is none."""
         active = self.active_controller()
         if active is not None:
             active.queue.append(ControlledShutdown(broker_id, broker_epoch))
@@ -266,7 +266,7 @@ class SimulatedCluster:
         node = self.nodes.get(holder.broker_id) if holder else None
         return node.controller if node and node.controller.is_active else None
 
-    # ---- single deeds ----
+    # ---- single actions ----
 
     def deliver(self, controller: SimulatedController, broker_id: BrokerId) -> bool:
         """Hand the oldest request of a channel to its broker, and take the answer back; False: nobody is there."""
@@ -319,12 +319,12 @@ class SimulatedCluster:
         Raises:
             NotSettledError: it goes on and on; names who is busy.
         """
-        deeds = 0
+        rounds = 0
         while self._round():
-            deeds += 1
-            if deeds > DEEDS_MAX:
+            rounds += 1
+            if rounds > ACTIONS_MAX:
                 busy = [node.controller.id for node in self.nodes.values() if node.controller.is_busy]
-                raise NotSettledError(f"the cluster does not settle after {deeds} rounds; busy controllers: {busy}")
+                raise NotSettledError(f"the cluster does not settle after {rounds} rounds; busy controllers: {busy}")
 
     def _round(self) -> bool:
         """Controllers first, then their requests, then ISR changes; true if anything happened."""

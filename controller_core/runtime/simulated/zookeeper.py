@@ -1,4 +1,4 @@
-"""ZooKeeper in memory: one tree, many sessions, transactions, watches, and a clock that moves when it is told to.
+"""ZooKeeper in memory: one tree, many sessions, transactions, watches, and a clock that moves when the caller moves it to.
 
 The contract tests (`tests/contracts/test_zookeeper.py`) hold it to a real server.
 Source: ZooKeeper 3.9 `DataTree`, `PrepRequestProcessor`, `DataNode.copyStat`.

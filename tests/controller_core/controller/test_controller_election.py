@@ -1,4 +1,4 @@
-"""The office: election, failover, fencing, resignation, KRaft; and how a step treats what comes while it waits."""
+"""Who is the active controller: election, failover, fencing, resignation, KRaft; and how a step treats what comes while it waits."""
 
 from dataclasses import replace
 

@@ -27,7 +27,7 @@ from controller_core.plans.kinds import (
     plan_reassignment,
     target_refusals,
 )
-from controller_core.plans.observation import Notification, Observation, Office, TopicIdentity
+from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, SnapshotReference
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
@@ -56,7 +56,7 @@ def seen(**changed: object) -> Observation:
     """
     fields: dict[str, object] = {
         "kafka_cluster_id": "one",
-        "office": Office(BrokerId(1), czxid=5, version=0),
+        "active_controller": ActiveController(BrokerId(1), czxid=5, version=0),
         "controller_epoch": 3,
         "controller_epoch_version": 3,
         "brokers": {BrokerId(n): Broker(BrokerId(n)) for n in (1, 2, 3, 4)},
@@ -159,9 +159,9 @@ def test_no_election_is_no_step():
     ],
 )
 def test_where_nobody_rules_nothing_is_planned(make):
-    made = make(seen(office=None))
+    made = make(seen(active_controller=None))
     assert isinstance(made, Refused)
-    assert "a broker in office" in str(made.reasons[0])
+    assert "an active controller" in str(made.reasons[0])
 
 
 # ------------------------------------------------------------------------------------------------- reassignment
@@ -425,7 +425,7 @@ def test_a_plan_in_words_names_before_and_after():
         ),
         pytest.param(plan_deletions(seen(), Origin("demo"), ["b"]), "| 1 | b | 1 | 0xa |", 1, id="deletions"),
         pytest.param(
-            plan_drain(seen(notifications=(OLD,)), Origin("demo"), now_ms=60_000), "| /controller  broker 1 leaves", 1,
+            plan_drain(seen(notifications=(OLD,)), Origin("demo"), now_ms=60_000), "| /controller  broker 1 is the active controller no longer", 1,
             id="drain",
         ),
     ],

@@ -38,7 +38,7 @@ from controller_core.plans.conditions import (
     subject,
 )
 from controller_core.plans.fields import canonical, fields_of
-from controller_core.plans.observation import Notification, Observation, Office, TopicIdentity
+from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
 from controller_core.plans.plan import (
     Plan,
     PlanKind,
@@ -149,7 +149,7 @@ def test_no_batch_is_larger_than_a_znode_may_be(kind):
 
 SEEN = Observation(
     kafka_cluster_id="one",
-    office=Office(BrokerId(1), czxid=5, version=0),
+    active_controller=ActiveController(BrokerId(1), czxid=5, version=0),
     controller_epoch=3,
     controller_epoch_version=3,
     brokers={BrokerId(n): Broker(BrokerId(n)) for n in (1, 2, 3)},
@@ -244,18 +244,20 @@ def test_a_condition_survives_json(condition: Condition):
 
 
 @pytest.mark.parametrize(
-    ("office", "migration", "wrong"),
+    ("active_controller", "migration", "wrong"),
     [
         pytest.param(None, None, "found no znode", id="nobody"),
-        pytest.param(Office(BrokerId(9), 5, 0), None, "id 9, which is not registered", id="a ghost"),
-        pytest.param(Office(BrokerId(1), 5, 0, kraft_epoch=0), None, "kraftControllerEpoch 0", id="KRaft"),
-        pytest.param(Office(BrokerId(1), 5, 0, is_ephemeral=False), None, "not ephemeral", id="claimed"),
-        pytest.param(Office(BrokerId(1), 5, 0), "{}", "/migration exists", id="a prepared migration"),
+        pytest.param(ActiveController(BrokerId(9), 5, 0), None, "id 9, which is not registered", id="a ghost"),
+        pytest.param(ActiveController(BrokerId(1), 5, 0, kraft_epoch=0), None, "kraftControllerEpoch 0", id="KRaft"),
+        pytest.param(ActiveController(BrokerId(1), 5, 0, is_ephemeral=False), None, "not ephemeral", id="claimed"),
+        pytest.param(ActiveController(BrokerId(1), 5, 0), "{}", "/migration exists", id="a prepared migration"),
     ],
 )
 @pytest.mark.parametrize("condition", [ZooKeeperControllerRules(), ElectedAfter(epoch=0)])
-def test_without_a_zookeeper_controller_nothing_may_be_asked(condition, office, migration, wrong):
-    seen = Observation(office=office, migration=migration, brokers=SEEN.brokers, controller_epoch=3)
+def test_without_a_zookeeper_controller_nothing_may_be_asked(condition, active_controller, migration, wrong):
+    seen = Observation(
+        active_controller=active_controller, migration=migration, brokers=SEEN.brokers, controller_epoch=3
+    )
     assert wrong in str(check(condition, seen))
 
 
@@ -398,7 +400,7 @@ def test_optional_fields_are_read_as_null_or_value():
 
 def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
     seen = Observation(
-        kafka_cluster_id="one", office=SEEN.office, brokers=SEEN.brokers,
+        kafka_cluster_id="one", active_controller=SEEN.active_controller, brokers=SEEN.brokers,
         assignments={A0: ReplicaAssignment(ids(1, 2))}, states=SEEN.states,
     )  # fmt: skip
     assert check_expectations(PLAN, seen) == ()

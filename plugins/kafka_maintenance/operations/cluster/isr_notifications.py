@@ -90,7 +90,7 @@ def _report(observed: Observation, now_ms: int, age_min_s: float) -> Notificatio
         oldest=None if oldest is None else oldest.name,
         oldest_age_s=oldest_age_s,
         partitions=tuple(sorted({partition for each in notifications for partition in each.partitions})),
-        controller_id=None if observed.office is None else observed.office.controller_id,
+        controller_id=None if observed.active_controller is None else observed.active_controller.controller_id,
         abandoned=tuple(observed.abandoned_requests),
         never_written=makes_no_notifications(observed),
         # ZooKeeper counts every birth and every death of a child in the cversion.
@@ -103,12 +103,16 @@ def _lines(observed: Observation, lingering_count: int, oldest_age_s: float | No
     notifications = observed.notifications
     if observed.kraft_sign is not None:
         yield f"KRaft: {observed.kraft_sign}; nothing of this is read any more"
-    office = observed.office
-    yield "controller: nobody holds /controller" if office is None else f"controller: broker {office.controller_id}"
+    active_controller = observed.active_controller
+    yield (
+        "controller: nobody holds /controller"
+        if active_controller is None
+        else f"controller: broker {active_controller.controller_id}"
+    )
     for path, partitions in observed.abandoned_requests.items():
         shown = ", ".join(map(str, partitions[:_PARTITIONS_SHOWN_MAX]))
         yield (
-            f"request: {path} names only partitions that are gone ({shown}; {len(partitions)} in all): the controller in office "
+            f"request: {path} names only partitions that are gone ({shown}; {len(partitions)} in all): the active controller "
             "never finishes it, and every later request waits; a forced re-election clears it, after approval"
         )
     if makes_no_notifications(observed):
@@ -123,10 +127,10 @@ def _lines(observed: Observation, lingering_count: int, oldest_age_s: float | No
     yield from (f"unreadable: {each.name}: {each.problem}" for each in notifications if each.problem)
     if not lingering_count:
         yield f"none is as old as {age_min_s:g} s: a living controller takes them in milliseconds, look again"
-    elif office is None:
-        yield f"{lingering_count} linger and nobody is in office: the next controller deletes them when it takes over"
+    elif active_controller is None:
+        yield f"{lingering_count} linger and no controller is active: the next controller deletes them when it takes over"
     else:
         yield (
-            f"{lingering_count} linger (older than {age_min_s:g} s) beside broker {office.controller_id}: it is stuck; "
+            f"{lingering_count} linger (older than {age_min_s:g} s) beside broker {active_controller.controller_id}: it is stuck; "
             "a forced re-election drains them, after approval"
         )

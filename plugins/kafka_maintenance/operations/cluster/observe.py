@@ -20,7 +20,7 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
-from controller_core.plans.observation import Notification, Observation, Office, TopicIdentity
+from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from controller_core.znodes import (
     decode_broker,
@@ -76,7 +76,7 @@ def observe(
 
     Raises:
         BadInputError: there is no Kafka tree here.
-        MalformedZnodeError: a znode of the office or a broker cannot be read; Kafka's own controller stops there, too.
+        MalformedZnodeError: a znode of the controller or a broker cannot be read; Kafka's own controller stops there, too.
     """
     zookeeper.sync("/")
     brokers, json_versions = _brokers(zookeeper)
@@ -98,10 +98,10 @@ def observe(
     migration = _get(zookeeper, znode.MIGRATION)
     cluster_id = _get(zookeeper, znode.CLUSTER_ID)
     notifications = zookeeper.exists(znode.ISR_CHANGE_NOTIFICATION)
-    office, controller_version = _office(zookeeper)
+    active_controller, controller_version = _active_controller(zookeeper)
     return Observation(
         kafka_cluster_id=None if cluster_id is None else decode_cluster_id(cluster_id[0]),
-        office=office,
+        active_controller=active_controller,
         controller_epoch=None if epoch is None else decode_controller_epoch(epoch[0]),
         controller_epoch_version=None if epoch is None else epoch[1].version,
         migration=None if migration is None else _text(migration[0]),
@@ -132,9 +132,9 @@ def observe_tables(tables: Mapping[str, pa.Table]) -> Observation:
     requests = _rows(tables["requests"])
     return Observation(
         kafka_cluster_id=cluster["kafka_cluster_id"],
-        office=None
+        active_controller=None
         if controller is None
-        else Office(BrokerId(controller), -1, 0, kraft_epoch=_or(cluster["kraft_controller_epoch"], -1)),
+        else ActiveController(BrokerId(controller), -1, 0, kraft_epoch=_or(cluster["kraft_controller_epoch"], -1)),
         controller_epoch=cluster["controller_epoch"],
         controller_epoch_version=cluster["controller_epoch_version"],
         migration=cluster["migration"],
@@ -307,20 +307,20 @@ def _states(
     return states
 
 
-def _office(zookeeper: ZooKeeper) -> tuple[Office | None, int | None]:
+def _active_controller(zookeeper: ZooKeeper) -> tuple[ActiveController | None, int | None]:
     found = _get(zookeeper, znode.CONTROLLER)
     if found is None:
         return None, None
     controller, stat = decode_controller(found[0]), found[1]
     epoch = controller.kraft_controller_epoch
-    office = Office(
+    active_controller = ActiveController(
         controller_id=controller.broker_id,
         czxid=stat.czxid,
         version=stat.version,
         is_ephemeral=stat.ephemeral_owner != 0,
         kraft_epoch=-1 if epoch is None else epoch,
     )
-    return office, controller.version
+    return active_controller, controller.version
 
 
 def _notifications(zookeeper: ZooKeeper) -> tuple[Notification, ...]:

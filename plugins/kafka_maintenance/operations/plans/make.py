@@ -237,7 +237,7 @@ def plan_drain(
         The stored plan, or None when nothing lingers.
 
     Raises:
-        RefusedError: nobody is in office, or a re-election would not drain (up to Kafka 1.0).
+        RefusedError: nobody is in active_controller, or a re-election would not drain (up to Kafka 1.0).
         BadInputError: no Kafka tree.
     """
     store = opened(store)
@@ -412,7 +412,7 @@ def _context(seen: _Seen, *, with_requests: bool = False) -> ControllerContext:
     `with_requests`: also of the reassignments and elections that are asked for and not begun.
     """
     observed = seen.observed
-    controller_id = BrokerId(-1) if observed.office is None else observed.office.controller_id
+    controller_id = BrokerId(-1) if observed.active_controller is None else observed.active_controller.controller_id
     return build_leniently(
         dialect=seen.dialect,
         config=ControllerConfig(controller_id=controller_id, delete_topic=True),

@@ -1,12 +1,12 @@
-"""What can happen to a cluster: each deed is plain data, so that a failing run can be told, replayed and shortened."""
+"""What can happen to a cluster: each action is plain data, so that a failing run can be told, replayed and shortened."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 
-class Deed(NamedTuple):
-    """A kind and its arguments. A deed that does not fit the moment does nothing, so that any subset can be replayed."""
+class Action(NamedTuple):
+    """A kind and its arguments. A action that does not fit the moment does nothing, so that any subset can be replayed."""
 
     kind: str
     arguments: tuple[Any, ...] = ()
