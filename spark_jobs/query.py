@@ -9,7 +9,6 @@ Exit status 0: done; 2: bad input, such as SQL that Spark refuses.
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +26,9 @@ from spark_jobs.io import datasets
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.errors import DatasetError
 from spark_jobs.io.snapshots import Snapshot
+from spark_jobs.select_only import refusal
 
 DONE, BAD_INPUT = 0, 2
-_READING = re.compile(r"^[\s(]*(select|with|from|values|table|describe|desc|show|explain)\b", re.IGNORECASE)
-_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +45,11 @@ def run(spark: SparkSession, args: Args) -> None:
     """Registers the tables, runs the query, writes the document.
 
     Raises:
-        DatasetError: no snapshot is there, the statement does not read, or Spark refuses it.
+        DatasetError: no snapshot is there, the statement is not one SELECT over tables, or Spark refuses it.
     """
-    if not reads_only(args.sql):
-        raise DatasetError(f"query refused: expected a statement that reads (SELECT, WITH, …), found {args.sql[:80]!r}")
+    refused = refusal(spark, args.sql)
+    if refused is not None:
+        raise DatasetError(f"query refused: {refused}")
     snapshots, problems = stored.find_snapshots(spark, args.inputs)
     if not snapshots:
         raise DatasetError(f"query not run: expected snapshots in {list(args.inputs)!r}, found none; fetch some first")
@@ -69,11 +68,6 @@ def run(spark: SparkSession, args: Args) -> None:
         "unreadable": [problem.reason for problem in problems],
     }
     args.output.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
-def reads_only(sql: str) -> bool:
-    """Whether the statement begins as one that reads."""
-    return _READING.match(_COMMENTS.sub(" ", sql)) is not None
 
 
 def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:

@@ -187,19 +187,3 @@ def test_query(snapshot, run, tmp_path):
     out = json.loads(run("query", sql, "--json", "--folder", str(tmp_path / "history")))
     assert (out["columns"], out["rows"], out["snapshots"]) == (["topic", "n"], [["orders", 2], ["payments", 1]], 1)
     run("query", "SELECT nothing FROM nowhere", "--folder", str(tmp_path / "history"), status=2)
-
-
-@pytest.mark.parametrize(
-    ("sql", "reads"),
-    [
-        ("SELECT 1", True),
-        ("-- which ones\n with x as (select 1) select * from x", True),
-        ("DROP TABLE partitions", False),
-        ("/* select */ INSERT INTO partitions VALUES (1)", False),
-        ("", False),
-    ],
-)
-def test_a_query_only_reads(sql, reads):
-    from spark_jobs.query import reads_only
-
-    assert reads_only(sql) is reads
