@@ -396,7 +396,7 @@ def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
     """The decoded tables of the world as a snapshot would hold them, written by hand."""
     live = observe(world.zookeeper())
     common = {"cluster": "demo", "snapshot_id": "0-r", "taken_at": NOW}
-    assert live.office is not None
+    assert live.active_controller is not None
     rows: dict[str, list[dict[str, Any]]] = {
         "partitions": [
             {
@@ -436,7 +436,7 @@ def tables_of(world: KafkaWorld) -> dict[str, pa.Table]:
         "bad_rows": [{"path": "/brokers/topics/bad", "reason": "no JSON"}],
         "cluster": [
             {
-                "kafka_cluster_id": live.kafka_cluster_id, "controller_id": live.office.controller_id,
+                "kafka_cluster_id": live.kafka_cluster_id, "controller_id": live.active_controller.controller_id,
                 "controller_epoch": live.controller_epoch, "controller_epoch_version": live.controller_epoch_version,
                 "controller_json_version": 2, "kraft_controller_epoch": -1, "migration": None, "zxid": 1,
                 "consistent": True, "isr_change_cversion": 0, "version_znodes": sorted(live.version_znodes),
