@@ -28,7 +28,8 @@ from controller_core.controller.leader_elections import (
     ProcessRebalanceDue,
     ProcessUncleanElectionEnabled,
 )
-from controller_core.controller.reassignment.kip_455 import ProcessAlterReassignments
+from controller_core.controller.preemption import NOT_CONTROLLER, preempted
+from controller_core.controller.reassignment.kip_455 import ProcessAlterReassignments, ProcessListReassignments
 from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment, ProcessReassignmentRequest
 from controller_core.controller.topics import ProcessPartitionModifications, ProcessTopicChange, ProcessTopicDeletion
 from controller_core.engine.batch import BatchRecord
@@ -41,6 +42,7 @@ from controller_core.messages.effects import (
     ReplyAlterPartition,
     ReplyControlledShutdown,
     ReplyElections,
+    ReplyReassignmentList,
     ReplyReassignments,
 )
 from controller_core.messages.events import (
@@ -57,6 +59,7 @@ from controller_core.messages.events import (
     Event,
     IsrNotificationsChanged,
     LeaderAndIsrAnswered,
+    ListReassignments,
     LogDirEventsChanged,
     MoveController,
     PartitionStateChanged,
@@ -75,9 +78,6 @@ from controller_core.messages.events import (
 from controller_core.model.errors import UnexpectedAnswerError
 from controller_core.model.gc_pause import collector_paused
 from controller_core.model.refusals import Refusal, RefusalKind
-
-_NOT_CONTROLLER = "NOT_CONTROLLER"
-
 
 Command = Event | Answer | RunTasks
 """Closed: this is all that the controller can be given."""
@@ -114,13 +114,17 @@ class Step:
 def step(context: ControllerContext, command: Command, under_way: UnderWay = NOTHING_UNDER_WAY) -> Step:
     """Runs a command as far as it goes without an answer.
 
-    An event that comes while another waits for its answer is queued. An answer resumes what waits for it.
+    An event that comes while another waits for its answer is queued; the end of the session drops what was queued before it.
+    An answer resumes what waits for it.
 
     Raises:
         UnexpectedAnswerError: nobody waits for this answer: the caller mixed up its effects.
     """
     if isinstance(command, Answer):
         return _resume(context, under_way, command)
+    if under_way.awaiting is not None and isinstance(command, SessionExpired):
+        replies = tuple(preempted(context.dialect, under_way.inbox))
+        return Step(context, replace(under_way, inbox=(command,)), replies)
     if under_way.awaiting is not None:
         return Step(context, replace(under_way, inbox=(*under_way.inbox, command)))
     turn = Turn(context, under_way)
@@ -156,6 +160,7 @@ def _give_up(turn: Turn, failed: Failed) -> None:
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
     if error == SESSION_EXPIRED:
+        turn.send(*preempted(turn.context.dialect, turn.inbox))
         turn.inbox = ()
         turn.push(OnControllerResignation())
     elif isinstance(asked, RegisterController) and not asked.atomically:
@@ -193,7 +198,6 @@ def _begin(turn: Turn, event: Event | RunTasks) -> None:
         case ControllerVanished():
             turn.push(MaybeResign(), Elect())
         case SessionExpired():
-            turn.inbox = ()
             turn.push(OnControllerResignation())
         case MoveController():
             turn.push(TriggerControllerMove())
@@ -236,6 +240,8 @@ def _task_of(event: ActiveEvent) -> Task:
             return ProcessAlterPartition(event)
         case AlterReassignments():
             return ProcessAlterReassignments(event)
+        case ListReassignments():
+            return ProcessListReassignments(event)
         case ElectLeaders():
             return ProcessElectLeaders(event)
         case LeaderAndIsrAnswered():
@@ -255,10 +261,12 @@ def _not_active(turn: Turn, event: ActiveEvent) -> None:
         case ControlledShutdown(broker):
             turn.send(ReplyControlledShutdown(broker=broker, error="ControllerMoved"))
         case AlterPartition(broker):
-            turn.send(ReplyAlterPartition(broker=broker, error=_NOT_CONTROLLER))
+            turn.send(ReplyAlterPartition(broker=broker, error=NOT_CONTROLLER))
         case AlterReassignments():
-            turn.send(ReplyReassignments(errors=(), error=_NOT_CONTROLLER))
+            turn.send(ReplyReassignments(errors=(), error=NOT_CONTROLLER))
+        case ListReassignments():
+            turn.send(ReplyReassignmentList(error=NOT_CONTROLLER))
         case ElectLeaders():
-            turn.send(ReplyElections(errors=(), error=_NOT_CONTROLLER))
+            turn.send(ReplyElections(errors=(), error=NOT_CONTROLLER))
         case _:
             pass  # no other event is answered

@@ -391,6 +391,14 @@ class ReplyReassignments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyReassignmentList:
+    """To the client that asked which reassignments run: those that do, with full, adding and removing replicas."""
+
+    listed: tuple[tuple[TopicPartition, ReplicaAssignment], ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyElections:
     """To the client that asked for elections: Kafka's name of an error per partition, "" for none."""
 
@@ -412,7 +420,7 @@ AnsweredEffect = ReadEffect | WriteEffect
 """What ZooKeeper answers; at most the last effect of a step is one."""
 ZooKeeperEffect = AnsweredEffect | Watch | Unwatch
 BrokerRequest = SendLeaderAndIsr | SendUpdateMetadata | SendStopReplica
-Reply = ReplyControlledShutdown | ReplyAlterPartition | ReplyReassignments | ReplyElections
+Reply = ReplyControlledShutdown | ReplyAlterPartition | ReplyReassignments | ReplyReassignmentList | ReplyElections
 Effect = (
     ZooKeeperEffect | ScheduleRebalance | CancelSchedules | BrokerRequest | OpenChannels | CloseChannels | Reply
 )  # fmt: skip

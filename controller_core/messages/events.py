@@ -147,6 +147,13 @@ class AlterReassignments:
 
 
 @dataclass(frozen=True, slots=True)
+class ListReassignments:
+    """A client asks which reassignments run (Kafka 2.4): of these partitions; None: of all."""
+
+    partitions: tuple[TopicPartition, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ElectLeaders:
     """A client asks for elections; no partitions are all of them. `unclean` (Kafka 2.4) elects offline ones uncleanly."""
 
@@ -183,7 +190,8 @@ class StopReplicaAnswered:
 ActiveEvent = (
     BrokersChanged | BrokerDataChanged | TopicsChanged | TopicDataChanged | DeletionsChanged | ReassignmentRequested
     | PartitionStateChanged | PreferredElectionRequested | IsrNotificationsChanged | LogDirEventsChanged | RebalanceDue
-    | UncleanElectionEnabled | ControlledShutdown | AlterPartition | AlterReassignments | ElectLeaders
+    | UncleanElectionEnabled | ControlledShutdown | AlterPartition | AlterReassignments | ListReassignments
+    | ElectLeaders
     | LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 )  # fmt: skip
 """Events that only the active controller handles."""

@@ -97,6 +97,8 @@ class Dialect:
     lists_notifications_when_processed: bool  # 1.1, KAFKA-5879
     failover_deletes_notifications: bool  # 1.1
     startup_update_metadata_empty: bool  # 2.2
+    preempted_callers_are_answered: bool  # 2.2: who asked for what a lost session drops; of reassignments since 2.7
+    preempted_reassignments_are_answered: bool  # 2.7
     controller_json_version: int  # 2 since 3.4
     topic_json_version: int  # 2 since 2.4, 3 since 2.8, whatever the protocol
     broker_json_version: int  # 5 with IBP 2.7
@@ -240,6 +242,8 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         lists_notifications_when_processed=since("1.1"),
         failover_deletes_notifications=since("1.1"),
         startup_update_metadata_empty=since("2.2"),
+        preempted_callers_are_answered=since("2.2"),
+        preempted_reassignments_are_answered=since("2.7"),
         controller_json_version=2 if since("3.4") else 1,
         topic_json_version=3 if since("2.8") else 2 if since("2.4") else 1,
         broker_json_version=5 if ibp.at_least("2.7-IV0") else 4,

@@ -160,6 +160,8 @@ class World:
                 return events.ReassignmentRequested()
             case ["reassignment", "of", name, "is", "cancelled"]:
                 return events.AlterReassignments(((_partition(name), None),))
+            case ["the", "running", "reassignments", "are", "listed"]:
+                return events.ListReassignments()
             case ["the", "isr", "of", name, "becomes", isr]:
                 return self._isr(_partition(name), tuple(map(BrokerId, _ids(isr))))
             case ["leaders", "notify", "of", name, "with", "isr", isr]:

@@ -23,13 +23,14 @@ from controller_core.messages.effects import (
     DeleteReassignmentRequests,
     ReadPartitionStates,
     ReadReassignmentRequests,
+    ReplyReassignmentList,
     ReplyReassignments,
     Unwatch,
     Watch,
     WatchKind,
     WriteReassignmentRequests,
 )
-from controller_core.messages.events import AlterReassignments
+from controller_core.messages.events import AlterReassignments, ListReassignments
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState, ReplicaState
@@ -365,6 +366,19 @@ class ProcessAlterReassignments(Task):
         asked = tuple(partition for partition, _ in self.request.targets)
         supplanted = {p: None for p in asked if errors.get(p) in {None, UNKNOWN_PARTITION}}
         turn.push(RemoveFromRequestNode(supplanted), *runs, AnswerReassignments(asked, errors))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessListReassignments(Task):
+    """`ListPartitionReassignments`: those of the partitions asked about that add or remove replicas."""
+
+    request: ListReassignments
+
+    def __call__(self, turn: Turn) -> None:
+        context, asked = turn.context, self.request.partitions
+        listed = sorted(context.partitions_being_reassigned if asked is None else set(asked))
+        found = ((partition, context.full_assignment(partition)) for partition in listed)
+        turn.send(ReplyReassignmentList(listed=tuple(row for row in found if row[1].is_being_reassigned)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ Source: Kafka 3.9 `KafkaServer`, `KafkaController`; the conformance contract's s
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from controller_core.context.context import ControllerContext
+from controller_core.controller.preemption import preempted
 from controller_core.controller.step import Step
 from controller_core.messages import effects as e
 from controller_core.messages.answers import SESSION_EXPIRED, Failed
@@ -119,10 +120,9 @@ class SimulatedController:
         self.refusals += self.last.refusals
         return True
 
-    def expire(self) -> None:
-        """The session is over: what was queued or under way is forgotten, and its end is the first command."""
-        self.todo.clear()
-        self.queue.clear()
+    def expire(self, queued: Iterable[Event | CommandAnswer]) -> None:
+        """The session is over: what was `queued` or under way is forgotten, and its end is the first command."""
+        self.todo.extend(preempted(self.context.dialect, queued))
         if self.last.awaiting is not None:
             self.queue.append(Failed(self.last.awaiting, SESSION_EXPIRED))
         self.queue.append(SessionExpired())
@@ -140,8 +140,10 @@ class SimulatedController:
                     self.channels.pop(broker, None)
             case e.ReplyAlterPartition() | e.ReplyControlledShutdown():
                 self.replies.append(effect)
-            case e.ReplyReassignments() | e.ReplyElections() | e.ScheduleRebalance() | e.CancelSchedules():
-                pass  # nobody listens; timers are the caller's
+            case e.ReplyReassignments() | e.ReplyReassignmentList() | e.ReplyElections():
+                pass  # nobody listens
+            case e.ScheduleRebalance() | e.CancelSchedules():
+                pass  # timers are the caller's
             case _:  # the rest is ZooKeeper's: mypy checks it
                 answer = self._zookeeper.perform(effect)
                 if answer is not None and effect == self.last.awaiting and not self.todo:
@@ -230,7 +232,7 @@ class SimulatedCluster:
             broker_id, node.controller.context.config, self.dialect, kafka, self._new_topic_id, self._sent
         )
         controller.last = node.controller.last
-        controller.expire()
+        controller.expire(node.controller.queue)
         node.session, node.kafka, node.controller = session, kafka, controller
         node.broker.epoch = self._register(kafka, broker_id)
         controller.queue.append(SessionEstablished())

@@ -13,7 +13,7 @@ from controller_core.model.errors import NotSettledError, UnexpectedAnswerError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment
 from controller_core.model.refusals import RefusalKind
 from controller_core.model.states import PartitionState
-from controller_core.runtime.driver import drive
+from controller_core.runtime.driver import answered_steps, drive
 from tests.controller_core.clusters import ZooKeeper, cluster, led, partition, run, zookeeper_of
 
 T0 = partition("t-0")
@@ -251,6 +251,52 @@ def test_a_lost_session_empties_the_queue():
     assert run(context, events.SessionExpired()).context.active_controller_id is None
 
 
+@pytest.mark.parametrize(
+    ("version", "answered"),
+    [
+        pytest.param("2.1", [], id="nobody"),
+        pytest.param("2.6", [e.ReplyControlledShutdown, e.ReplyElections], id="not yet who reassigns"),
+        pytest.param(
+            "2.7",
+            [e.ReplyControlledShutdown, e.ReplyElections, e.ReplyReassignments, e.ReplyReassignmentList],
+            id="everybody but leaders",
+        ),
+    ],
+)
+def test_a_lost_session_answers_whom_it_pre_empts(version, answered):
+    context = cluster({"t-0": (1, 2)}, version=version)
+    waiting = step(context, events.BrokersChanged())
+    for event in (
+        *(events.TopicsChanged(), events.AlterPartition(BrokerId(1), 1, ()), events.ControlledShutdown(BrokerId(2))),
+        *(events.ElectLeaders((T0,)), events.AlterReassignments(((T0, None),)), events.ListReassignments()),
+    ):
+        waiting = waiting.then(event)
+    ended = waiting.then(events.SessionExpired())
+    assert [type(each) for each in ended.effects] == answered
+    assert (ended.awaiting, ended.under_way.inbox) == (waiting.awaiting, (events.SessionExpired(),))
+    failed = waiting.then(answers.Failed(waiting.awaiting, answers.SESSION_EXPIRED))
+    assert failed.effects[: len(answered)] == ended.effects
+
+
+def test_who_is_pre_empted_hears_that_another_controller_rules():
+    waiting = step(cluster({"t-0": (1, 2)}), events.BrokersChanged()).then(events.ElectLeaders((T0,)))
+    waiting = waiting.then(events.ListReassignments()).then(events.ControlledShutdown(BrokerId(2)))
+    election, listed, shutdown = waiting.then(events.SessionExpired()).effects
+    assert (election.errors, listed.error, shutdown.error) == (
+        ((T0, "NOT_CONTROLLER"),),
+        "NOT_CONTROLLER",
+        "ControllerMoved",
+    )
+
+
+def test_what_comes_after_the_end_of_a_session_is_not_dropped():
+    context = cluster({"t-0": (1, 2)})
+    waiting = step(context, events.BrokersChanged()).then(events.SessionExpired()).then(events.SessionEstablished())
+    found = waiting.then(answers.BrokersRead(waiting.awaiting, tuple(context.brokers.values())))
+    assert found.context.active_controller_id is None
+    assert isinstance(found.awaiting, e.ReadController)
+
+
 def test_a_fenced_write_gives_up_what_was_under_way():
     context = cluster({"t-0": (1, 2)}).without_brokers([BrokerId(1)])
     zookeeper = zookeeper_of(context, controller=2, failures={"WritePartitionStates": answers.CONTROLLER_MOVED})
@@ -263,7 +309,7 @@ def test_a_fenced_write_gives_up_what_was_under_way():
 
 EVENTS = [
     events.BrokersChanged(), events.TopicsChanged(), events.DeletionsChanged(), events.RebalanceDue(), events.ControlledShutdown(BrokerId(1)),
-    events.AlterPartition(BrokerId(1), 1, ()), events.AlterReassignments(()), events.ElectLeaders(),
+    events.AlterPartition(BrokerId(1), 1, ()), events.AlterReassignments(()), events.ElectLeaders(), events.ListReassignments(),
 ]  # fmt: skip
 
 
@@ -290,6 +336,13 @@ def test_an_answer_that_nobody_waits_for_is_a_bug():
     waiting = step(context, events.BrokersChanged())
     with pytest.raises(UnexpectedAnswerError, match="waiting for ReadBrokers"):
         waiting.then(answers.Done(e.ReadTopics()))
+
+
+def test_answering_is_bounded():
+    context = cluster({"t-0": (1, 2)})
+    first, zookeeper = step(context, events.BrokersChanged()), zookeeper_of(context)
+    with pytest.raises(NotSettledError, match="not settled after 0 answers; awaits one to ReadBrokers"):
+        list(answered_steps(first, zookeeper.answer, limit=0))
 
 
 def test_the_driver_is_bounded():

@@ -202,6 +202,23 @@ def test_a_client_asks_for_an_unknown_partition():
     assert dict(found.of(e.ReplyReassignments)[0].errors) == {partition("ghost-0"): "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "listed"),
+    [
+        pytest.param(None, [T0], id="of all"),
+        pytest.param((partition("t-1"), T0, partition("ghost-0")), [T0], id="of some"),
+        pytest.param((partition("t-1"),), [], id="of one that stays"),
+    ],
+)
+def test_a_client_hears_which_reassignments_run(asked, listed):
+    context = cluster({"t-0": (1, 2), "t-1": (1, 2)})
+    moving = ReplicaAssignment((BrokerId(1), BrokerId(2)), removing=(BrokerId(2),))
+    context = context.with_entry(T0, assignment=moving)
+    context = replace(context, partitions_being_reassigned=context.partitions_being_reassigned.set(T0, None))
+    (reply,) = run(context, events.ListReassignments(asked)).effects
+    assert reply.listed == tuple((each, moving) for each in listed)
+
+
 def test_a_run_that_fails_is_answered_as_such():
     context = cluster({"t-0": (1, 2)}, live=SIX)
     zookeeper = zookeeper_of(context, failures={"WriteTopicAssignment": "NONODE"})

@@ -131,7 +131,7 @@ def sample(kind, hints):
         "controller_epoch_version": 3, "controller_id": 1, "json_version": 2, "atomically": True, "delay_s": 5,
         "kind": e.WatchKind.TOPIC, "broker_epoch": 1, "version": 7, "controller_epoch": 2, "live_leaders": (),
         "topic_ids": (("t", None),), "brokers": (1,), "live_brokers": (), "errors": ((T0, "NONE"),), "error": "",
-        "accepted": ((T0, led(1, (1,))),), "partitions_still_led": (T0,),
+        "listed": ((T0, ReplicaAssignment((1, 2), (2,))),), "accepted": ((T0, led(1, (1,))),), "partitions_still_led": (T0,),
     }  # fmt: skip
     rows = {
         "SendLeaderAndIsr": (e.LeaderAndIsrPartition(T0, led(1, (1,)), ReplicaAssignment((1,)), True),),

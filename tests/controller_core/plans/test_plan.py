@@ -60,6 +60,7 @@ from controller_core.plans.request_znodes import (
     DeleteController,
     Target,
     election_batches,
+    may_be_asked_twice,
     render_request,
     request_data,
     request_from_json,
@@ -455,3 +456,18 @@ def test_a_plan_knows_what_it_is_about():
         predicted=(), rollback=Rollback(text="none"),
     )  # fmt: skip
     assert (named_partitions(plan.conditions), named_topics(plan.conditions)) == ({A1}, {"t"})
+
+
+@pytest.mark.parametrize(
+    ("request_", "again"),
+    [
+        pytest.param(CreateReassignPartitions(targets=()), False, id="a reassignment may have been cancelled"),
+        pytest.param(CreateDeleteTopic(topic="t"), False, id="a deletion may have been withdrawn"),
+        pytest.param(CreatePreferredReplicaElection(partitions=()), True, id="an election was an attempt"),
+        pytest.param(
+            DeleteController(controller_id=BrokerId(1), version=0, epoch_version=1), True, id="a controller is named"
+        ),
+    ],
+)
+def test_only_what_nobody_can_have_withdrawn_is_asked_twice(request_, again):
+    assert may_be_asked_twice(request_) is again

@@ -1,0 +1,47 @@
+"""What the callers of queued events hear when the end of a session clears the queue.
+
+Source: Kafka 2.1, 2.2, 2.6, 2.7 and 3.9 `ControllerEventManager.clearAndPut`, `ControllerEvent.preempt`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from controller_core.engine.turn import RunTasks
+from controller_core.messages.answers import Answer
+from controller_core.messages.effects import (
+    Reply,
+    ReplyControlledShutdown,
+    ReplyElections,
+    ReplyReassignmentList,
+    ReplyReassignments,
+)
+from controller_core.messages.events import (
+    AlterReassignments,
+    ControlledShutdown,
+    ElectLeaders,
+    Event,
+    ListReassignments,
+)
+from controller_core.model.dialect import Dialect
+
+NOT_CONTROLLER = "NOT_CONTROLLER"
+
+
+def preempted(dialect: Dialect, queued: Iterable[Event | Answer | RunTasks]) -> Iterator[Reply]:
+    """The replies to the callers of `queued`, in its order; other commands have no caller, or one that is not answered.
+
+    A leader that asked for another ISR is never answered: its request runs into its timeout.
+    """
+    if not dialect.preempted_callers_are_answered:
+        return
+    for event in queued:
+        match event:
+            case ControlledShutdown(broker):
+                yield ReplyControlledShutdown(broker=broker, error="ControllerMoved")
+            case ElectLeaders(partitions):
+                yield ReplyElections(errors=tuple((each, NOT_CONTROLLER) for each in partitions))
+            case AlterReassignments() if dialect.preempted_reassignments_are_answered:
+                yield ReplyReassignments(errors=(), error=NOT_CONTROLLER)
+            case ListReassignments() if dialect.preempted_reassignments_are_answered:
+                yield ReplyReassignmentList(error=NOT_CONTROLLER)
+            case _:
+                pass
