@@ -16,7 +16,8 @@ from controller_core.controller.elections import PREFERRED
 from controller_core.controller.partition_state_machine import ChangePartitionStates
 from controller_core.model.partitions import BrokerId
 from controller_core.model.states import PartitionState
-from tests.benchmarks.core_clusters import BROKERS, InstantZooKeeper, cluster, run
+from controller_core.runtime.simulated.answers import SimulatedAnswers
+from tests.benchmarks.core_clusters import BROKERS, cluster, run
 
 
 def resident_mb() -> float:
@@ -34,12 +35,12 @@ def grown_mb(make: Callable[[], object]) -> tuple[float, object]:
 def after_an_election(context: ControllerContext, number: int) -> ControllerContext:
     partition = min(context.partitions_on_broker(BrokerId(number)))
     elect = ChangePartitionStates((partition,), PartitionState.ONLINE, PREFERRED)
-    return run(context, InstantZooKeeper(context), elect)
+    return run(context, SimulatedAnswers(found=context), elect).context
 
 
 def after_a_failure(context: ControllerContext, number: int) -> ControllerContext:
     dead = (BrokerId(number),)
-    return run(context.without_brokers(dead), InstantZooKeeper(context), OnBrokerFailure(dead))
+    return run(context.without_brokers(dead), SimulatedAnswers(found=context), OnBrokerFailure(dead)).context
 
 
 def main() -> None:

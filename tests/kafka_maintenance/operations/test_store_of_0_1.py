@@ -12,7 +12,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.model.errors import InvalidPlanError
-from kafka_maintenance.operations.apply.approvals import kept_answer
+from kafka_maintenance.operations.apply.approvals import last_answer
 from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.plans.store import load_plan
 from kafka_maintenance.operations.restore.document import load_restore
@@ -84,8 +84,7 @@ def test_receipts_are_read_and_a_plan_that_was_done_is_not_done_again(store):
 
 
 def test_an_answer_of_a_gate_is_read(store):
-    uri = address(store, "0001-decided.json")
-    answer = kept_answer(store, cluster="demo", run="manual__1", uri=uri)
+    answer = last_answer(store, cluster="demo", run="manual__1")
     assert (answer["approver"], answer["digest"]) == ("ann", plan_of(store, "elect_preferred_leaders").digest)
 
 
