@@ -89,6 +89,17 @@ BROKERS = _input(
 
 CONFIGS = _input(("entity_type", _STRING), ("entity_name", _STRING), ("key", _STRING), ("value", _STRING))
 
+ACLS = _input(
+    ("resource_type", _STRING),
+    ("resource_name", _STRING),
+    ("pattern_type", _STRING),
+    ("principal", _STRING),
+    ("host", _STRING),
+    ("operation", _STRING),
+    ("permission", _STRING),
+)
+"""The rules of Kafka's authorizer, one row each."""
+
 REQUESTS = _input(("kind", _STRING), ("topic", _STRING), ("partition", _INT), ("replicas", _BROKERS), ("ctime", _TIME))
 """Pending request znodes: kind is delete_topics, reassign_partitions or preferred_replica_election."""
 
@@ -116,6 +127,9 @@ CLUSTER = _input(
 )
 """One row per snapshot."""
 
+LATER_TABLES = frozenset({"acls"})
+"""Tables that older snapshots do not have: without rows there. As in `controller_core.adapters.snapshot.tables`."""
+
 LATER_COLUMNS = frozenset({("cluster", "version_znodes")})
 """(table, column) that older snapshots do not have: null there. As in `controller_core.adapters.snapshot.tables`."""
 
@@ -128,6 +142,7 @@ INPUTS: Mapping[str, StructType] = MappingProxyType(
         "topics": TOPICS,
         "brokers": BROKERS,
         "configs": CONFIGS,
+        "acls": ACLS,
         "requests": REQUESTS,
         "notifications": NOTIFICATIONS,
         "cluster": CLUSTER,

@@ -121,11 +121,12 @@ def damaged(spark: SparkSession, snapshots: Iterable[Snapshot]) -> list[Problem]
 
 
 def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
-    """One decoded table of all `snapshots` as `schemas.INPUTS[table]`; empty without snapshots."""
+    """One decoded table of all `snapshots` as `schemas.INPUTS[table]`; empty without snapshots that have it."""
     schema = schemas.INPUTS[table]
-    if not snapshots:
+    holders = [found for found in snapshots if table not in schemas.LATER_TABLES or table in found.row_counts]
+    if not holders:
         return driver_rows(spark, [], schema)
-    return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in snapshots))
+    return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in holders))
 
 
 def _manifests(place: Folder) -> list[Folder]:
@@ -148,6 +149,8 @@ def _open_snapshot(place: Folder) -> Snapshot | Problem | None:
         cluster, snapshot_id, date = manifest.cluster, manifest.snapshot_id, manifest.date
         snapshot = Snapshot(place.uri, manifest)
         for table, schema in schemas.INPUTS.items():
+            if table in schemas.LATER_TABLES and table not in snapshot.row_counts:
+                continue
             _check_footer(place, table, schema, snapshot.row_counts.get(table))
     except (OSError, ValueError, ControllerCoreError, DatasetError) as error:
         return Problem(cluster, snapshot_id, "read", _unreadable(place.uri, error), date)

@@ -86,6 +86,7 @@ def _decoded_tables(
         "topics": [_topic_row(path, topic, rows) for path, topic in topics.items()],
         "brokers": [broker for _, broker in _each(rows, znodes.BROKER_IDS, _broker, bad)],
         "configs": list(_configs(rows, public_configs, bad)),
+        "acls": list(_acls(rows, bad)),
         "requests": list(_requests(rows, bad)),
         "notifications": list(_notifications(rows, bad)),
         "cluster": [_cluster(rows, identity, bad)],
@@ -234,6 +235,28 @@ def _configs(rows: Mapping[str, Row], public: Mapping[str, Mapping[str, str]], b
 
 def _config(row: Row) -> Mapping[str, str]:
     return znodes.decode_config(row["data"], path=row["path"]).config
+
+
+def _acls(rows: Mapping[str, Row], bad: dict[str, str]) -> Iterator[Row]:
+    """One row per rule of Kafka's authorizer; `pattern_type` is LITERAL or, in the extended tree, in upper case, as Kafka names it."""
+    for path, row in rows.items():
+        match path.split("/")[1:]:
+            case ["kafka-acl", resource_type, name]:
+                pattern = "LITERAL"
+            case ["kafka-acl-extended", pattern, resource_type, name]:
+                pattern = pattern.upper()
+            case _:
+                continue
+        for rule in _decoded(row, bad, lambda found: znodes.decode_acl(found["data"], path=found["path"])) or ():
+            yield {
+                "resource_type": resource_type,
+                "resource_name": name,
+                "pattern_type": pattern,
+                "principal": rule.principal,
+                "host": rule.host,
+                "operation": rule.operation,
+                "permission": rule.permission_type,
+            }
 
 
 def _requests(rows: Mapping[str, Row], bad: dict[str, str]) -> Iterator[Row]:

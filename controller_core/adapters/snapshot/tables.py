@@ -69,6 +69,15 @@ CONFIGS: Final = _table(
     _field("key", pa.string()),
     _field("value", pa.string()),
 )
+ACLS: Final = _table(
+    _field("resource_type", pa.string()),
+    _field("resource_name", pa.string()),
+    _field("pattern_type", pa.string()),
+    _field("principal", pa.string()),
+    _field("host", pa.string()),
+    _field("operation", pa.string()),
+    _field("permission", pa.string()),
+)
 REQUESTS: Final = _table(
     _field("kind", pa.string()),
     _field("topic", pa.string()),
@@ -97,6 +106,8 @@ CLUSTER: Final = _table(
     _field("isr_change_cversion", pa.int32(), nullable=True),
     _field("version_znodes", pa.list_(pa.string()), nullable=True),
 )
+LATER_TABLES: Final = frozenset({"acls"})
+"""Tables that snapshots taken before release 0.2 do not have stored; they are decoded from raw."""
 LATER_COLUMNS: Final = frozenset({("cluster", "version_znodes")})
 """(table, column) that snapshots taken before 2026-11-23 do not have: null where they are read."""
 BAD_ROWS: Final = _table(_field("path", pa.string()), _field("reason", pa.string()))
@@ -106,6 +117,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     "topics": TOPICS,
     "brokers": BROKERS,
     "configs": CONFIGS,
+    "acls": ACLS,
     "requests": REQUESTS,
     "notifications": NOTIFICATIONS,
     "cluster": CLUSTER,

@@ -234,6 +234,7 @@ def _diff(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots import diff as operation  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     if bool(arguments.after) == bool(arguments.zookeeper):
@@ -250,15 +251,16 @@ def _diff(arguments: argparse.Namespace) -> int:
             auth=auth_of(arguments),
             tls=tls_of(arguments),
             progress=progress_teller(),
+            before=before,
         )
     found = operation.diff(before, after, noise=arguments.noise)
-    show(arguments, operation.diff_text(found), operation.diff_json(found))
+    show(arguments, diff_text(found), diff_json(found))
     return ExitStatus.DONE
 
 
 def _add_blame(commands: Any) -> None:
-    command = _command(commands, "blame", "tell since when each value of a topic or partition stands", _blame)
-    command.add_argument("subject", metavar="TOPIC[-PARTITION]")
+    command = _command(commands, "blame", "tell since when each value of a topic, partition or znode stands", _blame)
+    command.add_argument("subject", metavar="TOPIC[-PARTITION]|/PATH")
     _cluster_filter(command, required=True)
 
 

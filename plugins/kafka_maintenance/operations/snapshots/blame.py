@@ -1,9 +1,14 @@
-"""The history of a topic or a partition over all snapshots of a cluster: since when each value stands, and what it was."""
+"""The history of a topic, a partition or any znode over all snapshots of a cluster.
+
+It says since when each value stands, what it was before, between which two snapshots it changed, and when the znode that
+holds it was last written, by its own mtime.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import pyarrow.compute as pc
@@ -19,9 +24,11 @@ from kafka_maintenance.operations.snapshots.catalog import (
     Unusable,
     manifest_keys,
     opened,
+    read_raw,
     read_table,
     readable_snapshots,
 )
+from kafka_maintenance.operations.snapshots.diff_text import NO_LEADER
 from kafka_maintenance.operations.snapshots.unreadable import is_hidden, unreadable_text
 
 ABSENT: Final = None
@@ -34,11 +41,18 @@ _State: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value and the first snapshot of the unbroken run of snapshots that show it."""
+    """A value and the first snapshot of the unbroken run of snapshots that show it.
+
+    It changed after `after`, the last snapshot that showed another value (None: there is none), taken at `after_at`. The
+    znode was last written at `written_at` when it was first seen with this value; None where it was not there.
+    """
 
     value: Any
     snapshot_id: str
     taken_at: datetime
+    after: str | None = None
+    after_at: datetime | None = None
+    written_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,7 @@ class Blame:
 class BlameReport:
     """Histories of a subject's fields over `snapshot_count` snapshots, the oldest of which is `since`.
 
-    `passed_over` says why each other snapshot could not be read; a history knows nothing of what they show. Neither does it
+    `borders` are the snapshots from which on the name stands for another Kafka cluster, with both ids. `passed_over` says why each other snapshot could not be read; a history knows nothing of what they show. Neither does it
     of the paths in `unreadable`, which ZooKeeper refused while a snapshot was taken.
     """
 
@@ -64,12 +78,14 @@ class BlameReport:
     blames: tuple[Blame, ...]
     passed_over: tuple[str, ...]
     unreadable: tuple[str, ...] = ()
+    borders: tuple[str, ...] = ()
 
 
 def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
-    """The history of a topic with its configs (`orders`) or of one partition (`orders-3`).
+    """The history of a topic with its configs (`orders`), of one partition (`orders-3`) or of a znode (`/kafka-acl/…`).
 
-    A name that is a topic's in any snapshot is a topic, even if it ends in a number.
+    A name that is a topic's in any snapshot is a topic, even if it ends in a number. Of a secret only the time of its last
+    write is told.
     Errors: `ObjectMissingError` when there are no snapshots, or none knows the subject; `ObjectDamagedError` when none can be
     read.
     """
@@ -79,11 +95,16 @@ def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
         raise ObjectMissingError(
             f"history of {subject!r} not found: cluster {cluster!r} has no snapshots in {store.uri!r}"
         )
-    states, damaged = _states(manifests, lambda manifest: _topic_state(store, manifest, subject))
-    path_of: Callable[[str], str] = partial(_path_in_topic, subject)
     partition = _as_partition(subject)
-    if partition is not None and not any(state for _, state in states):
-        states, damaged = _states(manifests, lambda manifest: _partition_state(store, manifest, partition))
+    path_of: Callable[[str], str] = partial(_path_in_topic, subject)
+    if subject.startswith("/"):
+        partition = None
+        states, damaged = _states(store, manifests, lambda manifest: _znode_state(store, manifest, subject))
+        path_of = lambda _: subject  # noqa: E731 -- every field is the znode's
+    else:
+        states, damaged = _states(store, manifests, lambda manifest: _topic_state(store, manifest, subject))
+    if partition is not None and not any(each.state for each in states):
+        states, damaged = _states(store, manifests, lambda manifest: _partition_state(store, manifest, partition))
         path_of = partial(_path_of_partition, partition)
     passed_over = tuple(str(error) for error in (*unusable, *damaged))
     if not states:
@@ -91,19 +112,22 @@ def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
             f"history of {subject!r} not found: expected a snapshot of {cluster!r} that can be read, found {len(passed_over)} "
             f"that cannot: {listed(passed_over)}"
         )
-    fields = list(dict.fromkeys(name for _, state in reversed(states) for name in state))
+    fields = list(dict.fromkeys(name for each in reversed(states) for name in each.state))
     about = {path_of(name) for name in ("exists", "config", *fields)}
-    unreadable = tuple(unreadable_text((manifest for manifest, _ in states), about))
-    if not any(state for _, state in states):
+    unreadable = tuple(unreadable_text((each.manifest for each in states), about))
+    if not any(each.state for each in states):
         raise ObjectMissingError(
-            f"history of {subject!r} not found: none of the {len(states)} snapshots of {cluster!r} knows such a topic or "
-            "partition; give a topic, or TOPIC-NUMBER"
+            f"history of {subject!r} not found: none of the {len(states)} snapshots of {cluster!r} knows such a topic, "
+            "partition or znode; give a topic, TOPIC-NUMBER, or the path of a znode"
             + (f" (passed over: {listed(passed_over)})" if passed_over else "")
             + (f" ({listed(unreadable)})" if unreadable else "")
         )
-    histories = {name: tuple(_history(states, name, path_of(name))) for name in fields}
+    times = _Times(store)
+    histories = {name: tuple(_history(states, name, path_of(name), times)) for name in fields}
     blames = tuple(Blame(name, history) for name, history in histories.items() if history)
-    return BlameReport(subject, cluster, len(states), states[0][0].taken_at, blames, passed_over, unreadable)
+    first = states[0].manifest.taken_at
+    borders = tuple(_borders([each.manifest for each in states]))
+    return BlameReport(subject, cluster, len(states), first, blames, passed_over, unreadable, borders)
 
 
 def blame_text(report: BlameReport) -> str:
@@ -111,11 +135,9 @@ def blame_text(report: BlameReport) -> str:
     lines = [f"{report.subject} in {report.cluster}, {report.snapshot_count} snapshots since {_day(report.since)}"]
     for each in report.blames:
         now, *before = each.history
-        since = (
-            "as long as snapshots go back" if not before else f"first seen {_day(now.taken_at)} in {now.snapshot_id}"
-        )
-        lines.append(f"{each.field} = {_shown(now.value)}  ({since})")
-        lines += [f"    before: {_shown(seen.value)}  (from {_day(seen.taken_at)})" for seen in before]
+        lines.append(f"{each.field} = {_shown(each.field, now.value)}  ({_since(now)})")
+        lines += [f"    before: {_shown(each.field, seen.value)}  ({_since(seen)})" for seen in before]
+    lines += report.borders
     lines += [f"passed over: {reason}" for reason in report.passed_over]
     lines += report.unreadable
     return "\n".join(lines)
@@ -127,34 +149,89 @@ def blame_json(report: BlameReport) -> dict[str, Any]:
     document["since"] = report.since.isoformat()
     for each in document["blames"]:
         for seen in each["history"]:
-            seen["taken_at"] = seen["taken_at"].isoformat()
+            for name in ("taken_at", "after_at", "written_at"):
+                seen[name] = seen[name].isoformat() if seen[name] else None
     return document
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a snapshot says of the subject, and the paths that hold what cannot be parsed."""
+
+    manifest: Manifest
+    state: _State
+    malformed: frozenset[str]
+
+
 def _states(
-    manifests: Iterable[Manifest], state_of: Callable[[Manifest], _State]
-) -> tuple[list[tuple[Manifest, _State]], list[Unusable]]:
+    store: ObjectStore, manifests: Iterable[Manifest], state_of: Callable[[Manifest], _State]
+) -> tuple[list[_Read], list[Unusable]]:
     """Each snapshot with its state, in their order; and why the others cannot be read."""
-    states: list[tuple[Manifest, _State]] = []
+    states: list[_Read] = []
     damaged: list[Unusable] = []
     for manifest in manifests:
         try:
-            states.append((manifest, state_of(manifest)))
+            malformed = read_table(store, manifest, "bad_rows")["path"].to_pylist()
+            states.append(_Read(manifest, state_of(manifest), frozenset(malformed)))
         except UNUSABLE as error:
             damaged.append(error)
     return states, damaged
 
 
-def _history(states: Sequence[tuple[Manifest, _State]], name: str, path: str) -> Iterator[Seen]:
-    """The values of a field that the znode at `path` holds, over the snapshots that could read it."""
+class _Times:
+    """When a znode was last written, as a snapshot's raw layer says; each layer is kept once it was read."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._layers: dict[str, Any] = {}
+
+    def written_at(self, manifest: Manifest, path: str) -> datetime | None:
+        if manifest.key not in self._layers:
+            try:
+                self._layers[manifest.key] = read_raw(self._store, manifest).select(["path", "mtime"])
+            except UNUSABLE:
+                self._layers[manifest.key] = None
+        layer = self._layers[manifest.key]
+        found = [] if layer is None else layer.filter(pc.equal(layer["path"], path))["mtime"].to_pylist()
+        return datetime.fromtimestamp(found[0] / 1000, tz=UTC) if found and found[0] is not None else None
+
+
+def _history(states: Sequence[_Read], name: str, path: str, times: _Times) -> Iterator[Seen]:
+    """The values of a field that the znode at `path` holds, over the snapshots that could read it, newest first."""
     runs: list[Seen] = []
-    for manifest, state in states:
-        if is_hidden(path, manifest.unreadable):
-            continue
-        value = state.get(name, ABSENT)
+    before: Manifest | None = None
+    for read in states:
+        value, manifest = read.state.get(name, ABSENT), read.manifest
+        if is_hidden(path, manifest.unreadable) or (value is ABSENT and is_hidden(path, read.malformed)):
+            continue  # unknown, not gone
         if not runs or runs[-1].value != value:
-            runs.append(Seen(value, manifest.snapshot_id, manifest.taken_at))
+            after, after_at = (before.snapshot_id, before.taken_at) if before else (None, None)
+            written_at = times.written_at(manifest, path)
+            runs.append(Seen(value, manifest.snapshot_id, manifest.taken_at, after, after_at, written_at))
+        before = manifest
     return reversed(runs)
+
+
+def _borders(manifests: Sequence[Manifest]) -> Iterator[str]:
+    known = [each for each in manifests if each.kafka_cluster_id is not None]
+    for old, new in pairwise(known):
+        if old.kafka_cluster_id != new.kafka_cluster_id:
+            yield (
+                f"border: {new.snapshot_id} of {_day(new.taken_at)} is of Kafka cluster {new.kafka_cluster_id}, those before "
+                f"are of {old.kafka_cluster_id}"
+            )
+
+
+def _znode_state(store: ObjectStore, manifest: Manifest, path: str) -> _State:
+    raw = read_raw(store, manifest)
+    rows = raw.filter(pc.equal(raw["path"], path)).to_pylist()
+    if not rows:
+        return {}
+    (row,) = rows
+    secret = row["left_out"] is not None
+    held = {"last write": f"zxid {row['mzxid']:#x}"} if secret and row["mzxid"] is not None else {}
+    data = {} if secret else {"data": (row["data"] or b"").decode("utf-8", "backslashreplace")}
+    return {"exists": True, **data, **held, "acl": row["acl"]}
 
 
 def _topic_state(store: ObjectStore, manifest: Manifest, topic: str) -> _State:
@@ -201,8 +278,22 @@ def _as_partition(subject: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number)) if topic and number.isdecimal() else None
 
 
-def _shown(value: Any) -> str:
+def _shown(field: str, value: Any) -> str:
+    if field.partition(" ")[0] == "leader" and value == NO_LEADER:
+        return "no leader"
     return "(not there)" if value is None else str(value)
+
+
+def _since(seen: Seen) -> str:
+    """Between which snapshots the value came, and when its znode was written."""
+    written = (
+        ""
+        if seen.written_at is None
+        else f", znode last written {seen.written_at.isoformat(sep=' ', timespec='seconds')}"
+    )
+    if seen.after is None or seen.after_at is None:
+        return f"as long as snapshots go back{written}"
+    return f"changed between {seen.after} of {_day(seen.after_at)} and {seen.snapshot_id} of {_day(seen.taken_at)}{written}"
 
 
 def _day(moment: datetime) -> str:

@@ -31,7 +31,7 @@ from controller_core.adapters.snapshot.manifest import (
     parse_manifest,
     require_own_place,
 )
-from controller_core.adapters.snapshot.tables import LATER_COLUMNS, TABLES
+from controller_core.adapters.snapshot.tables import LATER_COLUMNS, LATER_TABLES, TABLES
 from controller_core.model.errors import (
     ControllerCoreError,
     ObjectDamagedError,
@@ -337,7 +337,9 @@ def verify_snapshot(store: ObjectStore | str, manifest: Manifest) -> list[Findin
         if table.num_rows != stored.rows:
             findings.append(Finding(uri, f"expected {stored.rows} rows, found {table.num_rows}"))
     findings += [
-        Finding(manifest.uri, f"names no object for {name!r}") for name in (RAW, *TABLES) if name not in manifest.tables
+        Finding(manifest.uri, f"names no object for {name!r}")
+        for name in (RAW, *TABLES)
+        if name not in {*manifest.tables, *LATER_TABLES}
     ]
     if RAW in contents:
         findings += _raw_findings(manifest, contents[RAW])

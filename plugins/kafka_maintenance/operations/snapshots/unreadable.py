@@ -22,11 +22,19 @@ _NOTIFICATIONS: Final[Mapping[str, str]] = {
     "log_dir_event": znodes.LOG_DIR_EVENT_NOTIFICATION,
     "config_change": znodes.CONFIG_CHANGES,
 }
+
+
+def _acl_path(pattern: str, resource_type: str, name: str) -> str:
+    tree = "/kafka-acl" if pattern == "LITERAL" else f"/kafka-acl-extended/{pattern.lower()}"
+    return f"{tree}/{resource_type}/{name}"
+
+
 _ROWS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., str]]]] = {
     "partitions": (("topic",), lambda topic: f"{znodes.TOPICS}/{topic}"),
     "topics": (("topic",), lambda topic: f"{znodes.TOPICS}/{topic}"),
     "brokers": (("broker_id",), lambda broker: f"{znodes.BROKER_IDS}/{broker}"),
     "configs": (("entity_type", "entity_name"), lambda kind, name: f"{znodes.CONFIG}/{kind}/{name}"),
+    "acls": (("pattern_type", "resource_type", "resource_name"), _acl_path),
     "requests": (("kind", "topic"), lambda kind, topic: _REQUESTS.get(kind, f"{znodes.DELETE_TOPICS}/{topic}")),
     "notifications": (("kind", "name"), lambda kind, name: f"{_NOTIFICATIONS[kind]}/{name}"),
     "bad_rows": (("path",), lambda path: path),
@@ -46,6 +54,12 @@ _STATE_COLUMNS: Final = (
     "state_version",
     "state_mtime",
 )
+
+
+def znode_of(table: str, row: Mapping[str, Any]) -> str:
+    """The path of the znode that a row of a decoded table comes from."""
+    columns, path_of = _ROWS[table]
+    return path_of(*(row[column] for column in columns))
 
 
 def is_hidden(path: str, unreadable: Collection[str]) -> bool:

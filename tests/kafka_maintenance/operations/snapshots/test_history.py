@@ -1,11 +1,13 @@
 """The time machine on a real ZooKeeper: diff, blame, recreation kit, restore drill."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pytest
+from kazoo.security import ACL, Id
 
+from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
@@ -14,7 +16,9 @@ from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.restore.drill import drill_text, restore_drill
 from kafka_maintenance.operations.snapshots import query as snapshot_query
 from kafka_maintenance.operations.snapshots.blame import blame, blame_json, blame_text
-from kafka_maintenance.operations.snapshots.diff import diff, diff_json, diff_text, side_of_cluster, side_of_snapshot
+from kafka_maintenance.operations.snapshots.catalog import read_table
+from kafka_maintenance.operations.snapshots.diff import diff, side_of_cluster, side_of_snapshot
+from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text
 from kafka_maintenance.operations.snapshots.query import query_history, query_text
 from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -106,7 +110,7 @@ def test_noise_is_left_out_unless_asked_for(kafka, chroot, store):
     kafka.set("/config/topics/orders", world.PERSISTENT["/config/topics/orders"], -1)
     sides = side_of_snapshot(store, before), side_of_snapshot(store, take(chroot, store, 1))
     assert diff(*sides).changes == ()
-    assert "nothing changed" in diff_text(diff(*sides))
+    assert "nothing changed but what --noise shows\n1 znodes differ in epochs" in diff_text(diff(*sides))
     (change,) = diff(*sides, noise=True).changes
     assert (change.kind, change.before["leader_epoch"], change.after["leader_epoch"]) == ("epoch_changed", 0, 5)
 
@@ -226,7 +230,7 @@ def test_blame_of_what_no_snapshot_could_read(half_open, chroot, store):
     fields = {each.field for each in blame(store, "alpha", "orders-1").blames}
     assert "replicas" in fields
     assert "leader" not in fields
-    with pytest.raises(ObjectMissingError, match="knows such a topic or partition"):
+    with pytest.raises(ObjectMissingError, match="knows such a topic, partition or znode"):
         blame(store, "alpha", "nothing")
 
 
@@ -247,6 +251,7 @@ def test_blame_tells_since_when(kafka, chroot, store):
     kafka.set("/config/topics/orders", world.config(retention_ms="2000"), -1)
     second = take(chroot, store, 1)
     kafka.set("/brokers/topics/orders/partitions/1/state", world.state(1, 5, (1,)), -1)
+    written = datetime.fromtimestamp(kafka.exists("/brokers/topics/orders/partitions/1/state").mtime // 1000, tz=UTC)
     third = take(chroot, store, 2)
     take(chroot, store, 3)
     histories = {each.field: each.history for each in blame(store, "alpha", "orders").blames}
@@ -259,9 +264,96 @@ def test_blame_tells_since_when(kafka, chroot, store):
     leader = {each.field: each.history for each in partition.blames}["leader"]
     assert next((seen.value, seen.snapshot_id) for seen in leader) == (1, third.snapshot_id)
     text = blame_text(partition)
-    assert f"leader = 1  (first seen 2026-03-03 12:00+00:00 in {third.snapshot_id})" in text
-    assert "    before: 2  (from 2026-03-01 12:00+00:00)" in text
+    between = f"changed between {second.snapshot_id} of 2026-03-02 12:00+00:00 and {third.snapshot_id} of 2026-03-03 12:00+00:00"
+    assert f"leader = 1  ({between}, znode last written {written.isoformat(sep=' ')}" in text
+    assert "    before: 2  (as long as snapshots go back, znode last written " in text
     json.dumps(blame_json(partition))
+
+
+def test_what_cannot_be_parsed_is_unknown_and_not_deleted(kafka, chroot, store):
+    before = take(chroot, store)
+    kafka.set("/brokers/topics/orders", b"{broken", -1)
+    kafka.set("/config/topics/payments", b"{broken", -1)
+    after = take(chroot, store, 1)
+    found = diff(side_of_snapshot(store, before), side_of_snapshot(store, after))
+    assert [(change.kind, change.subject) for change in found.changes] == [
+        ("bad_znode_found", "/brokers/topics/orders"),
+        ("bad_znode_found", "/brokers/topics/orders/partitions/0/state"),  # of no assigned partition
+        ("bad_znode_found", "/brokers/topics/orders/partitions/1/state"),
+        ("bad_znode_found", "/config/topics/payments"),
+    ]
+    assert set(found.not_compared) == {change.subject for change in found.changes}
+    kafka.set("/brokers/topics/orders", b"{broken otherwise", -1)
+    (change,) = diff(side_of_snapshot(store, after), side_of_snapshot(store, take(chroot, store, 2))).changes
+    assert (change.kind, change.subject, change.before) == ("znode_changed", "/brokers/topics/orders", "{broken")
+    histories = {each.field: each.history for each in blame(store, "alpha", "orders").blames}
+    assert [seen.value for seen in histories["exists"]] == [True]
+    assert [seen.value for seen in histories["topic_id"]] == [None]
+
+
+def test_every_znode_is_compared(kafka, chroot, store):
+    """Kafka's ACLs, secrets, ZooKeeper's ACLs, and znodes that no table knows."""
+    rules = znodes.encode_acl([znodes.AclEntry("User:ada", "Allow", "Read", "*")])
+    token = b'{"version":3,"owner":"User:ada","tokenId":"t"}'
+    for path in ("/kafka-acl/Topic", "/kafka-acl-extended/prefixed/Group", "/delegation_token/tokens", "/other"):
+        kafka.create(path, b"", make_parents=True)
+    kafka.create("/kafka-acl/Topic/orders", rules)
+    kafka.create("/delegation_token/tokens/t", token)
+    kafka.create("/other/kept", b"1")
+    before = take(chroot, store)
+    same = diff(side_of_snapshot(store, before), side_of_snapshot(store, take(chroot, store, 1)))
+    assert diff_text(same).endswith("\nnothing changed")
+    kafka.set(
+        "/kafka-acl/Topic/orders", znodes.encode_acl([znodes.AclEntry("User:bob", "Deny", "Write", "10.0.0.1")]), -1
+    )
+    kafka.create("/kafka-acl-extended/prefixed/Group/g-", rules)
+    kafka.set("/config/users/alice", world.PERSISTENT["/config/users/alice"].replace(b"s3cr3t", b"0ther"), -1)
+    kafka.set("/delegation_token/tokens/t", token, -1)
+    kafka.set("/other/kept", b"2", -1)
+    kafka.create("/other/new", b"x")
+    kafka.client.set_acls("/config/topics/orders", [ACL(31, Id("world", "anyone")), ACL(1, Id("ip", "10.0.0.1"))])
+    after = take(chroot, store, 2)
+    for side in (side_of_snapshot(store, after), side_of_cluster(chroot, now=world.NOON)):
+        found = diff(side_of_snapshot(store, before), side)
+        told = [(change.kind, change.subject, change.before, change.after) for change in found.changes]
+        written = [each for each in told if each[0] == "secret_changed"]
+        assert [each[1] for each in written] == ["/config/users/alice", "/delegation_token/tokens/t"]
+        assert all(each[3].startswith("changed at 20") for each in written)
+        assert [each for each in told if each not in written] == [
+            ("acl_added", "Group g- (PREFIXED): User:ada Allow Read from *", None, None),
+            ("acl_added", "Topic orders (LITERAL): User:bob Deny Write from 10.0.0.1", None, None),
+            ("acl_removed", "Topic orders (LITERAL): User:ada Allow Read from *", None, None),
+            ("znode_created", "/other/new", None, "x"),
+            ("znode_changed", "/other/kept", "1", "2"),
+            (
+                "zookeeper_acl_changed",
+                "/config/topics/orders",
+                '[[31, "world", "anyone"]]',
+                '[[31, "world", "anyone"], [1, "ip", "10.0.0.1"]]',
+            ),
+        ]
+    assert "s3cr3t" not in json.dumps(diff_json(found))
+    rows = read_table(store, after, "acls").to_pylist()
+    assert [(row["resource_type"], row["pattern_type"], row["operation"]) for row in rows] == [
+        ("Group", "PREFIXED", "Read"),
+        ("Topic", "LITERAL", "Write"),
+    ]
+    histories = {each.field: each.history for each in blame(store, "alpha", "/delegation_token/tokens/t").blames}
+    assert len(histories["last write"]) == 2
+    assert "data" not in histories
+    assert "znode last written 20" in blame_text(blame(store, "alpha", "/other/kept"))
+
+
+def test_no_leader_has_a_name_and_a_border_between_clusters_is_told(kafka, chroot, store):
+    before = take(chroot, store)
+    kafka.set("/brokers/topics/orders/partitions/0/state", world.state(-1, 1, (2,)), -1)
+    kafka.set("/cluster/id", json.dumps({"version": "1", "id": "A" * 22}).encode(), -1)
+    after = take(chroot, store, 1, new_cluster_id=True)
+    text = diff_text(diff(side_of_snapshot(store, before), side_of_snapshot(store, after)))
+    assert "orders-0: 1 → no leader" in text
+    told = blame_text(blame(store, "alpha", "orders-0"))
+    assert "leader = no leader  (changed between " in told
+    assert f"is of Kafka cluster {'A' * 22}, those before are of {world.CLUSTER_ID}" in told
 
 
 def test_blame_of_what_nobody_knows(kafka, chroot, store):

@@ -1,0 +1,57 @@
+"""The steps of a restore that set ACLs, and the refusal to open what is closed."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from controller_core.adapters.snapshot.format import MASKED_ACL
+from controller_core.adapters.snapshot.live_acls import live_acls
+from controller_core.adapters.zookeeper.session import KazooZooKeeper
+from kafka_maintenance.operations.restore.content import Content, RestoreScope
+from kafka_maintenance.operations.restore.document import Step, content_sum, kind_of
+from kafka_maintenance.operations.restore.rights import require_no_wider
+from kafka_maintenance.operations.restore.target import Target
+
+
+def acl_steps(
+    session: KazooZooKeeper,
+    content: Content,
+    scope: RestoreScope,
+    steps: Sequence[Step],
+    mzxids: Mapping[str, int],
+    target: Target,
+) -> tuple[list[Step], dict[str, str]]:
+    """Steps for ACLs that are others than the snapshot's, and those that stand now; refuses to give everybody more rights.
+
+    An ACL that the snapshot does not know whole is no difference.
+    """
+    wanted = content.acls
+    if not wanted:
+        return [], {}
+    created = {step.path for step in steps if kind_of(step) == "create"}
+    above = {parent for path in created for parent in parents_of(path)}
+    live = live_acls(session.client, sorted({*mzxids, *above}))
+    shown = {
+        path: acl for path, (acl, _) in live.items() if not re.search(MASKED_ACL, acl)
+    }  # others cannot be compared
+    drifted = {path: wanted[path] for path in mzxids if path in shown and wanted.get(path, shown[path]) != shown[path]}
+    if not scope.widen_acls:
+        new = [(path, wanted[path]) for path in sorted(created & wanted.keys())]
+        require_no_wider([*new, *drifted.items()], {path: acl for path, (acl, _) in live.items()}, target.zookeeper)
+    found = [
+        Step(
+            path=path,
+            expected_mzxid=mzxids[path],
+            notice=False,
+            acl=acl,
+            expected_aversion=live[path][1],
+            **content_sum(None),
+        )
+        for path, acl in drifted.items()
+    ]
+    return found, {path: live[path][0] for path in drifted}
+
+
+def parents_of(path: str) -> list[str]:
+    """All znodes above a path, the root included."""
+    steps = path.split("/")[:-1]
+    return ["/".join(steps[: number + 1]) or "/" for number in range(len(steps))]
