@@ -107,6 +107,10 @@ class ObjectDamagedError(ObjectStoreError):
     """The object's bytes do not match the recorded checksum or size."""
 
 
+class MisplacedSnapshotError(ObjectDamagedError):
+    """A manifest lies elsewhere than it says: it was copied or moved, and counts for nothing."""
+
+
 class StoreUnwritableError(ObjectStoreError):
     """The store refused a write: no permission, read-only or full."""
 

@@ -1,8 +1,10 @@
 """A small Kafka tree in a real ZooKeeper, and what the tests of snapshots do with it."""
 
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 
+from controller_core.adapters.snapshot.format import raw_to_parquet
 from controller_core.adapters.snapshot.manifest import (
     StoredObject,
     manifest_bytes,
@@ -10,6 +12,7 @@ from controller_core.adapters.snapshot.manifest import (
     run_key,
     snapshot_prefix,
 )
+from controller_core.adapters.snapshot.tables import RAW
 from controller_core.adapters.zookeeper.session import KazooZooKeeper, connect
 from controller_core.ports.zookeeper import Acl
 
@@ -102,7 +105,8 @@ def stored_night(store, now, days_ago, *, cluster="alpha", consistent=True, hour
     taken_at = (now - timedelta(days=days_ago)).replace(hour=hour)
     snapshot_id = f"{10_000 - days_ago:016x}-{cluster}-{days_ago}-{hour}"
     prefix = snapshot_prefix(cluster, taken_at, snapshot_id)
-    store.put(f"{prefix}/raw.parquet", b"raw")
+    raw = raw_to_parquet(RAW.empty_table())
+    store.put(f"{prefix}/raw.parquet", raw)
     manifest = new_manifest(
         uri=store.uri_of(f"{prefix}/manifest.json"),
         prefix=prefix,
@@ -121,7 +125,7 @@ def stored_night(store, now, days_ago, *, cluster="alpha", consistent=True, hour
         zookeeper_version="3.9.5",
         chroot="",
         secured=False,
-        objects=(StoredObject(f"{prefix}/raw.parquet", 3, "00", 1),),
+        objects=(StoredObject(f"{prefix}/raw.parquet", len(raw), hashlib.sha256(raw).hexdigest(), 0),),
         counts={},
         redacted=(),
         key_id=None,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from controller_core.model.errors import ObjectDamagedError, UnknownFormatError
+from controller_core.model.errors import MisplacedSnapshotError, ObjectDamagedError, UnknownFormatError
 
 MANIFEST: Final = "manifest.json"
 RAW: Final = "raw"
@@ -174,12 +174,12 @@ def require_own_place(manifest: Manifest) -> Manifest:
     """The manifest, if it and its objects lie where it says: a copy under another cluster, date or id counts for nothing.
 
     Raises:
-        ObjectDamagedError: it lies elsewhere; names both places.
+        MisplacedSnapshotError: it lies elsewhere; names both places.
     """
     own = snapshot_prefix(manifest.cluster, manifest.taken_at, manifest.snapshot_id)
     elsewhere = sorted({stored.key.rpartition("/")[0] for stored in manifest.objects} - {own})
     if manifest.prefix != own or elsewhere:
-        raise ObjectDamagedError(
+        raise MisplacedSnapshotError(
             f"snapshot {manifest.uri!r} not read: expected it and its objects in {own!r}, as it says, found them in "
             f"{', '.join(sorted({manifest.prefix, *elsewhere} - {own}))!r}; it was copied or moved: use it at its own place"
         )

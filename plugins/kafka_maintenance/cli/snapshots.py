@@ -96,18 +96,22 @@ def _add_snapshots(commands: Any) -> None:
         _cluster_filter(action)
         if name == "fetch":
             action.add_argument("--output", metavar="DIR", type=Path, required=True, help="where the files go")
-        if name == "pin":
-            action.add_argument("--reason", required=True, help="told wherever the snapshot is listed")
+        if name in {"pin", "unpin"}:
+            action.add_argument(
+                "--reason", required=True, help="recorded; of a pin, told wherever the snapshot is listed"
+            )
+            add_approver_argument(action)
     retain = _command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     _cluster_filter(retain)
     for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
         retain.add_argument(f"--keep-{name}", metavar="N", type=int, default=default, help="(default: %(default)s)")
     retain.add_argument("--approve", metavar="DIGEST", help="remove what the plan of this digest names")
+    add_approver_argument(retain)
 
 
 def _list(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import catalog as operation  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.snapshots.retention import pins  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.pins import pins  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     if arguments.cluster is not None:
@@ -176,19 +180,19 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _pin(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.retention import pin  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.pins import pin  # noqa: PLC0415 - as above
 
     manifest = _found(arguments)
-    pin(store_of(arguments), manifest, reason=arguments.reason, now=datetime.now(UTC))
+    pin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
     show(arguments, f"pinned {manifest.uri}", {"pinned": manifest.uri})
     return ExitStatus.DONE
 
 
 def _unpin(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.retention import unpin  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.pins import unpin  # noqa: PLC0415 - as above
 
     manifest = _found(arguments)
-    unpin(store_of(arguments), manifest)
+    unpin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
     show(arguments, f"unpinned {manifest.uri}", {"unpinned": manifest.uri})
     return ExitStatus.DONE
 
@@ -212,7 +216,9 @@ def _retain(arguments: argparse.Namespace) -> int:
         if plan.dropped or plan.abandoned:
             tell(f"kafka-maintenance: nothing removed; after reading the plan: --approve {plan.digest}")
         return ExitStatus.DONE
-    plan = retention.apply_retention(store, policy, arguments.approve, now=now, cluster=arguments.cluster)
+    plan = retention.apply_retention(
+        store, policy, arguments.approve, now=now, approver=approver_of(arguments), cluster=arguments.cluster
+    )
     text = f"{retention.retention_text(plan)}\nremoved {len(plan.dropped)} snapshots"
     show(arguments, text, {**retention.retention_json(plan), "removed": True})
     return ExitStatus.DONE

@@ -149,7 +149,7 @@ def test_pin_and_retain(snapshot, kafka, chroot, run, store):
     run("snapshots", "retain", *policy, "--approve", "0" * 64, status=1)
     assert "removed 2 snapshots" in run("snapshots", "retain", *policy, "--approve", plan["digest"])
     assert "pinned: before the upgrade" in run("snapshots", "list")
-    run("snapshots", "unpin", snapshot.snapshot_id)
+    run("snapshots", "unpin", snapshot.snapshot_id, "--reason", "done")
     assert "remove 1" in run("snapshots", "retain", *policy)
 
 

@@ -8,21 +8,38 @@ Deleted is in the order that leaves nothing half-visible: the note of the run, t
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, cluster_prefix, pin_key, run_key
-from controller_core.model.errors import ObjectExistsError, ObjectMissingError
-from kafka_maintenance.operations.apply.receipts import EventKind, receipt_prefix
+from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, parse_manifest, run_key
+from controller_core.model.errors import MisplacedSnapshotError
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import PlanChangedError
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots, opened
+from kafka_maintenance.operations.snapshots.catalog import (
+    UNUSABLE,
+    manifest_keys,
+    opened,
+    read_raw,
+    readable_snapshots,
+)
+from kafka_maintenance.operations.snapshots.pins import pins
+from kafka_maintenance.operations.snapshots.retention_needs import (
+    DIGEST_LETTERS,
+    digest_in,
+    is_plan,
+    receipts_of,
+    rollbacks,
+    unfinished_plans,
+    waiting_plans,
+)
 
 RECENT: Final = timedelta(days=2)
 ABANDONED_AFTER_DAYS: Final = 2
-_DIGEST_LETTERS: Final = 12
-"""Of a plan's digest, in the name of its object."""
+_CLOCK_SLACK: Final = timedelta(hours=1)
+"""A snapshot dated later than this from now is dated in the future, and counts for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,38 +80,58 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What is kept, what is dropped, what killed runs left behind; named by its digest."""
+    """What is kept, what is dropped, what killed runs left behind; named by its digest.
+
+    `ignored` are copies of snapshots that lie elsewhere than they say: they count for nothing, and are not touched.
+    """
 
     policy: RetentionPolicy
     kept: tuple[Kept, ...]
     dropped: tuple[Dropped, ...]
     abandoned: tuple[str, ...]
     digest: str
+    ignored: tuple[str, ...] = ()
 
 
 def plan_retention(
     store: ObjectStore | str, policy: RetentionPolicy, *, now: datetime, cluster: str | None = None
 ) -> RetentionPlan:
-    """Decides; deletes nothing. A cluster's snapshots are judged by themselves, inconsistent ones last of a period."""
+    """Decides; deletes nothing. A cluster's snapshots are judged by themselves, inconsistent ones last of a period.
+
+    Errors: one of `UNUSABLE` when a manifest at its own place cannot be read: `snapshots check` names all, `repair` mends some.
+    """
     store = opened(store)
-    manifests = list_snapshots(store, cluster)
+    manifests, unusable = readable_snapshots(store, manifest_keys(store, cluster))
+    for error in unusable:
+        if not isinstance(error, MisplacedSnapshotError):
+            raise error
     kept: list[Kept] = []
     dropped: list[Dropped] = []
     for name in sorted({manifest.cluster for manifest in manifests}):
         own = [manifest for manifest in manifests if manifest.cluster == name]
         receipts = receipts_of(store, name)
-        reasons = _reasons(own, policy, now, pins(store, name))
+        reasons = _reasons(store, own, policy, now, pins(store, name))
         for snapshot_id, plans in unfinished_plans(store, name, own, receipts).items():
             reasons.setdefault(snapshot_id, []).extend(f"plan {plan} is not finished" for plan in plans)
+        for snapshot_id, plans in waiting_plans(store, name, own, receipts).items():
+            reasons.setdefault(snapshot_id, []).extend(f"plan {plan} waits at a gate" for plan in plans)
         for manifest in own:
             found = tuple(reasons.get(manifest.snapshot_id, ()))
+            if not found:
+                plans = rollbacks(store, manifest, receipts, now=now)
+                found = tuple(f"plan {plan} may be rolled back" for plan in plans)
             if found:
                 kept.append(Kept(manifest.snapshot_id, name, found))
             else:
                 dropped.append(_dropped(store, manifest, receipts))
-    abandoned = tuple(_abandoned(store, manifests, now, cluster))
+    abandoned = tuple(_abandoned(store, now, cluster))
     return RetentionPlan(
-        policy, tuple(kept), tuple(dropped), abandoned, retention_digest(policy, kept, dropped, abandoned)
+        policy,
+        tuple(kept),
+        tuple(dropped),
+        abandoned,
+        retention_digest(policy, kept, dropped, abandoned),
+        tuple(str(error) for error in unusable),
     )
 
 
@@ -104,10 +141,13 @@ def apply_retention(
     approved_digest: str,
     *,
     now: datetime,
+    approver: str,
     cluster: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> RetentionPlan:
     """Deletes what the approved plan drops. What a killed deletion left is invisible, and swept by a later plan.
+
+    A receipt per cluster names who approved and every object, before the first is deleted and after the last.
 
     Errors: `PlanChangedError` when the plan made now is not the approved one: new snapshots, a pin, or a half-done deletion.
     """
@@ -118,14 +158,29 @@ def apply_retention(
             f"retention of {store.uri} not applied: approved digest {approved_digest[:12]}, today's plan is {plan.digest[:12]}; "
             "look at the new plan, approve that"
         )
-    for dropped in plan.dropped:
-        for key in dropped.keys:
+    removals = _removals(plan)
+    logs = {
+        name: ReceiptLog(store, cluster=name, digest=plan.digest, run="command", approver=approver, now=now)
+        for name in removals
+    }
+    for name, keys in removals.items():
+        logs[name].append(EventKind.STARTED, objects=keys)
+    for name, keys in removals.items():
+        for key in keys:
             store.delete(key)
             progress(key)
-    for key in plan.abandoned:
-        store.delete(key)
-        progress(key)
+        logs[name].append(EventKind.DONE, objects=keys)
     return plan
+
+
+def _removals(plan: RetentionPlan) -> dict[str, list[str]]:
+    """Cluster → all keys to delete, in order."""
+    found: dict[str, list[str]] = {}
+    for dropped in plan.dropped:
+        found.setdefault(dropped.cluster, []).extend(dropped.keys)
+    for key in plan.abandoned:
+        found.setdefault(key.split("/")[1].removeprefix("cluster="), []).append(key)
+    return found
 
 
 def retention_text(plan: RetentionPlan) -> str:
@@ -140,6 +195,7 @@ def retention_text(plan: RetentionPlan) -> str:
     ]
     if plan.abandoned:
         lines.append(f"sweep {len(plan.abandoned)} objects that killed runs left")
+    lines += [f"ignored: {reason}" for reason in plan.ignored]
     lines.append(f"digest {plan.digest}")
     return "\n".join(lines)
 
@@ -149,120 +205,33 @@ def retention_json(plan: RetentionPlan) -> dict[str, Any]:
     return asdict(plan)
 
 
-# ------------------------------------------------------------------------------------------------- pins
-
-
-def pin(store: ObjectStore | str, manifest: Manifest, *, reason: str, now: datetime) -> None:
-    """Keeps a snapshot until it is unpinned; a pin that is there stays as it is."""
-    record = {"reason": reason, "at": now.astimezone(UTC).isoformat(timespec="seconds")}
-    try:
-        opened(store).put_new(
-            pin_key(manifest.cluster, manifest.snapshot_id), json.dumps(record, sort_keys=True).encode()
-        )
-    except ObjectExistsError:
-        return
-
-
-def unpin(store: ObjectStore | str, manifest: Manifest) -> None:
-    """Lets retention judge the snapshot again."""
-    opened(store).delete(pin_key(manifest.cluster, manifest.snapshot_id))
-
-
-def pins(store: ObjectStore | str, cluster: str) -> dict[str, str]:
-    """Snapshot id → why it is pinned."""
-    store = opened(store)
-    found: dict[str, str] = {}
-    for key in store.list(pin_key(cluster, "").removesuffix(".json")):
-        try:
-            reason = json.loads(store.get(key))["reason"]
-        except (ValueError, KeyError, TypeError, ObjectMissingError):
-            reason = "unreadable pin"
-        found[key.rpartition("/")[2].removesuffix(".json")] = str(reason)
-    return found
-
-
-# ------------------------------------------------------------------------------------------------- plans
-
-
-def receipts_of(store: ObjectStore, cluster: str) -> dict[str, tuple[str, ...]]:
-    """Digest of each plan that was ever begun on a cluster → keys of its receipt, in order. One listing; nothing is read."""
-    root = receipt_prefix(cluster, "").removesuffix("/")
-    found: dict[str, list[str]] = {}
-    for key in store.list(root):
-        found.setdefault(key.removeprefix(root).partition("/")[0], []).append(key)
-    return {digest: tuple(keys) for digest, keys in found.items()}
-
-
-def unfinished_plans(
-    store: ObjectStore, cluster: str, manifests: Iterable[Manifest], receipts: Mapping[str, Sequence[str]]
-) -> dict[str, list[str]]:
-    """Snapshot id → plans in its folder that were begun and not carried out to the end: a second run goes on with them.
-
-    Args:
-        store: where the plans are.
-        cluster: whose.
-        manifests: its snapshots.
-        receipts: as of `receipts_of`.
-
-    The name of a plan bears its digest. That of a rollback bears the digest of what it undoes: its receipt is read.
-    """
-    unsettled = {digest[:_DIGEST_LETTERS]: keys for digest, keys in receipts.items() if not _is_settled(keys)}
-    if not unsettled:
-        return {}
-    plans = {key for key in store.list(cluster_prefix(cluster)) if _is_plan(key) and _digest_in(key) in unsettled}
-    without_plan = unsettled.keys() - {_digest_in(key) for key in plans}
-    plans |= {_plan_named_by(store, unsettled[digest][0]) for digest in without_plan}
-    snapshots = {manifest.prefix: manifest.snapshot_id for manifest in manifests}
-    found: dict[str, list[str]] = {}
-    for key in sorted(plans):
-        folder, _, name = key.partition("/plans/")
-        if folder in snapshots:
-            found.setdefault(snapshots[folder], []).append(name.removesuffix(".json"))
-    return found
-
-
-def _is_settled(keys: Sequence[str]) -> bool:
-    """Whether a receipt ends with the plan carried out, or refused before anything was asked of Kafka."""
-    events = [key.removesuffix(".json").rpartition("-")[2] for key in keys]
-    return EventKind.DONE in events or (events[-1] == EventKind.REFUSED and EventKind.INTENDED not in events)
-
-
-def _is_plan(key: str) -> bool:
-    return "/plans/" in key and key.endswith(".json")
-
-
-def _digest_in(key: str) -> str:
-    """The beginning of its digest, as the key of a plan says it; something else for what lies beside a plan."""
-    return key.removesuffix(".json").rpartition("-")[2]
-
-
-def _plan_named_by(store: ObjectStore, key: str) -> str:
-    """Key of the plan that the first event of a receipt names; empty when it names none."""
-    try:
-        event = json.loads(store.get(key))
-        uri = str(event.get("detail", event)["plan"])
-    except (ValueError, KeyError, TypeError, AttributeError, ObjectMissingError):
-        return ""
-    return uri[uri.rfind(f"{ROOT}/cluster=") :]
-
-
 # ------------------------------------------------------------------------------------------------- decisions
 
 
 def _reasons(
-    manifests: Sequence[Manifest], policy: RetentionPolicy, now: datetime, pinned: Mapping[str, str]
+    store: ObjectStore,
+    manifests: Sequence[Manifest],
+    policy: RetentionPolicy,
+    now: datetime,
+    pinned: Mapping[str, str],
 ) -> dict[str, list[str]]:
-    """Snapshot id → why it is kept; `manifests` are one cluster's, oldest first."""
+    """Snapshot id → why it is kept; `manifests` are one cluster's, oldest first.
+
+    One dated in the future is kept, and counts for nothing. The newest consistent one is one whose raw layer can be read.
+    """
     reasons: dict[str, list[str]] = {}
-    newest_first = list(reversed(manifests))
-    for manifest in newest_first:
+    future = [manifest for manifest in manifests if manifest.taken_at - now > _CLOCK_SLACK]
+    for manifest in future:
+        reasons[manifest.snapshot_id] = [f"dated in the future, {manifest.taken_at:%Y-%m-%d}: counts for nothing"]
+    newest_first = [manifest for manifest in reversed(manifests) if manifest not in future]
+    for manifest in [*future, *newest_first]:
         if manifest.snapshot_id in pinned:
             reasons.setdefault(manifest.snapshot_id, []).append(f"pinned: {pinned[manifest.snapshot_id]}")
-        if now - manifest.taken_at < RECENT:
+        if manifest not in future and now - manifest.taken_at < RECENT:
             reasons.setdefault(manifest.snapshot_id, []).append("recent: its plans may still be at work")
     for number, manifest in enumerate(newest_first[: policy.last], start=1):
         reasons.setdefault(manifest.snapshot_id, []).append(f"last {number} of {policy.last}")
-    last_whole = next((manifest for manifest in newest_first if manifest.consistent), None)
+    last_whole = next((each for each in newest_first if each.consistent and _raw_can_be_read(store, each)), None)
     if last_whole is not None:
         reasons.setdefault(last_whole.snapshot_id, []).append("newest consistent one")
     for label, count, period in (
@@ -283,27 +252,59 @@ def _reasons(
     return reasons
 
 
+def _raw_can_be_read(store: ObjectStore, manifest: Manifest) -> bool:
+    with suppress(*UNUSABLE):
+        read_raw(store, manifest)
+        return True
+    return False
+
+
+def _own_note(store: ObjectStore, manifest: Manifest) -> tuple[str, ...]:
+    """Key of the note of the snapshot's run, if it names this snapshot and not a later one of the same run."""
+    key = run_key(manifest.cluster, manifest.run_id)
+    with suppress(*UNUSABLE):
+        if parse_manifest(store.get(key), key, "").snapshot_id == manifest.snapshot_id:
+            return (key,)
+    return ()
+
+
 def _dropped(store: ObjectStore, manifest: Manifest, receipts: Iterable[str]) -> Dropped:
     key = manifest.key
     rest = [other for other in store.list(f"{manifest.prefix}/") if other != key]
-    keys = (run_key(manifest.cluster, manifest.run_id), key, *rest)
-    begun = {digest[:_DIGEST_LETTERS] for digest in receipts}
-    applied = sum(_is_plan(other) and _digest_in(other) in begun for other in rest)
+    keys = (*_own_note(store, manifest), key, *rest)
+    begun = {digest[:DIGEST_LETTERS] for digest in receipts}
+    applied = sum(is_plan(other) and digest_in(other) in begun for other in rest)
     taken_at = manifest.taken_at.isoformat(timespec="seconds")
     return Dropped(manifest.snapshot_id, manifest.cluster, taken_at, keys, applied)
 
 
-def _abandoned(store: ObjectStore, manifests: Iterable[Manifest], now: datetime, cluster: str | None) -> Iterable[str]:
-    """Objects in snapshot folders without a manifest, of dates so old that no run can still be writing them."""
-    published = {manifest.prefix for manifest in manifests}
+def _abandoned(store: ObjectStore, now: datetime, cluster: str | None) -> Iterable[str]:
+    """Objects in snapshot folders without a manifest, of dates so old that no run can still be writing them.
+
+    A folder whose snapshot is pinned, holds plans, or is named by the note of a run stays: its manifest was lost, and
+    `snapshots repair` brings it back.
+    """
     youngest = (now.astimezone(UTC) - timedelta(days=ABANDONED_AFTER_DAYS)).date().isoformat()
-    prefix = f"{ROOT}/cluster=" if cluster is None else f"{ROOT}/cluster={cluster}/"
-    for key in store.list(prefix):
+    folders: dict[str, list[str]] = {}
+    for key in store.list(f"{ROOT}/cluster=" if cluster is None else f"{ROOT}/cluster={cluster}/"):
         steps = key.split("/")
-        if len(steps) > 4 and steps[3].startswith("snap=") and not key.endswith(f"/{MANIFEST}"):  # noqa: PLR2004 -- v1/c/d/s/object
-            folder = "/".join(steps[:4])
-            if folder not in published and steps[2].removeprefix("date=") < youngest:
-                yield key
+        if len(steps) > 4 and steps[3].startswith("snap="):  # noqa: PLR2004 -- v1/c/d/s/object
+            folders.setdefault("/".join(steps[:4]), []).append(key)
+    notes = {name: _noted(store, name) for name in {folder.split("/")[1] for folder in folders}}
+    for folder, keys in folders.items():
+        _, owner, day, snapshot = folder.split("/")
+        lost = snapshot.removeprefix("snap=") in notes[owner] or any("/plans/" in key for key in keys)
+        if f"{folder}/{MANIFEST}" not in keys and not lost and day.removeprefix("date=") < youngest:
+            yield from keys
+
+
+def _noted(store: ObjectStore, owner: str) -> set[str]:
+    """Ids of the snapshots of `cluster=…` that are pinned or named by the note of a run."""
+    found = set(pins(store, owner.removeprefix("cluster=")))
+    for key in store.list(f"{ROOT}/runs/{owner}/"):
+        with suppress(*UNUSABLE):
+            found.add(parse_manifest(store.get(key), key, "").snapshot_id)
+    return found
 
 
 def retention_digest(

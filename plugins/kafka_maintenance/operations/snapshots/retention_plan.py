@@ -16,7 +16,7 @@ from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
 from kafka_maintenance.operations.plans.store import key_of
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots, opened
+from kafka_maintenance.operations.snapshots.catalog import manifest_keys, opened, readable_snapshots
 from kafka_maintenance.operations.snapshots.retention import (
     Dropped,
     Kept,
@@ -150,23 +150,43 @@ def apply_stored_retention(
             f"retention plan {plan_uri} not applied: expected {len(removed)} snapshots that nothing keeps, found kept "
             f"{listed(to_stay)}; nothing was removed: plan again, ask again"
         )
-    receipt.append(EventKind.STARTED, snapshots=len(removed), objects=len(plan.abandoned), comment=comment)
-    listed_today = {dropped.snapshot_id for dropped in today.dropped}
-    for dropped in plan.dropped:
-        # Without its manifest it was removed in part: its run's note went first, and may be another snapshot's by now.
-        for key in dropped.keys if dropped.snapshot_id in listed_today else dropped.keys[1:]:
-            store.delete(key)
-            progress(key)
-    for key in sorted(set(plan.abandoned) & set(today.abandoned)):
+    keys = _keys_to_delete(plan, today, cluster)
+    receipt.append(EventKind.STARTED, removed=list(removed), objects=keys, comment=comment)
+    for key in keys:
         store.delete(key)
         progress(key)
-    receipt.append(EventKind.DONE, removed=list(removed))
+    receipt.append(EventKind.DONE, removed=list(removed), objects=keys)
     return _receipt(receipt, plan, approver, removed, already_applied=False)
+
+
+def _keys_to_delete(plan: RetentionPlan, today: RetentionPlan, cluster: str) -> list[str]:
+    """Every key of the cluster that the plan names, without what today's plan keeps of objects that killed runs left.
+
+    Without its manifest a snapshot was removed in part: its run's note went first, and may be another snapshot's by now.
+    """
+    listed_today = {dropped.snapshot_id for dropped in today.dropped}
+    notes = f"{ROOT}/runs/cluster={cluster}/"
+    own = (f"{ROOT}/cluster={cluster}/", notes)
+    keys = [
+        key
+        for dropped in plan.dropped
+        for key in dropped.keys
+        if dropped.snapshot_id in listed_today or not key.startswith(notes)
+    ]
+    keys += sorted(set(plan.abandoned) & set(today.abandoned))
+    foreign = [key for key in keys if not key.startswith(own)]
+    if foreign:
+        raise InvalidPlanError(
+            f"retention plan of {cluster!r} not applied: expected objects of that cluster only, found {listed(foreign)}; "
+            "nothing was removed: plan again"
+        )
+    return keys
 
 
 def still_there(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(removed snapshots that are still listed, kept ones that are not); both empty when the plan was carried out."""
-    found = {manifest.snapshot_id for manifest in list_snapshots(opened(store), cluster)}
+    store = opened(store)
+    found = {manifest.snapshot_id for manifest in readable_snapshots(store, manifest_keys(store, cluster))[0]}
     gone = tuple(dropped.snapshot_id for dropped in plan.dropped if dropped.snapshot_id in found)
     return gone, tuple(kept.snapshot_id for kept in plan.kept if kept.snapshot_id not in found)
 

@@ -178,7 +178,7 @@ def test_removing(three_nights, tmp_path):
     def check(step, status):
         store = FolderStore(tmp_path / str(step))
         require_whole(store)
-        apply_retention(store, LAST_ONE, plan_retention(store, LAST_ONE, now=LATER).digest, now=LATER)
+        apply_retention(store, LAST_ONE, plan_retention(store, LAST_ONE, now=LATER).digest, now=LATER, approver="ada")
         require_the_last_alone(store)
 
     assert steps_until_done(attempt, check) > 20

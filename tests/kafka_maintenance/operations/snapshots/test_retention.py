@@ -1,22 +1,23 @@
 """Retention: what is kept and why, pins, dry run, deletion."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.manifest import run_key
 from controller_core.model.errors import InvalidPlanError
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.apply import approvals
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.snapshots.pins import pin, unpin
 from kafka_maintenance.operations.snapshots.retention import (
     RetentionPolicy,
     apply_retention,
-    pin,
     plan_retention,
     retention_text,
-    unpin,
 )
 from kafka_maintenance.operations.snapshots.retention_plan import (
     apply_stored_retention,
@@ -27,6 +28,7 @@ from kafka_maintenance.operations.snapshots.retention_plan import (
 from tests.kafka_maintenance import snapshot_world as world
 
 NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
+LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
 
 
 @pytest.fixture
@@ -112,11 +114,74 @@ def test_a_pinned_snapshot_stays_until_unpinned(store):
     policy = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
     old = add(store, 50)
     add(store, 5)
-    pin(store, old, reason="before the upgrade", now=NOW)
+    pin(store, old, reason="before the upgrade", by="ada", now=NOW)
     plan = plan_retention(store, policy, now=NOW)
-    assert plan.kept[0].reasons == ("pinned: before the upgrade",)
-    unpin(store, old)
+    assert plan.kept[0].reasons == ("pinned: before the upgrade (ada)",)
+    unpin(store, old, reason="upgraded", by="bob", now=NOW)
     assert days_kept(plan_retention(store, policy, now=NOW)) == [5]
+    events = [json.loads(store.get(key)) for key in store.list("v1/pin-events/cluster=alpha/")]
+    assert [(event["by"], event["reason"]) for event in events] == [("ada", "before the upgrade"), ("bob", "upgraded")]
+
+
+def test_a_pinned_snapshot_stays_when_its_manifest_is_lost(store):
+    old, _ = add(store, 50), add(store, 5)
+    store.delete(old.key)
+    store.delete(run_key("alpha", old.run_id))
+    assert plan_retention(store, LAST_ONE, now=NOW).abandoned == (old.object("raw").key,)
+    pin(store, old, reason="audit", by="ada", now=NOW)
+    assert plan_retention(store, LAST_ONE, now=NOW).abandoned == ()
+
+
+def test_a_snapshot_stays_whose_manifest_can_be_made_again(store):
+    old, _ = add(store, 50), add(store, 5)
+    store.delete(old.key)
+    assert plan_retention(store, LAST_ONE, now=NOW).abandoned == (), "the note of its run is a copy of it"
+
+
+def test_the_newest_consistent_one_is_one_whose_raw_can_be_read(store):
+    add(store, 50), add(store, 20)
+    lost, torn = add(store, 8), add(store, 7, consistent=False)
+    store.put(lost.object("raw").key, b"damaged")
+    plan = plan_retention(store, LAST_ONE, now=NOW)
+    assert {kept.snapshot_id: kept.reasons for kept in plan.kept} == {
+        torn.snapshot_id: ("last 1 of 1",),
+        f"{10_000 - 20:016x}-alpha-20-1": ("newest consistent one",),
+    }
+
+
+def test_copies_and_dates_in_the_future_count_for_nothing(store):
+    old, _ = add(store, 10), add(store, 5)
+    future = add(store, -300)
+    for key in store.list(f"{old.prefix}/"):
+        store.put(key.replace("cluster=alpha", "cluster=beta"), store.get(key))
+    plan = plan_retention(store, LAST_ONE, now=NOW)
+    reasons = {kept.snapshot_id: kept.reasons for kept in plan.kept}
+    assert reasons.pop(future.snapshot_id) == ("dated in the future, 2027-04-26: counts for nothing",)
+    assert [reason for kept in reasons.values() for reason in kept] == ["last 1 of 1", "newest consistent one"]
+    assert [(gone.cluster, gone.snapshot_id) for gone in plan.dropped] == [("alpha", old.snapshot_id)]
+    assert plan.abandoned == ()
+    (ignored,) = plan.ignored
+    assert "found them in 'v1/cluster=beta/" in ignored
+    assert f"ignored: {ignored}" in retention_text(plan)
+    apply_retention(store, LAST_ONE, plan.digest, now=NOW, approver="ada")
+    assert store.list("v1/cluster=beta/")
+
+
+def test_the_note_of_a_run_that_names_a_later_snapshot_stays(store):
+    old, new = add(store, 50), add(store, 5)
+    store.put(run_key("alpha", old.run_id), store.get(new.key))
+    (gone,) = plan_retention(store, LAST_ONE, now=NOW).dropped
+    assert run_key("alpha", old.run_id) not in gone.keys
+
+
+def test_the_command_records_every_object_before_and_after(store):
+    old, _ = add(store, 10), add(store, 5)
+    plan = plan_retention(store, LAST_ONE, now=NOW)
+    apply_retention(store, LAST_ONE, plan.digest, now=NOW, approver="ada")
+    started, done = read_events(store, "alpha", plan.digest)
+    assert (started.event, done.event, done.approver) == (EventKind.STARTED, EventKind.DONE, "ada")
+    named = [run_key("alpha", old.run_id), old.key, old.object("raw").key]
+    assert started.detail["objects"] == done.detail["objects"] == named
 
 
 def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
@@ -128,12 +193,14 @@ def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
     plan = plan_retention(store, policy, now=NOW)
     assert list(store.list("")) == before
     with pytest.raises(PlanChangedError, match="approve that"):
-        apply_retention(store, policy, "0" * 64, now=NOW)
+        apply_retention(store, policy, "0" * 64, now=NOW, approver="ada")
     add(store, 4)
     with pytest.raises(PlanChangedError):
-        apply_retention(store, policy, plan.digest, now=NOW)
+        apply_retention(store, policy, plan.digest, now=NOW, approver="ada")
     deleted = []
-    apply_retention(store, policy, plan_retention(store, policy, now=NOW).digest, now=NOW, progress=deleted.append)
+    apply_retention(
+        store, policy, plan_retention(store, policy, now=NOW).digest, now=NOW, approver="ada", progress=deleted.append
+    )
     assert [int(found.snapshot_id.split("-")[2]) for found in list_snapshots(store)] == [4]
     assert not store.list(old.prefix)
     assert (
@@ -145,7 +212,6 @@ def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
 
 # ------------------------------------------------------------------------------------------------- plans
 
-LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
 PLAN, ROLLBACK = "a" * 64, "b" * 64
 
 
@@ -157,8 +223,9 @@ def put_plan(store, manifest, digest=PLAN):
     return f"{stem}.json"
 
 
-def receipt(store, *events, digest=PLAN, plan="somewhere else"):
-    log = ReceiptLog(store, cluster="alpha", digest=digest, run="run", approver="olivia", now=NOW)
+def receipt(store, *events, digest=PLAN, plan="somewhere else", days_ago=20):
+    now = NOW - timedelta(days=days_ago)
+    log = ReceiptLog(store, cluster="alpha", digest=digest, run="run", approver="olivia", now=now)
     for event in events:
         log.append(event, plan=plan)
 
@@ -206,7 +273,11 @@ def test_a_restore_that_is_not_finished_keeps_its_snapshot(store):
     started = f"v1/receipts/cluster=alpha/{PLAN}/0000-started.json"
     store.put(started, b'{"plan": "gone"}')
     assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [10, 5]
-    store.put(started.replace("0000-started", "9999-done"), b"{}")
+    done = started.replace("0000-started", "9999-done")
+    store.put(done, b'{"at": "2026-06-29T00:00:00+00:00"}')
+    plan = plan_retention(store, LAST_ONE, now=NOW)
+    assert plan.kept[0].reasons == ("plan restore-aaaaaaaaaaaa may be rolled back",)
+    store.put(done, b'{"at": "2026-06-01T00:00:00+00:00"}')
     assert days_kept(plan_retention(store, LAST_ONE, now=NOW)) == [5]
 
 
@@ -228,7 +299,7 @@ def test_receipts_are_listed_and_not_read(store, monkeypatch):
     real = MemoryStore.get
     monkeypatch.setattr(MemoryStore, "get", lambda self, key: read.append(key) or real(self, key))
     plan_retention(store, LAST_ONE, now=NOW)
-    assert not [key for key in read if "/receipts/" in key]
+    assert len([key for key in read if "/receipts/" in key]) == 6, "the end of those that would go"
 
 
 def test_the_approver_is_told_how_many_applied_plans_go(store):
@@ -253,6 +324,27 @@ def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_nights)
     with pytest.raises(PlanChangedError, match=r"is not finished.*nothing was removed"):
         applied(store, made)
     assert len(list_snapshots(store)) == 5
+
+
+@pytest.mark.parametrize(
+    ("chosen", "stays"),
+    [
+        pytest.param(None, True, id="nobody has answered"),
+        pytest.param("Approve", True, id="approved, and not begun"),
+        pytest.param("Reject", False, id="rejected"),
+    ],
+)
+def test_a_plan_at_a_gate_keeps_its_snapshot(store, chosen, stays):
+    old, _ = add(store, 10), add(store, 5)
+    put_plan(store, old)
+    asked = {"cluster": "alpha", "run": "r", "ask_id": "q-0001"}
+    approvals.keep_question(store, digest=PLAN, **asked)
+    if chosen:
+        approvals.keep_answer(store, answer={"chosen_options": [chosen]}, **asked)
+    reasons = {kept.snapshot_id: kept.reasons for kept in plan_retention(store, LAST_ONE, now=NOW).kept}
+    assert reasons.get(old.snapshot_id) == (
+        ("plan reassign_partitions-aaaaaaaaaaaa waits at a gate",) if stays else None
+    )
 
 
 def test_what_killed_runs_left_is_swept_when_it_is_old(store):
@@ -343,7 +435,7 @@ def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_nigh
 
 def test_a_snapshot_pinned_after_the_approval_refuses_the_plan(store, five_nights):
     made = stored(store)
-    pin(store, five_nights[0], reason="audit", now=NOW)
+    pin(store, five_nights[0], reason="audit", by="ada", now=NOW)
     with pytest.raises(PlanChangedError, match=r"pinned: audit.*nothing was removed"):
         applied(store, made)
     assert len(list_snapshots(store)) == 5
