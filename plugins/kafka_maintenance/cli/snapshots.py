@@ -19,6 +19,7 @@ from kafka_maintenance.cli.arguments import (
     approver_of,
     auth_of,
     day,
+    positive,
     show,
     store_of,
     tell,
@@ -101,6 +102,16 @@ def _add_snapshots(commands: Any) -> None:
                 "--reason", required=True, help="recorded; of a pin, told wherever the snapshot is listed"
             )
             add_approver_argument(action)
+    check = _command(actions, "check", "check places, manifests, objects, notes and pins of the whole store", _check)
+    _cluster_filter(check)
+    check.add_argument(
+        "--sample", metavar="N", type=positive, help="read the content of N snapshots of each cluster (default: of all)"
+    )
+    repair = _command(
+        actions, "repair", "print what can be mended from what the store holds twice; --apply does it", _repair
+    )
+    _cluster_filter(repair)
+    repair.add_argument("--apply", action="store_true", help="write what is printed")
     retain = _command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     _cluster_filter(retain)
     for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
@@ -194,6 +205,33 @@ def _unpin(arguments: argparse.Namespace) -> int:
     manifest = _found(arguments)
     unpin(store_of(arguments), manifest, reason=arguments.reason, by=approver_of(arguments), now=datetime.now(UTC))
     show(arguments, f"unpinned {manifest.uri}", {"unpinned": manifest.uri})
+    return ExitStatus.DONE
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots import check as operation  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    found = operation.check_store(
+        store, now=datetime.now(UTC), cluster=arguments.cluster, sample=arguments.sample, progress=tell
+    )
+    show(arguments, operation.check_text(found), operation.check_json(found))
+    return ExitStatus.REFUSED if found.findings else ExitStatus.DONE
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    repairs = plan_repairs(store, arguments.cluster)
+    if arguments.apply:
+        carry_out(store, repairs)
+    lines = [f"{repair.where}: {repair.what}" for repair in repairs]
+    lines.append(
+        f"{len(repairs)} objects {'written; check again' if arguments.apply else 'to write: --apply writes them'}"
+    )
+    document = {"repairs": [[repair.where, repair.what] for repair in repairs], "applied": arguments.apply}
+    show(arguments, "\n".join(lines), document)
     return ExitStatus.DONE
 
 
