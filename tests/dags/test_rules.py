@@ -8,6 +8,7 @@ from controller_core.model.errors import ControllerCoreError
 from tests.airflow_home import ROOT
 
 DAG_IDS = (
+    "check_snapshots",
     "delete_topics",
     "drain_isr_notifications",
     "elect_preferred_leaders",
@@ -132,6 +133,7 @@ def test_mapped_tasks_are_labelled_by_cluster_whatever_its_name(bag, name):
         if task.is_mapped and task.task_id != "open_gated_runs"
     }
     assert set(mapped) == {
+        "check_snapshots.check_snapshots",
         "drain_isr_notifications.report_notifications",
         "nightly_analysis.plan_repairs",
         "restore_drill.drill",

@@ -137,6 +137,9 @@ class World:
         for entity_type, entity_name, key, value in self.configs:
             yield {"entity_type": entity_type, "entity_name": entity_name, "key": key, "value": value}
 
+    def _acls(self):
+        return ()
+
     def _cluster(self):
         yield {
             "kafka_cluster_id": f"id-of-{self.cluster}",

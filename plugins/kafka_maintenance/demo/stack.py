@@ -44,6 +44,7 @@ DAGS = frozenset(
         "drain_isr_notifications",
         "restore_drill",
         "retain_snapshots",
+        "check_snapshots",
     }
 )
 Say = Callable[[str], None]

@@ -28,6 +28,7 @@ class Settings:
     analysis_cron: str = "0 3 * * *"
     drain_cron: str = "15 * * * *"
     drill_cron: str = "0 5 * * 0"
+    check_cron: str = "0 4 * * 0"
     retention_cron: str = "0 6 * * 0"
     keep_last: int = 7
     keep_daily: int = 14

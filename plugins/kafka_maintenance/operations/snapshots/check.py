@@ -84,9 +84,11 @@ def check_store(
         except UNUSABLE as error:
             found.append(Finding(store.uri_of(key), str(error)))
     manifests.sort(key=lambda each: (each.cluster, each.taken_at))
-    for manifest in manifests:
-        if manifest.taken_at - now > _CLOCK_SLACK:
-            found.append(Finding(manifest.uri, f"is dated in the future: {manifest.taken_at.isoformat()}"))
+    found += [
+        Finding(each.uri, f"is dated in the future: {each.taken_at.isoformat()}")
+        for each in manifests
+        if each.taken_at - now > _CLOCK_SLACK
+    ]
     found += _object_findings(store, manifests)
     found += _folder_findings(store, manifests, cluster)
     found += _note_findings(store, manifests, cluster)
