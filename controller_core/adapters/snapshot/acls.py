@@ -33,6 +33,7 @@ class Acls:
     Attributes:
         by_path: path → JSON `[[perms, scheme, id], …]`. A znode that is absent here was not read: its ACL is unknown. A
             digest entry `user:hash` is shown as `user:x` to a session that may not change it, and kept so.
+            An entry that stands twice, as a session with two logins leaves it, is kept once, as ZooKeeper does when it is set.
         carried: how many of them were taken over from an earlier snapshot.
         secured: an ACL is not open to everybody, or a znode could not be read.
     """
@@ -87,7 +88,7 @@ def _read_missing(wire: Wire, cut: Cut, found: dict[str, str], options: ReadOpti
             continue
         if stat.czxid != STAT.unpack(cut.znodes[path].stat)[0]:  # made again since the cut: the ACL is another znode's
             continue
-        entries = tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in acl)
+        entries = tuple(dict.fromkeys((entry.perms, entry.id.scheme, entry.id.id) for entry in acl))
         found[path] = texts.setdefault(entries, json.dumps(entries))
         read += 1
         if not read % 1000:

@@ -34,7 +34,8 @@ def live_acls(client: KazooClient, paths: Iterable[str]) -> dict[str, tuple[str,
                     acl, stat = pending.get(timeout=_TIMEOUT_S)
                 except (KazooNoNodeError, KazooNoAuthError):
                     continue
-                found[path] = json.dumps([(each.perms, each.id.scheme, each.id.id) for each in acl]), stat.aversion
+                entries = dict.fromkeys((each.perms, each.id.scheme, each.id.id) for each in acl)
+                found[path] = json.dumps(list(entries)), stat.aversion
     return found
 
 

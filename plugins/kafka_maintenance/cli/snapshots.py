@@ -27,6 +27,8 @@ from kafka_maintenance.cli.arguments import (
 )
 
 _PROGRESS_EVERY_S = 1.0
+_EPOCH_BUMP = 100_000
+"""More than a partition or a controller changes in years, and 20,000 times below the end of 32 bits."""
 
 
 def add_parsers(commands: Any) -> None:
@@ -364,6 +366,24 @@ def _add_restore(commands: Any) -> None:
     what.add_argument("--recreate", action="store_true", help="with --topics: make deleted topics anew, empty")
     what.add_argument("--with-requests", action="store_true", help="also pending requests, which run again")
     what.add_argument("--with-notifications", action="store_true", help="also notifications")
+    what.add_argument(
+        "--fill", action="store_true", help="with --whole: keep what is there, bring back what is missing"
+    )
+    what.add_argument(
+        "--mirror", action="store_true", help="with --whole or --path: set what differs, remove what the snapshot lacks"
+    )
+    what.add_argument(
+        "--epoch-bump",
+        metavar="N",
+        type=int,
+        default=_EPOCH_BUMP,
+        help="raise leader epochs, controller epoch and producer ids over the snapshot's (default: %(default)s; 0: not at all)",
+    )
+    what.add_argument(
+        "--cluster-id",
+        metavar="ID",
+        help="your word that the target is this Kafka cluster, where its own id is gone or wrong",
+    )
     what.add_argument("--without-acls", action="store_true", help="leave the snapshot's ACLs out")
     what.add_argument(
         "--widen-acls", action="store_true", help="also ACLs that give everybody more rights than the target does now"
@@ -410,6 +430,10 @@ def _restore(arguments: argparse.Namespace) -> int:
             notifications=arguments.with_notifications,
             acls=not arguments.without_acls,
             widen_acls=arguments.widen_acls,
+            fill=arguments.fill,
+            mirror=arguments.mirror,
+            epoch_bump=arguments.epoch_bump,
+            cluster_id=arguments.cluster_id,
         ),
         key_file=arguments.key_file,
     )

@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
@@ -21,7 +23,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
-from controller_core.ports.zookeeper import Acl, Check, Create, Operation, Set, ZooKeeper
+from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
@@ -46,16 +48,19 @@ from kafka_maintenance.operations.restore.document import (
     plan_steps,
     scope_of,
 )
+from kafka_maintenance.operations.restore.identity import require_same_cluster
+from kafka_maintenance.operations.restore.over import read_target
 from kafka_maintenance.operations.restore.plan import (
     assumed_acls,
+    brokers_of,
     missing_znodes,
     plan_restore,
     require_login_for,
-    require_same_cluster,
+    require_no_brokers,
 )
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened, read_manifest, read_raw
-from kafka_maintenance.operations.snapshots.take import require_kafka_tree
+from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 __all__ = ["KIND", "RestoreReceipt", "StoredRestore", "Target", "apply_restore", "load_restore", "plan_restore"]
 
@@ -110,16 +115,17 @@ def apply_restore(
         raise PlanChangedError(f"plan {plan_uri} not applied: its snapshot {manifest.uri} was changed; plan again")
     scope = scope_of(document["scope"])
     sealer = Sealer.from_file(key_file) if key_file else None
-    content = restorable(read_raw(store, manifest), scope, sealer)
+    raw = read_raw(store, manifest)
+    content = restorable(raw, scope, sealer)
     receipts = f"{ROOT}/receipts/cluster={manifest.cluster}/{plan.digest}"
     record = {"plan": plan_uri, "digest": plan.digest, "approver": approver, "run": run_id, "at": iso_time(now)}
     record |= {"code_version": __version__}
     _note(store, f"{receipts}/0000-started.json", record)
-    if scope.whole:
+    if scope.whole and not scope.over:
         written, there = _apply_whole(target, content, document, manifest, write_options, progress)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
-        written, there = _apply_part(target, content, document, manifest, scope, holder, progress)
+        written, there = _apply_part(target, raw, content, document, manifest, scope, holder, progress)
     done = {**record, "written": written, "already_there": there, "left_out": len(content.left_out)}
     _note(store, f"{receipts}/9999-done.json", done)
     return RestoreReceipt(
@@ -164,6 +170,7 @@ def _apply_whole(
 
 def _apply_part(
     target: Target,
+    raw: pa.Table,
     content: Content,
     document: Mapping[str, Any],
     manifest: Manifest,
@@ -176,10 +183,13 @@ def _apply_part(
     require_login_for(assumed_acls(content, steps, scope), target)
     written = there = 0
     with target.session(create_chroot=False) as session:
-        require_kafka_tree(session, target.zookeeper)
-        require_same_cluster(session, manifest, target)
+        require_zookeeper_mode(session, target.zookeeper)
+        require_same_cluster(session, raw, manifest, target, scope)
+        if scope.whole:
+            require_no_brokers(read_target(session), target)
+        there += _make_home_of_lock(session, steps, originals)
         with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
-            guards = [fence, *_cluster_guard(session)]
+            guards = [fence, *_cluster_guard(session, steps)]
             told = _require_alterable(session, steps, scope)
             batch: list[Operation] = []
             size = count = 0
@@ -206,7 +216,19 @@ def _apply_part(
                     session.multi(guards)
                     done = _set_acl(session, step, step.acl)
                     written, there = written + done, there + (not done)
+            version = document.get("sequence_id_version")
+            if version and session.exists(znodes.BROKER_SEQUENCE_ID) is not None:
+                raise_version(session.client, znodes.BROKER_SEQUENCE_ID, version)
     return written, there
+
+
+def _make_home_of_lock(session: ZooKeeper, steps: Sequence[Step], originals: Mapping[str, NewZnode]) -> int:
+    """Creates the parent of the lock where it is gone and the plan brings it back; no lock can be held without it."""
+    home = LOCK_PATH.rpartition("/")[0]
+    if not any(step.path == home for step in steps) or session.exists(home) is not None:
+        return 0
+    session.create(home, originals[home].data or b"", acl=_acl(originals[home].acl))
+    return 0
 
 
 def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
@@ -228,13 +250,13 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
 
     The plan does not know: brokers that were stopped then may have started since.
     """
-    brokers = session.children(znodes.BROKER_IDS)
+    brokers = brokers_of(session)
     if not brokers:
         return False
     held = [
         step
         for step in steps
-        if step.size
+        if (step.size or step.delete)
         and not is_alterable(step.path)
         and not (_is_anew(step.path, scope) and step.expected_mzxid is None)
     ]
@@ -242,7 +264,7 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
     undone = [
         step.path
         for step, there in zip(held, found, strict=True)
-        if there is None or content_sum(there[0])["sha256"] != step.sha256
+        if (there is not None if step.delete else there is None or content_sum(there[0])["sha256"] != step.sha256)
     ]
     if undone:
         raise RefusedError(
@@ -257,6 +279,8 @@ def _operations(
     session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, *, told: bool
 ) -> list[Operation]:
     """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
+    if step.delete:
+        return _removal(session, step)
     original = originals.get(step.path)
     anew = original is not None and _is_anew(step.path, scope)
     data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
@@ -288,6 +312,18 @@ def _operations(
     return operations
 
 
+def _removal(session: ZooKeeper, step: Step) -> list[Operation]:
+    stat = session.exists(step.path)
+    if stat is None:
+        return []
+    if stat.mzxid != step.expected_mzxid:
+        raise RefusedError(
+            f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found {_written(stat.mzxid)}; the "
+            "cluster changed since the plan: plan again"
+        )
+    return [Delete(path=step.path, version=stat.version)]
+
+
 def _written(mzxid: int | None) -> str:
     return "no znode" if mzxid is None else f"one last written in transaction {mzxid:#x}"
 
@@ -307,8 +343,10 @@ def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operati
         ) from error
 
 
-def _cluster_guard(session: ZooKeeper) -> list[Check]:
-    """Every transaction fails if the tree below us becomes another cluster's."""
+def _cluster_guard(session: ZooKeeper, steps: Sequence[Step]) -> list[Check]:
+    """Every transaction fails if the tree below us becomes another cluster's; unless the plan brings the id itself back."""
+    if any(step.path == znodes.CLUSTER_ID for step in steps):
+        return []
     stat = session.exists(znodes.CLUSTER_ID)
     return [] if stat is None else [Check(path=znodes.CLUSTER_ID, version=stat.version)]
 

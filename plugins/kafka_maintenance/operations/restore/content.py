@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
+from kafka_maintenance.operations.restore.epochs import raised
 
 NOTIFICATION_PARENTS: Final = (
     znodes.ISR_CHANGE_NOTIFICATION,
@@ -39,6 +41,8 @@ class RestoreScope:
 
     Attributes:
         whole: everything, into an empty ZooKeeper.
+        fill: with `whole`: into a tree that is not empty; what is there stays, what is missing comes back.
+        mirror: with `whole` or `paths`: what differs becomes the snapshot's, what it does not have is removed.
         topics: patterns of topic names: their configs; of deleted topics also the assignment, if `recreate`.
         configs: patterns of `type/name`, as below `/config`.
         paths: whole subtrees, by path.
@@ -46,6 +50,8 @@ class RestoreScope:
         requests: also pending requests, which would run again.
         notifications: also notifications.
         acls: with the ACLs of the snapshot; they are a difference where those of the target are others.
+        epoch_bump: by how much leader epochs, the controller epoch and the blocks of producer ids are raised; 0: not at all.
+        cluster_id: a person's word that the target is the cluster of this id; None: what survives there says so.
         widen_acls: also ACLs that give everybody more rights than the target does now.
     """
 
@@ -58,6 +64,10 @@ class RestoreScope:
     notifications: bool = False
     acls: bool = True
     widen_acls: bool = False
+    fill: bool = False
+    mirror: bool = False
+    epoch_bump: int = 0
+    cluster_id: str | None = None
 
     def __post_init__(self) -> None:
         parts = bool(self.topics or self.configs or self.paths)
@@ -65,20 +75,47 @@ class RestoreScope:
             raise ValueError(
                 "restore refused: expected either the whole tree or topics, configs or paths; name one of both"
             )
+        if (
+            (self.fill and self.mirror)
+            or (self.fill and not self.whole)
+            or (self.mirror and not (self.whole or self.paths))
+        ):
+            raise ValueError(
+                "restore refused: expected --fill with --whole, or --mirror with --whole or --path, not both; name one of them"
+            )
+        if self.epoch_bump < 0:
+            raise ValueError(
+                f"restore refused: expected an epoch bump of 0 or more, found {self.epoch_bump}; correct it"
+            )
+
+    @property
+    def over(self) -> bool:
+        """Whether the whole tree is restored over what is there."""
+        return self.whole and (self.fill or self.mirror)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Content:
     """Znodes to create, parents first, and path → why a znode of the snapshot is not among them.
 
     `assumed_acls` are the paths whose ACL the snapshot does not know whole: theirs names who restores, see `known_acl`.
-    `acls` are those that it knows whole: path → JSON, also of secrets whose data it does not hold.
+    `acls` are those that it knows whole: path → JSON, also of secrets whose data it does not hold. `plain` holds the data of
+    the snapshot where `znodes` has others, with raised epochs.
     """
 
     znodes: Sequence[NewZnode]
     left_out: Mapping[str, str] = field(default_factory=dict)
     assumed_acls: tuple[str, ...] = ()
     acls: Mapping[str, str] = field(default_factory=dict)
+    plain: Mapping[str, bytes] = field(default_factory=dict)
+
+    def changes(self, path: str, found: bytes | None) -> bool:
+        """Whether `found` is neither what the snapshot holds of a path nor what a restore writes there."""
+        return (found or b"") not in (self._written[path], self.plain.get(path, self._written[path]))
+
+    @cached_property
+    def _written(self) -> Mapping[str, bytes]:
+        return {znode.path: znode.data or b"" for znode in self.znodes}
 
 
 def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None) -> Content:
@@ -91,6 +128,7 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None)
     left_out: dict[str, str] = {}
     assumed: list[str] = []
     acls: dict[str, str] = {}
+    plain: dict[str, bytes] = {}
     columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
     for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
         reason = _reason(path, owner, scope)
@@ -107,10 +145,13 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None)
         if reason is None:
             if scope.acls and known != acl:
                 assumed.append(path)
-            kept.append(NewZnode(path, content, known if scope.acls else None))
+            written = raised(path, content, scope.epoch_bump)
+            if written != content:
+                plain[path] = content or b""
+            kept.append(NewZnode(path, written, known if scope.acls else None))
         else:
             left_out[path] = reason
-    return Content(kept, left_out, tuple(assumed), acls)
+    return Content(kept, left_out, tuple(assumed), acls, plain)
 
 
 def known_acl(acl: str | None) -> str:

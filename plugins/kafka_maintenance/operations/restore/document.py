@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -31,7 +31,8 @@ class Step:
 
     A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
     write, which is not in the plan; `notice` says that brokers ran at planning and are to be told: applying looks again.
-    With `acl` it is the ACL of an existing znode that is set, if its aversion is still `expected_aversion`.
+    With `acl` it is the ACL of an existing znode that is set, if its aversion is still `expected_aversion`. With `delete` the
+    znode is removed.
     """
 
     path: str
@@ -41,6 +42,17 @@ class Step:
     notice: bool
     acl: str | None = None
     expected_aversion: int | None = None
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a plan writes, the data and the ACLs that stand there now, and remarks on what is not written."""
+
+    steps: list[Step]
+    before: dict[str, bytes] = field(default_factory=dict)
+    before_acls: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,21 +134,11 @@ def plan_document(
 
 def scope_of(document: Mapping[str, Any]) -> RestoreScope:
     """The scope as a plan holds it."""
-    texts = {name: tuple(document[name]) for name in ("topics", "configs", "paths")}
-    flags = {
-        name: bool(document[name]) for name in ("whole", "recreate", "requests", "notifications", "acls", "widen_acls")
+    found: dict[str, Any] = {
+        name: tuple(value) if isinstance(value := document[name], list) else value
+        for name in RestoreScope.__dataclass_fields__
     }
-    return RestoreScope(
-        topics=texts["topics"],
-        configs=texts["configs"],
-        paths=texts["paths"],
-        whole=flags["whole"],
-        recreate=flags["recreate"],
-        requests=flags["requests"],
-        notifications=flags["notifications"],
-        acls=flags["acls"],
-        widen_acls=flags["widen_acls"],
-    )
+    return RestoreScope(**found)
 
 
 def content_digest(content: Content) -> str:
@@ -176,25 +178,46 @@ def plan_text(
 ) -> list[str]:
     """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret."""
     what = "the whole tree" if document["scope"]["whole"] else "a part"
-    sets = sum(step.expected_mzxid is not None and step.acl is None for step in steps)
-    acls, size = sum(step.acl is not None for step in steps), sum(step.size for step in steps)
+    counts = {name: sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")}
     lines = [
         f"restore {what} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
-        f"{len(steps) - acls} znodes: {len(steps) - sets - acls} created, {sets} set; {size:,} bytes; {acls} ACLs set",
+        f"{len(steps) - counts['ACL']} znodes: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
+        f"{sum(step.size for step in steps):,} bytes; {counts['ACL']} ACLs set",
     ]
+    shown = differences(steps, before, after, before_acls)
     if len(steps) <= _STEPS_SHOWN_MAX:
-        for step in steps:
-            if step.acl is not None:
-                lines += [f"  ACL    {step.path}", f"    - {before_acls.get(step.path)}", f"    + {step.acl}"]
-                continue
-            lines.append(f"  {'create' if step.expected_mzxid is None else 'set   '} {step.path}")
-            if step.path in before:
-                lines.append(f"    - {_shown(step.path, before[step.path])}")
-            if step.size:
-                lines.append(f"    + {_shown(step.path, after[step.path])}")
+        lines += shown
+    elif document["steps"]:
+        lines.append("every difference stands in the file of this plan's name that ends in .txt, beside the plan")
     lines += [f"left out: {count} {reason}" for reason, count in document["left_out"].items()]
     return lines + [f"note: {note}" for note in document["notes"]]
+
+
+def kind_of(step: Step) -> str:
+    """What a step does: create, set, delete or ACL."""
+    if step.delete:
+        return "delete"
+    if step.acl is not None:
+        return "ACL"
+    return "create" if step.expected_mzxid is None else "set"
+
+
+def differences(
+    steps: Sequence[Step], before: Mapping[str, bytes], after: Mapping[str, bytes], before_acls: Mapping[str, str]
+) -> list[str]:
+    """Every step with what stands there now and what will, by lines; never a secret."""
+    lines: list[str] = []
+    for step in steps:
+        lines.append(f"  {kind_of(step):6} {step.path}")
+        if step.acl is not None:
+            lines += [f"    - {before_acls.get(step.path)}", f"    + {step.acl}"]
+            continue
+        if step.path in before:
+            lines.append(f"    - {_shown(step.path, before[step.path])}")
+        if step.size:
+            lines.append(f"    + {_shown(step.path, after[step.path])}")
+    return lines
 
 
 def _shown(path: str, data: bytes) -> str:

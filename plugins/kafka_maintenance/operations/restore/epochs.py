@@ -3,7 +3,7 @@
 A leader epoch below those in the logs confuses their truncation, a controller epoch below one that brokers have seen is
 refused by them, and a producer id that is issued twice breaks idempotence. All are raised by the same number, as etcd raises
 revisions when a snapshot is restored.
-Source: zookeeper-layout §2, §5, §14; KIP-101 and KIP-279 (leader epochs), KIP-360 (producer ids).
+Source: KIP-101 and KIP-279 (leader epochs), KIP-360 (producer ids); docs/znodes.md.
 """
 
 import re

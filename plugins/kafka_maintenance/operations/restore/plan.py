@@ -4,9 +4,8 @@ Source: docs/snapshots.md, "Restoring".
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +15,8 @@ import pyarrow.compute as pc
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
-from controller_core.adapters.snapshot.format import MASKED_ACL
-from controller_core.adapters.snapshot.live_acls import live_acls
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
+from controller_core.adapters.snapshot.reader import Cut
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
@@ -27,7 +24,9 @@ from controller_core.model.errors import NoNodeError, ObjectExistsError
 from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance import __version__
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.restore.acl_steps import acl_steps, parents_of
 from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
@@ -42,11 +41,14 @@ from kafka_maintenance.operations.restore.content import (
 )
 from kafka_maintenance.operations.restore.document import (
     KIND,
+    Part,
     Step,
     StoredRestore,
     content_digest,
     content_sum,
+    differences,
     differs,
+    kind_of,
     load_restore,
     plan_digest,
     plan_document,
@@ -54,7 +56,8 @@ from kafka_maintenance.operations.restore.document import (
     sequence_id,
     stored_restore,
 )
-from kafka_maintenance.operations.restore.rights import require_no_wider
+from kafka_maintenance.operations.restore.identity import require_same_cluster
+from kafka_maintenance.operations.restore.over import extras, plan_over, read_target, removals
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
@@ -63,7 +66,7 @@ from kafka_maintenance.operations.snapshots.catalog import (
     read_raw,
     readable_snapshots,
 )
-from kafka_maintenance.operations.snapshots.take import require_kafka_tree
+from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
 _SHOWN_MAX: Final = 10
@@ -90,15 +93,7 @@ def plan_restore(
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)
-    if scope.whole:
-        writes = _missing_in(target, content, manifest)
-        steps = [Step(path=each.path, expected_mzxid=None, notice=False, **content_sum(each.data)) for each in writes]
-        part = Part(steps)
-    else:
-        with target.session(create_chroot=False) as session:
-            require_kafka_tree(session, target.zookeeper)
-            require_same_cluster(session, manifest, target)
-            part = _plan_part(session, content, scope, target)
+    part = _part(target, raw, content, manifest, scope)
     steps, notes = part.steps, part.notes
     if not steps:
         raise RefusedError(
@@ -107,26 +102,62 @@ def plan_restore(
         )
     assumed = assumed_acls(content, steps, scope)
     require_login_for(assumed, target)
-    remarks = (not_of_one_moment(store, manifest), _acl_note(assumed), _opened_note(raw, scope), _size_note(steps))
+    remarks = (
+        not_of_one_moment(store, manifest),
+        _epoch_note(content, steps, scope),
+        _acl_note(assumed),
+        _opened_note(raw, scope),
+        _size_note(steps),
+    )
     notes += [note for note in remarks if note]
     document = plan_document(manifest, target, scope, steps, content.left_out, notes)
     document["assumed_acls"] = list(assumed)
-    if scope.whole:  # 400,000 steps say no more than their digest
-        document |= {
-            "steps": [],
-            "content_sha256": content_digest(content),
-            "sequence_id_version": sequence_id(raw),
-        }
+    if scope.whole:
+        document |= {"content_sha256": content_digest(content), "sequence_id_version": sequence_id(raw)}
+    if scope.whole and not scope.over:  # 400,000 creations say no more than their digest
+        document["steps"] = []
     after = {znode.path: znode.data or b"" for znode in content.znodes}
     document["text"] = plan_text(document, steps, part.before, after, part.before_acls)
     document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
+    listing = "\n".join(differences(steps, part.before, after, part.before_acls))
+    store.put(f"{key.removesuffix('.json')}.txt", f"{listing}\n".encode())
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
     try:
         put_once(store, key, data)
     except ObjectExistsError:  # made before, perhaps by another version: verified when it is read
         return load_restore(store, store.uri_of(key))
     return stored_restore(store.uri_of(key), document)
+
+
+def _part(target: Target, raw: pa.Table, content: Content, manifest: Manifest, scope: RestoreScope) -> Part:
+    """What is to be written into the target, as the scope says."""
+    if scope.whole and not scope.over:
+        writes = _missing_in(target, content, manifest)
+        return Part(
+            [Step(path=each.path, expected_mzxid=None, notice=False, **content_sum(each.data)) for each in writes]
+        )
+    with target.session(create_chroot=False) as session:
+        require_zookeeper_mode(session, target.zookeeper)
+        known_by = require_same_cluster(session, raw, manifest, target, scope)
+        if scope.whole:
+            found = read_target(session)
+            require_no_brokers(found, target)
+            part = plan_over(session, content, scope, target, found)
+        else:
+            part = _plan_part(session, content, scope, target)
+    part.notes.extend([known_by] if known_by else [])
+    return part
+
+
+def _epoch_note(content: Content, steps: Sequence[Step], scope: RestoreScope) -> str | None:
+    raised = [step.path for step in steps if step.path in content.plain]
+    if not raised:
+        return None
+    return (
+        f"{len(raised)} epochs and blocks of producer ids are raised over those of the snapshot: epochs by {scope.epoch_bump:,}, "
+        f"producer ids by {scope.epoch_bump:,} blocks of 1,000; brokers whose logs are newer accept them"
+    )
 
 
 def not_of_one_moment(store: ObjectStore, manifest: Manifest) -> str | None:
@@ -147,11 +178,11 @@ def _newest_consistent(store: ObjectStore, cluster: str) -> str:
 
 def assumed_acls(content: Content, steps: Sequence[Step], scope: RestoreScope) -> Sequence[str]:
     """Paths that the plan gives an ACL which the snapshot does not know whole; a znode that is only set keeps its own."""
-    if scope.whole:
+    if scope.whole and not scope.over:
         return content.assumed_acls
     if not scope.acls:
         return ()
-    created = {step.path for step in steps if step.expected_mzxid is None}
+    created = {step.path for step in steps if kind_of(step) == "create"}
     return [path for path in content.assumed_acls if path in created]
 
 
@@ -207,8 +238,8 @@ def _missing_in(target: Target, content: Content, manifest: Manifest) -> list[Ne
 
 def missing_znodes(session: KazooZooKeeper, content: Content, manifest: Manifest, target: Target) -> list[NewZnode]:
     """What is still missing of the tree; refuses a target that holds anything else."""
-    found = read_cut(session.client, ReadOptions(method="plain", acls=False))
-    _require_no_brokers(found, target)
+    found = read_target(session)
+    require_no_brokers(found, target)
     wanted = {znode.path: znode for znode in content.znodes if znode.path != "/"}
     foreign = sorted(path for path in found.znodes if path not in wanted and path != "/")
     if foreign:
@@ -225,36 +256,14 @@ def missing_znodes(session: KazooZooKeeper, content: Content, manifest: Manifest
     return [znode for path, znode in wanted.items() if path not in found.znodes]
 
 
-def _require_no_brokers(found: Cut, target: Target) -> None:
+def require_no_brokers(found: Cut, target: Target) -> None:
+    """Refuses a whole restore under running brokers."""
     brokers = sorted(path.rpartition("/")[2] for path in found.znodes if path.startswith(f"{znodes.BROKER_IDS}/"))
     if brokers:
         raise RefusedError(
             f"restore to {target.zookeeper} refused: brokers {', '.join(brokers[:_SHOWN_MAX])} run on it, and would go on with "
             "versions and epochs of before; stop all brokers, or restore a part only"
         )
-
-
-def require_same_cluster(session: ZooKeeper, manifest: Manifest, target: Target) -> None:
-    """Refuses to write one cluster's metadata into another one."""
-    try:
-        found = znodes.decode_cluster_id(session.get(znodes.CLUSTER_ID)[0])
-    except NoNodeError:
-        found = None  # Kafka before 0.10.1
-    if found != manifest.kafka_cluster_id:
-        raise RefusedError(
-            f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: expected Kafka cluster id "
-            f"{manifest.kafka_cluster_id!r}, found {found!r}; this snapshot is of another cluster"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a plan writes, the data and the ACLs that stand there now, and remarks on what is not written."""
-
-    steps: list[Step]
-    before: dict[str, bytes] = field(default_factory=dict)
-    before_acls: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
 
 
 def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: Target) -> Part:
@@ -264,7 +273,7 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
     selected = dict.fromkeys([*selected_configs(wanted, scope), *selected_paths(wanted, scope)])
     missing_secret = [path for path in content.left_out if path in _asked_for(content.left_out, scope)]
     notes += [f"{path} is left out: {content.left_out[path]}" for path in missing_secret]
-    brokers_run = bool(session.children(znodes.BROKER_IDS))
+    brokers_run = bool(brokers_of(session))
     topics, remarks = _topics_anew(session, wanted, scope)
     notes += remarks
     for path in _configs_of_gone_topics(session, wanted, scope, topics):
@@ -273,12 +282,14 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
         raise BadInputError(
             "restore not planned: the snapshot holds nothing of what was asked for; check names and patterns"
         )
-    writes = {**{path: wanted[path] for path in selected}, **topics}
+    above = {parent for path in (*selected, *topics, LOCK_PATH) for parent in parents_of(path) if parent in wanted}
+    missing = [path for path in sorted(above - selected.keys()) if session.exists(path) is None]
+    writes = dict(sorted({**{path: wanted[path] for path in (*missing, *selected)}, **topics}.items()))
     there = dict(zip(writes, session.get_many(list(writes)), strict=True))
     refused = [
         path
         for path in selected
-        if brokers_run and wanted[path] and not is_alterable(path) and _changes(there[path], wanted[path])
+        if brokers_run and wanted[path] and not is_alterable(path) and _changes(content, path, there[path], topics)
     ]
     if refused:
         raise RefusedError(
@@ -289,67 +300,40 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
     before: dict[str, bytes] = {}
     for path, data in writes.items():
         found = there[path]
-        if not _changes(found, data):
+        if not _changes(content, path, found, topics):
             continue
         if found is not None:
             before[path] = found[0]
         notice = brokers_run and path not in topics and notice_of(path) is not None
         mzxid = None if found is None else found[1].mzxid
         steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
+    surplus = extras(read_target(session), content, scope.paths) if scope.mirror else {}
+    refused = sorted(path for path in surplus if brokers_run and not is_alterable(path))
+    if refused:
+        raise RefusedError(
+            f"restore refused: {len(refused)} znodes, such as {refused[0]!r}, may not be removed under running brokers; stop all "
+            "brokers, or leave --mirror out"
+        )
+    before |= {path: found[0] for path, found in zip(surplus, session.get_many(list(surplus)), strict=True) if found}
     secrets = [path for path in missing_secret if path in content.acls]
     there |= dict(zip(secrets, session.get_many(secrets), strict=True))
     mzxids = {path: found[1].mzxid for path, found in there.items() if found is not None}
-    acl_steps, before_acls = _acl_steps(session, content, scope, steps, mzxids, target)
-    return Part([*steps, *acl_steps], before, before_acls, notes)
+    drifted, before_acls = acl_steps(session, content, scope, steps, mzxids, target)
+    return Part([*steps, *removals(surplus), *drifted], before, before_acls, notes)
 
 
-def _changes(found: tuple[bytes, ZnodeStat] | None, data: bytes) -> bool:
-    return found is None or differs(found[0], data)
+def brokers_of(session: ZooKeeper) -> list[str]:
+    """Ids of the registered brokers; none where `/brokers/ids` itself is gone."""
+    try:
+        return session.children(znodes.BROKER_IDS)
+    except NoNodeError:
+        return []
 
 
-def _acl_steps(
-    session: KazooZooKeeper,
-    content: Content,
-    scope: RestoreScope,
-    steps: Sequence[Step],
-    mzxids: Mapping[str, int],
-    target: Target,
-) -> tuple[list[Step], dict[str, str]]:
-    """Steps for ACLs that are others than the snapshot's, and those that stand now; refuses to give everybody more rights.
-
-    An ACL that the snapshot does not know whole is no difference.
-    """
-    wanted = content.acls
-    if not wanted:
-        return [], {}
-    created = {step.path for step in steps if step.expected_mzxid is None}
-    above = {parent for path in created for parent in _parents(path)}
-    live = live_acls(session.client, sorted({*mzxids, *above}))
-    shown = {
-        path: acl for path, (acl, _) in live.items() if not re.search(MASKED_ACL, acl)
-    }  # others cannot be compared
-    drifted = {path: wanted[path] for path in mzxids if path in shown and wanted.get(path, shown[path]) != shown[path]}
-    if not scope.widen_acls:
-        new = [(path, wanted[path]) for path in sorted(created & wanted.keys())]
-        require_no_wider([*new, *drifted.items()], {path: acl for path, (acl, _) in live.items()}, target.zookeeper)
-    acl_steps = [
-        Step(
-            path=path,
-            expected_mzxid=mzxids[path],
-            notice=False,
-            acl=acl,
-            expected_aversion=live[path][1],
-            **content_sum(None),
-        )
-        for path, acl in drifted.items()
-    ]
-    return acl_steps, {path: live[path][0] for path in drifted}
-
-
-def _parents(path: str) -> list[str]:
-    """All znodes above a path, the root included."""
-    steps = path.split("/")[:-1]
-    return ["/".join(steps[: number + 1]) or "/" for number in range(len(steps))]
+def _changes(content: Content, path: str, found: tuple[bytes, ZnodeStat] | None, anew: Mapping[str, bytes]) -> bool:
+    if found is None:
+        return True
+    return differs(found[0], anew[path]) if path in anew else content.changes(path, found[0])
 
 
 def _configs_of_gone_topics(
@@ -373,7 +357,7 @@ def _topics_anew(
     """Assignments of deleted topics, and remarks on those that are not touched."""
     anew: dict[str, bytes] = {}
     remarks: list[str] = []
-    live = {int(name) for name in session.children(znodes.BROKER_IDS)}
+    live = {int(name) for name in brokers_of(session)}
     for path in selected_topics(wanted, scope):
         topic = path.rpartition("/")[2]
         if session.exists(path) is not None:

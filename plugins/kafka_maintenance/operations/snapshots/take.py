@@ -171,6 +171,11 @@ def require_kafka_tree(zookeeper: ZooKeeper, address: str) -> None:
             f"{address} refused: expected Kafka's /brokers/topics and /brokers/ids below the chroot, found {shown} "
             f"({len(names)} znodes); {hint}"
         )
+    require_zookeeper_mode(zookeeper, address)
+
+
+def require_zookeeper_mode(zookeeper: ZooKeeper, address: str) -> None:
+    """Refuses a cluster that KRaft rules or is about to; a tree in which znodes of Kafka's are missing is none."""
     migration = _data(zookeeper, znodes.MIGRATION)
     if migration is not None:
         raise _migrating(address, f"/migration holds {migration.decode('utf-8', 'replace')[:200]}")

@@ -166,7 +166,7 @@ def test_acls_that_were_opened_are_a_difference_and_come_back(owned, store, chro
     target = Target(zookeeper=chroot, auth=OWNER)
     scope = RestoreScope(paths=("/config",))
     stored = plan_restore(store=store, manifest=manifest, target=target, scope=scope)
-    assert f"0 znodes: 0 created, 0 set; 0 bytes; {len(opened)} ACLs set" in stored.text
+    assert f"0 znodes: 0 created, 0 set, 0 deleted\n0 bytes; {len(opened)} ACLs set" in stored.text
     assert f'- {OPEN}\n    + [[31, "digest", "{OWNER_ID}"]]' in stored.text
     applied(store, stored, target)
     with pytest.raises(RefusedError, match="nothing is to be written: /config/users/alice is left out: secret"):
