@@ -338,7 +338,7 @@ def test_a_plan_at_a_gate_keeps_its_snapshot(store, chosen, stays):
     old, _ = add(store, 10), add(store, 5)
     put_plan(store, old)
     asked = {"cluster": "alpha", "run": "r", "ask_id": "q-0001"}
-    approvals.keep_question(store, digest=PLAN, **asked)
+    approvals.keep_question(store, kind="reassign_partitions", digest=PLAN, shown="s", **asked)
     if chosen:
         approvals.keep_answer(store, answer={"chosen_options": [chosen]}, **asked)
     reasons = {kept.snapshot_id: kept.reasons for kept in plan_retention(store, LAST_ONE, now=NOW).kept}
