@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
-from kafka_maintenance.cli import analyse, install_dags, plan_file, snapshots
+from kafka_maintenance.cli import analyse, install_dags, kraft, plan_file, snapshots
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -84,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     cli_plan.add_parsers(commands)
     plan_file.add_parsers(commands)
     install_dags.add_parsers(commands)
+    kraft.add_parsers(commands)
     _add_apply(commands)
     _add_drain(commands)
     _add_stack(commands)

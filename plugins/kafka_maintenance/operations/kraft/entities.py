@@ -1,0 +1,155 @@
+"""R10, R12 to R16: configs of brokers, quotas, credentials, Kafka's own ACLs, delegation tokens.
+
+Source: Kafka 3.9 `ZkConfigMigrationClient`, `ZkAclMigrationClient`, `ClientQuotaControlManager`; docs/kraft.md.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
+from controller_core.znodes import decode_acl, decode_config
+from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
+from kafka_maintenance.operations.kraft.tree import Tree, is_secret
+
+_USER_QUOTAS: Final = frozenset(
+    {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
+)
+_IP_QUOTAS: Final = frozenset({"connection_creation_rate"})
+_WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+_SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_RESOURCES: Final = frozenset({"Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"})
+_OPERATIONS: Final = frozenset(
+    [
+        "All",
+        "Alter",
+        "AlterConfigs",
+        "ClusterAction",
+        "Create",
+        "CreateTokens",
+        "Delete",
+        "Describe",
+        "DescribeConfigs",
+        "DescribeTokens",
+        "IdempotentWrite",
+        "Read",
+        "Write",
+    ]
+)
+
+
+def config_values(tree: Tree) -> Judged:
+    """R10: every config is an object of strings, and brokers' configs belong to a number or to `<default>`."""
+    return against(_bad_configs(tree))
+
+
+def _bad_configs(tree: Tree) -> Iterator[str]:
+    for kind in ("topics", "brokers", "users", "clients", "ips"):
+        for path in tree.below(f"/config/{kind}"):
+            if is_secret(tree, path) or tree.znodes[path].why_unread:
+                continue
+            try:
+                decode_config(tree.data(path), path=path)
+            except UnparsedZnodeError:
+                continue  # copied as no config (R11 names it for topics)
+            except MalformedZnodeError as error:
+                yield str(error)
+    for name in tree.children("/config/brokers"):
+        if name != "<default>" and not name.removeprefix("-").isdecimal():
+            yield f"/config/brokers/{name}: neither a broker id nor <default>"
+
+
+def quotas(tree: Tree) -> Judged:
+    """R12: quotas have known keys and numbers, names can be decoded, SCRAM stands directly under users."""
+    return against(_bad_quotas(tree))
+
+
+def _bad_quotas(tree: Tree) -> Iterator[str]:
+    for kind, known in (("users", _USER_QUOTAS), ("clients", _USER_QUOTAS), ("ips", _IP_QUOTAS)):
+        for path in tree.below(f"/config/{kind}"):
+            name = path.rpartition("/")[2]
+            if _BROKEN_ESCAPE.search(name):
+                yield f"{path}: {name!r} cannot be URL-decoded"
+            directly = kind == "users" and path.count("/") == 3  # noqa: PLR2004 - /config/users/<user>
+            for key, value in sorted(_settings(tree, path).items()):
+                if key in _SCRAM:
+                    if not directly:
+                        yield f"{path}: {key} stands elsewhere than directly under a user"
+                elif key not in known:
+                    yield f"{path}: {key} is no quota of {kind}"
+                elif not _NUMBER.fullmatch(value):
+                    yield f"{path}: {key}={value!r} is no number"
+                elif key in _WHOLE and float(value) % 1:
+                    yield f"{path}: {key}={value!r} is no whole number"
+            if is_secret(tree, path) and not directly:
+                yield f"{path}: credentials stand elsewhere than directly under a user"
+
+
+def passwords(tree: Tree) -> Judged:
+    """R13: whether dynamic configs of brokers hold passwords; the snapshot says that, never which."""
+    found = [
+        f"/config/brokers/{name}: holds passwords"
+        for name in tree.children("/config/brokers")
+        if is_secret(tree, f"/config/brokers/{name}")
+    ]
+    return against(found, Verdict.DECIDE)
+
+
+def acls(tree: Tree) -> Judged:
+    """R14: Kafka's own ACLs have version 1, principals `Type:name`, known resources, operations and permissions."""
+    return against(_bad_acls(tree))
+
+
+def _bad_acls(tree: Tree) -> Iterator[str]:
+    for path, kind in _acl_paths(tree):
+        if kind not in _RESOURCES:
+            yield f"{path}: {kind} is no type of a resource"
+        if tree.znodes[path].why_unread:
+            continue
+        if not tree.data(path):
+            yield f"{path}: empty; the migration deletes it"
+            continue
+        try:
+            entries = decode_acl(tree.data(path), path=path)
+        except MalformedZnodeError as error:
+            yield str(error)
+            continue
+        for entry in entries:
+            if ":" not in entry.principal:
+                yield f"{path}: principal {entry.principal!r} is not Type:name"
+            if entry.operation not in _OPERATIONS or entry.permission_type not in {"Allow", "Deny"}:
+                yield f"{path}: {entry.permission_type} {entry.operation} is unknown"
+
+
+def authorizer(tree: Tree) -> Judged:
+    """R15: where there are ACLs, an authorizer for KRaft has to be chosen."""
+    count = len(list(_acl_paths(tree)))
+    if not count:
+        return Judged(Verdict.ASK, ("server.properties: authorizer.class.name is not set",))
+    return Judged(Verdict.DECIDE, (f"/kafka-acl, /kafka-acl-extended: {count} resources have ACLs",))
+
+
+def tokens(tree: Tree) -> Judged:
+    """R16: delegation tokens need the brokers' secret key on the quorum."""
+    count = len(tree.children("/delegation_token/tokens"))
+    return against([f"/delegation_token/tokens: {count} tokens"] if count else [], Verdict.DECIDE)
+
+
+def _settings(tree: Tree, path: str) -> Mapping[str, str]:
+    if is_secret(tree, path):
+        return tree.public_configs.get(path, {})
+    try:
+        return decode_config(tree.data(path), path=path).config
+    except MalformedZnodeError:
+        return {}  # R10 names it
+
+
+def _acl_paths(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Path and type of each resource with ACLs."""
+    for root, depth in (("/kafka-acl", 3), ("/kafka-acl-extended", 4)):
+        for path in tree.below(root):
+            parts = path.split("/")
+            if len(parts) == depth + 1:
+                yield path, parts[-2]

@@ -1,0 +1,46 @@
+"""What a rule of the certificate answers."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from kafka_maintenance.operations.kraft.tree import Tree
+
+EVIDENCE_MAX = 20
+
+
+class Verdict(Enum):
+    """`ASK`: a snapshot cannot tell; the evidence says what to ask."""
+
+    MET = "met"
+    NOT_MET = "not met"
+    DECIDE = "decide first"
+    ASK = "ask"
+
+
+class Judged(NamedTuple):
+    """A verdict with what it rests on: `path: what is there`, or a question."""
+
+    verdict: Verdict
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One precondition. `ignored` is what happens where it does not hold, `mend` what to do; `id` as in docs/kraft.md."""
+
+    id: str
+    title: str
+    ignored: str
+    mend: str
+    judge: Callable[[Tree], Judged]
+
+
+def against(found: Iterable[str], otherwise: Verdict = Verdict.NOT_MET) -> Judged:
+    """Met where nothing was found; else `otherwise` with what was found, cut and counted."""
+    listed = list(found)
+    if not listed:
+        return Judged(Verdict.MET)
+    more = (f"… and {len(listed) - EVIDENCE_MAX} more",) if len(listed) > EVIDENCE_MAX else ()
+    return Judged(otherwise, (*listed[:EVIDENCE_MAX], *more))

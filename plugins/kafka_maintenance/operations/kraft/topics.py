@@ -1,0 +1,205 @@
+"""R3, R4, R6 to R9, R11: topics, their replicas, states and configs.
+
+Source: Kafka 3.9 `ZkMigrationClient.migrateTopics`, `KRaftMigrationDriver.areZkBrokersReadyForMigration`, `TopicConfig`; docs/kraft.md.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.partitions import LeaderAndIsr, ReplicaAssignment
+from controller_core.znodes import decode_config, decode_producer_id_block, decode_state
+from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
+from kafka_maintenance.operations.kraft.tree import TOPICS, Tree
+
+_ZERO_ID: Final = "A" * 22
+_WHOLE: Final = frozenset(
+    [
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "index.interval.bytes",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+    ]
+)
+_BOOLEAN: Final = frozenset(
+    [
+        "message.downconversion.enable",
+        "preallocate",
+        "remote.storage.enable",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "unclean.leader.election.enable",
+    ]
+)
+_OTHER: Final = frozenset(
+    [
+        "cleanup.policy",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.format.version",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+    ]
+)
+TOPIC_CONFIGS: Final = _WHOLE | _BOOLEAN | _OTHER
+"""Configs of a topic in Kafka 3.9 (`LogConfig`)."""
+
+
+def ids(tree: Tree) -> Judged:
+    """R3: every topic parses and has an id of its own."""
+    return against(_bad_ids(tree))
+
+
+def _bad_ids(tree: Tree) -> Iterator[str]:
+    by_id = defaultdict(list)
+    for name, topic in tree.topics.items():
+        path = f"{TOPICS}/{name}"
+        if isinstance(topic, str):
+            yield topic
+        elif topic.topic_id is None:
+            yield f"{path}: no topic_id"
+        elif topic.topic_id.rstrip("=") == _ZERO_ID:
+            yield f"{path}: topic_id is all zeros"
+        else:
+            by_id[topic.topic_id.rstrip("=")].append(name)
+    for topic_id, names in by_id.items():
+        if len(names) > 1:
+            yield f"{TOPICS}/{{{','.join(names)}}}: one topic_id {topic_id}"
+
+
+def brokers(tree: Tree) -> Judged:
+    """R4: every broker that has a replica is registered, and every registration is a number."""
+    strange = [
+        f"/brokers/ids/{name}: not a broker id" for name in tree.children("/brokers/ids") if not name.isdecimal()
+    ]
+    missing = [
+        f"/brokers/ids: broker {broker} is missing; it holds {partition}"
+        for broker, partition in sorted(tree.replica_brokers.items())
+        if broker not in tree.registered
+    ]
+    nobody = [] if tree.registered else ["/brokers/ids: no broker is registered"]
+    return against([*nobody, *strange, *missing])
+
+
+def states(tree: Tree) -> Judged:
+    """R6: every listed partition has a state that can be read."""
+    return against(f"{path}: {state}" for path, _, state in _partitions(tree) if isinstance(state, str))
+
+
+def producer_ids_and_replicas(tree: Tree) -> Judged:
+    """R7: no empty list of replicas; the block of producer ids is null or whole."""
+    found = [f"{path}: replicas []" for path, assignment, _ in _partitions(tree) if not assignment.replicas]
+    block = "/latest_producer_id_block"
+    if block in tree and (data := tree.data(block)) is not None:
+        try:
+            if not data or decode_producer_id_block(data) is None:
+                found.append(f"{block}: empty, which is not null")
+        except MalformedZnodeError as error:
+            found.append(str(error))
+    return against(found)
+
+
+def in_sync(tree: Tree) -> Judged:
+    """R8: the ISR is part of the replicas, the leader is in it, all replicas are distinct and their brokers registered."""
+    return against(_out_of_order(tree), Verdict.DECIDE)
+
+
+def _out_of_order(tree: Tree) -> Iterator[str]:
+    for path, assignment, state in _partitions(tree):
+        if isinstance(state, str):
+            continue
+        replicas = set(assignment.replicas)
+        reasons = []
+        if len(replicas) < len(assignment.replicas):
+            reasons.append(f"replicas {list(assignment.replicas)} repeat a broker")
+        if strangers := sorted(set(state.isr) - replicas):
+            reasons.append(f"ISR holds {strangers}, which are no replicas")
+        if state.leader not in state.isr:
+            reasons.append(f"leader {state.leader} is not in the ISR {list(state.isr)}")
+        if offline := sorted(set(state.isr) - tree.registered):
+            reasons.append(f"ISR holds {offline}, which are not registered")
+        if reasons:
+            yield f"{path}: {'; '.join(reasons)}"
+
+
+def under_way(tree: Tree) -> Judged:
+    """R9: no deletion, reassignment, election or notice is pending."""
+    found = [f"/admin/delete_topics/{name}" for name in sorted(tree.queued)]
+    found += [path for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election") if path in tree]
+    found += [
+        f"{parent}/{name}"
+        for parent in ("/isr_change_notification", "/log_dir_event_notification")
+        for name in tree.children(parent)
+    ]
+    found += [
+        f"{path}: adding {list(assignment.adding)}, removing {list(assignment.removing)}"
+        for path, assignment, _ in _partitions(tree)
+        if assignment.adding or assignment.removing
+    ]
+    return against(found, Verdict.DECIDE)
+
+
+def configs(tree: Tree) -> Judged:
+    """R11: configs of topics are known and valid, and none is without its topic."""
+    return against(_doubtful_configs(tree), Verdict.DECIDE)
+
+
+def _doubtful_configs(tree: Tree) -> Iterator[str]:
+    for name in tree.children("/config/topics"):
+        path = f"/config/topics/{name}"
+        if f"{TOPICS}/{name}" not in tree:
+            yield f"{path}: there is no such topic; the migration deletes it"
+        try:
+            config = decode_config(tree.data(path), path=path).config
+        except MalformedZnodeError as error:
+            yield str(error)
+            continue
+        yield from (f"{path}: {reason}" for reason in _bad_values(config))
+
+
+def _bad_values(config: Mapping[str, str]) -> Iterator[str]:
+    for key, value in sorted(config.items()):
+        if key not in TOPIC_CONFIGS:
+            yield f"{key} is no config of a topic in Kafka 3.9"
+        elif key in _WHOLE and not value.removeprefix("-").isdecimal():
+            yield f"{key}={value!r} is no whole number"
+        elif key in _BOOLEAN and value.lower() not in {"true", "false"}:
+            yield f"{key}={value!r} is neither true nor false"
+
+
+def _partitions(tree: Tree) -> Iterator[tuple[str, ReplicaAssignment, LeaderAndIsr | str]]:
+    """Path of the state, assignment, and the state or what is wrong with it; of all topics that are not being deleted."""
+    for name, topic in tree.topics.items():
+        if isinstance(topic, str) or name in tree.queued:
+            continue
+        for number, assignment in sorted(topic.assignments.items()):
+            path = f"{TOPICS}/{name}/partitions/{number}/state"
+            znode = tree.znodes.get(path)
+            if znode is None:
+                yield path, assignment, "missing; the migration would invent one with every replica in sync"
+                continue
+            try:
+                yield path, assignment, decode_state(znode.data, path=path, version=znode.version)
+            except MalformedZnodeError as error:
+                yield path, assignment, error.what

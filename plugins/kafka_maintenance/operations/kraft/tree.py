@@ -1,0 +1,118 @@
+"""The tree of a snapshot as the rules of a migration read it: null is told from empty, unread from absent."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from controller_core.adapters.snapshot.format import NO_PERMISSION
+from controller_core.adapters.snapshot.secrets import SECRET
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.znodes import decode_topic
+from controller_core.znodes.partitions import TopicZnode
+
+TOPICS = "/brokers/topics"
+
+
+@dataclass(frozen=True, slots=True)
+class Znode:
+    """`data` is None for a null znode, and for one whose content the snapshot does not hold (`why_unread`)."""
+
+    data: bytes | None
+    version: int = 0
+    ephemeral: bool = False
+    why_unread: str | None = None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Path → znode. `public_configs`: path → the settings of a redacted config that are no secrets."""
+
+    znodes: Mapping[str, Znode]
+    public_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self.znodes
+
+    def data(self, path: str) -> bytes | None:
+        """Content of a znode; None where it is null or absent."""
+        znode = self.znodes.get(path)
+        return None if znode is None else znode.data
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Names of the children, sorted."""
+        return self._children.get(path, ())
+
+    def below(self, path: str) -> Iterator[str]:
+        """Paths below `path`, sorted, without itself."""
+        for name in self.children(path):
+            child = f"{path.rstrip('/')}/{name}"
+            yield child
+            yield from self.below(child)
+
+    def unread(self, reason: str = NO_PERMISSION) -> tuple[str, ...]:
+        """Paths whose content the snapshot lacks for this reason."""
+        return tuple(path for path, znode in self.znodes.items() if znode.why_unread == reason)
+
+    @cached_property
+    def topics(self) -> Mapping[str, TopicZnode | str]:
+        """Topic → its decoded znode, or what is wrong with it."""
+        found: dict[str, TopicZnode | str] = {}
+        for name in self.children(TOPICS):
+            path = f"{TOPICS}/{name}"
+            if self.znodes[path].why_unread == NO_PERMISSION:
+                continue
+            try:
+                found[name] = decode_topic(self.data(path), path=path)
+            except MalformedZnodeError as error:
+                found[name] = str(error)
+        return found
+
+    @cached_property
+    def queued(self) -> frozenset[str]:
+        """Topics in `/admin/delete_topics`."""
+        return frozenset(self.children("/admin/delete_topics"))
+
+    @cached_property
+    def replica_brokers(self) -> Mapping[int, str]:
+        """Broker id → the first partition that has it among its replicas; not of topics that are being deleted."""
+        found: dict[int, str] = {}
+        for name, topic in self.topics.items():
+            if isinstance(topic, str) or name in self.queued:
+                continue
+            for number, assignment in sorted(topic.assignments.items()):
+                for broker in assignment.replicas:
+                    found.setdefault(broker, f"{name}-{number}")
+        return found
+
+    @cached_property
+    def registered(self) -> frozenset[int]:
+        """Ids in `/brokers/ids` that are numbers."""
+        return frozenset(int(name) for name in self.children("/brokers/ids") if name.isdecimal())
+
+    @cached_property
+    def _children(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for path in self.znodes:
+            parent, _, name = path.rpartition("/")
+            if name:
+                found.setdefault(parent or "/", []).append(name)
+        return {parent: tuple(sorted(names)) for parent, names in found.items()}
+
+
+def tree_of(raw: pa.Table, public_configs: Mapping[str, Mapping[str, str]] | None = None) -> Tree:
+    """The tree of a snapshot's raw layer (`tables.RAW`)."""
+    columns = [raw[name].to_pylist() for name in ("path", "data", "version", "ephemeral_owner", "left_out")]
+    return Tree(
+        {
+            path: Znode(data, int(version or 0), bool(owner), why)
+            for path, data, version, owner, why in zip(*columns, strict=True)
+        },
+        public_configs or {},
+    )
+
+
+def is_secret(tree: Tree, path: str) -> bool:
+    """Whether the znode's content was left out because it holds secrets."""
+    return tree.znodes[path].why_unread == SECRET
