@@ -41,6 +41,12 @@ KIND = "reassign_partitions"
             type=["string", "null"],
             description="host:port of brokers that are asked for the sizes of their replicas; empty: sizes are not known",
         ),
+        "throttle_bytes_per_s": Param(
+            None,
+            type=["integer", "null"],
+            minimum=1,
+            description="How fast each broker may send, and receive, what is copied; empty: as fast as it can",
+        ),
     },
 )
 def reassign_partitions() -> None:
@@ -53,6 +59,7 @@ def reassign_partitions() -> None:
         given("move_count_max"),
         given("goals"),
         given("bootstrap_servers"),
+        given("throttle_bytes_per_s"),
     )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
     gate >> apply_plan(KIND) >> verify(KIND)

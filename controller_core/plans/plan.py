@@ -25,6 +25,7 @@ from controller_core.plans.conditions import (
 from controller_core.plans.fields import PlanFields, canonical, parse
 from controller_core.plans.observation import Observation
 from controller_core.plans.request_znodes import Request, request_from_json, request_to_json
+from controller_core.plans.rules import STOP_ON_DIFFERENCE, ExecutionRules, rules_from_json, rules_to_json
 from controller_core.plans.safeguards import safeguards
 
 SCHEMA_VERSION: Final = 1
@@ -87,7 +88,8 @@ class Plan:
     """What shall be done to one cluster.
 
     `expectations` must hold before every step, those of a step only before it. `predicted` has one line per thing that
-    will change, `risks` what the approver should weigh. `snapshot` is None for a plan made from a live read.
+    will change, `risks` what the approver should weigh. `snapshot` is None for a plan made from a live read. `rules` say how
+    it is carried out where the cluster differs.
     """
 
     kind: PlanKind
@@ -100,6 +102,7 @@ class Plan:
     left_out: tuple[LeftOut, ...] = ()
     risks: tuple[str, ...] = ()
     rollback: Rollback
+    rules: ExecutionRules = STOP_ON_DIFFERENCE
 
     @property
     def effects(self) -> tuple[Request, ...]:
@@ -159,23 +162,27 @@ def plan_from_bytes(data: bytes, *, where: str) -> Plan:
     return _plan_from_json(document)
 
 
-def check_expectations(plan: Plan, observed: Observation, *, first_step: int = 0) -> tuple[Unmet, ...]:
-    """What of the plan's assumptions does not hold in `observed`, for the steps from `first_step` on.
+def open_conditions(plan: Plan, *, first_step: int = 0) -> tuple[Condition, ...]:
+    """What the plan assumes of the cluster as it is before the step `first_step`, for all steps from there on.
 
     A partition or topic that several steps concern is checked for the first of them only: that step changes it. Request
     znodes must be absent when the first step is taken; the later ones wait for the earlier ones.
     """
-    pending = plan.steps[first_step:]
     conditions = list(plan.expectations)
     changed: set[str] = set()
-    for number, step in enumerate(pending):
+    for number, step in enumerate(plan.steps[first_step:]):
         conditions += [
             condition
             for condition in step.checks
             if subject(condition) not in changed and not (number and isinstance(condition, RequestAbsent))
         ]
         changed |= {subject(condition) for condition in step.outcomes}
-    return unmet(dict.fromkeys(conditions), observed)
+    return tuple(dict.fromkeys(conditions))
+
+
+def check_expectations(plan: Plan, observed: Observation, *, first_step: int = 0) -> tuple[Unmet, ...]:
+    """What of the plan's assumptions (`open_conditions`) does not hold in `observed`."""
+    return unmet(open_conditions(plan, first_step=first_step), observed)
 
 
 def final_outcomes(plan: Plan) -> tuple[Condition, ...]:
@@ -247,6 +254,8 @@ def _plan_to_json(plan: Plan) -> dict[str, object]:
             "text": plan.rollback.text,
             "steps": [_step_to_json(step) for step in plan.rollback.steps],
         },
+        # a plan of an older version names no rules; its digest stays what it was
+        **({} if plan.rules == STOP_ON_DIFFERENCE else {"rules": rules_to_json(plan.rules)}),
     }
 
 
@@ -277,6 +286,7 @@ def _plan_from_json(document: PlanFields) -> Plan:
         rollback=Rollback(
             text=rollback.text("text"), steps=tuple(_step_from_json(step) for step in rollback.objects("steps"))
         ),
+        rules=rules_from_json(document.section("rules")) if "rules" in document.values else STOP_ON_DIFFERENCE,
     )
 
 

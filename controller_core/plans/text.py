@@ -6,6 +6,7 @@ from typing import Final
 from controller_core.plans.kinds import KindRecord, kind_record
 from controller_core.plans.plan import Plan, plan_digest
 from controller_core.plans.request_znodes import render_request
+from controller_core.plans.rules import rules_text
 
 ROWS_SHOWN_MAX: Final = 100
 
@@ -47,7 +48,7 @@ def _markdown(plan: Plan, digest: str, rows_max: int) -> Iterator[str]:
     yield from _table(record.headings, list(_rows(plan, record)), rows_max)
     if not record.rows_are_predictions:
         yield from _section("In words", _cut(plan.predicted, rows_max))
-    yield from _section("What to weigh", plan.risks)
+    yield from _section("What to weigh", (*plan.risks, *rules_text(plan.rules)))
     if plan.left_out:
         yield from _section("Left out", _cut([f"{each.subject}: {each.reason}" for each in plan.left_out], rows_max))
     yield from _section("How to go back", [plan.rollback.text])

@@ -29,6 +29,7 @@ from controller_core.znodes import (
     encode_controller,
     encode_controller_epoch,
     encode_isr_change_notification,
+    encode_reassign_partitions,
     encode_state,
     encode_topic,
 )
@@ -58,12 +59,14 @@ class RealServer:
 class KafkaWorld:
     """`server` holds the tree; `zookeeper()` opens a session; a request is obeyed at once unless `hangs`.
 
+    A reassignment that is `slow` begins, as Kafka 2.4 and newer begin it, and ends by `finish` or `cancel`.
     `refuses` names partitions whose election is attempted in vain; without `deletes` the brokers run with
     `delete.topic.enable=false`; `wrote` lists the request znodes created.
     """
 
     server: Any = field(default_factory=MemoryServer)
     hangs: bool = False
+    slow: bool = False
     refuses: set[TopicPartition] = field(default_factory=set)
     deletes: bool = True
     wrote: list[str] = field(default_factory=list)
@@ -119,10 +122,39 @@ class KafkaWorld:
 
     def reassigning(self, name: str, number: int, *, adding: tuple[int, ...]) -> None:
         """The partition is on its way: `adding` are those of its replicas that are new."""
-        path = znode.topic_path(name)
+        partition = TopicPartition(name, number)
+        self._assign(partition, self._assignment(partition)._replace(adding=_ids(adding)))
+
+    def finish(self, partition: TopicPartition) -> None:
+        """The new replicas are in sync: the reassignment ends at its target."""
+        target = self._assignment(partition).target
+        self._assign(partition, ReplicaAssignment(target))
+        leader = self.state(*partition).leader
+        self.set_state(*partition, leader=leader if leader in target else target[0], isr=target)
+        self._drop_entry(partition)
+
+    def cancel(self, partition: TopicPartition) -> None:
+        """As Kafka's own tool cancels: the replicas that are left stand in the order of the target ([1,2,3] → [2,3,1])."""
+        self._assign(partition, ReplicaAssignment(self._assignment(partition).origin))
+        self._drop_entry(partition)
+
+    def _assignment(self, partition: TopicPartition) -> ReplicaAssignment:
+        path = znode.topic_path(partition.topic)
+        return decode_topic(self.own.get(path)[0], path=path).assignments[partition.partition]
+
+    def _assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        path = znode.topic_path(partition.topic)
         topic = decode_topic(self.own.get(path)[0], path=path)
-        moving = topic.assignments[number]._replace(adding=_ids(adding))
-        self.own.set(path, encode_topic(TopicZnode({**topic.assignments, number: moving}, None, 2)), ANY_VERSION)
+        assignments = {**topic.assignments, partition.partition: assignment}
+        self.own.set(path, encode_topic(TopicZnode(assignments, topic.topic_id, topic.version)), ANY_VERSION)
+
+    def _drop_entry(self, partition: TopicPartition) -> None:
+        rest = decode_reassign_partitions(self.own.get(znode.REASSIGN_PARTITIONS)[0])
+        rest.pop(partition, None)
+        if rest:
+            self.own.set(znode.REASSIGN_PARTITIONS, encode_reassign_partitions(rest), ANY_VERSION)
+        else:
+            self.own.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)
 
     def notify(self, *partitions: TopicPartition) -> str:
         path = f"{znode.ISR_CHANGE_NOTIFICATION}/{znode.ISR_CHANGE_PREFIX}"
@@ -164,8 +196,12 @@ class KafkaWorld:
             self.own.delete(path, ANY_VERSION)
         elif path == znode.REASSIGN_PARTITIONS:
             for partition, replicas in decode_reassign_partitions(self.own.get(path)[0]).items():
-                self._reassign(partition, replicas)
-            self.own.delete(path, ANY_VERSION)
+                if self.slow:
+                    self._assign(partition, self._assignment(partition).reassign_to(replicas))
+                else:
+                    self._reassign(partition, replicas)
+            if not self.slow:
+                self.own.delete(path, ANY_VERSION)
         else:
             self._delete_topic(path.rpartition("/")[2])
 
@@ -176,10 +212,7 @@ class KafkaWorld:
             self.set_state(*partition, leader=preferred, isr=state.isr)
 
     def _reassign(self, partition: TopicPartition, replicas: tuple[BrokerId, ...]) -> None:
-        path = znode.topic_path(partition.topic)
-        topic = decode_topic(self.own.get(path)[0], path=path)
-        assignments = {**topic.assignments, partition.partition: ReplicaAssignment(replicas)}
-        self.own.set(path, encode_topic(TopicZnode(assignments, topic.topic_id, topic.version)), ANY_VERSION)
+        self._assign(partition, ReplicaAssignment(replicas))
         leader = self.state(*partition).leader
         self.set_state(*partition, leader=leader if leader in replicas else replicas[0], isr=replicas)
 

@@ -67,6 +67,8 @@ _IN_FLIGHT_MAX = 100
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _SESSION_TIMEOUT_S = 30.0
 _OPERATION_TIMEOUT_S = 60.0
+_RECONNECT_S = 1.0
+"""Longest pause between two tries to connect again; kazoo's own grows to 60 s, longer than most sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,7 +398,8 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
     if tls is not None:
         options |= client_options(tls, hosts)
     try:
-        return KazooClient(hosts, timeout=session_timeout_s, **options)
+        again = {"max_tries": -1, "max_delay": _RECONNECT_S}
+        return KazooClient(hosts, timeout=session_timeout_s, connection_retry=again, **options)
     except ValueError as error:
         raise ZooKeeperUnreachableError(f"hosts {hosts!r}: expected host:port,host:port/chroot ({error})") from error
 

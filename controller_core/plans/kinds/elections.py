@@ -20,6 +20,7 @@ from controller_core.plans.kinds.common import KindRecord, Origin, Refused, brok
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, election_batches
+from controller_core.plans.rules import GO_ON
 from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION
 
 ELECTIONS_PER_STEP: Final = 1_000
@@ -71,6 +72,7 @@ def plan_elections(
             text="An election to the former leader cannot be asked for: preferred leaders are the first replicas. "
             "Where one must lead again, reassign the partition with that broker first."
         ),
+        rules=GO_ON,
     )
 
 

@@ -4,6 +4,7 @@ Source: Kafka 3.9 `ReassignPartitionsCommand` and `KafkaController.processZkPart
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -21,6 +22,7 @@ from controller_core.plans.kinds.common import KindRecord, Origin, Refused, brok
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target, target_batches
+from controller_core.plans.rules import GO_ON
 from controller_core.znodes.paths import REASSIGN_PARTITIONS
 
 REASSIGNMENTS_PER_STEP: Final = 1_000
@@ -35,6 +37,7 @@ def plan_reassignment(
     left_out: Sequence[LeftOut] = (),
     remarks: Sequence[str] = (),
     why: Mapping[TopicPartition, str] | None = None,
+    throttle_bytes_per_s: int | None = None,
     partition_count_max: int = REASSIGNMENTS_PER_STEP,
 ) -> Plan | Refused:
     """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
@@ -47,6 +50,7 @@ def plan_reassignment(
         left_out: partitions that the planner could not move, with the reason.
         remarks: what the planner says of its plan, for the approver.
         why: why a partition moves, in words.
+        throttle_bytes_per_s: how fast a broker may send, and receive, what is copied; None: as fast as it can.
         partition_count_max: partitions in one request znode; a longer wave gets more steps.
 
     Returns:
@@ -83,11 +87,12 @@ def plan_reassignment(
             for before, target in all_moves
         ),
         left_out=(*left_out, *(LeftOut(str(each), "has these replicas already") for each in settled)),
-        risks=(*remarks, *_reassignment_risks(all_moves, observed)),
+        risks=(*remarks, *_reassignment_risks(all_moves, observed, throttled=throttle_bytes_per_s is not None)),
         rollback=Rollback(
             text="Reassign back to the former lists, in the opposite order of waves; data is copied again.",
             steps=tuple(_back(step) for step in reversed(steps)),
         ),
+        rules=replace(GO_ON, throttle_bytes_per_s=throttle_bytes_per_s),
     )
 
 
@@ -205,12 +210,17 @@ def _predicted_move(before: tuple[BrokerId, ...], target: Target, state: LeaderA
     return ", ".join(parts) + (f"; why: {why}" if why else "")
 
 
-def _reassignment_risks(moves: Sequence[_Move], observed: Observation) -> tuple[str, ...]:
+def _reassignment_risks(moves: Sequence[_Move], observed: Observation, *, throttled: bool) -> tuple[str, ...]:
     copies = sum(len(set(target.replicas) - set(before)) for before, target in moves)
     final = {target.partition: target.replicas for _, target in moves}
     changed = [each for each, replicas in final.items() if len(replicas) != len(observed.assignments[each].replicas)]
     behind = [each for each in final if set(observed.states[each].isr) != set(observed.assignments[each].replicas)]
-    risks = [f"{copies} replicas are copied over the network; without a throttle they compete with clients."]
+    speed = (
+        "under the throttle"
+        if throttled
+        else "without a throttle, as fast as the brokers can: they compete with clients"
+    )
+    risks = [f"{copies} replicas are copied over the network, {speed}."]
     led = [each for each, replicas in final.items() if replicas[0] != observed.assignments[each].replicas[0]]
     if led:
         risks.append(

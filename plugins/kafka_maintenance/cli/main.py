@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     With `--json` the error is also a document on standard output: `{"error": class, "message": text}`. A traceback is
     printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
     """
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("kafka_maintenance").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it would say is in our own messages
     parsed = parser().parse_args(arguments)
     try:
@@ -190,6 +192,7 @@ def _add_apply(commands: Any) -> None:
 
 def _apply(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.plan import apply_plan  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.plans.store import load_plan, opened, split_uri  # noqa: PLC0415 - as above
 
     store = opened(split_uri(arguments.plan)[0])
@@ -200,19 +203,20 @@ def _apply(arguments: argparse.Namespace) -> int:
         return ExitStatus.REFUSED
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
-    receipt = apply_plan(
-        store=store,
-        plan_uri=arguments.plan,
-        approved_digest=arguments.approve,
-        approver=approver_of(arguments),
-        comment=arguments.comment,
-        **cluster_of(arguments),
-        now=datetime.now(UTC),
-        step_timeout_s=arguments.step_timeout_s,
-    )
-    document = {
-        name: getattr(receipt, name) for name in ("uri", "digest", "kind", "cluster", "already_applied", "text")
-    }
+    with stopping_on_signals(Stop()) as stop:
+        receipt = apply_plan(
+            store=store,
+            plan_uri=arguments.plan,
+            approved_digest=arguments.approve,
+            approver=approver_of(arguments),
+            comment=arguments.comment,
+            **cluster_of(arguments),
+            now=datetime.now(UTC),
+            step_timeout_s=arguments.step_timeout_s,
+            stop=stop,
+        )
+    names = ("uri", "digest", "kind", "cluster", "already_applied", "exceptions", "text")
+    document = {name: getattr(receipt, name) for name in names}
     show(arguments, f"{receipt.text}\n{receipt.uri}", {"applied": True, "receipt": document})
     return ExitStatus.DONE
 

@@ -52,6 +52,12 @@ def add_parsers(commands: Any) -> None:
         help="Kafka's reassignment JSON; more than one: one wave each, in this order (default: the planner decides)",
     )
     moves.add_argument("--change-replication-factor", action="store_true", help="targets may be longer or shorter")
+    moves.add_argument(
+        "--throttle-bytes-per-s",
+        metavar="N",
+        type=positive,
+        help="how fast each broker may send, and receive, what is copied (default: as fast as it can; the plan says so)",
+    )
     goals = moves.add_argument_group("what the planner is to achieve, without --targets")
     goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
     goals.add_argument("--move-count-max", metavar="N", type=positive, help="at most so many replicas copied")
@@ -126,6 +132,7 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
         **_source(arguments),
         waves=[_targets(path) for path in arguments.targets] or None,
         may_change_replication_factor=arguments.change_replication_factor,
+        throttle_bytes_per_s=arguments.throttle_bytes_per_s,
         goals=_goals(arguments),
         limits=_limits(arguments),
         sizes=_sizes(arguments),

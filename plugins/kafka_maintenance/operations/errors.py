@@ -40,6 +40,14 @@ class NotFinishedError(OperationError):
     """A request was made and its outcome has not been seen in time; the receipt has the record, a second run goes on."""
 
 
+class LockLostError(NotFinishedError):
+    """The session, and with it the lock, was lost before anything was written; the same run may take it again."""
+
+
+class StoppedError(NotFinishedError):
+    """Somebody asked the run to end, and it did so at a safe point; the receipt says what stays under way."""
+
+
 def listed(reasons: Sequence[object]) -> str:
     """The first reasons as one text, with the number of the others."""
     shown = "; ".join(str(reason) for reason in reasons[:_SHOWN_MAX])

@@ -1,15 +1,19 @@
 """Writing tasks: the only ones that change a cluster, each behind a gate whose answer it checks again itself."""
 
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import PokeReturnValue, task
+from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved
 from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
+
+log = logging.getLogger(__name__)
 
 
 @task(pool=APPLY_POOL)
@@ -18,27 +22,31 @@ def apply_plan(kind: str) -> dict[str, Any]:
 
     Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest; checks
     every version; waits until Kafka has done it. The receipt names the approver and keeps the comment; a second try goes on
-    where the first one stopped. One writing task runs per cluster at a time.
+    where the first one stopped, and waits for it where its process is still there. Told to end, it ends at its next safe
+    point. One writing task runs per cluster at a time.
     """
     from kafka_maintenance.operations.apply import plan as apply
+    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals
 
     context = context_of_run()
     store, run = hooks.store(), run_name(context)
     approval = approved(kind, cluster_of_run(context), store=store, run=run)
     cluster = hooks.cluster(cluster_of_run(context))
-    receipt = apply.apply_plan(
-        store=store,
-        plan_uri=approval.shown.plan.uri,
-        approved_digest=approval.shown.plan.digest,
-        approver=approval.approver,
-        zookeeper=cluster.zookeeper,
-        auth=cluster.auth,
-        tls=cluster.tls,
-        now=datetime.now(UTC),
-        run_id=run,
-        comment=approval.comment,
-    )
-    print(receipt.text)  # noqa: T201 - the task's log
+    with stopping_on_signals(Stop(with_parent=True)) as stop:
+        receipt = apply.apply_plan(
+            store=store,
+            plan_uri=approval.shown.plan.uri,
+            approved_digest=approval.shown.plan.digest,
+            approver=approval.approver,
+            zookeeper=cluster.zookeeper,
+            auth=cluster.auth,
+            tls=cluster.tls,
+            now=datetime.now(UTC),
+            run_id=run,
+            comment=approval.comment,
+            stop=stop,
+        )
+    log.info("%s", receipt.text)
     return {"cluster": cluster.name, "plan": receipt.digest, "receipt": receipt.uri, "approver": receipt.approver}
 
 
@@ -46,10 +54,17 @@ def apply_plan(kind: str) -> dict[str, Any]:
 def verify(kind: str) -> PokeReturnValue:
     """Compares the live tree with what the approved plan predicted, until it is so."""
     from kafka_maintenance.operations.apply import plan as apply
+    from kafka_maintenance.operations.apply.receipts import EventKind, read_events
 
     context = context_of_run()
     store, cluster = hooks.store(), hooks.cluster(cluster_of_run(context))
     approval = approved(kind, cluster.name, store=store, run=run_name(context))
+    digest = approval.shown.plan.digest
+    if not any(each.event is EventKind.DONE for each in read_events(store, cluster.name, digest)):
+        raise AirflowFailException(
+            f"nothing verified: the record of plan {digest} does not say that it was carried out (was apply_plan marked as success "
+            "by hand?); clear apply_plan, which goes on from where the record ends"
+        )
     found = apply.verify(
         store=store,
         plan_uri=approval.shown.plan.uri,
@@ -57,5 +72,5 @@ def verify(kind: str) -> PokeReturnValue:
         auth=cluster.auth,
         tls=cluster.tls,
     )
-    print(found.text)  # noqa: T201 - the task's log
+    log.info("%s", found.text)
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

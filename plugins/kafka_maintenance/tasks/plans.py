@@ -49,6 +49,7 @@ def plan_reassignment(
     move_count_max: int,
     goals: dict[str, Any] | None = None,
     bootstrap_servers: str | None = None,
+    throttle_bytes_per_s: int | None = None,
 ) -> dict[str, Any]:
     """The moves that reach the goals, with their certificate; or a stored plan. Sizes as the brokers say, if asked."""
     from kafka_maintenance.operations.errors import BadInputError
@@ -58,13 +59,15 @@ def plan_reassignment(
     from spark_jobs.planner.goals import Goals
 
     if plan:
-        return stored("reassign_partitions", cluster, plan, goals=goals, bootstrap_servers=bootstrap_servers)
+        asked = {"goals": goals, "bootstrap_servers": bootstrap_servers, "throttle_bytes_per_s": throttle_bytes_per_s}
+        return stored("reassign_partitions", cluster, plan, **asked)
     try:
         wanted = Goals.from_json(goals or {})
     except ImpossibleGoalError as error:
         raise BadInputError(str(error)) from error  # which is not tried again
     sizes = sizes_from_log_dirs(bootstrap_servers) if bootstrap_servers else None
     what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
+    what["throttle_bytes_per_s"] = throttle_bytes_per_s
     return _made(planning.plan_reassignment, cluster, snapshot, **what)
 
 

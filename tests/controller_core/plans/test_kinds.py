@@ -193,7 +193,7 @@ def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind(
     plan = planned(plan_reassignment(seen(), ORIGIN, [wave], may_change_replication_factor=True, remarks=["Proven."]))
     assert plan.risks == (
         "Proven.",
-        "2 replicas are copied over the network; without a throttle they compete with clients.",
+        "2 replicas are copied over the network, without a throttle, as fast as the brokers can: they compete with clients.",
         "The replication factor of 1 partitions changes, a-0 first.",
         "1 partitions are under-replicated now, a-1 first; their move takes longer.",
     )

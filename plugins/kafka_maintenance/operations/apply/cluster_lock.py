@@ -10,11 +10,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from secrets import token_hex
+from time import monotonic
 from typing import Final, NamedTuple
 
 from controller_core.model.errors import NodeExistsError, NoNodeError, ZooKeeperError
 from controller_core.ports.zookeeper import ANY_VERSION, Check, Create, Delete, WatchEvent, ZooKeeper
-from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError
+from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError, NotFinishedError
 
 LOCK_PATH: Final = "/admin/kafka_maintenance_lock"
 FENCE_PREFIX: Final = f"{LOCK_PATH}-"
@@ -41,6 +42,7 @@ def cluster_lock(zookeeper: ZooKeeper, holder: Holder, *, wait_s: float) -> Iter
 
     Raises:
         ClusterBusyError: another run holds the lock.
+        NotFinishedError: an earlier process of the same run holds it, and has not ended in time.
         BadInputError: there is no Kafka tree here.
     """
     fence = f"{FENCE_PREFIX}{token_hex(16)}"
@@ -55,7 +57,8 @@ def cluster_lock(zookeeper: ZooKeeper, holder: Holder, *, wait_s: float) -> Iter
 
 def _acquire(zookeeper: ZooKeeper, holder: Holder, fence: str, wait_s: float) -> None:
     data = json.dumps(holder._asdict(), sort_keys=True).encode()
-    for attempt in range(2):
+    deadline_s, vanished = monotonic() + wait_s, 0
+    while True:
         changed = threading.Event()
         left_over = _fences(zookeeper)
         try:
@@ -68,10 +71,11 @@ def _acquire(zookeeper: ZooKeeper, holder: Holder, fence: str, wait_s: float) ->
             )
         except (NodeExistsError, NoNodeError):  # NoNodeError: a fence that was left over has just vanished
             found = _holder(zookeeper, changed)
-            ours = found is not None and found.plan == holder.plan
-            if attempt == 0 and (found is None or (ours and changed.wait(wait_s))):
+            vanished += found is None
+            same_plan = found is not None and found.plan == holder.plan
+            if (found is None and vanished == 1) or (same_plan and changed.wait(deadline_s - monotonic())):
                 continue
-            raise _busy(found) from None
+            raise _busy(found, holder) from None
         else:
             return
 
@@ -105,10 +109,15 @@ def _holder(zookeeper: ZooKeeper, changed: threading.Event) -> Holder | None:
         return Holder(plan="?", run=repr(data[:80]), approver="?", since="?")
 
 
-def _busy(found: Holder | None) -> ClusterBusyError:
+def _busy(found: Holder | None, holder: Holder) -> ClusterBusyError | NotFinishedError:
     if found is None:
         return ClusterBusyError(
             f"cluster is busy: {LOCK_PATH} comes and goes; another run works there, try again later"
+        )
+    if (found.plan, found.run) == (holder.plan, holder.run):
+        return NotFinishedError(
+            f"plan {found.plan[:12]} is being applied by an earlier process of this run, {found.run!r}, since {found.since} "
+            f"({LOCK_PATH}); it ends by itself when its supervisor is gone; run again to go on from its receipt"
         )
     return ClusterBusyError(
         f"cluster is busy: run {found.run!r} applies plan {found.plan[:12]}, approved by {found.approver!r}, since "

@@ -1,31 +1,46 @@
 """Applies an approved plan: reads it again, checks everything again, takes it step by step, verifies, records.
 
-The only writes to a cluster are a lock of our own and the request znodes (or the one conditional delete) that the plan
-names, each in a transaction with a check of the lock's fence. A run can be killed at any point and started again: the
+The only writes to a cluster are a lock of our own, the request znodes (or the one conditional delete) that the plan names, the
+execution znode beside them, and the throttle, each in a transaction with a check of the lock's fence. A run can be killed at any point and started again: the
 receipt in the store says how far it came.
 Source: docs/operations.md, "Applying".
 """
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
+from time import monotonic
 from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
-from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules, unmet
+from controller_core.model.errors import (
+    ConnectionLostError,
+    SessionExpiredError,
+    ZooKeeperError,
+    ZooKeeperUnreachableError,
+)
+from controller_core.plans.conditions import named_partitions, unmet
 from controller_core.plans.kinds import kind_record
-from controller_core.plans.observation import Observation
-from controller_core.plans.plan import Plan, check_expectations, final_outcomes, plan_digest
-from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.plans.plan import Plan, final_outcomes, plan_digest
+from controller_core.ports.zookeeper import Check, ZooKeeper
+from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign, refuse_whole
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, receipt_prefix
-from kafka_maintenance.operations.apply.step import Run, look_at, perhaps_asked, refuse_stale, take_step
+from kafka_maintenance.operations.apply.execution import find_execution
+from kafka_maintenance.operations.apply.ready import cluster_health
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
+from kafka_maintenance.operations.apply.run import Run, exceptions, first_open_step, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.step import is_under_way, take_step
+from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.apply.throttle import end_step, end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, observe, session
 from kafka_maintenance.operations.errors import (
+    LockLostError,
+    NotFinishedError,
     PlanChangedError,
-    PlanStaleError,
     RefusedError,
+    StoppedError,
     listed,
 )
 from kafka_maintenance.operations.plans.proof import verify_again
@@ -33,6 +48,12 @@ from kafka_maintenance.operations.plans.store import opened, read_plan, read_pro
 
 SETTLE_TIMEOUT_S: Final = 10.0
 """How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""
+AWAY_TIMEOUT_S: Final = 600.0
+"""How long ZooKeeper may stay away before a run that has begun ends."""
+RECONNECT_S: Final = 2.0
+"""How long is waited before a session is opened again."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +61,7 @@ class Receipt:
     """What became of an approved plan.
 
     `uri` is the address of the last event of the record; `already_applied` says that an earlier run had done it all, and
-    nothing was written this time.
+    nothing was written this time. `exceptions` names the partitions that were left out or ended elsewhere, and why.
     """
 
     uri: str
@@ -50,6 +71,7 @@ class Receipt:
     approver: str
     step_count: int
     already_applied: bool
+    exceptions: tuple[str, ...]
     text: str
 
 
@@ -74,6 +96,8 @@ def apply_plan(
     comment: str | None = None,
     step_timeout_s: float | None = None,
     settle_timeout_s: float = SETTLE_TIMEOUT_S,
+    away_timeout_s: float = AWAY_TIMEOUT_S,
+    stop: Stop | None = None,
 ) -> Receipt:
     """Carries out the plan that was approved, or says why not; may be called again after any failure.
 
@@ -90,6 +114,8 @@ def apply_plan(
         comment: what the approver wrote, for the record.
         step_timeout_s: how long one step's outcome is waited for; None: as its kind says (`plans.kinds.KindRecord`).
         settle_timeout_s: how long a state may lag behind the end of its request.
+        away_timeout_s: how long ZooKeeper may be away, or the lock be lost, before a run that has begun ends.
+        stop: asked to, the run ends at its next safe point.
 
     Returns:
         The receipt; also when an earlier run had carried out the plan already.
@@ -100,7 +126,8 @@ def apply_plan(
             nothing was written.
         PlanStaleError: the cluster is not as the plan assumes; nothing more was written.
         ClusterBusyError: another run or another tool's request is at work; nothing more was written.
-        NotFinishedError: requested, but the outcome was not seen in time, or the lock was lost; call again to go on.
+        NotFinishedError: requested, but the outcome was not seen in time, ZooKeeper stayed away, or the run was stopped
+            (`StoppedError`); call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
     """
     store = opened(store)
@@ -112,19 +139,28 @@ def apply_plan(
     log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
     if log.has(EventKind.DONE):
         return _receipt(log, plan, approver, already=True)
+    refuse_ended(log)
     if not plan.steps:
         raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
-    holder = Holder(approved_digest, run, approver, now.isoformat(timespec="seconds"))
-    with session(zookeeper, auth, tls) as opened_session:
-        _refuse_foreign(plan, observe(opened_session, partitions=()))
-        with cluster_lock(opened_session, holder, wait_s=2 * SESSION_TIMEOUT_S) as fence:
-            log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
-            if log.has(EventKind.DONE):
-                return _receipt(log, plan, approver, already=True)
-            log.append(EventKind.STARTED, plan=plan_uri, kind=plan.kind, steps=len(plan.steps), comment=comment)
-            timeout_s = kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s
-            _carry_out(Run(opened_session, fence, log, plan, timeout_s, settle_timeout_s))
-    return _receipt(log, plan, approver, already=False)
+    attempt = _Attempt(
+        store=store,
+        plan=plan,
+        uri=plan_uri,
+        holder=Holder(approved_digest, run, approver, now.isoformat(timespec="seconds")),
+        now=now,
+        comment=comment,
+        step_timeout_s=kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s,
+        settle_timeout_s=settle_timeout_s,
+        away_timeout_s=away_timeout_s,
+        stop=stop or Stop(),
+    )
+    while True:
+        try:
+            with session(zookeeper, auth, tls) as opened_session:
+                return attempt.carry_out(opened_session)
+        except _AWAY as error:
+            attempt.lost(error)
+        attempt.stop.wait(RECONNECT_S)
 
 
 def verify(
@@ -135,15 +171,23 @@ def verify(
     auth: ZooKeeperAuth | None = None,
     tls: ZooKeeperTls | None = None,
 ) -> Verified:
-    """Compares the live cluster with what the plan predicted, without waiting; reads only."""
-    plan = read_plan(opened(store), plan_uri)
+    """Compares the live cluster with what the plan predicted, without waiting; reads only.
+
+    Partitions that the record names as left out, or as ended elsewhere, are not looked for.
+    """
+    store = opened(store)
+    plan = read_plan(store, plan_uri)
     with session(zookeeper, auth, tls) as opened_session:
         observed = look_at(opened_session, plan.conditions)
-    outcomes = final_outcomes(plan)
+    digest = plan_digest(plan)
+    excepted = partitions_left_out(read_events(store, plan.cluster, digest))
+    outcomes = [each for each in final_outcomes(plan) if not named_partitions([each]) & excepted]
     reasons = unmet(outcomes, observed)
+    beside = f"; {len(excepted)} partition(s) were left out or differed, as the receipt says" if excepted else ""
     if not reasons:
-        return Verified(done=True, text=f"all {len(outcomes)} predictions of plan {plan_digest(plan)[:12]} hold")
-    return Verified(done=False, text=f"{len(reasons)} of {len(outcomes)} predictions do not hold: {listed(reasons)}")
+        return Verified(done=True, text=f"all {len(outcomes)} predictions of plan {digest[:12]} hold{beside}")
+    text = f"{len(reasons)} of {len(outcomes)} predictions do not hold: {listed(reasons)}{beside}"
+    return Verified(done=False, text=text)
 
 
 def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver: str) -> Plan:
@@ -151,7 +195,7 @@ def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver:
     found = plan_digest(plan)
     if found != approved_digest:
         raise PlanChangedError(
-            f"plan {plan_uri} not applied: approved digest {approved_digest[:12]!r}, stored digest {found[:12]!r}; "
+            f"plan {plan_uri} not applied: approved digest {approved_digest!r}, stored digest {found!r}; "
             "read the stored plan and approve its digest, or plan again"
         )
     if not approver.strip():
@@ -159,26 +203,113 @@ def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver:
     return plan
 
 
-def _refuse_foreign(plan: Plan, observed: Observation) -> None:
-    """Another cluster, or one that KRaft runs, is not even locked."""
-    conditions: list[Condition] = [each for each in plan.expectations if isinstance(each, KafkaClusterIs)]
-    if observed.kraft_sign is not None:
-        conditions.append(ZooKeeperControllerRules())
-    if reasons := unmet(conditions, observed):
-        raise PlanStaleError(
-            f"plan {plan_digest(plan)[:12]} not applied to {plan.cluster!r}: {listed(reasons)}", reasons
-        )
+_AWAY: Final = (ConnectionLostError, SessionExpiredError, ZooKeeperUnreachableError, LockLostError)
 
 
-def _carry_out(run: Run) -> None:
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """What one call of `apply_plan` needs for each session in which it goes on.
+
+    `begun` says that the lock was taken once, `lost_s` since when it is lost (`monotonic`).
+    """
+
+    store: ObjectStore
+    plan: Plan
+    uri: str
+    holder: Holder
+    now: datetime
+    comment: str | None
+    step_timeout_s: float
+    settle_timeout_s: float
+    away_timeout_s: float
+    stop: Stop
+    begun: bool = False
+    lost_s: float | None = None
+
+    def record(self, digest: str | None = None) -> ReceiptLog:
+        """The record of the plan, or of the one with that digest, as it stands."""
+        named = {"digest": digest or self.holder.plan, "run": self.holder.run, "approver": self.holder.approver}
+        return ReceiptLog(self.store, cluster=self.plan.cluster, now=self.now, **named)
+
+    def end_left_over_throttles(self, zookeeper: ZooKeeper, fence: Check) -> None:
+        """Takes back the throttles of runs that ended without it, unless Kafka still works at their step."""
+        found = find_execution(zookeeper)
+        under_way = None if found is None or found.execution is None else found.execution.plan
+        for digest in left_over(self.store, self.plan.cluster):
+            if digest not in {under_way, self.holder.plan}:
+                end_throttle(zookeeper, fence, self.record(digest))
+
+    def carry_out(self, zookeeper: ZooKeeper) -> Receipt:
+        """Goes on from where the record ends, as the holder of the lock."""
+        plan, holder = self.plan, self.holder
+        refuse_foreign(plan, observe(zookeeper, partitions=()))
+        with cluster_lock(zookeeper, holder, wait_s=2 * SESSION_TIMEOUT_S) as fence:
+            self.lost_s = None
+            record = self.record()
+            if record.has(EventKind.DONE):
+                return _receipt(record, plan, holder.approver, already=not self.begun)
+            refuse_ended(record)
+            refuse_beside(zookeeper, fence, plan, holder.plan, self.store)
+            self.end_left_over_throttles(zookeeper, fence)
+            observed = observe(zookeeper)
+            if not self.begun:
+                record.append(
+                    EventKind.STARTED,
+                    plan=self.uri,
+                    kind=plan.kind,
+                    steps=len(plan.steps),
+                    comment=self.comment,
+                    **cluster_health(plan, observed)._asdict(),
+                )
+                self.begun = True
+            log.info(
+                "plan %s on %r: lock taken, %d step(s), approved by %r, controller epoch %s; receipt %s",
+                *(
+                    holder.plan[:12],
+                    plan.cluster,
+                    len(plan.steps),
+                    holder.approver,
+                    observed.controller_epoch,
+                    record.uri,
+                ),
+            )
+            run = Run(
+                zookeeper, fence, record, plan, holder.plan, self.step_timeout_s, self.settle_timeout_s, self.stop
+            )
+            _take_steps(run)
+        return _receipt(record, plan, holder.approver, already=False)
+
+    def lost(self, error: ZooKeeperError | LockLostError) -> None:
+        """Records that the session broke, once; raises where nothing was begun, where it lasts, or where the run shall end."""
+        if not self.begun:
+            raise error
+        record = self.record()
+        number = first_open_step(self.plan, record) or 0
+        if self.lost_s is None:
+            self.lost_s = monotonic()
+            record.append(EventKind.INTERRUPTED, step=number, reasons=[str(error)])
+        where = f"plan {self.holder.plan[:12]} on {self.plan.cluster!r}, step {number + 1} of {len(self.plan.steps)}"
+        ended = f"{error}; what was asked goes on at Kafka; receipt {record.uri}; run again to go on"
+        if self.stop.reason is not None:
+            raise StoppedError(f"{where}: stopped ({self.stop.reason}) while ZooKeeper was away: {ended}") from error
+        if monotonic() - self.lost_s >= self.away_timeout_s:
+            raise NotFinishedError(
+                f"{where}: no session with the lock for {self.away_timeout_s:.0f} s: {ended}"
+            ) from error
+        log.warning("%s: goes on when ZooKeeper answers: %s", where, error)
+
+
+def _take_steps(run: Run) -> None:
     steps = run.plan.steps
-    first = next((n for n in range(len(steps)) if not run.log.has(EventKind.VERIFIED, n)), len(steps))
-    if first < len(steps) and not perhaps_asked(run, first):
-        refuse_stale(
-            run, first, check_expectations(run.plan, look_at(run.zookeeper, run.plan.conditions), first_step=first)
-        )
-    for number in range(first, len(steps)):
-        take_step(run, number, steps[number])
+    first = first_open_step(run.plan, run.log)
+    if first is None or not is_under_way(run, first):
+        end_step(run)  # of a step whose run ended before it could remove it
+    if first is not None:
+        if not is_under_way(run, first):
+            refuse_whole(run, first)
+        for number in range(first, len(steps)):
+            take_step(run, number, steps[number])
+            end_step(run)
     run.log.append(EventKind.DONE, steps=len(steps))
 
 
@@ -189,6 +320,8 @@ def _receipt(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Re
         if already and first is not None
         else f"plan carried out and verified in {len(plan.steps)} step(s), approved by {approver!r}"
     )
+    if excepted := exceptions(log.events):
+        text += f"; {len(excepted)} partition(s) not as planned: {listed(excepted)}"
     return Receipt(
         uri=log.uri,
         digest=plan_digest(plan),
@@ -197,6 +330,7 @@ def _receipt(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Re
         approver=approver,
         step_count=len(plan.steps),
         already_applied=already,
+        exceptions=excepted,
         text=text,
     )
 

@@ -21,14 +21,27 @@ _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
 
 
 class EventKind(StrEnum):
-    """What a receipt tells, in the order in which it happens; `REFUSED` and `UNFINISHED` end an attempt, not the plan."""
+    """What a receipt tells, in the order in which it happens.
+
+    `REFUSED`, `UNFINISHED` and `STOPPED` end an attempt, not the plan; `OVER` ends the plan without all that it wanted.
+    `INTERRUPTED` is a session that broke: the same run goes on in another one. `OBSERVED` and `STUCK` tell how far a step is.
+    `THROTTLED` is recorded before a throttle is set, `UNTHROTTLED` when all of it is taken back.
+    """
 
     STARTED = "started"
     INTENDED = "intended"
+    WAITING = "waiting"
+    THROTTLED = "throttled"
     REQUESTED = "requested"
+    OBSERVED = "observed"
+    STUCK = "stuck"
     VERIFIED = "verified"
+    UNTHROTTLED = "unthrottled"
     REFUSED = "refused"
     UNFINISHED = "unfinished"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    OVER = "over"
     DONE = "done"
 
 
@@ -66,7 +79,7 @@ class ReceiptLog:
     ) -> None:
         self._store = store
         self._prefix = receipt_prefix(cluster, digest)
-        self._run, self._approver = run, approver
+        self.digest, self.run, self.approver = digest, run, approver
         self._now, self._started_s = now, monotonic()
         self.events: Sequence[Event] = read_events(store, cluster, digest)
 
@@ -79,6 +92,10 @@ class ReceiptLog:
         """Whether the event is recorded, for that step."""
         return any((each.event, each.step) == (event, step) for each in self.events)
 
+    def now(self) -> str:
+        """The time of an event that is recorded now, ISO 8601."""
+        return (self._now + timedelta(seconds=monotonic() - self._started_s)).isoformat(timespec="milliseconds")
+
     def append(self, event: EventKind, *, step: int | None = None, **detail: Any) -> None:
         """Records an event.
 
@@ -86,10 +103,7 @@ class ReceiptLog:
             StoreUnwritableError, StoreUnreachableError: it is not recorded, so nothing that needs it may be done.
             ClusterBusyError: another run wrote at the same time.
         """
-        at = self._now + timedelta(seconds=monotonic() - self._started_s)
-        entry = Event(
-            event, step, at.isoformat(timespec="milliseconds"), self._run, self._approver, detail, __version__
-        )
+        entry = Event(event, step, self.now(), self.run, self.approver, detail, __version__)
         key = f"{self._prefix}{len(self.events) + 1:04d}-{event}.json"
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
         data = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()

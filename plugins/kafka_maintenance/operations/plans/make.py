@@ -3,7 +3,7 @@
 A plan is stored beside the snapshot it was made from. Making one writes nothing to a cluster.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -117,6 +117,7 @@ def plan_reassignment(
     limits: Limits | None = None,
     sizes: Sizes | None = None,
     may_change_replication_factor: bool = False,
+    throttle_bytes_per_s: int | None = None,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
@@ -127,7 +128,8 @@ def plan_reassignment(
     `move_count_max` copies; its certificate is stored beside the plan, with all that is needed to verify it again.
     `limits` cut what the planner chose, or the one given wave. Limits and goals in bytes need the `sizes` of the partitions
     (`partition_sizes`). `may_change_replication_factor` says whether a given target may be longer or shorter than the
-    present list. The other arguments are those of `plan_elections`.
+    present list. `throttle_bytes_per_s` is how fast each broker may send, and receive, what is copied; None: as fast as it
+    can. The other arguments are those of `plan_elections`.
 
     Returns:
         The stored plan, or None when everything is where it should be.
@@ -140,7 +142,14 @@ def plan_reassignment(
     store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
     if waves is not None:
-        made = _given(seen, waves, limits, sizes, may_change_replication_factor=may_change_replication_factor)
+        asked = partial(
+            reassignment,
+            seen.observed,
+            seen.origin,
+            may_change_replication_factor=may_change_replication_factor,
+            throttle_bytes_per_s=throttle_bytes_per_s,
+        )
+        made = _given(seen, asked, waves, limits, sizes)
         return _stored(store, made, seen)
     wanted = goals or Goals()
     caps = [cap for cap in (wanted.moves_max, move_count_max) if cap is not None]
@@ -156,6 +165,7 @@ def plan_reassignment(
         left_out=proposal.left_out,
         remarks=proposal.remarks,
         why=proposal.why,
+        throttle_bytes_per_s=throttle_bytes_per_s,
     )
     return _stored(store, planned, seen, proof=proposal.proof)
 
@@ -315,16 +325,12 @@ def _require_effect(
 
 def _given(
     seen: _Seen,
+    asked: Callable[..., Plan | Refused],
     waves: Sequence[Sequence[Target]],
     limits: Limits | None,
     sizes: Sizes | None,
-    *,
-    may_change_replication_factor: bool,
 ) -> Plan | Refused:
     """Targets that somebody else chose, one wave cut under `limits`, with what the controller's rules make of them."""
-    asked = partial(
-        reassignment, seen.observed, seen.origin, may_change_replication_factor=may_change_replication_factor
-    )
     made = asked(waves)
     if isinstance(made, Refused) or not made.steps:
         return made

@@ -58,9 +58,10 @@ def unfinished_plans(
 
 
 def _is_settled(keys: Sequence[str]) -> bool:
-    """Whether a receipt ends with the plan carried out, or refused before anything was asked of Kafka."""
+    """Whether a receipt ends with the plan carried out, over, or refused before anything was asked of Kafka."""
     events = [key.removesuffix(".json").rpartition("-")[2] for key in keys]
-    return EventKind.DONE in events or (events[-1] == EventKind.REFUSED and EventKind.INTENDED not in events)
+    refused = events[-1] == EventKind.REFUSED and EventKind.INTENDED not in events
+    return EventKind.DONE in events or EventKind.OVER in events or refused
 
 
 def is_plan(key: str) -> bool:

@@ -1,16 +1,20 @@
 """Plans of every kind for one small cluster, and how they are applied in tests."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.plan import plan_digest, plan_to_bytes
 from controller_core.plans.request_znodes import Target
+from controller_core.plans.rules import ExecutionRules
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan
 from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.store import read_plan
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -53,10 +57,18 @@ def planned(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None
     return store, world, plan
 
 
+def under_rule(store: Any, plan: planning.StoredPlan, rules: ExecutionRules) -> planning.StoredPlan:
+    """The same plan under other rules; it lies at the same address."""
+    changed = replace(read_plan(store, plan.uri), rules=rules)
+    store.put(plan.uri.removeprefix(f"{store.uri}/"), plan_to_bytes(changed))
+    return replace(plan, digest=plan_digest(changed))
+
+
 def apply(store: Any, plan: planning.StoredPlan, world: KafkaWorld, **changed: Any) -> Receipt:
     arguments = {
         "store": store, "plan_uri": plan.uri, "approved_digest": plan.digest, "approver": "ann",
         "zookeeper": world.zookeeper(), "now": NOW, "step_timeout_s": 0.0, "settle_timeout_s": 0.0,
+        "away_timeout_s": 0.0,
     }  # fmt: skip
     return apply_plan(**{**arguments, **changed})
 

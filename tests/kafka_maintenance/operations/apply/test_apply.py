@@ -8,6 +8,7 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import InvalidPlanError, StoreUnwritableError
 from controller_core.model.partitions import BrokerId
 from controller_core.plans.plan import plan_to_bytes
+from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import ControllerZnode, encode_cluster_id, encode_controller
@@ -37,6 +38,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     left_behind,
     moves,
     planned,
+    under_rule,
 )
 
 # ------------------------------------------------------------------------------------------------- carried out
@@ -245,6 +247,7 @@ def broker_gone(world: KafkaWorld) -> None:
 )
 def test_a_stale_plan_is_refused_and_nothing_is_asked(make, disturb, said):
     store, world, plan = planned(make)
+    plan = under_rule(store, plan, STOP_ON_DIFFERENCE)
     disturb(world)
     wrote, epoch = list(world.wrote), world.own.get(znode.CONTROLLER_EPOCH)
     with pytest.raises(PlanStaleError) as refused:
@@ -258,6 +261,7 @@ def test_a_stale_plan_is_refused_and_nothing_is_asked(make, disturb, said):
 
 def test_a_refusal_is_recorded_with_its_reasons():
     store, world, plan = planned(elections)
+    plan = under_rule(store, plan, STOP_ON_DIFFERENCE)
     isr_shrunk(world)
     with pytest.raises(PlanStaleError):
         apply(store, plan, world)
@@ -297,7 +301,7 @@ def test_a_plan_altered_with_a_new_digest_is_not_the_approved_one():
     other = elections(store, world)
     assert other is not None
     store.put(plan.uri.removeprefix(f"{store.uri}/"), plan_to_bytes(read_plan(store, other.uri)))
-    with pytest.raises(PlanChangedError, match=f"approved digest '{plan.digest[:12]}'"):
+    with pytest.raises(PlanChangedError, match=f"approved digest '{plan.digest}', stored digest '{other.digest}'"):
         apply(store, plan, world)
     assert not world.wrote
 

@@ -12,14 +12,13 @@ from controller_core.plans.request_znodes import request_data
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
-from kafka_maintenance.operations.apply import step as apply_step
+from kafka_maintenance.operations.apply import wait as apply_wait
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.apply.plan import verify
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import (
     ClusterBusyError,
     NotFinishedError,
-    RefusedError,
 )
 from kafka_maintenance.operations.plans.store import read_plan
 from tests.kafka_maintenance.kafka_world import KafkaWorld
@@ -176,30 +175,6 @@ def test_what_was_only_intended_is_not_said_to_have_been_asked():
     assert not world.wrote
 
 
-@pytest.mark.parametrize("make", [moves, deletion])
-def test_what_somebody_has_withdrawn_is_not_asked_again(make):
-    store, world, plan = planned(make)
-    world.hangs = True
-    with pytest.raises(NotFinishedError):
-        apply(store, plan, world)
-    (asked,) = world.wrote
-    world.own.delete(asked, ANY_VERSION)
-    world.hangs = False
-    for _ in range(2):
-        with pytest.raises(RefusedError, match="it was asked and is undone"):
-            apply(store, plan, world)
-    assert world.wrote == [asked]
-    assert events(store, plan)[3:] == ["unfinished", "started", "refused", "started", "refused"]
-
-
-def test_a_reassignment_that_is_cancelled_meanwhile_is_told_at_once():
-    store, world, plan = planned(moves)
-    world.hangs = True
-    cancelling = during("requested", store, lambda: world.own.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION))
-    with pytest.raises(NotFinishedError, match=r"orders-0: expected replicas \[3, 2, 1\]"):
-        apply(cancelling, plan, world, step_timeout_s=600.0)
-
-
 def test_what_ends_between_two_reads_is_not_taken_for_withdrawn():
     class EndsMeanwhile(MemoryZooKeeper):
         def get(self, path: str, **watched: Any) -> Any:
@@ -285,7 +260,7 @@ class Flaky(MemoryZooKeeper):
 def test_a_lost_answer_is_looked_up_by_the_next_run(make, arrives):
     store, world, plan = planned(make)
     session = Flaky(world, loses=2, arrives=arrives)  # the first transaction takes the lock
-    with pytest.raises(ConnectionLostError):
+    with pytest.raises(NotFinishedError, match=r"step 1 of \d: no session with the lock"):
         apply(store, plan, world, zookeeper=session)
     session.close()
     apply(store, plan, world)
@@ -306,15 +281,6 @@ def test_a_hanging_controller_leaves_the_request_and_a_record():
     assert world.wrote == ["/admin/preferred_replica_election"]
 
 
-def test_an_election_in_vain_is_named():
-    store, world, plan = planned(elections)
-    world.refuses = {ORDERS_1}
-    with pytest.raises(NotFinishedError, match="orders-1: expected leader 2, found leader 3") as unfinished:
-        apply(store, plan, world)
-    assert "orders-0" not in str(unfinished.value)
-    assert not verify(store=store, plan_uri=plan.uri, zookeeper=world.zookeeper()).done
-
-
 class Unsteady(MemoryZooKeeper):
     """Its next `breaks` fresh reads meet a broken connection."""
 
@@ -329,18 +295,18 @@ class Unsteady(MemoryZooKeeper):
 
 @pytest.mark.parametrize("timeout_s", [pytest.param(60.0, id="in time"), pytest.param(0.0, id="too late")])
 def test_a_broken_connection_ends_no_wait_before_its_time(monkeypatch, caplog, timeout_s):
-    monkeypatch.setattr(apply_step, "RECHECK_S", 0.001)
+    monkeypatch.setattr(apply_wait, "RECHECK_S", 0.001)
     store, world, plan = planned(elections)
     session = Unsteady(world.server)
     breaking = during("requested", store, lambda: setattr(session, "breaks", 3))
-    with nullcontext() if timeout_s else pytest.raises(ConnectionLostError):
+    with nullcontext() if timeout_s else pytest.raises(NotFinishedError):
         apply(breaking, plan, world, zookeeper=session, step_timeout_s=timeout_s)
-    assert len(caplog.messages) == (3 if timeout_s else 0)
+    assert sum("still waiting" in message for message in caplog.messages) == (3 if timeout_s else 0)
     assert (events(store, plan)[-1] == "done") == bool(timeout_s)
 
 
 def test_a_long_wait_sets_one_watch(monkeypatch):
-    monkeypatch.setattr(apply_step, "RECHECK_S", 0.001)
+    monkeypatch.setattr(apply_wait, "RECHECK_S", 0.001)
     store, world, plan = planned(elections)
     session, world.hangs = world.zookeeper(), True
     with pytest.raises(NotFinishedError):
@@ -368,11 +334,3 @@ def test_an_event_of_another_run_is_not_ours():
     first.append(EventKind.STARTED)
     with pytest.raises(ClusterBusyError, match="another run of this plan wrote it"):
         second.append(EventKind.STARTED)
-
-
-def test_a_deletion_that_kafka_drops_is_told_at_once():
-    store, world, plan = planned(deletion)
-    world.deletes = False
-    with pytest.raises(NotFinishedError, match=r"look at delete\.topic\.enable"):
-        apply(store, plan, world, step_timeout_s=600.0)
-    assert events(store, plan)[-1] == "unfinished"

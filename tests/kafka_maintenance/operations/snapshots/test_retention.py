@@ -241,6 +241,7 @@ def receipt(store, *events, digest=PLAN, plan="somewhere else", days_ago=20):
         pytest.param((EventKind.STARTED, EventKind.REFUSED), False, id="refused before anything was asked"),
         pytest.param((EventKind.STARTED, EventKind.REFUSED, EventKind.STARTED), True, id="begun again"),
         pytest.param((EventKind.STARTED, EventKind.VERIFIED, EventKind.DONE), False, id="done"),
+        pytest.param((EventKind.STARTED, EventKind.INTENDED, EventKind.OVER), False, id="over without its outcomes"),
     ],
 )
 def test_a_plan_that_is_not_finished_keeps_its_snapshot(store, events, stays):

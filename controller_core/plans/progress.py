@@ -1,0 +1,79 @@
+"""How far a step is, and whether the rest of the cluster is well enough for the next one: figures from what was observed.
+
+Source: docs/operations.md, "Applying".
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.conditions import AssignedTo, CaughtUp, LedBy, TopicGone, check
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import PlanStep
+
+
+class Missing(NamedTuple):
+    """A replica that is wanted in the ISR and is not there; `is_live` says whether its broker is registered."""
+
+    partition: TopicPartition
+    broker: BrokerId
+    is_live: bool
+
+    def __str__(self) -> str:
+        return f"{self.partition} on broker {self.broker}{'' if self.is_live else ', which is not registered'}"
+
+
+class StepProgress(NamedTuple):
+    """Outcomes of a step that hold, of how many; replicas that are to be copied and are in the ISR, of how many; those missing."""
+
+    outcomes_done: int
+    outcomes: int
+    replicas_in_sync: int
+    replicas: int
+    missing: tuple[Missing, ...]
+
+    def __str__(self) -> str:
+        done = f"{self.outcomes_done} of {self.outcomes} partitions or topics done"
+        return f"{self.replicas_in_sync} of {self.replicas} new replicas in sync, {done}" if self.replicas else done
+
+
+class Health(NamedTuple):
+    """Partitions beside those of a plan that are led by no live broker, and those that lack a replica in the ISR."""
+
+    offline: int
+    under_replicated: int
+
+
+def step_progress(step: PlanStep, observed: Observation) -> StepProgress:
+    """How far the step is."""
+    before = {each.partition: each.replicas for each in step.expectations if isinstance(each, AssignedTo)}
+    copies = [
+        Missing(each.partition, broker, broker in observed.brokers)
+        for each in step.outcomes
+        if isinstance(each, CaughtUp)
+        for broker in each.replicas
+        if broker not in before.get(each.partition, ())
+    ]
+    states = observed.states
+    missing = tuple(
+        each for each in copies if each.partition not in states or each.broker not in states[each.partition].isr
+    )
+    wanted = [each for each in step.outcomes if isinstance(each, AssignedTo | LedBy | TopicGone)]
+    return StepProgress(
+        outcomes_done=sum(check(each, observed) is None for each in wanted),
+        outcomes=len(wanted),
+        replicas_in_sync=len(copies) - len(missing),
+        replicas=len(copies),
+        missing=missing,
+    )
+
+
+def health(observed: Observation, beside: Collection[TopicPartition]) -> Health:
+    """The health of all partitions observed that are not among `beside`, those of the plan itself."""
+    others = [(partition, state) for partition, state in observed.states.items() if partition not in beside]
+    return Health(
+        offline=sum(state.leader not in observed.brokers for _, state in others),
+        under_replicated=sum(
+            not set(observed.assignments[partition].replicas) <= set(state.isr) for partition, state in others
+        ),
+    )

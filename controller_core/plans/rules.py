@@ -1,0 +1,94 @@
+"""How a plan is to be carried out, as its approver read it: what happens where the cluster differs from the plan."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controller_core.plans.fields import PlanFields
+
+
+class OnDifference(StrEnum):
+    """What a run does when a partition or topic of the plan is no more as the plan expects, before a step or after it."""
+
+    STOP = "stop"
+    GO_ON = "go_on"
+
+
+class BeforeStep(StrEnum):
+    """What a run does when the cluster is not ready for a step after the first: another tool's request, a broker away, ….
+
+    The first step is refused in any case: nothing was asked yet.
+    """
+
+    STOP = "stop"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionRules:
+    """The rules of a plan; the defaults are those of a plan that names none.
+
+    Under `GO_ON` a partition that differs is left out, named in the record and in the receipt, and the others go on; a
+    step of which nothing was done ends the run under either rule. `throttle_bytes_per_s` is the rate at which a broker may
+    send, and receive, what the plan moves; None: as fast as it can.
+    """
+
+    on_difference: OnDifference = OnDifference.STOP
+    before_step: BeforeStep = BeforeStep.STOP
+    throttle_bytes_per_s: int | None = None
+
+
+def rules_to_json(rules: ExecutionRules) -> dict[str, object]:
+    """The rules as a JSON object; `rules_from_json` reads it back."""
+    throttle = {} if rules.throttle_bytes_per_s is None else {"throttle_bytes_per_s": rules.throttle_bytes_per_s}
+    return {"on_difference": rules.on_difference.value, "before_step": rules.before_step.value, **throttle}
+
+
+def rules_from_json(fields: PlanFields) -> ExecutionRules:
+    """The rules that `rules_to_json` wrote.
+
+    Raises:
+        InvalidPlanError: another shape; names the field and what was found.
+    """
+    throttle = fields.integer_or_none("throttle_bytes_per_s")
+    if throttle is not None and throttle < 1:
+        raise fields.refused("throttle_bytes_per_s", "at least 1", throttle)
+    return ExecutionRules(
+        throttle_bytes_per_s=throttle,
+        on_difference=OnDifference(_one_of(fields, "on_difference", OnDifference)),
+        before_step=BeforeStep(_one_of(fields, "before_step", BeforeStep)),
+    )
+
+
+def rules_text(rules: ExecutionRules) -> tuple[str, ...]:
+    """The rules as lines that an approver reads; empty for a plan that names none."""
+    lines = []
+    if rules.on_difference is OnDifference.GO_ON:
+        lines.append(
+            "A partition that is no more as planned when its step comes, or that somebody else moves or cancels meanwhile, is left "
+            "out and named in the receipt; the others go on."
+        )
+    if rules.before_step is BeforeStep.WAIT:
+        lines.append(
+            "After the first step, each one waits until the cluster is ready for it: no request of another tool, all brokers of the "
+            "plan registered, no more partitions offline or under-replicated beside the plan than when it began."
+        )
+    if rules.throttle_bytes_per_s is not None:
+        lines.append(
+            f"Throttle: each broker sends and receives at most {rules.throttle_bytes_per_s:,} bytes per second of what a step copies; "
+            "set before the step, taken back after it, and a broker's own rate put back. Below the rate of produce no replica "
+            "catches up."
+        )
+    return tuple(lines)
+
+
+def _one_of(fields: PlanFields, name: str, values: type[StrEnum]) -> str:
+    found = fields.text(name)
+    if found not in set(values):
+        raise fields.refused(name, f"one of {', '.join(values)}", found)
+    return found
+
+
+GO_ON = ExecutionRules(on_difference=OnDifference.GO_ON, before_step=BeforeStep.WAIT)
+"""The rules of a plan of elections or reassignments."""
+STOP_ON_DIFFERENCE = ExecutionRules()
+"""The rules of a plan that names none."""

@@ -1,0 +1,79 @@
+"""The replication throttle of one step: exactly what it moves, at the rate of its plan; set, and taken back, beside what others set.
+
+Source: Kafka 3.9 `ReassignPartitionsCommand`, KIP-73; `controller_core.admin.throttles`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from controller_core.admin.throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    follower_throttles,
+    leader_throttles,
+    move_map,
+    reassigning_brokers,
+)
+from controller_core.plans.conditions import AssignedTo
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.request_znodes import CreateReassignPartitions
+
+Overrides = Mapping[str, str]
+
+
+class Throttled(NamedTuple):
+    """One override that a run sets: of which entity (`topics/orders`, `brokers/4`), its key, our value, and what was there.
+
+    `before` is None where nothing was. An entity whose throttled replicas somebody else named is left as it is.
+    """
+
+    entity: str
+    key: str
+    value: str
+    before: str | None
+
+
+def step_throttle(step: PlanStep, bytes_per_s: int) -> dict[str, dict[str, str]]:
+    """What a throttle of the step overrides, by entity; empty where the step copies nothing.
+
+    A partition that gains no replica is in no list; a broker is limited when it may send or receive.
+    """
+    current = {each.partition: each.replicas for each in step.expectations if isinstance(each, AssignedTo)}
+    proposed = {
+        target.partition: target.replicas
+        for effect in step.effects
+        if isinstance(effect, CreateReassignPartitions)
+        for target in effect.targets
+        if not set(target.replicas) <= set(current.get(target.partition, ()))
+    }
+    moves = move_map({}, proposed, current)
+    leaders, followers = leader_throttles(moves), follower_throttles(moves)
+    rates = {LEADER_RATE: str(bytes_per_s), FOLLOWER_RATE: str(bytes_per_s)}
+    topics = {
+        f"topics/{topic}": {LEADER_REPLICAS: leaders[topic], FOLLOWER_REPLICAS: followers[topic]} for topic in leaders
+    }
+    return {**topics, **{f"brokers/{broker}": dict(rates) for broker in reassigning_brokers(moves)}}
+
+
+def to_set(wanted: Mapping[str, Overrides], found: Mapping[str, Overrides]) -> tuple[Throttled, ...]:
+    """What is set of `wanted`, given the overrides that were `found`: rates always, replicas where nobody else named some."""
+    return tuple(
+        Throttled(entity, key, value, found.get(entity, {}).get(key))
+        for entity, overrides in sorted(wanted.items())
+        for key, value in overrides.items()
+        if entity.startswith("brokers/") or key not in found.get(entity, {})
+    )
+
+
+def taken_back(entity: str, overrides: Overrides, throttled: tuple[Throttled, ...]) -> dict[str, str]:
+    """The overrides of the entity without ours: the former value where there was one; what was changed since stays."""
+    kept = dict(overrides)
+    for each in throttled:
+        if each.entity == entity and kept.get(each.key) == each.value:
+            if each.before is None:
+                del kept[each.key]
+            else:
+                kept[each.key] = each.before
+    return kept

@@ -1,0 +1,129 @@
+"""Asking Kafka for one step: checked by fresh reads, recorded as intended, asked for in one transaction, recorded again.
+
+Source: docs/operations.md, "Applying".
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.conditions import RequestAbsent, Unmet
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.request_znodes import (
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    DeleteController,
+    Request,
+    request_data,
+    request_path,
+)
+from controller_core.plans.rules import OnDifference
+from controller_core.plans.verdicts import differing, request_partitions, without
+from controller_core.ports.zookeeper import Check, Create, Delete, Operation
+from controller_core.znodes.paths import CONTROLLER_EPOCH
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, begin_execution
+from kafka_maintenance.operations.apply.receipts import EventKind
+from kafka_maintenance.operations.apply.run import Run, is_asked_once, standing
+from kafka_maintenance.operations.apply.throttle import end_throttle, throttle
+from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, listed
+
+log = logging.getLogger(__name__)
+
+
+def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanStep:
+    """Asks for the step, or for what is left of it; returns what was asked for, which may have no effects.
+
+    Raises:
+        PlanStaleError, ClusterBusyError: nothing was asked, recorded.
+        LockLostError: nothing was asked, recorded.
+        ConnectionLostError, SessionExpiredError: the answer was lost; the execution znode says what happened.
+    """
+    left_out, common = differing((*run.plan.expectations, *step.checks), _partitions(step), observed)
+    if run.plan.rules.on_difference is OnDifference.STOP:
+        common, left_out = (*common, *dict.fromkeys(left_out.values())), {}
+    refuse_stale(run, number, common)
+    narrowed = without(step, left_out.keys())
+    run.log.append(
+        EventKind.INTENDED,
+        step=number,
+        paths=[request_path(effect) for effect in narrowed.effects],
+        **left_out_rows(left_out),
+    )
+    if narrowed.effects:
+        throttle(run, number, narrowed)
+        try:
+            request(run, number, narrowed)
+        except ClusterBusyError:
+            end_throttle(run.zookeeper, run.fence, run.log)
+            raise
+    return narrowed
+
+
+def left_out_rows(left_out: Mapping[TopicPartition, Unmet]) -> dict[str, object]:
+    """The detail of an event that names what was left out and why; nothing where nothing was."""
+    rows = [{**each._asdict(), "reason": str(reason)} for each, reason in sorted(left_out.items())]
+    return {"left_out": rows} if rows else {}
+
+
+def refuse_stale(run: Run, number: int, reasons: Sequence[Unmet]) -> None:
+    """Records and raises why the step cannot be taken; nothing without reasons."""
+    if not reasons:
+        return
+    run.log.append(EventKind.REFUSED, step=number, reasons=[str(reason) for reason in reasons[:100]])
+    message = f"{run.name(number)}: not asked: {listed(reasons)}; receipt {run.log.uri}"
+    busy = {each.path for each in run.plan.steps[number].expectations if isinstance(each, RequestAbsent)}
+    if any(reason.subject in busy for reason in reasons):
+        raise ClusterBusyError(message)
+    raise PlanStaleError(message, reasons)
+
+
+def request(run: Run, number: int, step: PlanStep) -> None:
+    """Asks; finding all that is asked for there already is as good, since an earlier run's request may arrive late."""
+    operations = [run.fence, *(operation for effect in step.effects for operation in _operations(effect))]
+    if is_asked_once(step):
+        operations.append(begin_execution(Execution(run.digest, number, run.log.run, run.log.approver, run.log.now())))
+    try:
+        run.zookeeper.multi(operations)
+    except (NodeExistsError, NoNodeError, BadVersionError) as error:
+        failed = operations[error.failed_operation or 0]
+        if failed == run.fence or len(standing(run.zookeeper, step)) < len(step.effects):
+            raise _not_asked(run, number, failed, error) from None
+    run.log.append(EventKind.REQUESTED, step=number)
+    log.info(
+        "%s: asked for, %d partition(s) or topic(s)", run.name(number), len(_partitions(step)) or len(step.effects)
+    )
+
+
+def _partitions(step: PlanStep) -> frozenset[TopicPartition]:
+    return frozenset(partition for effect in step.effects for partition in request_partitions(effect))
+
+
+def _not_asked(run: Run, number: int, failed: Operation, error: ZooKeeperError) -> LockLostError | ClusterBusyError:
+    run.log.append(EventKind.REFUSED, step=number, reasons=[str(error)])
+    if failed == run.fence:
+        return LockLostError(
+            f"{run.name(number)}: nothing was asked, since the session and with it the lock {LOCK_PATH} was lost; "
+            f"receipt {run.log.uri}; run again"
+        )
+    what = "another plan began a step there" if failed.path == EXECUTION_PATH else "it changed in the last moment"
+    return ClusterBusyError(
+        f"{run.name(number)}: not asked: {failed.path}: {what} ({error}); nothing was written; receipt {run.log.uri}; run again"
+    )
+
+
+def _operations(effect: Request) -> tuple[Operation, ...]:
+    match effect:
+        case DeleteController():
+            return (
+                Check(path=CONTROLLER_EPOCH, version=effect.epoch_version),
+                Delete(path=request_path(effect), version=effect.version),
+            )
+        case CreateReassignPartitions() | CreatePreferredReplicaElection() | CreateDeleteTopic():
+            return (Create(path=request_path(effect), data=request_data(effect)),)
+        case _:
+            assert_never(effect)

@@ -1,0 +1,74 @@
+"""Why a plan is not carried out, or no longer: checked before its first step, whatever the steps check themselves."""
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules, unmet
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import Plan, PlanKind, open_conditions, plan_digest
+from controller_core.plans.rules import OnDifference
+from controller_core.plans.verdicts import differing, request_partitions
+from controller_core.ports.zookeeper import Check, ZooKeeper
+from kafka_maintenance.operations.apply.ask import refuse_stale
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, end_execution, find_execution
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events
+from kafka_maintenance.operations.apply.run import Run, look_at
+from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
+
+
+def refuse_foreign(plan: Plan, observed: Observation) -> None:
+    """Another cluster, or one that KRaft runs, is not even locked."""
+    conditions: list[Condition] = [each for each in plan.expectations if isinstance(each, KafkaClusterIs)]
+    if observed.kraft_sign is not None:
+        conditions.append(ZooKeeperControllerRules())
+    if reasons := unmet(conditions, observed):
+        raise PlanStaleError(
+            f"plan {plan_digest(plan)[:12]} not applied to {plan.cluster!r}: {listed(reasons)}", reasons
+        )
+
+
+def refuse_ended(log: ReceiptLog) -> None:
+    """A plan that ended without all that it wanted is not begun again; that takes another plan and another approval."""
+    ended = next((each for each in log.events if each.event is EventKind.OVER), None)
+    if ended is not None:
+        raise RefusedError(
+            f"plan {log.digest[:12]} not applied: it ended at {ended.at}, in step {(ended.step or 0) + 1}: "
+            f"{listed(ended.detail.get('reasons', []))}; receipt {log.uri}; plan again, from a new snapshot"
+        )
+
+
+def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, store: ObjectStore) -> None:
+    """While Kafka works at a step of another plan of ours, only a re-election may be forced: it may be what that step needs."""
+    found = find_execution(zookeeper)
+    if found is None or plan.kind is PlanKind.DRAIN_ISR_NOTIFICATIONS:
+        return
+    other = found.execution
+    if other is None:
+        raise ClusterBusyError(
+            f"plan {digest[:12]} not applied to {plan.cluster!r}: {EXECUTION_PATH} cannot be read ({found.data[:80]!r}): look "
+            "who wrote it, and remove it when nothing of ours is under way"
+        )
+    if other.plan == digest:
+        return
+    events = {(each.event, each.step) for each in read_events(store, plan.cluster, other.plan)}
+    if events & {(EventKind.VERIFIED, other.step), (EventKind.OVER, other.step), (EventKind.DONE, None)}:
+        end_execution(zookeeper, fence, other.plan)  # its run ended between the record and the removal
+        return
+    raise ClusterBusyError(
+        f"plan {digest[:12]} not applied to {plan.cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
+        f"{other.approver!r}, was asked for at {other.since} by run {other.run!r} and not seen to finish ({EXECUTION_PATH}); "
+        "apply that plan again to finish it"
+    )
+
+
+def refuse_whole(run: Run, first: int) -> None:
+    """Refuses a plan that does not fit: by its rule as a whole, or where no partition of it is as it assumes."""
+    conditions = open_conditions(run.plan, first_step=first)
+    named = frozenset(
+        partition
+        for step in run.plan.steps[first:]
+        for effect in step.effects
+        for partition in request_partitions(effect)
+    )
+    own, common = differing(conditions, named, look_at(run.zookeeper, run.plan.conditions))
+    if run.plan.rules.on_difference is OnDifference.STOP or own.keys() == named:
+        common = (*common, *dict.fromkeys(own.values()))
+    refuse_stale(run, first, common)

@@ -1,0 +1,67 @@
+"""The znode that says which step of which plan Kafka was asked for and has not been seen to finish.
+
+It is created in the transaction of the request, so that a run that was killed before it could record the request knows that
+it was made; and it stays when the lock has vanished with its session, so that no other plan begins meanwhile.
+Source: docs/adr, "The lock is a znode".
+"""
+
+import json
+from typing import Final, NamedTuple
+
+from controller_core.model.errors import BadVersionError, NoNodeError
+from controller_core.ports.zookeeper import Check, Create, Delete, Operation, ZooKeeper
+from kafka_maintenance.operations.errors import LockLostError
+
+EXECUTION_PATH: Final = "/admin/kafka_maintenance_execution"
+
+
+class Execution(NamedTuple):
+    """A step that was asked for: the digest of its plan, its number from 0 on, the run, who approved, when (ISO 8601)."""
+
+    plan: str
+    step: int
+    run: str
+    approver: str
+    since: str
+
+
+class Found(NamedTuple):
+    """The execution that stands, and the version of its znode; None where its data cannot be read."""
+
+    execution: Execution | None
+    version: int
+    data: bytes
+
+
+def find_execution(zookeeper: ZooKeeper) -> Found | None:
+    """The execution that stands; None where there is none."""
+    try:
+        data, stat = zookeeper.get(EXECUTION_PATH)
+    except NoNodeError:
+        return None
+    try:
+        return Found(Execution(**json.loads(data)), stat.version, data)
+    except (ValueError, TypeError):
+        return Found(None, stat.version, data)
+
+
+def begin_execution(execution: Execution) -> Operation:
+    """What belongs into the transaction of the request."""
+    return Create(path=EXECUTION_PATH, data=json.dumps(execution._asdict(), sort_keys=True).encode())
+
+
+def end_execution(zookeeper: ZooKeeper, fence: Check, plan: str) -> None:
+    """Removes the execution of the plan with that digest, as the holder of the lock; nothing where it is not there.
+
+    Raises:
+        LockLostError: nothing was removed; another run may be at work.
+    """
+    found = find_execution(zookeeper)
+    if found is None or found.execution is None or found.execution.plan != plan:
+        return
+    try:
+        zookeeper.multi([fence, Delete(path=EXECUTION_PATH, version=found.version)])
+    except (NoNodeError, BadVersionError) as error:
+        raise LockLostError(
+            f"{EXECUTION_PATH} of plan {plan[:12]} not removed: the session and with it the lock was lost ({error}); run again"
+        ) from None

@@ -1,0 +1,93 @@
+"""What a run tells while it waits: a line in the log and the same figures in the record, seldom where nothing is new.
+
+Source: docs/operations.md, "Applying".
+"""
+
+import logging
+from time import monotonic
+from typing import Final
+
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.progress import StepProgress, step_progress
+from kafka_maintenance.operations.apply.receipts import EventKind
+from kafka_maintenance.operations.apply.run import Run
+from kafka_maintenance.operations.errors import listed
+
+LINE_S: Final = 60.0
+"""One line in this time at most."""
+STUCK_S: Final = 1800.0
+"""No outcome and no replica nearer for so long: the step is called stuck."""
+_RECORD_GROWTH: Final = 1.02
+"""Between two observations in the record the time grows by this factor, so that a month of waiting makes some hundred of them."""
+
+log = logging.getLogger(__name__)
+
+
+class Teller:
+    """Tells of one step while it is waited for. It neither ends the wait nor changes anything."""
+
+    def __init__(self, run: Run, number: int, step: PlanStep) -> None:
+        self._run, self._number, self._step = run, number, step
+        self._since_s = monotonic()
+        self._line_s, self._recorded_s = -LINE_S, 0.0
+        self._nearer_s = self._since_s
+        self._stuck = False
+        self._first: StepProgress | None = None
+        self._best = (-1, -1)
+
+    def see(self, observed: Observation) -> None:
+        """Logs and records what was seen, where it is time to."""
+        now_s = monotonic() - self._since_s
+        progress = step_progress(self._step, observed)
+        self._first = self._first or progress
+        reached = (progress.outcomes_done, progress.replicas_in_sync)
+        if reached > self._best:
+            self._best, self._nearer_s, self._stuck = reached, monotonic(), False
+        if now_s - self._line_s >= LINE_S:
+            self._line_s = now_s
+            log.info("%s: %s", self._run.name(self._number), self._line(progress, now_s))
+        if now_s - self._recorded_s >= max(LINE_S, now_s * (_RECORD_GROWTH - 1)):
+            self._recorded_s = now_s
+            names = ("outcomes_done", "outcomes", "replicas_in_sync", "replicas")
+            figures = {name: getattr(progress, name) for name in names}
+            self._run.log.append(EventKind.OBSERVED, step=self._number, seconds=round(now_s), **figures)
+        if not self._stuck and monotonic() - self._nearer_s >= STUCK_S:
+            self._stuck = True
+            text = _stuck_text(progress, monotonic() - self._nearer_s)
+            log.warning("%s: %s; receipt %s", self._run.name(self._number), text, self._run.log.uri)
+            self._run.log.append(EventKind.STUCK, step=self._number, reasons=[text])
+
+    def _line(self, progress: StepProgress, now_s: float) -> str:
+        parts = [str(progress), f"{_clock(now_s)} since it is waited for"]
+        done = progress.replicas_in_sync - self._first.replicas_in_sync if self._first else 0
+        if done and progress.missing:
+            parts.append(f"about {_clock(now_s / done * len(progress.missing))} to go at this rate")
+        if progress.missing:
+            parts.append(f"not in sync: {listed(progress.missing)}")
+        return ", ".join(parts)
+
+
+def _stuck_text(progress: StepProgress, stuck_s: float) -> str:
+    """What has not moved, and what to do about it."""
+    away = sorted({each.broker for each in progress.missing if not each.is_live})
+    live = sorted({each.broker for each in progress.missing if each.is_live})
+    advice = []
+    if away:
+        advice.append(f"start broker(s) {away}, or cancel the step")
+    if live:
+        advice.append(
+            f"look at broker(s) {live}: a throttle below the rate of produce, a log directory that failed or is full, "
+            "ReplicaFetcherThread in their logs"
+        )
+    if not progress.missing:
+        advice.append(
+            "every replica is in sync: look at the controller's log; a forced re-election makes it read its requests again"
+        )
+    missing = f"; not in sync: {listed(progress.missing)}" if progress.missing else ""
+    return f"stuck: nothing came nearer for {_clock(stuck_s)}: {progress}{missing}; {'; '.join(advice)}"
+
+
+def _clock(seconds: float) -> str:
+    minutes = round(seconds) // 60
+    return f"{minutes // 60:02d}:{minutes % 60:02d}" if minutes else f"{round(seconds)} s"

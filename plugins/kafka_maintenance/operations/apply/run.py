@@ -1,0 +1,106 @@
+"""One application of a plan, and the fresh reads that its steps need."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.conditions import Condition, named_partitions, named_topics
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import Plan, PlanStep
+from controller_core.plans.request_znodes import DeleteController, may_be_asked_twice, request_data, request_path
+from controller_core.ports.zookeeper import Check, ZooKeeper
+from kafka_maintenance.operations.apply.receipts import Event, EventKind, ReceiptLog
+from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.cluster.observe import observe
+from kafka_maintenance.operations.errors import StoppedError
+
+_ASKING: Final = frozenset({EventKind.INTENDED, EventKind.REQUESTED, EventKind.REFUSED})
+
+
+class Run(NamedTuple):
+    """One application of a plan, and what its steps need; times in seconds, as of `apply_plan`."""
+
+    zookeeper: ZooKeeper
+    fence: Check
+    log: ReceiptLog
+    plan: Plan
+    digest: str
+    step_timeout_s: float
+    settle_timeout_s: float
+    stop: Stop
+
+    def name(self, number: int) -> str:
+        """Plan, cluster and step, as every message names them."""
+        return f"plan {self.digest[:12]} on {self.plan.cluster!r}, step {number + 1} of {len(self.plan.steps)}"
+
+
+def first_open_step(plan: Plan, log: ReceiptLog) -> int | None:
+    """The first step that the record does not call verified; None when all are."""
+    return next((number for number in range(len(plan.steps)) if not log.has(EventKind.VERIFIED, number)), None)
+
+
+def stop_if_asked(run: Run, number: int) -> None:
+    """A safe point.
+
+    Raises:
+        StoppedError: the end was asked for; recorded.
+    """
+    reason = run.stop.reason
+    if reason is None:
+        return
+    asked = last_asking(run.log, number) is EventKind.REQUESTED
+    run.log.append(EventKind.STOPPED, step=number, reason=reason, under_way=asked)
+    if asked:
+        state = "what it asked for goes on at Kafka, which nothing of ours stops; Kafka's own tools show and cancel it"
+    else:
+        state = "nothing of it was asked"
+    raise StoppedError(
+        f"{run.name(number)}: stopped ({reason}): {state}; the lock is released; receipt {run.log.uri}; run again to go on"
+    )
+
+
+def look_at(zookeeper: ZooKeeper, conditions: Iterable[Condition]) -> Observation:
+    """The cluster as it is now, as far as `conditions` speak of it."""
+    named = tuple(conditions)
+    return observe(zookeeper, partitions=named_partitions(named), topics=named_topics(named))
+
+
+def is_asked_once(step: PlanStep) -> bool:
+    """Whether somebody may have withdrawn the request of the step, so that it is not made again."""
+    return not all(map(may_be_asked_twice, step.effects))
+
+
+def standing(zookeeper: ZooKeeper, step: PlanStep) -> frozenset[str]:
+    """The paths at which a request of the step stands in ZooKeeper with exactly our data."""
+    requests = {
+        request_path(each): request_data(each) for each in step.effects if not isinstance(each, DeleteController)
+    }
+    found = zookeeper.get_many(list(requests))
+    return frozenset(
+        path for (path, data), entry in zip(requests.items(), found, strict=True) if entry and entry[0] == data
+    )
+
+
+def last_asking(log: ReceiptLog, step: int) -> EventKind | None:
+    """The last that the record says of asking for the step: intended, requested, or refused; None where nothing."""
+    told = [each.event for each in log.events if each.step == step and each.event in _ASKING]
+    return told[-1] if told else None
+
+
+def partitions_left_out(events: Iterable[Event], step: int | None = None) -> frozenset[TopicPartition]:
+    """The partitions that were left out when that step was asked for; None: of any step, then or in its end."""
+    return frozenset(TopicPartition(row["topic"], row["partition"]) for row in _exceptions(events, step))
+
+
+def exceptions(events: Iterable[Event]) -> tuple[str, ...]:
+    """Each partition that was left out of a step, or ended elsewhere, with the reason; the last word counts."""
+    last = {TopicPartition(row["topic"], row["partition"]): row["reason"] for row in _exceptions(events, None)}
+    return tuple(f"{partition}: {reason}" for partition, reason in sorted(last.items()))
+
+
+def _exceptions(events: Iterable[Event], step: int | None) -> Iterator[Mapping[str, Any]]:
+    kinds = {EventKind.INTENDED: "left_out", EventKind.VERIFIED: "differing"}
+    if step is not None:
+        del kinds[EventKind.VERIFIED]
+    last = {(each.event, each.step): each for each in events if each.event in kinds and step in {None, each.step}}
+    return (row for each in last.values() for row in each.detail.get(kinds[each.event], ()))

@@ -1,0 +1,164 @@
+"""Sets the throttle of a step before it is asked for, and takes it back when the step is over.
+
+It is recorded before it is set, so that whatever ends the run, a later one takes it back: of this plan or of another. It stays as
+long as Kafka works at the step. Each write has the fence, the version of what it changes, and the notice that brokers wait for.
+Source: Kafka 3.9 `AdminZkClient.changeConfigs`.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.step_throttle import Overrides, Throttled, step_throttle, taken_back, to_set
+from controller_core.ports.zookeeper import Check, Create, Operation, Set, ZooKeeper
+from controller_core.znodes.configs import (
+    ConfigChange,
+    ConfigZnode,
+    decode_config,
+    encode_config,
+    encode_config_change,
+)
+from controller_core.znodes.paths import CONFIG, CONFIG_CHANGE_PREFIX, CONFIG_CHANGES
+from kafka_maintenance.operations.apply.execution import end_execution
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, receipt_prefix
+from kafka_maintenance.operations.apply.run import Run
+from kafka_maintenance.operations.errors import LockLostError
+
+TRIES_MAX = 5
+"""How often a write is tried whose znode somebody else changes meanwhile."""
+
+log = logging.getLogger(__name__)
+
+
+class _Found(NamedTuple):
+    config: ConfigZnode
+    version: int | None
+
+
+def throttle(run: Run, number: int, step: PlanStep) -> None:
+    """Sets the throttle of the step, as the rules of the plan say; nothing where they say none."""
+    rate = run.plan.rules.throttle_bytes_per_s
+    wanted = {} if rate is None else step_throttle(step, rate)
+    if not wanted:
+        return
+    found = {entity: _read(run.zookeeper, entity).config.config for entity in wanted}
+    throttled = to_set(wanted, found)
+    beside = sorted(set(wanted) - {each.entity for each in throttled})
+    run.log.append(
+        EventKind.THROTTLED,
+        step=number,
+        bytes_per_s=rate,
+        overrides=[list(each) for each in throttled],
+        left_alone=beside,
+    )
+    for entity in dict.fromkeys(each.entity for each in throttled):
+        ours = {each.key: each.value for each in throttled if each.entity == entity}
+        _change(run.zookeeper, run.fence, entity, partial(_merged, ours=ours))
+    log.info("%s: throttled to %d bytes/s a broker, on %d topics and brokers", run.name(number), rate, len(wanted))
+    if beside:
+        log.warning("%s: throttled replicas of somebody else are left as they are: %s", run.name(number), beside)
+
+
+def end_throttle(zookeeper: ZooKeeper, fence: Check, record: ReceiptLog) -> None:
+    """Takes back what the record says was set and not taken back; what somebody changed since is left as it is.
+
+    Raises:
+        LockLostError: another run may be at work; what is left is taken back by the next one.
+    """
+    throttled = _left(record)
+    if not throttled:
+        return
+    for entity in dict.fromkeys(each.entity for each in throttled):
+        _change(zookeeper, fence, entity, partial(taken_back, entity, throttled=throttled))
+    record.append(EventKind.UNTHROTTLED, overrides=len(throttled))
+    log.info(
+        "throttle of plan %s taken back from %d topics and brokers",
+        record.digest[:12],
+        len({e.entity for e in throttled}),
+    )
+
+
+def end_step(run: Run) -> None:
+    """Takes back what a step that is over left: its throttle and the execution znode.
+
+    Raises:
+        LockLostError: the next run does it.
+    """
+    end_throttle(run.zookeeper, run.fence, run.log)
+    end_execution(run.zookeeper, run.fence, run.digest)
+
+
+def left_over(store: ObjectStore, cluster: str) -> tuple[str, ...]:
+    """Digests of the plans whose record says that a throttle was set and not taken back."""
+    root = receipt_prefix(cluster, "").rstrip("/") + "/"
+    last: dict[str, str] = {}
+    for key in store.list(root):
+        digest, _, name = key.removeprefix(root).partition("/")
+        event = name.removesuffix(".json").partition("-")[2]
+        if event in {EventKind.THROTTLED, EventKind.UNTHROTTLED}:
+            last[digest] = event
+    return tuple(digest for digest, event in last.items() if event == EventKind.THROTTLED)
+
+
+def _merged(overrides: Overrides, ours: Overrides) -> Overrides:
+    return {**overrides, **ours}
+
+
+def _left(record: ReceiptLog) -> tuple[Throttled, ...]:
+    """What the record says was set since the throttle was last taken back; of one set twice, what was there first counts."""
+    left: dict[tuple[str, str], Throttled] = {}
+    for each in record.events:
+        if each.event is EventKind.UNTHROTTLED:
+            left.clear()
+        for row in each.detail.get("overrides", ()) if each.event is EventKind.THROTTLED else ():
+            override = Throttled(*row)
+            first = left.get((override.entity, override.key))
+            left[override.entity, override.key] = override if first is None else override._replace(before=first.before)
+    return tuple(left.values())
+
+
+def _read(zookeeper: ZooKeeper, entity: str) -> _Found:
+    path = f"{CONFIG}/{entity}"
+    (found,) = zookeeper.get_many([path])
+    return (
+        _Found(ConfigZnode({}), None) if found is None else _Found(decode_config(found[0], path=path), found[1].version)
+    )
+
+
+def _change(zookeeper: ZooKeeper, fence: Check, entity: str, change: Callable[[Overrides], Overrides]) -> None:
+    """Writes the changed overrides and the notice in one transaction; again where somebody else wrote meanwhile."""
+    path = f"{CONFIG}/{entity}"
+    for _ in range(TRIES_MAX):
+        found = _read(zookeeper, entity)
+        config = change(found.config.config)
+        if config == found.config.config:
+            return
+        data = encode_config(ConfigZnode(config, found.config.extra))
+        write: Operation = (
+            Create(path=path, data=data) if found.version is None else Set(path=path, data=data, version=found.version)
+        )
+        notice = Create(
+            path=f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}",
+            data=encode_config_change(ConfigChange(entity)),
+            sequential=True,
+        )
+        operations = [fence, *_missing_parents(zookeeper, path), write, notice]
+        try:
+            zookeeper.multi(operations)
+        except (BadVersionError, NodeExistsError, NoNodeError) as error:
+            if operations[error.failed_operation or 0] == fence:
+                raise LockLostError(
+                    f"{path} not changed: the session and with it the lock was lost ({error}); run again"
+                ) from None
+        else:
+            return
+    raise LockLostError(f"{path} not changed: somebody else changed it {TRIES_MAX} times meanwhile; run again")
+
+
+def _missing_parents(zookeeper: ZooKeeper, path: str) -> Sequence[Operation]:
+    parent = path.rpartition("/")[0]
+    return () if zookeeper.exists(parent) is not None else (Create(path=parent),)

@@ -1,0 +1,64 @@
+"""The throttle of a step: what it overrides, beside what others set, and how it is taken back."""
+
+import pytest
+
+from controller_core.admin.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.conditions import AssignedTo
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.request_znodes import CreateDeleteTopic, CreateReassignPartitions, Target
+from controller_core.plans.step_throttle import Throttled, step_throttle, taken_back, to_set
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+STEP = PlanStep(
+    effects=(
+        CreateReassignPartitions(targets=(Target(A0, ids(3, 2)), Target(A1, ids(2, 1)))),
+        CreateDeleteTopic(topic="b"),
+    ),
+    expectations=(AssignedTo(partition=A0, replicas=ids(1, 2)), AssignedTo(partition=A1, replicas=ids(1, 2))),
+    outcomes=(),
+)
+RATES = {LEADER_RATE: "100", FOLLOWER_RATE: "100"}
+WANTED = {
+    "topics/a": {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"},
+    "brokers/1": RATES,
+    "brokers/2": RATES,
+    "brokers/3": RATES,
+}
+
+
+def test_a_throttle_names_what_is_copied_and_limits_who_sends_and_receives():
+    assert step_throttle(STEP, 100) == WANTED
+    assert step_throttle(PlanStep(effects=STEP.effects[1:], expectations=(), outcomes=()), 100) == {}
+
+
+def test_rates_of_others_are_overridden_and_their_lists_are_not():
+    found = {"topics/a": {LEADER_REPLICAS: "*"}, "brokers/1": {LEADER_RATE: "7", "other": "1"}}
+    assert to_set({name: WANTED[name] for name in ("topics/a", "brokers/1")}, found) == (
+        Throttled("brokers/1", LEADER_RATE, "100", "7"),
+        Throttled("brokers/1", FOLLOWER_RATE, "100", None),
+        Throttled("topics/a", FOLLOWER_REPLICAS, "0:3", None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "left"),
+    [
+        pytest.param(
+            {LEADER_RATE: "100", "other": "1"}, {LEADER_RATE: "7", "other": "1"}, id="what was there is put back"
+        ),
+        pytest.param({FOLLOWER_RATE: "100"}, {}, id="where nothing was, nothing is left"),
+        pytest.param({LEADER_RATE: "8"}, {LEADER_RATE: "8"}, id="what somebody changed since stays"),
+        pytest.param({}, {}, id="what somebody took away stays away"),
+    ],
+)
+def test_what_is_taken_back(overrides, left):
+    ours = Throttled("brokers/1", LEADER_RATE, "100", "7"), Throttled("brokers/1", FOLLOWER_RATE, "100", None)
+    assert taken_back("brokers/1", overrides, ours) == left
+    assert taken_back("brokers/2", overrides, ours) == overrides

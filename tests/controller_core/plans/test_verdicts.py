@@ -1,0 +1,199 @@
+"""What became of each partition of a step, a step without some of them, and the rules of a plan."""
+
+from dataclasses import replace
+
+import pytest
+
+from controller_core.model.errors import InvalidPlanError
+from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.plans.conditions import (
+    AssignedTo,
+    CaughtUp,
+    KafkaClusterIs,
+    LedBy,
+    RequestAbsent,
+    TopicCreatedAt,
+    TopicGone,
+)
+from controller_core.plans.fields import PlanFields
+from controller_core.plans.observation import Observation, TopicIdentity
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.progress import Health, health, step_progress
+from controller_core.plans.request_znodes import (
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    DeleteController,
+    Target,
+    may_be_asked_twice,
+)
+from controller_core.plans.rules import (
+    BeforeStep,
+    ExecutionRules,
+    OnDifference,
+    rules_from_json,
+    rules_text,
+    rules_to_json,
+)
+from controller_core.plans.verdicts import Fate, differing, verdicts, without
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+MOVE = PlanStep(
+    effects=(CreateReassignPartitions(targets=(Target(A0, ids(2, 3, 4)),)),),
+    expectations=(TopicCreatedAt(topic="a", czxid=7), AssignedTo(partition=A0, replicas=ids(1, 2, 3))),
+    outcomes=(
+        AssignedTo(partition=A0, replicas=ids(2, 3, 4)),
+        CaughtUp(partition=A0, replicas=ids(2, 3, 4)),
+    ),
+)
+ELECTION = PlanStep(
+    effects=(CreatePreferredReplicaElection(partitions=(A0,)),),
+    expectations=(TopicCreatedAt(topic="a", czxid=7),),
+    outcomes=(LedBy(partition=A0, leader=BrokerId(1)),),
+)
+BOTH = ReplicaAssignment(ids(2, 3, 4, 1))
+
+
+def seen(assignment: ReplicaAssignment | None, *, leader: int = 2, isr: tuple[int, ...] = (2, 3, 4), **more: object):
+    return Observation(
+        topics={"a": TopicIdentity(7, 1)},
+        assignments={} if assignment is None else {A0: assignment},
+        states={A0: LeaderAndIsr(BrokerId(leader), 0, ids(*isr))},
+        **more,  # type: ignore[arg-type]  # fields by name
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "observed", "fate"),
+    [
+        pytest.param(MOVE, seen(ReplicaAssignment(ids(2, 3, 4))), Fate.DONE, id="at its target"),
+        pytest.param(MOVE, seen(ReplicaAssignment(ids(2, 3, 4)), isr=(2,)), Fate.BEHIND, id="there, the ISR is thin"),
+        pytest.param(MOVE, seen(BOTH._replace(adding=ids(4), removing=ids(1))), Fate.UNDER_WAY, id="adds and removes"),
+        pytest.param(MOVE, seen(BOTH), Fate.UNDER_WAY, id="holds both lists, as up to Kafka 2.3"),
+        pytest.param(
+            MOVE,
+            seen(ReplicaAssignment(ids(1, 2, 3)), reassign_requests={A0: ids(2, 3, 4)}),
+            Fate.UNDER_WAY,
+            id="its request stands",
+        ),
+        pytest.param(MOVE, seen(ReplicaAssignment(ids(2, 3, 1))), Fate.REVERTED, id="cancelled: rotated"),
+        pytest.param(MOVE, seen(ReplicaAssignment(ids(1, 2, 3))), Fate.REVERTED, id="never begun"),
+        pytest.param(MOVE, seen(ReplicaAssignment(ids(5, 6))), Fate.ELSEWHERE, id="sent elsewhere"),
+        pytest.param(MOVE, seen(None), Fate.GONE, id="no such partition"),
+        pytest.param(ELECTION, seen(BOTH, leader=1), Fate.DONE, id="elected"),
+        pytest.param(ELECTION, seen(BOTH), Fate.NOT_ELECTED, id="not elected"),
+        pytest.param(
+            ELECTION, seen(BOTH, election_requests=frozenset({A0})), Fate.UNDER_WAY, id="the election is pending"
+        ),
+    ],
+)
+def test_verdict(step, observed, fate):
+    (verdict,) = verdicts(step, observed)
+    assert verdict.fate is fate
+    assert str(verdict).startswith(f"a-0: {fate}, found ")
+
+
+def test_a_namesake_is_no_partition_of_the_step():
+    observed = Observation(topics={"a": TopicIdentity(9, 1)}, assignments={A0: ReplicaAssignment(ids(2, 3, 4))})
+    (verdict,) = verdicts(MOVE, observed)
+    assert verdict == (A0, Fate.GONE, "one created at zxid 0x9")
+
+
+def test_deletions_and_re_elections_name_no_partition():
+    effects = CreateDeleteTopic(topic="a"), DeleteController(controller_id=BrokerId(1), version=0, epoch_version=0)
+    step = PlanStep(effects=effects, expectations=(), outcomes=())
+    assert verdicts(step, Observation()) == ()
+    assert without(step, {A0}).effects == ()
+    assert without(step, ()) is step
+
+
+def test_what_differs_of_a_topic_concerns_its_partitions():
+    conditions = (
+        TopicCreatedAt(topic="a", czxid=1),
+        AssignedTo(partition=A0, replicas=ids(9)),
+        AssignedTo(partition=B0, replicas=ids(9)),
+        KafkaClusterIs(cluster_id="x"),
+        RequestAbsent(path="/admin/reassign_partitions"),
+    )
+    own, common = differing(conditions, (A0, A1), Observation())
+    assert {partition: reason.subject for partition, reason in own.items()} == {A0: "topic a", A1: "topic a"}
+    assert [reason.subject for reason in common] == ["b-0", "/cluster/id"]
+
+
+def test_a_step_without_a_partition_forgets_its_topic_with_the_last_one():
+    targets = tuple(Target(each, ids(1)) for each in (A0, A1, B0))
+    step = PlanStep(
+        effects=(CreateReassignPartitions(targets=targets),),
+        expectations=(TopicCreatedAt(topic="a", czxid=1), TopicCreatedAt(topic="b", czxid=2)),
+        outcomes=(
+            *(AssignedTo(partition=each.partition, replicas=ids(1)) for each in targets),
+            TopicGone(topic="c", czxid=1),
+        ),
+    )
+    left = without(step, {A0, B0})
+    assert left.effects == (CreateReassignPartitions(targets=targets[1:2]),)
+    assert left.expectations == (TopicCreatedAt(topic="a", czxid=1),)
+    assert left.outcomes == (AssignedTo(partition=A1, replicas=ids(1)), TopicGone(topic="c", czxid=1))
+    assert without(ELECTION, {A0}).effects == ()
+
+
+@pytest.mark.parametrize("on_difference", OnDifference)
+@pytest.mark.parametrize("before_step", BeforeStep)
+def test_rules_are_read_as_they_were_written(on_difference, before_step):
+    rules = ExecutionRules(on_difference=on_difference, before_step=before_step)
+    assert rules_from_json(PlanFields("plan", rules_to_json(rules))) == rules
+    assert len(rules_text(rules)) == (on_difference is OnDifference.GO_ON) + (before_step is BeforeStep.WAIT)
+
+
+def test_a_throttle_is_read_as_it_was_written_and_told():
+    rules = ExecutionRules(throttle_bytes_per_s=1_000_000)
+    assert rules_from_json(PlanFields("plan", rules_to_json(rules))) == rules
+    assert "at most 1,000,000 bytes per second" in rules_text(rules)[0]
+
+
+def test_a_throttle_of_nothing_is_refused():
+    document = {"on_difference": "stop", "before_step": "stop", "throttle_bytes_per_s": 0}
+    with pytest.raises(InvalidPlanError, match="throttle_bytes_per_s: expected at least 1, found 0"):
+        rules_from_json(PlanFields("plan", document))
+
+
+def test_what_somebody_may_have_withdrawn_is_asked_for_once():
+    requests = (*MOVE.effects, *ELECTION.effects, CreateDeleteTopic(topic="a"))
+    controller = DeleteController(controller_id=BrokerId(1), version=0, epoch_version=0)
+    assert list(map(may_be_asked_twice, (*requests, controller))) == [False, True, False, True]
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(InvalidPlanError, match="on_difference: expected one of stop, go_on, found 'perhaps'"):
+        rules_from_json(PlanFields("plan", {"on_difference": "perhaps", "before_step": "stop"}))
+
+
+def test_progress_counts_replicas_that_are_copied_and_outcomes():
+    moving = seen(BOTH._replace(adding=ids(4), removing=ids(1)), isr=(1, 2, 3))
+    assert str(step_progress(MOVE, moving)) == "0 of 1 new replicas in sync, 0 of 1 partitions or topics done"
+    assert [str(each) for each in step_progress(MOVE, moving).missing] == ["a-0 on broker 4, which is not registered"]
+    with_broker = replace(moving, brokers={BrokerId(4): Broker(BrokerId(4))})
+    assert str(step_progress(MOVE, with_broker).missing[0]) == "a-0 on broker 4"
+    done = step_progress(MOVE, seen(ReplicaAssignment(ids(2, 3, 4))))
+    assert (done.outcomes_done, done.replicas_in_sync, done.missing) == (1, 1, ())
+    assert str(step_progress(ELECTION, seen(BOTH, leader=1))) == "1 of 1 partitions or topics done"
+    assert step_progress(MOVE, Observation()).replicas_in_sync == 0
+
+
+def test_health_counts_what_the_plan_does_not_name():
+    brokers = {BrokerId(n): Broker(BrokerId(n)) for n in (1, 2)}
+    states = {
+        A0: LeaderAndIsr(BrokerId(9), 0, ids(9)),
+        A1: LeaderAndIsr(BrokerId(1), 0, ids(1)),
+        B0: LeaderAndIsr(BrokerId(1), 0, ids(1, 2)),
+    }
+    assignments = {A0: ReplicaAssignment(ids(9)), A1: ReplicaAssignment(ids(1, 2)), B0: ReplicaAssignment(ids(1, 2))}
+    observed = Observation(brokers=brokers, states=states, assignments=assignments)
+    assert health(observed, ()) == Health(offline=1, under_replicated=1)
+    assert health(observed, {A0, A1}) == Health(offline=0, under_replicated=0)

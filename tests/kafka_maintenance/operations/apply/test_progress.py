@@ -1,0 +1,205 @@
+"""What a run tells while it waits, and what it waits for before a step."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from controller_core.plans.rules import STOP_ON_DIFFERENCE
+from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
+from controller_core.znodes import paths as znode
+from kafka_maintenance.operations.apply import progress as progress_module
+from kafka_maintenance.operations.apply.progress import Teller
+from kafka_maintenance.operations.apply.receipts import read_events
+from kafka_maintenance.operations.apply.run import look_at
+from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.errors import ClusterBusyError, StoppedError
+from kafka_maintenance.operations.plans.store import read_plan
+from tests.kafka_maintenance.operations.apply.applying import (
+    apply,
+    events,
+    moves,
+    planned,
+    under_rule,
+)
+from tests.kafka_maintenance.operations.apply.test_over import one_wave
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def told(monkeypatch, caplog):
+    """A teller of a step that copies one replica, its clock, its record and what it logs."""
+    clock = Clock()
+    monkeypatch.setattr(progress_module, "monotonic", clock)
+    caplog.set_level(logging.INFO, "kafka_maintenance")
+    store, world, plan = planned(one_wave)
+    world.slow = True
+    found = read_plan(store, plan.uri)
+    recorded: list[tuple[str, dict]] = []
+    record = SimpleNamespace(uri="memory:///r", append=lambda event, **detail: recorded.append((str(event), detail)))
+    run = SimpleNamespace(log=record, name=lambda _: "plan p, step 1 of 1")
+    teller = Teller(run, 0, found.steps[0])
+
+    def see(after_s: float) -> None:
+        clock.now_s += after_s
+        teller.see(look_at(world.zookeeper(), found.conditions))
+
+    return SimpleNamespace(see=see, world=world, recorded=recorded, lines=caplog)
+
+
+def test_without_news_there_is_one_line_a_minute_and_seldom_an_observation(told):
+    for _ in range(3600):
+        told.see(1.0)
+    assert len([line for line in told.lines.messages if "since it is waited for" in line]) == 60
+    observed = [detail for event, detail in told.recorded if event == "observed"]
+    assert 50 <= len(observed) <= 60
+    assert observed[0] == {
+        "step": 0,
+        "seconds": 60,
+        "outcomes_done": 0,
+        "outcomes": 2,
+        "replicas_in_sync": 0,
+        "replicas": 1,
+    }
+
+
+def test_a_month_of_waiting_is_some_hundred_observations(told):
+    for _ in range(30 * 24):
+        told.see(3600.0)
+    assert len([event for event, _ in told.recorded if event == "observed"]) < 400
+
+
+def test_a_line_names_what_is_missing_and_since_when(told):
+    told.see(0.0)
+    (line,) = told.lines.messages
+    assert line == (
+        "plan p, step 1 of 1: 0 of 1 new replicas in sync, 0 of 2 partitions or topics done, 0 s since it is waited for, "
+        "not in sync: old-0 on broker 3"
+    )
+
+
+def test_what_comes_no_nearer_is_stuck_once(told):
+    for _ in range(100):
+        told.see(60.0)
+    (stuck,) = [detail["reasons"][0] for event, detail in told.recorded if event == "stuck"]
+    assert stuck.startswith("stuck: nothing came nearer for 00:30: 0 of 1 new replicas in sync")
+    assert "look at broker(s) [3]: a throttle below the rate of produce" in stuck
+    told.world.set_state("old", 0, leader=1, isr=(1, 2, 3))
+    told.see(60.0)
+    for _ in range(100):
+        told.see(60.0)
+    assert [event for event, _ in told.recorded].count("stuck") == 2
+    last = [detail["reasons"][0] for event, detail in told.recorded if event == "stuck"][-1]
+    assert "every replica is in sync: look at the controller's log" in last
+
+
+def test_a_broker_that_is_away_is_named_as_the_cause(told):
+    told.world.kill(3)
+    for _ in range(40):
+        told.see(60.0)
+    (stuck,) = [detail["reasons"][0] for event, detail in told.recorded if event == "stuck"]
+    assert "old-0 on broker 3, which is not registered" in stuck
+    assert "start broker(s) [3], or cancel the step" in stuck
+
+
+# ------------------------------------------------------------------------------------------- before each step
+
+
+class Waits(Stop):
+    """Each wait does the next of the deeds, without waiting."""
+
+    def __init__(self, *deeds) -> None:
+        super().__init__()
+        self.deeds = list(deeds)
+
+    def wait(self, seconds: float) -> None:
+        if self.deeds:
+            self.deeds.pop(0)()
+
+
+class AfterFirst(MemoryZooKeeper):
+    """Disturbs the cluster as soon as the first step is over."""
+
+    def __init__(self, world, disturb) -> None:
+        super().__init__(world.server)
+        self.world, self.disturb = world, disturb
+
+    def multi(self, operations):
+        found = super().multi(operations)
+        if self.disturb and any(each.path == znode.REASSIGN_PARTITIONS for each in operations):
+            self.disturb(self.world)
+            self.disturb = None
+        return found
+
+
+FOREIGN = b'{"version":1,"partitions":[{"topic":"old","partition":0,"replicas":[1,2]}]}'
+
+
+def foreign_request(world) -> None:
+    world.hangs = True
+    world.own.create(znode.REASSIGN_PARTITIONS, FOREIGN)
+
+
+def its_end(world) -> None:
+    world.own.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)
+    world.hangs = False
+
+
+def broker_away(world) -> None:
+    world.kill(1)
+
+
+def broker_back(world) -> None:
+    world.broker(1)
+
+
+def thin(world) -> None:
+    world.set_state("old", 0, leader=1, isr=(1,))
+
+
+def full(world) -> None:
+    world.set_state("old", 0, leader=1, isr=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("disturb", "mend", "said"),
+    [
+        pytest.param(foreign_request, its_end, "expected no znode", id="another tool's request"),
+        pytest.param(broker_away, broker_back, "found no broker [1]", id="a broker of the plan is away"),
+        pytest.param(thin, full, "at most 0 partitions under-replicated", id="the rest of the cluster is thin"),
+    ],
+)
+def test_a_later_step_waits_until_the_cluster_is_ready(disturb, mend, said):
+    store, world, plan = planned(moves)
+    stop = Waits(lambda: mend(world))
+    receipt = apply(store, plan, world, zookeeper=AfterFirst(world, disturb), stop=stop, step_timeout_s=600.0)
+    assert stop.deeds == []
+    waiting = next(each for each in read_events(store, "demo", plan.digest) if each.event == "waiting")
+    assert waiting.step == 1
+    assert said in waiting.detail["reasons"][0]
+    assert receipt.exceptions == ()
+
+
+def test_a_run_that_waits_for_the_cluster_can_be_stopped():
+    store, world, plan = planned(moves)
+    stop = Waits()
+    stop.deeds = [lambda: stop.ask("Ctrl-C")]
+    with pytest.raises(StoppedError, match=r"step 2 of 2: stopped \(Ctrl-C\)"):
+        apply(store, plan, world, zookeeper=AfterFirst(world, thin), stop=stop, step_timeout_s=600.0)
+
+
+def test_under_the_rule_to_stop_a_later_step_is_refused_at_once():
+    store, world, plan = planned(moves)
+    plan = under_rule(store, plan, STOP_ON_DIFFERENCE)
+    with pytest.raises(ClusterBusyError, match="expected no znode"):
+        apply(store, plan, world, zookeeper=AfterFirst(world, foreign_request), step_timeout_s=600.0)
+    assert "waiting" not in events(store, plan)

@@ -1,0 +1,202 @@
+"""The throttle of a reassignment: there while Kafka works at a step, and at no other time, whatever ends the run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.admin.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from controller_core.plans.request_znodes import Target
+from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
+from controller_core.znodes import paths as znode
+from controller_core.znodes.configs import ConfigZnode, encode_config
+from kafka_maintenance.operations.apply import throttle as throttle_module
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
+from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, RefusedError, StoppedError
+from kafka_maintenance.operations.plans import make as planning
+from tests.kafka_maintenance.kafka_world import KafkaWorld
+from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, events, ids, planned
+from tests.kafka_maintenance.operations.apply.test_interrupted import Killed, killing
+from tests.kafka_maintenance.operations.apply.test_over import OLD_0
+
+RATE = 10_000_000
+OURS = {LEADER_RATE: str(RATE), FOLLOWER_RATE: str(RATE)}
+LISTS = {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"}
+
+
+def throttled(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    """`old-0` goes from [1, 2] to [3, 1]; broker 1 has a rate of its own."""
+    for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
+        world.own.create(path, make_parents=True)
+    world.own.create("/config/topics/old", encode_config(ConfigZnode({"retention.ms": "7"})))
+    world.own.create("/config/brokers/1", encode_config(ConfigZnode({LEADER_RATE: "5"})))
+    waves = [[Target(OLD_0, ids(3, 1))]]
+    return planning.plan_reassignment(
+        store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=RATE
+    )
+
+
+def configs(world: KafkaWorld) -> dict[str, dict[str, str]]:
+    tree = world.server.snapshot()
+    return {
+        path.removeprefix("/config/"): json.loads(data)["config"]
+        for path, data in tree.items()
+        if path.startswith(("/config/topics/", "/config/brokers/"))
+    }
+
+
+BEFORE = {"topics/old": {"retention.ms": "7"}, "brokers/1": {LEADER_RATE: "5"}}
+AFTER = {**BEFORE, "brokers/2": {}, "brokers/3": {}}
+DURING = {"topics/old": {"retention.ms": "7", **LISTS}, "brokers/1": OURS, "brokers/2": OURS, "brokers/3": OURS}
+
+
+def under_way() -> tuple[Any, KafkaWorld, Any]:
+    store, world, plan = planned(throttled)
+    world.slow = True
+    with pytest.raises(NotFinishedError):
+        apply(store, plan, world)
+    return store, world, plan
+
+
+def test_the_throttle_is_there_while_kafka_works_and_taken_back_afterwards():
+    store, world, plan = under_way()
+    assert configs(world) == DURING
+    notices = [data for path, data in world.server.snapshot().items() if znode.CONFIG_CHANGE_PREFIX in path]
+    assert {json.loads(data)["entity_path"] for data in notices} == set(DURING)
+    world.finish(OLD_0)
+    apply(store, plan, world)
+    assert configs(world) == AFTER
+    assert events(store, plan)[1:4] == ["intended", "throttled", "requested"]
+    assert events(store, plan)[-3:] == ["verified", "unthrottled", "done"]
+
+
+def test_a_plan_without_a_throttle_touches_no_config():
+    store, world, plan = planned(throttled)
+    free = planning.plan_reassignment(store, "demo", waves=[[Target(OLD_0, ids(3, 1))]], zookeeper=world.zookeeper())
+    assert free is not None
+    assert "Throttle: each broker sends and receives at most 10,000,000 bytes" in plan.markdown
+    assert "without a throttle, as fast as the brokers can" in free.markdown
+    apply(store, free, world)
+    assert configs(world) == BEFORE
+
+
+def test_a_cancelled_step_ends_with_its_throttle():
+    store, world, plan = under_way()
+    world.cancel(OLD_0)
+    with pytest.raises(RefusedError):
+        apply(store, plan, world)
+    assert configs(world) == AFTER
+
+
+def test_a_stopped_run_leaves_the_throttle_to_the_one_that_ends_the_step():
+    store, world, plan = under_way()
+    stop = Stop()
+    stop.ask("Ctrl-C")
+    with pytest.raises(StoppedError):
+        apply(store, plan, world, stop=stop)
+    assert configs(world) == DURING
+
+
+def test_a_request_that_is_refused_takes_its_throttle_back():
+    store, world, plan = planned(throttled)
+
+    class Foreign(MemoryZooKeeper):
+        def multi(self, operations: Any) -> Any:
+            if any(each.path == znode.REASSIGN_PARTITIONS for each in operations):
+                world.hangs = True
+                world.own.create(znode.REASSIGN_PARTITIONS, b'{"version":1,"partitions":[]}')
+            return super().multi(operations)
+
+    with pytest.raises(ClusterBusyError):
+        apply(store, plan, world, zookeeper=Foreign(world.server))
+    assert configs(world) == AFTER
+
+
+@pytest.mark.parametrize("after", range(1, 20))
+@pytest.mark.parametrize("by", ["the same plan", "another plan"])
+def test_a_run_killed_at_any_event_leaves_no_throttle_to_stay(after, by):
+    store, world, plan = planned(throttled)
+    session = world.zookeeper()
+    try:
+        apply(killing(store, after), plan, world, zookeeper=session)
+    except Killed:
+        session.close()
+    if by == "another plan" and world.own.exists(EXECUTION_PATH) is None:
+        other = elections(store, world)
+        assert other is not None
+        apply(store, other, world)
+    else:
+        apply(store, plan, world)
+    assert configs(world) in (BEFORE, AFTER)
+
+
+def test_what_somebody_else_set_or_changed_stays():
+    store, world, plan = planned(throttled)
+    data = encode_config(ConfigZnode({FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}))
+    world.own.set("/config/topics/old", data, ANY_VERSION)
+    world.slow = True
+    with pytest.raises(NotFinishedError):
+        apply(store, plan, world)
+    world.own.set("/config/brokers/2", encode_config(ConfigZnode({LEADER_RATE: "99"})), ANY_VERSION)
+    world.finish(OLD_0)
+    apply(store, plan, world)
+    assert configs(world)["topics/old"] == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
+    assert configs(world)["brokers/2"] == {LEADER_RATE: "99"}
+
+
+def test_a_config_that_changes_meanwhile_is_read_again():
+    store, world, plan = planned(throttled)
+
+    class Meanwhile(MemoryZooKeeper):
+        done = 0
+
+        def multi(self, operations: Any) -> Any:
+            if not self.done and any(each.path == "/config/brokers/1" for each in operations):
+                self.done = 1
+                world.own.set(
+                    "/config/brokers/1", encode_config(ConfigZnode({LEADER_RATE: "5", "x": "1"})), ANY_VERSION
+                )
+            return super().multi(operations)
+
+    apply(store, plan, world, zookeeper=Meanwhile(world.server))
+    assert configs(world)["brokers/1"] == {LEADER_RATE: "5", "x": "1"}
+
+
+def test_a_config_that_never_stops_changing_is_left_to_the_next_run(monkeypatch):
+    monkeypatch.setattr(throttle_module, "TRIES_MAX", 2)
+    store, world, plan = planned(throttled)
+
+    class Restless(MemoryZooKeeper):
+        def multi(self, operations: Any) -> Any:
+            if any(each.path == "/config/brokers/1" for each in operations):
+                world.own.set("/config/brokers/1", b'{"version":1,"config":{}}', ANY_VERSION)
+            return super().multi(operations)
+
+    with pytest.raises(NotFinishedError, match="somebody else changed it 2 times"):
+        apply(store, plan, world, zookeeper=Restless(world.server))
+    assert not world.wrote
+
+
+def test_a_run_that_lost_its_lock_changes_no_config():
+    store, world, plan = planned(throttled)
+
+    class Loses(MemoryZooKeeper):
+        def multi(self, operations: Any) -> Any:
+            if any(each.path == "/config/brokers/1" for each in operations):
+                world.own.delete(operations[0].path, ANY_VERSION)
+            return super().multi(operations)
+
+    with pytest.raises(NotFinishedError, match="the lock was lost"):
+        apply(store, plan, world, zookeeper=Loses(world.server))
+    assert configs(world) == BEFORE
+
+
+def test_folders_that_old_brokers_do_not_make_are_made():
+    store, world, plan = planned(throttled)
+    world.own.delete("/config/brokers/1", ANY_VERSION)
+    world.own.delete("/config/brokers", ANY_VERSION)
+    apply(store, plan, world)
+    assert configs(world)["brokers/3"] == {}
