@@ -11,7 +11,7 @@ from controller_core.controller.reassignment.triggers import MaybeCompleteReassi
 from controller_core.controller.state_answers import BAD_VERSION, written_states
 from controller_core.controller.update_metadata import SendMetadataUpdate
 from controller_core.engine.turn import Acknowledge, Task, Turn
-from controller_core.messages.answers import IsrNotificationsRead, NotificationsListed, StatesRead
+from controller_core.messages.answers import Failed, IsrNotificationsRead, NotificationsListed, StatesRead
 from controller_core.messages.effects import (
     DeleteIsrNotifications,
     ListIsrNotifications,
@@ -22,10 +22,12 @@ from controller_core.messages.effects import (
 )
 from controller_core.messages.events import AlterPartition, IsrChange
 from controller_core.model.partitions import LeaderAndIsr, LeaderRecoveryState, TopicPartition
+from controller_core.model.refusals import RefusalKind
 
 _RECOVERING = LeaderRecoveryState.RECOVERING
 _INELIGIBLE_REPLICA_SINCE = 2  # version of AlterPartition
 INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
+_LOST = "they are deleted all the same, and brokers keep the former ISRs until the partitions change again"
 
 # Notifications
 
@@ -50,6 +52,8 @@ class HandleListedNotifications(Task):
     def __call__(self, turn: Turn) -> None:
         if isinstance(turn.answer, NotificationsListed):
             turn.push(HandleNotifications(turn.answer.names))
+        else:
+            _refuse_notifications(turn, "they stay, and the next event lists them again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,9 @@ class RefreshNotified(Task):
     """Reads the states of the partitions that the notifications name: newer than every notification."""
 
     def __call__(self, turn: Turn) -> None:
-        if isinstance(turn.answer, IsrNotificationsRead) and turn.answer.partitions:
+        if not isinstance(turn.answer, IsrNotificationsRead):
+            _refuse_notifications(turn, _LOST)
+        elif turn.answer.partitions:
             partitions = tuple(sorted(set(turn.answer.partitions)))
             turn.ask(ReadPartitionStates(partitions=partitions), AdoptNotified(partitions))
 
@@ -82,6 +88,7 @@ class AdoptNotified(Task):
 
     def __call__(self, turn: Turn) -> None:
         if not isinstance(turn.answer, StatesRead):
+            _refuse_notifications(turn, _LOST)
             return
         context, found = turn.context, turn.answer.found
         turn.context = context.with_leaderships({p: found[p] for p in self.partitions if p in found})
@@ -102,6 +109,12 @@ class DeleteHandledNotifications(Task):
             names=self.names, controller_epoch_version=turn.context.controller_epoch_version
         )
         turn.ask(effect, Acknowledge())
+
+
+def _refuse_notifications(turn: Turn, outcome: str) -> None:
+    """Tells that ISR changes were not taken up: one malformed notification is enough, for all that were listed with it."""
+    error = turn.answer.error if isinstance(turn.answer, Failed) else "no answer"
+    turn.refuse(RefusalKind.FAILED_TRANSITION, "/isr_change_notification", f"not taken up: {error}; {outcome}")
 
 
 # AlterPartition

@@ -23,13 +23,22 @@ def test_isr_notifications_are_listed_read_told_and_deleted(version):
     assert ("ListIsrNotifications" in found.kinds()) is (version != "1.0")
 
 
-@pytest.mark.parametrize("failing", ["ReadIsrNotifications", "ReadPartitionStates", "ListIsrNotifications"])
-def test_after_an_error_exactly_the_listed_notifications_go(failing):
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        ("ReadIsrNotifications", "they are deleted all the same"),
+        ("ReadPartitionStates", "they are deleted all the same"),
+        ("ListIsrNotifications", "they stay, and the next event lists them again"),
+    ],
+)
+def test_after_an_error_exactly_the_listed_notifications_go_and_the_loss_is_told(failing, said):
     context = cluster({"t-0": (1, 2)})
     zookeeper = zookeeper_of(context, isr_notifications={"isr_change_1": (T0,)}, failures={failing: "CONNECTIONLOSS"})
     found = run(context, events.IsrNotificationsChanged(), zookeeper)
     assert bool(found.of(e.DeleteIsrNotifications)) is (failing != "ListIsrNotifications")
     assert not found.of(e.SendUpdateMetadata)
+    (refusal,) = found.refusals
+    assert (refusal.subject, said in refusal.reason) == ("/isr_change_notification", True)
 
 
 RECOVERING = LeaderRecoveryState.RECOVERING
