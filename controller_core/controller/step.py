@@ -153,10 +153,11 @@ def _give_up(turn: Turn, failed: Failed) -> None:
     turn.drop_batch()
     turn.results = NO_RESULTS
     turn.deferred = ()
+    reason = "another controller is active" if error == CONTROLLER_MOVED else "the session has ended"
     turn.refuse(
         RefusalKind.CONTROLLER_MOVED,
         "controller",
-        "another controller is active: what was under way is given up",
+        f"{reason}: what was under way is given up",
         error="ControllerMoved" if error == CONTROLLER_MOVED else "SessionExpired",
     )
     if error == SESSION_EXPIRED:

@@ -1,8 +1,9 @@
 """The language of the scenario files: a cluster, commands, and the effects as text.
 
-`given a cluster` describes brokers and partitions, `when …` is a command, and what stands below `----` is what comes out:
-effects by `controller_core.runtime.render`, then refusals. ZooKeeper is a dictionary that takes every write, unless a block says
-what it answers; `when ZooKeeper …` blocks answer the one question that is open.
+`given …` sets the scene and prints nothing: `given a cluster` describes brokers and partitions, `given that X` lets
+`when X` happen. `when …` is a command, and what stands below `----` is what comes out: effects by
+`controller_core.runtime.render`, then refusals. ZooKeeper compares and sets; after `given ZooKeeper answers by hand` each
+`when ZooKeeper …` block answers the one question that is open.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Command, Step
 from controller_core.messages import answers, events
 from controller_core.messages import effects as e
-from controller_core.model.config import UNCLEAN_LEADER_ELECTION
+from controller_core.model.config import UNCLEAN_LEADER_ELECTION, config_from
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.runtime.render import render, render_context, render_refusals
-from tests.controller_core.clusters import broker, cluster, led, zookeeper_of
+from tests.controller_core.clusters import ZooKeeper, broker, cluster, led
 
 LINE = "----"
 
@@ -30,65 +31,126 @@ class Block:
 
     head: list[str]
     command: list[str]
-    output: str
+    output: str | None  # None: the block is silent
 
     def text(self) -> str:
+        if self.output is None:
+            return "\n".join([*self.head, *self.command]) + "\n"
         return "\n".join([*self.head, *self.command, LINE, self.output.rstrip("\n")]).rstrip("\n") + "\n"
 
 
 def blocks(path: Path) -> Iterator[Block]:
     for part in re.split(r"\n\n+(?=#|given|when|then)", path.read_text(encoding="utf-8").strip()):
-        told, _, output = part.partition(f"\n{LINE}")
+        told, line, output = part.partition(f"\n{LINE}")
         lines = told.split("\n")
-        head = [line for line in lines if line.startswith("#")]
-        yield Block(head, [line for line in lines if not line.startswith("#")], output.removeprefix("\n"))
+        head = [text for text in lines if text.startswith("#")]
+        command = [text for text in lines if not text.startswith("#")]
+        assert bool(line) is not command[0].startswith("given"), f"{path.name}: {command[0]!r} and its {LINE!r}"
+        yield Block(head, command, output.removeprefix("\n") if line else None)
+
+
+class ComparingZooKeeper(ZooKeeper):
+    """Compares versions, so that a state that somebody else wrote in between is not overwritten."""
+
+    def _write_states(self, effect: e.WritePartitionStates, states: e.PartitionStates) -> answers.Answer:
+        lost = {p: "BADVERSION" for p, state in states if self.states[p].partition_epoch != state.partition_epoch}
+        done = super()._write_states(effect, tuple(row for row in states if row[0] not in lost))
+        return answers.StatesWritten(effect, done.versions, {**done.problems, **lost})
 
 
 class World:
-    """One cluster through the blocks of a file."""
+    """One cluster through the blocks of a file; `told`, `asked` and `answered` are the kinds that occurred."""
 
     def __init__(self) -> None:
         self.last = Step(cluster({}))
-        self.zookeeper = zookeeper_of(self.context)
+        self.zookeeper = ComparingZooKeeper(found=self.context)
         self.by_hand = False
         self.told: set[type] = set()
+        self.asked: set[type] = set()
+        self.answered: set[type] = set()
 
     @property
     def context(self) -> ControllerContext:
         return self.last.context
 
     def perform(self, block: Block) -> str:
-        """What comes out of a block; `told` collects what kinds of command were given."""
+        """What comes out of a block."""
         first, *more = block.command
         words = first.split()
-        if first.startswith("given a cluster"):
-            return self._given(first, more)
-        if first.startswith("given ZooKeeper answers by hand"):
-            self.by_hand = True
-            return "ok"
-        if first.startswith("given ZooKeeper answers by itself"):
-            self.by_hand = False
-            return "ok"
+        if first.startswith("given"):
+            self._set_up(first, words, more)
+            return ""
         if first.startswith("when ZooKeeper answers and the controller dies"):
-            assert self.last.awaiting is not None
-            self.zookeeper.answer(self.last.awaiting)
+            self._zookeeper_answers()
             return "nothing"
         if first == "then the controller knows":
             return render_context(self.context)
-        if first.startswith("when ZooKeeper"):
+        if first.startswith("when ZooKeeper refuses with"):
             assert self.last.awaiting is not None
-            return self._run(self._answer(words, self.last.awaiting))
-        command = self._command(first, words, more)
-        self.told.add(type(command))
-        return self._run(command)
+            return self._run(answers.Failed(self.last.awaiting, words[-1]))
+        if first == "when ZooKeeper answers":
+            return self._run(self._zookeeper_answers())
+        if words[3:6] == ["changes", "the", "isr"]:  # when broker 2 changes the isr of t-0 to 2
+            self._change_state(_partition(words[7]), _ids(words[9]))
+            return "nothing"
+        return self._run(self._command(first, words, more))
 
-    def _given(self, first: str, more: list[str]) -> str:
+    def _set_up(self, first: str, words: list[str], more: list[str]) -> None:
+        zookeeper = self.zookeeper
+        match words[1:]:
+            case ["a", "cluster", *_]:
+                self._given_cluster(first, more)
+            case ["that", *event]:
+                by_hand, self.by_hand = self.by_hand, False
+                self._run(self._command(first, ["when", *event], more))
+                self.by_hand = by_hand
+            case ["ZooKeeper", "answers", "by", "hand"]:
+                self.by_hand = True
+            case ["ZooKeeper", "answers", "by", "itself"]:
+                self.by_hand = False
+            case ["broker", number, "is", "the", "controller"]:
+                zookeeper.controller = int(number)
+                self.last = Step(replace(self.context, active_controller_id=BrokerId(int(number))))
+            case ["the", "cluster", "migrates", "to", "KRaft"]:
+                zookeeper.migrating = True
+            case ["topic", topic, "is", "queued", "for", "deletion"]:
+                self.last = Step(self.context.queue_topic_deletion([topic]))
+            case ["topic", topic, "has", "no", "id"]:
+                zookeeper.topics = {topic: zookeeper.content(topic)._replace(topic_id=None)}
+            case ["an", "isr", "notification", "of", name, "waits"]:
+                zookeeper.isr_notifications = {"isr_change_0000000001": (_partition(name),)}
+            case ["a", "log", "dir", "event", "of", "broker", number, "waits"]:
+                zookeeper.log_dir_events = {"log_dir_event_0000000001": int(number)}
+            case ["the", "state", "of", name, "is", "damaged"]:
+                zookeeper.problems[_partition(name)] = answers.ReadProblem("MALFORMED", "no JSON")
+            case ["ZooKeeper", "fails", effect, "with", code]:
+                zookeeper.failures[effect] = code
+            case _:
+                raise AssertionError(f"not understood: {first!r}")
+
+    def _zookeeper_answers(self) -> answers.Answer:
+        assert self.last.awaiting is not None
+        answer = self.zookeeper.answer(self.last.awaiting)
+        self.answered.add(type(answer))
+        return answer
+
+    def _change_state(self, partition: TopicPartition, isr: list[int]) -> None:
+        """A leader writes its ISR."""
+        state = self.zookeeper.states[partition]
+        members = tuple(map(BrokerId, isr))
+        self.zookeeper.states[partition] = state._replace(isr=members, partition_epoch=state.partition_epoch + 1)
+
+    def _given_cluster(self, first: str, more: list[str]) -> None:
         version = re.search(r"of Kafka (\S+)", first)
         live: list[int] = []
         partitions, states = {}, {}
         assignments = {}
+        configs: dict[str, str] = {}
         for line in more:
             name, *told = line.split()
+            if name == "config":
+                configs |= [told[0].split("=")]
+                continue
             fields = dict(word.split("=", 1) for word in told if "=" in word)
             if name == "brokers":
                 live = _ids(told[0])
@@ -106,9 +168,10 @@ class World:
             context = context.with_entry(_partition(text), assignment=assignment)
             moving = context.partitions_being_reassigned.set(_partition(text), None)
             context = replace(context, partitions_being_reassigned=moving)
-        self.last = Step(context)
-        self.zookeeper = zookeeper_of(self.context)
-        return "ok"
+        controller = context.config.controller_id
+        config = config_from(configs, controller_id=controller, dialect=context.dialect) if configs else context.config
+        self.last = Step(replace(context, config=config))
+        self.zookeeper = ComparingZooKeeper(found=self.context, controller=1)
 
     def _command(self, first: str, words: list[str], more: list[str]) -> Command:
         zookeeper = self.zookeeper
@@ -156,7 +219,9 @@ class World:
                 zookeeper.deletions = (topic,)
                 return events.DeletionsChanged()
             case ["reassignment", "of", name, "to", target, "is", "requested"]:
-                zookeeper.targets = {_partition(name): tuple(map(BrokerId, _ids(target)))}
+                others = (line.split(" to ") for line in more)
+                asked = [(name, target), *((each.strip(), to) for each, to in others)]
+                zookeeper.targets = {_partition(each): tuple(map(BrokerId, _ids(to))) for each, to in asked}
                 return events.ReassignmentRequested()
             case ["reassignment", "of", name, "is", "cancelled"]:
                 return events.AlterReassignments(((_partition(name), None),))
@@ -165,13 +230,10 @@ class World:
             case ["the", "isr", "of", name, "becomes", isr]:
                 return self._isr(_partition(name), tuple(map(BrokerId, _ids(isr))))
             case ["leaders", "notify", "of", name, "with", "isr", isr]:
-                state = zookeeper.states[_partition(name)]
-                members = tuple(map(BrokerId, _ids(isr)))
-                zookeeper.states[_partition(name)] = state._replace(
-                    isr=members, partition_epoch=state.partition_epoch + 1
-                )
+                self._change_state(_partition(name), _ids(isr))
                 zookeeper.isr_notifications = {"isr_change_0000000001": (_partition(name),)}
-                return events.IsrNotificationsChanged()
+                names = () if self.context.dialect.lists_notifications_when_processed else ("isr_change_0000000001",)
+                return events.IsrNotificationsChanged(names)
             case ["the", "preferred", "leader", "of", name, "is", "wanted"]:
                 zookeeper.elections = (_partition(name),)
                 return events.PreferredElectionRequested()
@@ -196,9 +258,26 @@ class World:
             case _:
                 return self._controller_command(first, words)
 
+    def _request(self, words: list[str]) -> Command | None:
+        """What clients and brokers ask of the controller."""
+        match words[1:]:
+            case ["a", "client", "asks", "for", "the", "preferred", "leader", "of", name]:
+                return events.ElectLeaders((_partition(name),))
+            case ["a", "client", "asks", "to", "reassign", name, "to", target]:
+                return events.AlterReassignments(((_partition(name), tuple(map(BrokerId, _ids(target)))),))
+            case ["broker", number, "asks", "for", "isr", isr, "of", name, "in", "leader", "epoch", epoch]:
+                state = self.zookeeper.states[_partition(name)]
+                members = tuple(map(BrokerId, _ids(isr)))
+                change = events.IsrChange(_partition(name), int(epoch), state.partition_epoch, members)
+                return events.AlterPartition(BrokerId(int(number)), 1, (change,))
+        return None
+
     def _controller_command(self, first: str, words: list[str]) -> Command:
         """Commands about who is controller."""
         zookeeper = self.zookeeper
+        request = self._request(words)
+        if request is not None:
+            return request
         match words[1:]:
             case ["the", "controller", "starts"]:
                 return self._start()
@@ -220,9 +299,14 @@ class World:
     def _start(self) -> Command:
         """A fresh controller, on what ZooKeeper holds."""
         known = self.context
-        self.zookeeper = zookeeper_of(known, states=dict(self.zookeeper.states), targets=self.zookeeper.targets)
-        self.zookeeper.deletions = tuple(sorted(known.topics_to_be_deleted))
-        self.zookeeper.controller = None
+        before = self.zookeeper
+        self.zookeeper = ComparingZooKeeper(
+            found=known, states=dict(before.states), targets=before.targets, topics=before.topics,
+            problems=before.problems, migrating=before.migrating, isr_notifications=before.isr_notifications,
+            log_dir_events=before.log_dir_events, elections=before.elections,
+            deletions=tuple(sorted(known.topics_to_be_deleted)),
+        )  # fmt: skip
+        self.zookeeper.controller = before.controller if before.controller != known.config.controller_id else None
         self.zookeeper.epoch = known.epoch
         nothing = cluster({}, live=(), version=known.dialect.version)
         self.last = Step(replace(nothing, active_controller_id=None, config=known.config))
@@ -233,30 +317,21 @@ class World:
         if self.context.dialect.isr_through_controller:
             change = events.IsrChange(name, state.leader_epoch, state.partition_epoch, isr)
             return events.AlterPartition(state.leader, self.context.brokers[state.leader].epoch, (change,))
-        self.zookeeper.states[name] = state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
+        self._change_state(name, list(isr))
         return events.PartitionStateChanged(name)
-
-    def _answer(self, words: list[str], asked: e.Effect) -> answers.Answer:
-        match words[2:]:
-            case ["answers"]:
-                return self.zookeeper.answer(asked)
-            case ["refuses", "with", code]:
-                return answers.Failed(asked, code)
-            case ["has", "a", "newer", "state", "of", name]:
-                assert isinstance(asked, e.WritePartitionStates)
-                return answers.StatesWritten(asked, {}, {_partition(name): "BADVERSION"})
-        raise AssertionError(f"not understood: {' '.join(words)!r}")
 
     def _run(self, command: Command) -> str:
         effects: list[e.Effect] = []
         refusals = []
+        (self.answered if isinstance(command, answers.Answer) else self.told).add(type(command))
         self.last = self.last.then(command)
         while True:
+            self.asked |= set(map(type, self.last.effects))
             effects += self.last.effects
             refusals += self.last.refusals
             if self.last.awaiting is None or self.by_hand:
                 break
-            self.last = self.last.then(self.zookeeper.answer(self.last.awaiting))
+            self.last = self.last.then(self._zookeeper_answers())
         return "\n".join(part for part in (render(effects), render_refusals(refusals)) if part) or "nothing"
 
 
