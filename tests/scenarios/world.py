@@ -197,22 +197,12 @@ class World:
                 errors = {_partition(name): "KAFKA_STORAGE_ERROR"}
                 return events.LeaderAndIsrAnswered(BrokerId(int(number)), "NONE", errors)
             case ["topic", topic, "is", "created"]:
-                found = {}
-                for line in more:
-                    name, told = line.split()
-                    found[_partition(name).partition] = ReplicaAssignment(
-                        tuple(map(BrokerId, _ids(told.split("=")[1])))
-                    )
+                found = _assignments(more)
                 everything = {name: zookeeper.content(name) for name in self.context.all_topics()}
                 zookeeper.topics = everything | {topic: answers.TopicContent(found, f"id-of-{topic}")}
                 return events.TopicsChanged()
             case ["topic", topic, "grows"]:
-                content = dict(zookeeper.content(topic).assignments)
-                for line in more:
-                    name, told = line.split()
-                    content[_partition(name).partition] = ReplicaAssignment(
-                        tuple(map(BrokerId, _ids(told.split("=")[1])))
-                    )
+                content = {**zookeeper.content(topic).assignments, **_assignments(more)}
                 zookeeper.topics = {topic: answers.TopicContent(content, f"id-of-{topic}")}
                 return events.TopicDataChanged(topic)
             case ["deletion", "of", topic, "is", "requested"]:
@@ -342,3 +332,14 @@ def _ids(text: str) -> list[int]:
 def _partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number))
+
+
+def _assignments(lines: list[str]) -> dict[int, ReplicaAssignment]:
+    """Lines such as `t-0 replicas=1,2`, by partition number."""
+    found = {}
+    for line in lines:
+        name, replicas = line.split()
+        found[_partition(name).partition] = ReplicaAssignment(
+            tuple(map(BrokerId, _ids(replicas.removeprefix("replicas="))))
+        )
+    return found
