@@ -15,6 +15,7 @@ DAG_IDS = (
     "nightly_analysis",
     "reassign_partitions",
     "restore_drill",
+    "restore_metadata",
     "retain_snapshots",
     "snapshot_metadata",
 )
@@ -22,6 +23,7 @@ WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-s
 TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}
 WRITING_TASKS = {
     ("kafka_maintenance.tasks.apply", "apply_plan"): "changes-cluster",
+    ("kafka_maintenance.tasks.restore", "apply_restore"): "changes-cluster",
     ("kafka_maintenance.tasks.retention", "remove_snapshots"): "changes-store",
 }
 

@@ -24,6 +24,10 @@ class PlanChangedError(RefusedError):
     """The stored plan is not the one that was approved."""
 
 
+class NothingToRestoreError(RefusedError):
+    """The target holds already what a restore would write."""
+
+
 class PlanStaleError(RefusedError):
     """The cluster is not as the plan assumes; `reasons` has every difference."""
 

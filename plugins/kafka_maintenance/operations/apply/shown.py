@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.plans.store import StoredPlan, find_plan
+from kafka_maintenance.operations.restore.document import KIND as RESTORE
+from kafka_maintenance.operations.restore.document import StoredRestore, find_restore
 from kafka_maintenance.operations.snapshots.retention_plan import KIND as RETENTION
 from kafka_maintenance.operations.snapshots.retention_plan import StoredRetention, find_retention
 
@@ -16,7 +18,7 @@ BODY_LENGTH_MAX: Final = 400_000
 class Shown(NamedTuple):
     """The text of a gate, and the plan that it was made from."""
 
-    plan: StoredPlan | StoredRetention
+    plan: StoredPlan | StoredRestore | StoredRetention
     subject: str
     body: str
 
@@ -34,9 +36,11 @@ def shown(store: ObjectStore, *, kind: str, cluster: str, digest: str) -> Shown:
         InvalidPlanError: what lies there is none of that kind, cluster or digest, or was altered.
         RefusedError: its text is longer than anybody reads.
     """
-    plan: StoredPlan | StoredRetention
+    plan: StoredPlan | StoredRestore | StoredRetention
     if kind == RETENTION:
         plan = find_retention(store, cluster=cluster, digest=digest)
+    elif kind == RESTORE:
+        plan = find_restore(store, cluster=cluster, digest=digest)
     else:
         plan = find_plan(store, cluster=cluster, kind=kind, digest=digest)
     body = f"{plan.markdown}\n\nStored as `{plan.uri}` with digest `{digest}`; only exactly this plan can be applied."

@@ -18,14 +18,14 @@ import pyarrow as pa
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
-from controller_core.adapters.snapshot.manifest import ROOT, Manifest
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ObjectExistsError
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
-from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
 from kafka_maintenance.operations.restore.content import (
     Content,
@@ -88,6 +88,7 @@ def apply_restore(
     target: Target,
     now: datetime,
     run_id: str = "command",
+    comment: str | None = None,
     key_file: Path | None = None,
     write_options: WriteOptions | None = None,
     progress: Callable[[int], None] = lambda _: None,
@@ -117,23 +118,15 @@ def apply_restore(
     sealer = Sealer.from_file(key_file) if key_file else None
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, sealer)
-    receipts = f"{ROOT}/receipts/cluster={manifest.cluster}/{plan.digest}"
-    record = {"plan": plan_uri, "digest": plan.digest, "approver": approver, "run": run_id, "at": iso_time(now)}
-    record |= {"code_version": __version__}
-    _note(store, f"{receipts}/0000-started.json", record)
+    receipt = ReceiptLog(store, cluster=manifest.cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
+    receipt.append(EventKind.STARTED, plan=plan_uri, comment=comment)
     if scope.whole and not scope.over:
         written, there = _apply_whole(target, content, document, manifest, write_options, progress)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
         written, there = _apply_part(target, raw, content, document, manifest, scope, holder, progress)
-    done = {**record, "written": written, "already_there": there, "left_out": len(content.left_out)}
-    _note(store, f"{receipts}/9999-done.json", done)
-    return RestoreReceipt(
-        written=written,
-        already_there=there,
-        left_out=content.left_out,
-        uri=store.uri_of(f"{receipts}/9999-done.json"),
-    )
+    receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
+    return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)
 
 
 def _apply_whole(
@@ -358,10 +351,3 @@ def _is_anew(path: str, scope: RestoreScope) -> bool:
 
 def _acl(text: str | None) -> tuple[Acl, ...] | None:
     return None if text is None else tuple(Acl(*entry) for entry in json.loads(text))
-
-
-def _note(store: ObjectStore, key: str, record: Mapping[str, Any]) -> None:
-    try:
-        store.put_new(key, (json.dumps(record, sort_keys=True, indent=1) + "\n").encode())
-    except ObjectExistsError:
-        return  # a repeated application: the first record stands

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.adapters.snapshot.manifest import Manifest, cluster_prefix
 from controller_core.adapters.snapshot.secrets import is_secret
 from controller_core.model.errors import InvalidPlanError
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
 from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened
@@ -66,6 +67,17 @@ class StoredRestore:
     text: str
     document: Mapping[str, Any]
 
+    @property
+    def summary(self) -> str:
+        """One line: how much of what kind."""
+        return str(self.document["summary"])
+
+    @property
+    def markdown(self) -> str:
+        """What a gate shows: the differences, or the file that lists them all."""
+        listing = f"{self.uri.removesuffix('.json')}.txt"
+        return f"### {self.summary.capitalize()}\n\nEvery difference: `{listing}`.\n\n```\n{self.text}\n```"
+
 
 def load_restore(store: ObjectStore | str, plan_uri: str) -> StoredRestore:
     """A stored plan, its digest verified; `InvalidPlanError` when it was altered or is none."""
@@ -89,6 +101,24 @@ def load_restore(store: ObjectStore | str, plan_uri: str) -> StoredRestore:
             f"(made by kafka-maintenance {document.get('code_version', '0.1')}); plan again"
         )
     return stored_restore(plan_uri, document)
+
+
+def find_restore(store: ObjectStore, *, cluster: str, digest: str) -> StoredRestore:
+    """The stored restore plan of that cluster and digest; it lies beside its snapshot.
+
+    Raises:
+        BadInputError: there is none.
+        InvalidPlanError: what lies there is none, or was altered.
+    """
+    name = f"/plans/{KIND}-{digest[:12]}.json"
+    for key in store.list(cluster_prefix(cluster)):
+        if key.endswith(name):
+            found = load_restore(store, store.uri_of(key))
+            if found.digest == digest and found.document["cluster"] == cluster:
+                return found
+    raise BadInputError(
+        f"restore plan {digest[:12]} of {cluster!r} not found in {store.uri}: expected one beside a snapshot; plan again"
+    )
 
 
 def stored_restore(uri: str, document: Mapping[str, Any]) -> StoredRestore:
@@ -120,6 +150,7 @@ def plan_document(
         "schema_version": PLAN_SCHEMA_VERSION,
         "kind": KIND,
         "cluster": manifest.cluster,
+        "summary": _summary(steps, scope, manifest),
         "kafka_cluster_id": manifest.kafka_cluster_id,
         "zookeeper": target.zookeeper,
         "snapshot": {"manifest": manifest.uri, "digest": manifest.digest},
@@ -130,6 +161,16 @@ def plan_document(
         "left_out": reasons,
         "notes": list(notes),
     }
+
+
+def _summary(steps: Sequence[Step], scope: RestoreScope, manifest: Manifest) -> str:
+    counts = [sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")]
+    created, changed, deleted, acls = counts
+    what = "the whole tree" if scope.whole else "a part"
+    return (
+        f"restore {what}, {created} created, {changed} set, {deleted} deleted, {acls} ACLs, from {manifest.snapshot_id} of "
+        f"{manifest.date}"
+    )
 
 
 def scope_of(document: Mapping[str, Any]) -> RestoreScope:

@@ -25,7 +25,7 @@ from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
-from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.errors import BadInputError, NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.restore.acl_steps import acl_steps, parents_of
 from kafka_maintenance.operations.restore.content import (
     Content,
@@ -96,7 +96,7 @@ def plan_restore(
     part = _part(target, raw, content, manifest, scope)
     steps, notes = part.steps, part.notes
     if not steps:
-        raise RefusedError(
+        raise NothingToRestoreError(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
             + ("; ".join(notes) or "everything asked for is there already")
         )

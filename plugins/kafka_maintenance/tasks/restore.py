@@ -1,0 +1,128 @@
+"""A restore as tasks: planned against the living target, carried out after approval, compared again."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import task
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_maintenance import hooks
+from kafka_maintenance.tasks.approval import approved
+from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, given, run_name
+from kafka_maintenance.tasks.pools import APPLY_POOL
+from kafka_maintenance.tasks.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from kafka_maintenance.operations.restore.target import Target
+
+KIND: Final = "restore"
+SCOPE: Final = {
+    name: given(name)
+    for name in (
+        "whole",
+        "fill",
+        "mirror",
+        "topics",
+        "configs",
+        "paths",
+        "recreate",
+        "requests",
+        "notifications",
+        "acls",
+        "widen_acls",
+        "epoch_bump",
+        "cluster_id",
+    )
+}
+"""The run's scope, as templates."""
+
+
+@task
+def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """What the restore would write, stored; every difference stands in the plan, or in the file that it names."""
+    from kafka_maintenance.operations.restore.apply import plan_restore as planned
+    from kafka_maintenance.operations.restore.content import RestoreScope
+    from kafka_maintenance.operations.restore.document import find_restore
+    from kafka_maintenance.operations.snapshots.catalog import find_snapshot
+
+    store = hooks.store()
+    if plan:
+        found = find_restore(store, cluster=cluster, digest=plan)
+    else:
+        texts = {name: tuple(scope[name] or ()) for name in ("topics", "configs", "paths")}
+        found = planned(
+            store=store,
+            manifest=find_snapshot(store, snapshot, cluster),
+            target=_target(cluster),
+            scope=RestoreScope(**{**scope, **texts}),
+            key_file=SETTINGS.snapshot_key_file,
+        )
+    print(found.text)  # noqa: T201 - the task's log
+    return {"cluster": cluster, "kind": KIND, "uri": found.uri, "digest": found.digest, "summary": found.summary}
+
+
+@task(pool=APPLY_POOL)
+def apply_restore() -> dict[str, Any]:
+    """Writes what the approved plan says, if it is still that plan and the target is still as it expects.
+
+    Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest. The receipt
+    names the approver; a second try writes what is left.
+    """
+    from kafka_maintenance.operations.restore.apply import apply_restore as applied
+
+    context = context_of_run()
+    store, run, cluster = hooks.store(), run_name(context), cluster_of_run(context)
+    approval = approved(KIND, cluster, store=store, run=run)
+    receipt = applied(
+        store=store,
+        plan_uri=approval.shown.plan.uri,
+        approved_digest=approval.shown.plan.digest,
+        approver=approval.approver,
+        comment=approval.comment,
+        target=_target(cluster),
+        now=datetime.now(UTC),
+        run_id=run,
+        key_file=SETTINGS.snapshot_key_file,
+    )
+    return {
+        "cluster": cluster,
+        "plan": approval.shown.plan.digest,
+        "receipt": receipt.uri,
+        "written": receipt.written,
+        "already_there": receipt.already_there,
+        "approver": approval.approver,
+    }
+
+
+@task
+def verify_restore() -> dict[str, Any]:
+    """Compares snapshot and target again: nothing may be left to be written."""
+    from kafka_maintenance.operations.errors import NothingToRestoreError
+    from kafka_maintenance.operations.restore.apply import load_restore
+    from kafka_maintenance.operations.restore.apply import plan_restore as planned
+    from kafka_maintenance.operations.restore.document import scope_of
+
+    context = context_of_run()
+    store, cluster = hooks.store(), cluster_of_run(context)
+    approval = approved(KIND, cluster, store=store, run=run_name(context))
+    document = load_restore(store, approval.shown.plan.uri).document
+    try:
+        left = planned(
+            store=store,
+            manifest=document["snapshot"]["manifest"],
+            target=_target(cluster),
+            scope=scope_of(document["scope"]),
+            key_file=SETTINGS.snapshot_key_file,
+        )
+    except NothingToRestoreError:
+        return {"cluster": cluster, "verified": True}
+    raise AirflowFailException(
+        f"cluster {cluster!r}: the restore was carried out, but {left.step_count} differences are there again: {left.text}"
+    )
+
+
+def _target(cluster: str) -> "Target":
+    from kafka_maintenance.operations.restore.target import Target
+
+    settings = hooks.cluster(cluster)
+    return Target(zookeeper=settings.zookeeper, auth=settings.auth, tls=settings.tls)

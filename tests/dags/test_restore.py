@@ -1,0 +1,54 @@
+"""The gated restore: a deleted config comes back after a person's yes to exactly that plan."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.dags.test_gates import _answer, answering
+from tests.kafka_maintenance import snapshot_world as world
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def wounded(monkeypatch, tmp_path):
+    """A snapshot of `alpha`, and its ZooKeeper from which a config is gone."""
+    from kafka_maintenance.operations.snapshots.take import take_snapshot
+    from kafka_maintenance.servers import ZooKeeperServer
+
+    with ZooKeeperServer() as server, world.session(server.hosts) as session:
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha"]')
+        monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+        monkeypatch.setenv("AIRFLOW_CONN_ALPHA", f'{{"conn_type": "generic", "host": "{server.hosts}"}}')
+        world.fill(session)
+        take_snapshot(zookeeper=server.hosts, cluster="alpha", store=str(tmp_path), run_id="r", now=datetime.now(UTC))
+        session.delete("/config/topics/orders", -1)
+        yield session
+
+
+def _run(bag, **conf):
+    run = bag.dags["restore_metadata"].test(run_conf={"cluster": "alpha", **conf}, logical_date=None)
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, wounded, tmp_path):
+    def look_and_approve(gate):
+        _answer(clients["olivia"], "Approve")(gate)
+        return gate
+
+    with answering(clients, "restore_metadata", look_and_approve) as seen:
+        states = _run(bag, configs=["topics/*"])
+    assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
+    gate = seen.result()
+    assert gate["subject"].startswith("restore on alpha: restore a part, 1 created, 0 set, 0 deleted, 0 ACLs")
+    assert "create /config/topics/orders" in gate["body"]
+    assert wounded.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]
+    (receipt,) = list(tmp_path.glob("v1/receipts/cluster=alpha/*/*-done.json"))
+    assert '"olivia"' in receipt.read_text().lower()
+
+
+def test_a_rejected_restore_writes_nothing(bag, clients, wounded):
+    with answering(clients, "restore_metadata", _answer(clients["olivia"], "Reject")):
+        states = _run(bag, configs=["topics/*"])
+    assert (states["apply_restore"], states["verify_restore"]) == ("skipped", "skipped")
+    assert wounded.exists("/config/topics/orders") is None
