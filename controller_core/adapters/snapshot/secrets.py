@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -60,21 +61,26 @@ def public_config(path: str, data: bytes | None) -> dict[str, str]:
 
 
 class Sealer:
-    """Encrypts secrets for the store (AES-256-GCM, a fresh nonce each, the znode's path authenticated with it)."""
+    """Encrypts secrets for the store (AES-256-GCM, a fresh nonce each, the znode's path authenticated with it).
 
-    def __init__(self, key: bytes) -> None:
-        if len(key) != KEY_BYTES:
+    The first key seals; the others only open what was sealed before the key was changed.
+    """
+
+    def __init__(self, *keys: bytes) -> None:
+        wrong = [len(key) for key in keys if len(key) != KEY_BYTES]
+        if wrong or not keys:
             raise SnapshotKeyError(
-                f"key not used: expected {KEY_BYTES} bytes, found {len(key)}; make one with `{_MAKE_A_KEY}`"
+                f"key not used: expected {KEY_BYTES} bytes, found {wrong[0] if wrong else 'none'}; make one with `{_MAKE_A_KEY}`"
             )
-        self._cipher = AESGCM(key)
-        self.key_id = hashlib.sha256(b"kafka-maintenance snapshot key\0" + key).hexdigest()[:16]
+        self._ciphers = [AESGCM(key) for key in keys]
+        self.key_id = hashlib.sha256(b"kafka-maintenance snapshot key\0" + keys[0]).hexdigest()[:16]
 
     @classmethod
     def from_file(cls, path: Path) -> "Sealer":
-        """The key in a file: 32 bytes as base64 (44 characters)."""
+        """The keys in a file, one a line: 32 bytes as base64 (44 characters). The first one seals, all of them open."""
         try:
-            return cls(base64.b64decode(path.read_bytes().strip(), altchars=b"-_", validate=True))
+            lines = path.read_bytes().split() or [b""]
+            return cls(*(base64.b64decode(line, altchars=b"-_", validate=True) for line in lines))
         except binascii.Error as error:
             raise SnapshotKeyError(
                 f"key file {str(path)!r} not used: expected {KEY_BYTES} bytes as base64, found something else ({error}); "
@@ -86,17 +92,17 @@ class Sealer:
     def seal(self, path: str, data: bytes) -> bytes:
         """Nonce and encrypted data."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, data, path.encode())
+        return nonce + self._ciphers[0].encrypt(nonce, data, path.encode())
 
     def open(self, path: str, sealed: bytes) -> bytes:
-        """The data; `SnapshotKeyError` when this is not the key, or the bytes were changed or moved to another path."""
-        try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], path.encode())
-        except InvalidTag as error:
-            raise SnapshotKeyError(
-                f"secret of {path!r} not opened: it was sealed with another key than {self.key_id!r}, or damaged; "
-                "the manifest's `key_id` tells which key"
-            ) from error
+        """The data; `SnapshotKeyError` when none is the key, or the bytes were changed or moved to another path."""
+        for cipher in self._ciphers:
+            with suppress(InvalidTag):
+                return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], path.encode())
+        raise SnapshotKeyError(
+            f"secret of {path!r} not opened: it was sealed with none of {len(self._ciphers)} keys, the first of which is "
+            f"{self.key_id!r}, or damaged; the manifest's `key_id` tells which key"
+        )
 
 
 _MAKE_A_KEY: Final = "head -c 32 /dev/urandom | base64 > snapshot.key"

@@ -114,6 +114,9 @@ def _add_snapshots(commands: Any) -> None:
     )
     _cluster_filter(repair)
     repair.add_argument("--apply", action="store_true", help="write what is printed")
+    copy = _command(actions, "copy", "copy snapshots to a second store, verified; a second call goes on", _copy)
+    _cluster_filter(copy)
+    copy.add_argument("--to", metavar="URI", required=True, help="a folder, or s3://bucket/prefix")
     retain = _command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     _cluster_filter(retain)
     for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
@@ -235,6 +238,16 @@ def _repair(arguments: argparse.Namespace) -> int:
     document = {"repairs": [[repair.where, repair.what] for repair in repairs], "applied": arguments.apply}
     show(arguments, "\n".join(lines), document)
     return ExitStatus.DONE
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots.copy import copy_snapshots  # noqa: PLC0415 - as above
+
+    done = copy_snapshots(store_of(arguments), arguments.to, cluster=arguments.cluster, progress=tell)
+    lines = [f"NOT copied: {reason}" for reason in done.passed_over]
+    lines.append(f"{len(done.copied)} snapshots copied to {arguments.to}, {done.already_there} were there")
+    show(arguments, "\n".join(lines), asdict(done))
+    return ExitStatus.REFUSED if done.passed_over else ExitStatus.DONE
 
 
 def _retain(arguments: argparse.Namespace) -> int:

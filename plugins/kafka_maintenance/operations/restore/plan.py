@@ -121,7 +121,7 @@ def plan_restore(
     document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
     listing = "\n".join(differences(steps, part.before, after, part.before_acls))
-    store.put(f"{key.removesuffix('.json')}.txt", f"{listing}\n".encode())
+    put_once(store, f"{key.removesuffix('.json')}.txt", f"{listing}\n".encode())
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
     try:
         put_once(store, key, data)

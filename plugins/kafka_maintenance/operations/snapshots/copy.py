@@ -1,0 +1,103 @@
+"""Copies snapshots to a second store, each byte checked on the way and again where it arrived.
+
+Objects first, the manifest last, as when a snapshot is taken: what a killed copy left is invisible, and the next one goes on
+from there. Everything is written by create-only puts and nothing is deleted, so an append-only or locked bucket will do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest, manifest_bytes, pin_key, run_key
+from controller_core.model.errors import ObjectExistsError, ObjectMissingError
+from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.snapshots.catalog import (
+    UNUSABLE,
+    checked_object,
+    manifest_keys,
+    opened,
+    read_manifest,
+    readable_snapshots,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy did: snapshots copied now, those that were there, and why each other one was not copied."""
+
+    copied: tuple[str, ...]
+    already_there: int
+    passed_over: tuple[str, ...]
+
+
+def copy_snapshots(
+    source: ObjectStore | str,
+    target: ObjectStore | str,
+    *,
+    cluster: str | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Copied:
+    """Copies every snapshot that the target lacks, with its pin and the note of its run.
+
+    Args:
+        source: read only.
+        target: another store; nothing in it is changed or deleted.
+        cluster: only this one.
+        progress: told of each snapshot copied.
+
+    Returns:
+        What was copied; a snapshot that is damaged in the source is passed over, and named.
+
+    Errors: `RefusedError` when both are one store; `ObjectExistsError` when the target holds something else at a key;
+    `ObjectStoreError` subclasses. Run again, it goes on where it stopped.
+    """
+    source, target = opened(source), opened(target)
+    if source.uri == target.uri:
+        raise RefusedError(
+            f"snapshots of {source.uri} not copied: expected another store as target, found the same one"
+        )
+    target.probe()
+    manifests, unusable = readable_snapshots(source, manifest_keys(source, cluster))
+    passed_over = [str(error) for error in unusable]
+    copied: list[str] = []
+    already_there = 0
+    for manifest in manifests:
+        if _is_there(target, manifest):
+            already_there += 1
+            continue
+        try:
+            _copy(source, target, manifest)
+        except UNUSABLE as error:
+            passed_over.append(str(error))
+            continue
+        copied.append(manifest.snapshot_id)
+        progress(f"copied {manifest.snapshot_id} of {manifest.cluster} ({len(copied)})")
+    return Copied(tuple(copied), already_there, tuple(passed_over))
+
+
+def _is_there(target: ObjectStore, manifest: Manifest) -> bool:
+    """Whether the target shows this very snapshot; one of the same name with another content is an error that names it."""
+    try:
+        found = read_manifest(target, manifest.key)
+    except ObjectMissingError:
+        return False
+    if found.digest != manifest.digest:
+        raise ObjectExistsError(
+            f"snapshot {manifest.uri} not copied: expected nothing at {target.uri_of(manifest.key)}, or the same digest "
+            f"{manifest.digest[:12]}, found {found.digest[:12]}; check both stores, keep the one that is whole"
+        )
+    return True
+
+
+def _copy(source: ObjectStore, target: ObjectStore, manifest: Manifest) -> None:
+    for stored in manifest.objects:
+        put_once(target, stored.key, checked_object(source, stored))
+        checked_object(target, stored)
+    content = manifest_bytes(manifest)
+    for key in (pin_key(manifest.cluster, manifest.snapshot_id), run_key(manifest.cluster, manifest.run_id)):
+        try:
+            put_once(target, key, source.get(key))
+        except (ObjectMissingError, ObjectExistsError):  # no pin, no note; or the target has its own
+            continue
+    put_once(target, manifest.key, content)

@@ -1,0 +1,128 @@
+"""A second store: verified on the way, resumed after a kill, append-only; and a key that was changed."""
+
+import base64
+from datetime import UTC, datetime
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.model.errors import ObjectExistsError, SnapshotKeyError, StoreAccessDeniedError
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.snapshots.check import check_store
+from kafka_maintenance.operations.snapshots.copy import copy_snapshots
+from kafka_maintenance.operations.snapshots.pins import pin, pins
+from tests.kafka_maintenance import snapshot_world as world
+
+NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
+
+
+class AppendOnly(MemoryStore):
+    """A bucket whose policy denies overwriting and deleting, as one with object lock does for a while."""
+
+    def put(self, key, data):
+        if key in self.list(key):
+            raise StoreAccessDeniedError(f"{key} is locked")
+        super().put(key, data)
+
+    def delete(self, key):
+        raise StoreAccessDeniedError(f"{key} is locked")
+
+
+@pytest.fixture
+def source(request):
+    store = MemoryStore(f"{request.node.name}-source")
+    for days_ago in range(3):
+        world.stored_night(store, NOW, days_ago)
+    world.stored_night(store, NOW, 1, cluster="beta")
+    pin(store, list_snapshots(store, "alpha")[0], reason="audit", by="ada", now=NOW)
+    return store
+
+
+@pytest.fixture
+def target(request):
+    return AppendOnly(f"{request.node.name}-target")
+
+
+def test_every_snapshot_is_copied_once_with_its_pin_and_its_note(source, target):
+    done = copy_snapshots(source, target)
+    assert (len(done.copied), done.already_there, done.passed_over) == (4, 0, ())
+    assert [each.digest for each in list_snapshots(target)] == [each.digest for each in list_snapshots(source)]
+    assert pins(target, "alpha") == pins(source, "alpha")
+    assert target.list("v1/runs/") == source.list("v1/runs/")
+    assert copy_snapshots(source, target).already_there == 4
+
+
+def test_one_cluster_alone(source, target):
+    assert len(copy_snapshots(source, target, cluster="beta").copied) == 1
+    assert [each.cluster for each in list_snapshots(target)] == ["beta"]
+
+
+def test_a_copy_that_was_killed_shows_nothing_half_and_goes_on(source, target, monkeypatch):
+    real, left = AppendOnly.put_new, [7]
+
+    def die(self, key, data):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        real(self, key, data)
+
+    monkeypatch.setattr(AppendOnly, "put_new", die)
+    with pytest.raises(KeyboardInterrupt):
+        copy_snapshots(source, target)
+    monkeypatch.undo()
+    visible = list_snapshots(target)
+    assert 0 < len(visible) < 4
+    assert not [each for each in check_store(target, now=NOW).findings if "is missing" in each.what]
+    assert len(copy_snapshots(source, target).copied) == 4 - len(visible)
+    assert len(list_snapshots(target)) == 4
+
+
+def test_what_is_damaged_in_the_source_is_named_and_not_copied(source, target):
+    damaged = list_snapshots(source, "alpha")[1]
+    source.put(damaged.object("raw").key, b"x")
+    done = copy_snapshots(source, target)
+    assert len(done.copied) == 3
+    assert damaged.object("raw").key in done.passed_over[0]
+    assert damaged.snapshot_id not in {each.snapshot_id for each in list_snapshots(target)}
+
+
+def test_what_arrives_otherwise_than_it_left_is_found(source, target, monkeypatch):
+    real = AppendOnly.put_new
+    monkeypatch.setattr(
+        AppendOnly, "put_new", lambda self, key, data: real(self, key, data[:-1] if key.endswith(".parquet") else data)
+    )
+    assert len(copy_snapshots(source, target).passed_over) == 4
+    assert list_snapshots(target) == []
+
+
+def test_another_snapshot_at_the_same_place_is_not_overwritten(source, target):
+    (own,) = list_snapshots(source, "beta")
+    other = MemoryStore("other")
+    world.stored_night(other, NOW, 1, cluster="beta", consistent=False)
+    target.put(own.key, other.get(own.key))
+    with pytest.raises(ObjectExistsError, match="keep the one that is whole"):
+        copy_snapshots(source, target, cluster="beta")
+
+
+def test_a_store_is_not_copied_onto_itself(source):
+    with pytest.raises(RefusedError, match="found the same one"):
+        copy_snapshots(source, source)
+
+
+def test_a_key_is_changed_by_a_new_first_line(tmp_path):
+    old, new = (base64.b64encode(letter * 32) for letter in (b"o", b"n"))
+    path = tmp_path / "snapshot.key"
+    path.write_bytes(old)
+    before = Sealer.from_file(path)
+    path.write_bytes(new + b"\n" + old + b"\n")
+    after = Sealer.from_file(path)
+    assert after.key_id != before.key_id
+    assert after.open("/p", before.seal("/p", b"secret")) == b"secret"
+    sealed = after.seal("/p", b"secret")
+    assert after.open("/p", sealed) == b"secret"
+    with pytest.raises(SnapshotKeyError, match="sealed with none of 1 keys"):
+        before.open("/p", sealed)
+    path.write_bytes(new)
+    assert Sealer.from_file(path).open("/p", sealed) == b"secret"
