@@ -34,7 +34,7 @@ $(VENV)/.classes: $(VENV)/.installed
 	@$(BIN)/python -m kafka_maintenance.spark.class_archive > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
 	@touch $@
 
-demo: setup ## the nightly pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
+demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
 	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.demo.run
 
 test: setup ## every test, the slow ones included, and every branch of the core; two suites at a time

@@ -1,13 +1,13 @@
 # mypy: disable-error-code="arg-type,index"
 # Wiring: a typed function is handed an XComArg or a template.
-"""### Analyse a night's snapshots
+"""### Analyse the snapshots of a date
 
-Takes each cluster's newest whole snapshot of the run's night (its partition key, a UTC date), waits a bounded while for
-tonight's, and analyses all clusters in one Spark job: imbalance, deletion eligibility with reasons, a reassignment plan.
+Takes each cluster's newest whole snapshot of the run's date (its partition key, UTC), waits a bounded while for one of
+today, and analyses all clusters in one Spark job: imbalance, deletion eligibility with reasons, a reassignment plan.
 Report, tables and plans go to the store; the tab *Report* of the run shows them. Writes nothing to any cluster.
 
-Backfill: `airflow backfill create --dag-id nightly_analysis --from-date … --to-date …` analyses past nights again from
-their own stored snapshots. A night without one is skipped with a note that names the nearest. A run that lacks a cluster fails at its
+Backfill: `airflow backfill create --dag-id nightly_analysis --from-date … --to-date …` analyses past dates again from
+their own stored snapshots. A date without one is skipped with a note that names the nearest. A run that lacks a cluster fails at its
 end, when all else is done, unless its param `fail_if_incomplete` is false.
 The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated runs by itself when it finds work.
 Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
@@ -42,12 +42,12 @@ from kafka_maintenance.tasks.settings import SETTINGS
         "fail_if_incomplete": Param(
             True,
             type="boolean",
-            description="Fail at the end when a cluster was not analysed; false for past nights that some clusters do not have",
+            description="Fail at the end when a cluster was not analysed; false for past dates that some clusters do not have",
         ),
     },
 )
 def nightly_analysis() -> None:
-    """Snapshots of the night → one Spark job → report and plans."""
+    """Snapshots of the date → one Spark job → report and plans."""
     choice = choose_snapshots()
     analyse = AnalyseOperator(
         task_id="analyse",

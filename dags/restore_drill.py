@@ -1,8 +1,8 @@
 # mypy: disable-error-code="arg-type,index"
 # Wiring: a typed function is handed an XComArg or a template.
-"""### Restore drill: a backup that was never restored is a hope
+"""### Restore drill: untested backups cannot be relied on
 
-Once a week the newest snapshot of every listed cluster is restored into a throw-away ZooKeeper on the worker, photographed
+Once a week the newest snapshot of every listed cluster is restored into a throw-away ZooKeeper on the worker, read
 again and compared znode by znode; for one cluster real brokers are started on the restored tree and must come up with
 the same topics. A cluster without a snapshot fails. No cluster is contacted; the store is only read.
 Schedule: `KAFKA_MAINTENANCE_DRILL_CRON`, UTC.

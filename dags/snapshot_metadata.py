@@ -29,7 +29,7 @@ from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
             None,
             type=["array", "null"],
             items={"type": "string", "minLength": 1},
-            description="Connection ids of the clusters to photograph; empty: all that are listed and not archived",
+            description="Connection ids of the clusters to take a snapshot of; empty: all that are listed and not archived",
         ),
         "new_cluster_id": Param(
             False,

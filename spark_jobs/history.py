@@ -1,10 +1,10 @@
-"""What changed over many nights in each cluster: leaders, in-sync replicas, brokers, the controller, growth.
+"""What changed over many dates in each cluster: leaders, in-sync replicas, brokers, the controller, growth.
 
     spark-submit --py-files JOBS.zip spark_jobs/history.py \
-        --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD --history-nights 365
+        --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD --history-days 365
 
 Results: `growth`, `leader_churn`, `unstable_partitions`, `broker_history`, `controller_churn`, and a report of them.
-Arguments and exit status as of `nightly_analysis.py`; the date is the last night of the window.
+Arguments and exit status as of `nightly_analysis.py`; the date is the last date of the window.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""One night's analysis of every cluster in one Spark session: tables, proposals, report and a small summary.
+"""One date's analysis of every cluster in one Spark session: tables, proposals, report and a small summary.
 
     spark-submit --py-files JOBS.zip spark_jobs/nightly_analysis.py \
         --input FOLDER… --output FOLDER --run RUN --date YYYY-MM-DD [--settings FILE] [--goals FILE]
@@ -71,7 +71,7 @@ class Args:
     date: date
     settings: Settings
     goals: Goals = field(default_factory=Goals)
-    history_nights: int = 30
+    history_days: int = 30
     files: int = 1
     with_plans: bool = True
     with_drill: bool = True
@@ -88,33 +88,31 @@ class Args:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The snapshots of a run, at most one per cluster and night."""
+    """The snapshots of a run, at most one per cluster and date."""
 
-    tonight: tuple[Snapshot, ...]
+    current: tuple[Snapshot, ...]
     before: tuple[Snapshot, ...]  # the newest earlier one of each cluster
-    window: tuple[Snapshot, ...]  # tonight's and the earlier ones of the history
+    window: tuple[Snapshot, ...]  # the current and the earlier ones of the history
 
 
-def choose(snapshots: Sequence[Snapshot], night: date, history_nights: int) -> Chosen:
-    """The newest snapshot of each cluster and night, up to `night`; clusters without one of that night are left out."""
+def choose(snapshots: Sequence[Snapshot], day: date, history_days: int) -> Chosen:
+    """The newest snapshot of each cluster and date, up to `day`; clusters without one of that date are left out."""
     newest = {(snapshot.cluster, snapshot.date): snapshot for snapshot in snapshots}  # sorted: the last one stays
-    tonight = {cluster: found for (cluster, day), found in newest.items() if day == night.isoformat()}
-    first = (night - timedelta(days=history_nights - 1)).isoformat()
+    current = {cluster: found for (cluster, of), found in newest.items() if of == day.isoformat()}
+    first = (day - timedelta(days=history_days - 1)).isoformat()
     earlier = [
-        found
-        for (cluster, day), found in sorted(newest.items())
-        if cluster in tonight and first <= day < night.isoformat()
+        found for (cluster, of), found in sorted(newest.items()) if cluster in current and first <= of < day.isoformat()
     ]
     before = {found.cluster: found for found in earlier}
     return Chosen(
-        tuple(tonight[cluster] for cluster in sorted(tonight)),
+        tuple(current[cluster] for cluster in sorted(current)),
         tuple(before[cluster] for cluster in sorted(before)),
-        (*earlier, *(tonight[cluster] for cluster in sorted(tonight))),
+        (*earlier, *(current[cluster] for cluster in sorted(current))),
     )
 
 
 def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
-    """Analyses one night; returns the exit status.
+    """Analyses one date; returns the exit status.
 
     Raises:
         DatasetError: there is nothing to analyse.
@@ -122,30 +120,30 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
     snapshots, unreadable = stored.find_snapshots(spark, args.inputs)
     chosen, damaged = _intact(spark, snapshots, args)
     problems = [_placed(problem, chosen, args.date) for problem in (*unreadable, *args.problems, *damaged)]
-    if not chosen.tonight and all(problem.stage == HISTORY for problem in problems):
+    if not chosen.current and all(problem.stage == HISTORY for problem in problems):
         dates = sorted({snapshot.date for snapshot in snapshots})
         raise DatasetError(
-            f"night {args.date} not analysed: expected a snapshot of it in {list(args.inputs)!r}, found {len(snapshots)} "
-            f"of the nights {dates!r} and {len(problems)} of other nights that cannot be read; name one of them, or the "
+            f"date {args.date} not analysed: expected a snapshot of it in {list(args.inputs)!r}, found {len(snapshots)} "
+            f"of the dates {dates!r} and {len(problems)} of other dates that cannot be read; name one of them, or the "
             "folder that holds the snapshots"
         )
-    night = _Night(spark, chosen, args, problems)
-    say(f"{len(chosen.tonight)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
+    day = _Day(spark, chosen, args, problems)
+    say(f"{len(chosen.current)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
     place = folders.folder(spark, args.output)
     if args.wants("proposals"):
         _remove_plans(place)
     made = []
-    for name, seconds in _write(night.outputs(), args):
+    for name, seconds in _write(day.outputs(), args):
         say(f"{name}: {seconds:.1f} s")
         made.append(name)
     if "proposals" in made:
         _write_plans(place)
-    page = report.read(place, made, run=args.run, night=args.date, snapshots=night.analysed, goals=args.goals)
+    page = report.read(place, made, run=args.run, day=args.date, snapshots=day.analysed, goals=args.goals)
     summary = report.summary(page)
     place.write("report.md", report.markdown(page).encode())
     place.write("report.html", report.html(page).encode())
     place.write("summary.json", json.dumps(summary, indent=1, sort_keys=True).encode())
-    night.release()
+    day.release()
     say(f"report: {args.output}/report.html; not analysed: {len(page.of('not_analysed'))}")
     incomplete = any(row["stage"] != HISTORY for row in page.of("not_analysed"))
     return INCOMPLETE if args.fail_if_incomplete and incomplete else DONE
@@ -154,12 +152,12 @@ def run(spark: SparkSession, args: Args, say: Callable[[str], None]) -> int:
 def _intact(spark: SparkSession, snapshots: Sequence[Snapshot], args: Args) -> tuple[Chosen, list[Problem]]:
     """The snapshots of the run, and those that were not taken because their bytes are not what their manifest says.
 
-    Where one is damaged, an earlier one of its cluster and night takes its place.
+    Where one is damaged, an earlier one of its cluster and date takes its place.
     """
     left, checked = list(snapshots), set[str]()
     damaged: list[Problem] = []
     while True:
-        chosen = choose(left, args.date, args.history_nights)
+        chosen = choose(left, args.date, args.history_days)
         fresh = [] if args.verified else [found for found in chosen.window if found.uri not in checked]
         found = stored.damaged(spark, fresh)
         if not found:
@@ -201,20 +199,20 @@ def _write(outputs: Iterable[_Output], args: Args) -> Iterator[tuple[str, float]
             yield name, seconds.result()
 
 
-def _placed(problem: Problem, chosen: Chosen, night: date) -> Problem:
-    """A snapshot that cannot be read is missing from the history only, if it is of another night or another took its place."""
-    is_replaced = problem.cluster in {snapshot.cluster for snapshot in chosen.tonight}
-    of_another_night = problem.date not in {"", night.isoformat()}
-    return replace(problem, stage=HISTORY) if of_another_night or is_replaced else problem
+def _placed(problem: Problem, chosen: Chosen, day: date) -> Problem:
+    """A snapshot that cannot be read is missing from the history only, if it is of another date or another took its place."""
+    is_replaced = problem.cluster in {snapshot.cluster for snapshot in chosen.current}
+    of_another_day = problem.date not in {"", day.isoformat()}
+    return replace(problem, stage=HISTORY) if of_another_day or is_replaced else problem
 
 
-class _Night:
+class _Day:
     """The frames of one run, each described once and persisted where several outputs share it."""
 
     def __init__(self, spark: SparkSession, chosen: Chosen, args: Args, problems: list[Problem]) -> None:
         self._spark, self._chosen, self._args = spark, chosen, args
         self._kept: list[DataFrame] = []
-        both = [*chosen.tonight, *chosen.before]
+        both = [*chosen.current, *chosen.before]
         self._tables = {name: stored.read_table(spark, both, name) for name in schemas.INPUTS}
         self._judged = self._keep(bad_rows.with_reason(self._tables["partitions"]))
         good = bad_rows.good_partitions(self._judged)
@@ -222,15 +220,15 @@ class _Night:
         rules, refused = self._rules(good)
         self._problems = [*problems, *refused]
         lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
-        self.analysed = tuple(found for found in chosen.tonight if (found.cluster, found.snapshot_id) not in lost)
+        self.analysed = tuple(found for found in chosen.current if (found.cluster, found.snapshot_id) not in lost)
         unused = bad_rows.refused_rows(self._judged, self._tables["bad_rows"])
         self._facts = datasets.through_driver(facts.snapshot_facts(self._tables, rules, unused), schemas.FACTS)
-        self._tonight = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
-        self._facts_tonight = self._only(self.analysed, self._facts)
+        self._current = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
+        self._facts_current = self._only(self.analysed, self._facts)
 
     def outputs(self) -> Iterable[_Output]:
         """Every output by name, in an order that fills shared frames first."""
-        now, told = self._tonight, self._facts_tonight
+        now, told = self._current, self._facts_current
         partitions = now["partitions"]
         yield "imbalance", lambda: imbalance.imbalance(partitions, told)
         yield "imbalanced_partitions", lambda: imbalance.imbalanced_partitions(partitions, told)
@@ -255,9 +253,9 @@ class _Night:
 
     def _by_core(self) -> Iterable[_Output]:
         """What the core answers on executors, and whatever could not be analysed."""
-        partitions = self._tonight["partitions"]
+        partitions = self._current["partitions"]
         failures = [datasets.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
-        core = cache(lambda: self._keep(facts.core_facts(self._facts_tonight, self._tonight)))
+        core = cache(lambda: self._keep(facts.core_facts(self._facts_current, self._current)))
         for name, analysis in self._analyses():
             schema, groups = schemas.OUTPUTS[name], len(self.analysed)
             analysed = self._keep(bridge.per_snapshot(partitions, core(), analysis, schema, groups=groups))
@@ -282,7 +280,7 @@ class _Night:
         return None if None in counts else sum(map(drill.slices_of, filter(None, counts)))
 
     def _findings(self) -> DataFrame:
-        now, told = self._tonight, self._facts_tonight
+        now, told = self._current, self._facts_current
         cluster_before = self._only(self._chosen.before, self._tables["cluster"])
         partitions_before = self._only(self._chosen.before, self._tables["partitions"])
         return (
@@ -304,7 +302,7 @@ class _Night:
         yield (
             "broker_history",
             lambda: history.broker_history(
-                past["brokers"], past["cluster"], history.replicas_by_night(past["partitions"])
+                past["brokers"], past["cluster"], history.replicas_by_day(past["partitions"])
             ),
         )
         yield "controller_churn", lambda: history.controller_churn(past["cluster"])
@@ -350,11 +348,18 @@ def parse(argv: Sequence[str]) -> Args:
     parser.add_argument("--input", nargs="+", required=True, help="snapshot folders, or folders that hold some")
     parser.add_argument("--output", required=True, help="folder for the results")
     parser.add_argument("--run", required=True, help="name of this run, shown in the report")
-    parser.add_argument("--date", required=True, type=date.fromisoformat, help="the night, YYYY-MM-DD")
+    parser.add_argument("--date", required=True, type=date.fromisoformat, help="the date, YYYY-MM-DD")
     parser.add_argument("--settings", type=Path, help="JSON: Kafka versions and broker configs by cluster")
     parser.add_argument("--goals", type=Path, help="JSON: the planner's parameters")
     parser.add_argument("--problems", type=Path, help="JSON: snapshots that could not be fetched, with reasons")
-    parser.add_argument("--history-nights", type=int, default=30, help="nights of the history, this one included")
+    parser.add_argument(
+        "--history-days",
+        "--history-nights",
+        dest="history_days",
+        type=int,
+        default=30,
+        help="dates of the history, this one included",
+    )
     parser.add_argument("--files", type=int, default=1, help="files per result table")
     parser.add_argument("--no-plans", action="store_true", help="propose no reassignments")
     parser.add_argument("--no-drill", action="store_true", help="imagine no failures")
@@ -374,7 +379,7 @@ def parse(argv: Sequence[str]) -> Args:
         date=found.date,
         settings=parse_settings(_text(found.settings)),
         goals=_goals(found.goals),
-        history_nights=found.history_nights,
+        history_days=found.history_days,
         files=found.files,
         with_plans=not found.no_plans,
         with_drill=not found.no_drill,

@@ -272,7 +272,7 @@ LEADER_CHURN = _columns(
     ("isr_changes", _LONG),
     ("assignment_changes", _LONG),
 )
-"""One row per cluster and night: how many partitions differ from the night before."""
+"""One row per cluster and date: how many partitions differ from the day before."""
 
 UNSTABLE_PARTITIONS = _columns(
     ("cluster", _STRING),

@@ -117,5 +117,5 @@ def _s3(spark: SparkSession) -> arrow_fs.S3FileSystem:
 
 @cache
 def _s3_client(**settings: str | None) -> arrow_fs.S3FileSystem:
-    """One client for all folders: a night may read thousands."""
+    """One client for all folders: a run may read thousands."""
     return arrow_fs.S3FileSystem(**settings)

@@ -64,7 +64,7 @@ class Snapshot:
 
 
 HISTORY = "history"
-"""Stage of a `Problem` with a snapshot that the analysed night does not need: of another night, or replaced by another."""
+"""Stage of a `Problem` with a snapshot that the analysed date does not need: of another date, or replaced by another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def damaged(spark: SparkSession, snapshots: Iterable[Snapshot]) -> list[Problem]
     """Snapshots with a table whose bytes are not those that the manifest names, by size and SHA-256.
 
     A Parquet footer tells nothing of the pages: one that is damaged would end the job, and with it every other cluster's
-    night. Each table is read once more for this, by the executors.
+    date. Each table is read once more for this, by the executors.
     """
     listed = [(snapshot, entry) for snapshot in snapshots for entry in snapshot.tables]
     paths = [snapshot.table_uri(entry.table) for snapshot, entry in listed]

@@ -69,12 +69,12 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         return _without_plan(POSTPONED, "a request to reassign partitions is pending; plan again when it is done")
     if not facts["live"]:
         return _without_plan(IMPOSSIBLE, "no broker is registered")
-    doomed = set(facts["queued_topics"]) if facts["deletion_enabled"] else set()
+    to_be_deleted = set(facts["queued_topics"]) if facts["deletion_enabled"] else set()
     topics = {topic for topic in set(rows.column("topic")) if _chosen(topic, goals)}
-    if not topics - doomed:
+    if not topics - to_be_deleted:
         return _without_plan(BALANCED, "there is no topic to place")
     started = time.process_time()
-    left_out = _left_out(rows, topics, doomed)
+    left_out = _left_out(rows, topics, to_be_deleted)
     if all(row in left_out or topic not in topics for row, topic in enumerate(rows.column("topic"))):
         return _without_plan(POSTPONED, _left_out_in_words(rows, left_out))
     try:
@@ -110,14 +110,18 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
     }
 
 
-def _left_out(rows: SnapshotRows, topics: AbstractSet[str], doomed: AbstractSet[str]) -> dict[int, str]:
-    """Row → why a partition of the chosen `topics` cannot be moved now. `doomed` ones are being deleted."""
+def _left_out(rows: SnapshotRows, topics: AbstractSet[str], to_be_deleted: AbstractSet[str]) -> dict[int, str]:
+    """Row → why a partition of the chosen `topics` cannot be moved now. `to_be_deleted` ones are being deleted."""
     lengths = (pc.list_value_length(rows.partitions.column(name)).to_pylist() for name in ("adding", "removing"))
     columns = zip(rows.column("topic"), rows.column("leader"), rows.broker_lists("isr"), *lengths, strict=True)
     live = frozenset(rows.facts["live"])
     found = (
         unmovable(
-            is_queued=topic in doomed, is_being_reassigned=bool(adding or removing), leader=leader, isr=isr, live=live
+            is_queued=topic in to_be_deleted,
+            is_being_reassigned=bool(adding or removing),
+            leader=leader,
+            isr=isr,
+            live=live,
         )
         if topic in topics
         else None

@@ -86,7 +86,7 @@ def problem_of(state: ClusterState, goals: Goals, tolerance: Tolerance | None = 
         The chosen partitions and their bounds.
 
     Raises:
-        ImpossibleGoalError: more replicas wanted than there are eligible brokers; nothing chosen; an heir that cannot
+        ImpossibleGoalError: more replicas wanted than there are eligible brokers; nothing chosen; a replacement broker that cannot
             take over.
         InvalidStateError: a goal names a broker that the cluster does not have.
     """
@@ -318,25 +318,25 @@ def _check_enough(state: ClusterState, eligible: Bools, values: Ints, wanted: In
 
 
 def handed_over(state: ClusterState, goals: Goals, eligible: Bools, rows: Ints) -> Int32s:
-    """[P, W] the lists of now with the heir in place of each leaving broker, -1 padded.
+    """[P, W] the lists of now with the replacement broker in place of each leaving broker, -1 padded.
 
     Raises:
-        InvalidStateError: an heir is not live, or leaves itself.
-        ImpossibleGoalError: an heir holds one of the partitions already, or another broker leaves, too.
+        InvalidStateError: a replacement broker is not live, or leaves itself.
+        ImpossibleGoalError: a replacement broker holds one of the partitions already, or another broker leaves, too.
     """
-    heir = np.arange(state.broker_count, dtype=np.int32)
+    replacement = np.arange(state.broker_count, dtype=np.int32)
     for old, new in sorted(goals.replace.items()):
         if not eligible[state.position(new)]:
-            raise InvalidStateError(f"broker {old} replaced by {new}: a live heir that stays expected; name another")
-        heir[state.position(old)] = state.position(new)
+            raise InvalidStateError(f"broker {old} replaced by {new}: expected a live broker that stays; name another")
+        replacement[state.position(old)] = state.position(new)
     replicas = state.replicas[rows]
-    lists = np.where(replicas >= 0, heir[np.maximum(replicas, 0)], np.int32(-1))
+    lists = np.where(replicas >= 0, replacement[np.maximum(replicas, 0)], np.int32(-1))
     twice = _names(state, rows[without_repeats(lists)[1]])
     if twice:
         pairs = ", ".join(f"{old} by {new}" for old, new in sorted(goals.replace.items()))
         raise ImpossibleGoalError(
-            f"brokers replaced, {pairs}: an heir without a replica of what it takes over expected, {len(twice)} partitions "
-            f"that it would hold twice found {shorten(twice)}; name another heir, or drain the broker instead"
+            f"brokers replaced, {pairs}: a replacement broker without a replica of what it takes over expected, {len(twice)} partitions "
+            f"that it would hold twice found {shorten(twice)}; name another replacement broker, or drain the broker instead"
         )
     lost = int((lists >= 0).sum()) - int(eligible[lists[lists >= 0]].sum())
     if lost:

@@ -55,7 +55,9 @@ class Goals:
     topic_spread: bool = True
     tolerance: Tolerance = field(default_factory=Tolerance)
     drain: frozenset[int] = frozenset()  # broker ids to empty, beside those the state marks
-    replace: Mapping[int, int] = field(default_factory=dict)  # leaving broker id → its heir; nobody else moves
+    replace: Mapping[int, int] = field(
+        default_factory=dict
+    )  # leaving broker id → its replacement broker; nobody else moves
     replication_factor: int | None = None  # for all chosen topics; None keeps what the state wants
     include_topics: tuple[str, ...] = ("*",)
     exclude_topics: tuple[str, ...] = ()
@@ -104,13 +106,13 @@ class Goals:
         }
 
 
-def heirs(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """`replace` from (leaving broker, heir); raises ImpossibleGoalError where one leaving broker is given two heirs."""
+def replacements(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """`replace` from (leaving broker, replacement broker); raises ImpossibleGoalError where one leaving broker is given two replacement brokers."""
     found: dict[int, int] = {}
     for old, new in pairs:
         if found.setdefault(old, new) != new:
             raise ImpossibleGoalError(
-                f"goals not read: broker {old} is replaced by {found[old]} and by {new}; name one heir"
+                f"goals not read: broker {old} is replaced by {found[old]} and by {new}; name one replacement broker"
             )
     return found
 
@@ -119,7 +121,10 @@ _INT_MAX = 2**31 - 1
 _WITHOUT_EFFECT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "aim 'leaders'": (("replace", "replication_factor", "bytes_tolerance"), "no replica moves"),
     "aim 'repair'": (("replace", "bytes_tolerance"), "only forced moves are made"),
-    "replace": (("bytes_tolerance", "tolerance"), "the heir gets exactly what its broker holds, nobody else moves"),
+    "replace": (
+        ("bytes_tolerance", "tolerance"),
+        "the replacement broker gets exactly what its broker holds, nobody else moves",
+    ),
 }
 """What excludes which fields, and why: beside it they could only be dropped."""
 
@@ -159,8 +164,8 @@ def _aim(value: Any) -> Aim:
     return Aim(value)
 
 
-def _heirs(value: Any) -> dict[int, int]:
-    return heirs((_NATURAL(int(old)), _NATURAL(new)) for old, new in one(dict)(value).items())
+def _replacements(value: Any) -> dict[int, int]:
+    return replacements((_NATURAL(int(old)), _NATURAL(new)) for old, new in one(dict)(value).items())
 
 
 def _tolerance(value: Any) -> Tolerance:
@@ -175,7 +180,7 @@ _READERS: dict[str, Reader] = {
     "topic_spread": one(bool),
     "tolerance": _tolerance,
     "drain": several(_NATURAL, frozenset),
-    "replace": _heirs,
+    "replace": _replacements,
     "replication_factor": one_or_null(int, 1),
     "include_topics": several(one(str), tuple),
     "exclude_topics": several(one(str), tuple),

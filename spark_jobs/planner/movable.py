@@ -1,4 +1,4 @@
-"""Which partitions no plan may touch now: the command and the nightly job leave out the same ones.
+"""Which partitions no plan may touch now: the command and the daily job leave out the same ones.
 
 Source: Kafka 3.9 `TopicDeletionManager`, `KafkaController.onPartitionReassignment`.
 """

@@ -128,7 +128,7 @@ def _led(problem: Problem, sets: Ints, certificate: Certificate) -> Solution:
 
 
 def _require_even_racks(state: ClusterState, goals: Goals) -> None:
-    """Where nothing could be placed: says which heirs are in the wrong rack, if that is why."""
+    """Where nothing could be placed: says which replacement brokers are in the wrong rack, if that is why."""
     if not goals.replace:
         return
     problem = problem_of(state, goals)
@@ -139,7 +139,7 @@ def _require_even_racks(state: ClusterState, goals: Goals) -> None:
     if names:
         raise ImpossibleGoalError(
             f"brokers {sorted(goals.replace)} replaced: even racks after it expected, {len(names)} partitions that would have "
-            f"too many replicas in one found {shorten(names)}; name an heir in the rack of its broker, repair the racks "
+            f"too many replicas in one found {shorten(names)}; name a replacement broker in the rack of its broker, repair the racks "
             "first, or ignore them"
         )
 

@@ -1,4 +1,4 @@
-"""A night's results as one page (Markdown, and HTML with plots) and as a small summary.
+"""A date's results as one page (Markdown, and HTML with plots) and as a small summary.
 
 Everything here is made from rows that were written already; nothing is computed but counts and orders.
 """
@@ -47,7 +47,7 @@ _COMPARED = (
 
 @dataclass(frozen=True)
 class Page:
-    """What a report is made of: rows by the name of each output that was made, and tonight's snapshots.
+    """What a report is made of: rows by the name of each output that was made, and the current snapshots.
 
     Of the outputs in `_COUNTED` a row is a kind with its `count`; `unread` says how many rows of the others are too many.
     """
@@ -65,12 +65,12 @@ class Page:
 
     @cached_property
     def by_cluster(self) -> Mapping[str, Mapping[str, Rows]]:
-        """Rows by cluster and output name; the other night of `cluster_summary` is in `cluster_summary_before`."""
-        tonight = {snapshot.cluster: snapshot.snapshot_id for snapshot in self.snapshots}
-        found: dict[str, dict[str, Rows]] = {cluster: defaultdict(list) for cluster in sorted(tonight)}
+        """Rows by cluster and output name; the other date of `cluster_summary` is in `cluster_summary_before`."""
+        current = {snapshot.cluster: snapshot.snapshot_id for snapshot in self.snapshots}
+        found: dict[str, dict[str, Rows]] = {cluster: defaultdict(list) for cluster in sorted(current)}
         for name, rows in self.rows.items():
             for row in rows:
-                own = row.get("snapshot_id") in {None, tonight.get(row["cluster"])}
+                own = row.get("snapshot_id") in {None, current.get(row["cluster"])}
                 if row["cluster"] in found:
                     found[row["cluster"]][name if own else f"{name}_before"].append(row)
         return found
@@ -91,7 +91,7 @@ def read(
     made: Iterable[str],
     *,
     run: str,
-    night: date,
+    day: date,
     snapshots: Sequence[Snapshot],
     goals: Goals | None = None,
 ) -> Page:
@@ -105,7 +105,7 @@ def read(
         rows[name] = place.rows(name, ROWS_MAX, columns)
         if (more := place.row_count(name) - len(rows[name])) > 0:
             unread[name] = more
-    return Page(run, night, rows, snapshots, unread, goals or Goals())
+    return Page(run, day, rows, snapshots, unread, goals or Goals())
 
 
 def summary(page: Page) -> dict[str, Any]:
@@ -132,12 +132,12 @@ def summary(page: Page) -> dict[str, Any]:
 
 
 def _missed(page: Page) -> Rows:
-    """What of tonight could not be analysed: never cut, a run fails by it."""
+    """What could not be analysed: never cut, a run fails by it."""
     return [row for row in page.of("not_analysed") if row["stage"] != HISTORY]
 
 
 def _passed_over(page: Page) -> Mapping[str, Rows]:
-    """Snapshots that the night could do without, and had to, by cluster."""
+    """Snapshots that the date could do without, and had to, by cluster."""
     found: dict[str, Rows] = defaultdict(list)
     for row in page.of("not_analysed"):
         if row["stage"] == HISTORY:
@@ -283,8 +283,8 @@ def _cluster_section(page: Page, cluster: str, *, with_plots: bool) -> Section:
         _deletions(rows["deletion_eligibility"]),
         _predictions(rows["deletion_prediction"], len(rows["deletion_eligibility"])),
         _drill(rows["failure_drill"]),
-        plots.get("nights"),
-        _nights(rows["growth"], rows["leader_churn"], rows["controller_churn"]),
+        plots.get("days"),
+        _days(rows["growth"], rows["leader_churn"], rows["controller_churn"]),
         _unstable(rows["unstable_partitions"]),
         _brokers(rows["broker_history"]),
     ]
@@ -327,7 +327,7 @@ def _comparison(rows: Mapping[str, Rows]) -> Table:
         was = before[0][name] if before else None
         lines.append((words, was, now[0][name], None if was is None else f"{now[0][name] - was:+d}"))
     since = f"since {before[0]['taken_at']:%Y-%m-%d %H:%M}" if before else "no earlier snapshot in the window"
-    return Table(f"Compared with the night before ({since})", ("", "before", "now", "change"), tuple(lines))
+    return Table(f"Compared with the day before ({since})", ("", "before", "now", "change"), tuple(lines))
 
 
 def _imbalance(rows: Rows) -> Table:
@@ -404,12 +404,12 @@ def _drill(rows: Rows) -> Table:
     return _cut("Failure drill, the worst first", head, lines)
 
 
-def _nights(grown: Rows, churn: Rows, controllers: Rows) -> Table:
+def _days(grown: Rows, churn: Rows, controllers: Rows) -> Table:
     changes = {row["date"]: row for row in churn}
     elections = {row["date"]: row["elections"] for row in controllers}
     lines = []
-    nights = sorted(grown, key=lambda row: row["date"])
-    for row in nights[-_ROWS_SHOWN:]:
+    days = sorted(grown, key=lambda row: row["date"])
+    for row in days[-_ROWS_SHOWN:]:
         change = changes.get(row["date"], {})
         lines.append(
             (
@@ -419,23 +419,23 @@ def _nights(grown: Rows, churn: Rows, controllers: Rows) -> Table:
                 elections.get(row["date"]),
             )
         )
-    head = ("night", "topics", "partitions", "brokers", "replicas per broker",
+    head = ("date", "topics", "partitions", "brokers", "replicas per broker",
             "leader changes", "ISR changes", "assignment changes", "controller elections")  # fmt: skip
-    earlier = len(nights) - len(lines)
-    note = f"{_counted(earlier, 'earlier night')}: see the table's file." if earlier else ""
-    return Table("The nights so far", head, tuple(lines) if len(lines) > 1 else (), note)
+    earlier = len(days) - len(lines)
+    note = f"{_counted(earlier, 'earlier date')}: see the table's file." if earlier else ""
+    return Table("The dates so far", head, tuple(lines) if len(lines) > 1 else (), note)
 
 
 def _unstable(rows: Rows) -> Table:
     names = ("leader_changes", "isr_changes", "leader_epoch_steps", "nights_under_replicated")
     ordered = sorted(rows, key=lambda row: (*(-(row[name] or 0) for name in names[:3]), row["topic"], row["partition"]))
     lines = [(f"{row['topic']}-{row['partition']}", *(row[name] for name in names)) for row in ordered]
-    head = ("partition", "leader changes", "ISR changes", "leader epochs", "nights under-replicated")
+    head = ("partition", "leader changes", "ISR changes", "leader epochs", "dates under-replicated")
     return _cut("Partitions whose leader or ISR changes most", head, lines)
 
 
 def _brokers(rows: Rows) -> Table:
-    head = ("broker", "nights", "missing", "registrations", "flapping", "replicas first", "replicas last", "per night")
+    head = ("broker", "days", "missing", "registrations", "flapping", "replicas first", "replicas last", "per date")
     names = ("broker_id", "nights_seen", "nights_missing", "registrations", "flapping", "replica_count_first",
              "replica_count_last", "replica_trend_per_night")  # fmt: skip
     moved = [row for row in rows if row["flapping"] or row["nights_missing"] or row["replica_trend_per_night"]]

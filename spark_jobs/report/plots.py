@@ -16,14 +16,14 @@ _RED, _BLUE, _DARK, _GREY = "#c0504d", "#4f81bd", "#1f3864", "#7f7f7f"
 
 
 def plots(cluster: str, rows: Mapping[str, Rows]) -> dict[str, Plot]:
-    """`load`, `imbalance` (where some leader is away) and `nights` (of two or more) by name."""
+    """`load`, `imbalance` (where some leader is away) and `days` (of two or more) by name."""
     found = {}
     if any(row["imbalanced_count"] for row in rows["imbalance"]):
         found["imbalance"] = Plot("leader imbalance", _imbalance(cluster, rows["imbalance"]))
     if rows["broker_load"]:
         found["load"] = Plot("load per broker", _load(cluster, rows["broker_load"]))
     if len(rows["growth"]) > 1:
-        found["nights"] = Plot("the nights so far", _nights(cluster, rows["growth"], rows["leader_churn"]))
+        found["days"] = Plot("the dates so far", _days(cluster, rows["growth"], rows["leader_churn"]))
     return found
 
 
@@ -55,11 +55,11 @@ def _load(cluster: str, rows: Rows) -> Figure:
     return figure
 
 
-def _nights(cluster: str, grown: Rows, churn: Rows) -> Figure:
-    figure, axes = _axes(f"{cluster}: the nights so far")
-    nights = sorted(grown, key=lambda row: row["date"])
-    held = [row["replicas_per_broker"] or 0 for row in nights]
-    axes.plot([row["date"] for row in nights], held, color=_BLUE, marker="o")
+def _days(cluster: str, grown: Rows, churn: Rows) -> Figure:
+    figure, axes = _axes(f"{cluster}: the dates so far")
+    days = sorted(grown, key=lambda row: row["date"])
+    held = [row["replicas_per_broker"] or 0 for row in days]
+    axes.plot([row["date"] for row in days], held, color=_BLUE, marker="o")
     axes.set_ylabel("replicas per broker", color=_BLUE)
     axes.set_ylim(0, max(*held, 1) * 1.15)
     right = axes.twinx()
@@ -68,7 +68,7 @@ def _nights(cluster: str, grown: Rows, churn: Rows) -> Figure:
     right.set_ylabel("leader changes", color=_RED)
     right.yaxis.set_major_locator(MaxNLocator(integer=True))
     locator = AutoDateLocator(minticks=2, maxticks=10)  # type: ignore[no-untyped-call]  # matplotlib has no types here
-    locator.intervald[3] = [1, 2, 7, 14]  # days, the finest that a nightly report has
+    locator.intervald[3] = [1, 2, 7, 14]  # days, the finest that a daily report has
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]  # as above
     return figure

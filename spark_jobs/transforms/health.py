@@ -1,4 +1,4 @@
-"""What is wrong with a cluster tonight, as one table of findings; and its size in a few numbers.
+"""What is wrong with a cluster now, as one table of findings; and its size in a few numbers.
 
 Source: Kafka's own metrics of the same names (UnderReplicatedPartitions, UnderMinIsrPartitionCount,
 OfflinePartitionsCount); docs/operations.md, "ISR-change notifications", for what a wedged controller leaves behind.
@@ -97,7 +97,7 @@ def request_findings(requests: DataFrame, notifications: DataFrame) -> DataFrame
 def unmoved_findings(partitions: DataFrame, earlier: DataFrame) -> DataFrame:
     """Reassignments that stand as they stood in the snapshot before, whoever started them.
 
-    In:  schemas.PARTITIONS of tonight and of the snapshot before (at most one snapshot per cluster each).
+    In:  schemas.PARTITIONS of the current snapshot and of the one before (at most one snapshot per cluster each).
     Out: schemas.FINDINGS, one row per partition whose lists have not moved; `age_s` is the time between the snapshots.
     """
     lists = ("replicas", "adding", "removing")
@@ -156,7 +156,7 @@ def config_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
 def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame, *, churn_max: int = 3) -> DataFrame:
     """What is wrong with the controller and with the tree itself.
 
-    In:  schemas.CLUSTER of tonight and of the snapshot before (at most one row per cluster each); schemas.BAD_ROWS.
+    In:  schemas.CLUSTER of the current snapshot and of the one before (at most one row per cluster each); schemas.BAD_ROWS.
     Out: schemas.FINDINGS: no_controller, controller_churn (more than `churn_max` elections since the snapshot before),
          kraft_migration, inconsistent_snapshot, unreadable_znode.
     """
@@ -196,7 +196,7 @@ def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame
 
 
 def cluster_summary(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """Each snapshot in a few numbers, comparable between nights.
+    """Each snapshot in a few numbers, comparable between dates.
 
     In:  schemas.PARTITIONS and FACTS.
     Out: schemas.CLUSTER_SUMMARY, one row per (cluster, snapshot_id); sizes count every topic, what is wrong counts those

@@ -1,6 +1,6 @@
-"""What changed over many nights: leaders, in-sync replicas, brokers, the controller, and how everything grows.
+"""What changed over many dates: leaders, in-sync replicas, brokers, the controller, and how everything grows.
 
-One snapshot per cluster and night. A topic that was deleted and created again is another topic: its `czxid` differs.
+One snapshot per cluster and date. A topic that was deleted and created again is another topic: its `czxid` differs.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -14,11 +14,11 @@ FLAPS_MIN = 3
 
 
 def partition_changes(partitions: DataFrame) -> DataFrame:
-    """Each night of a partition that differs from the night before, or in which a replica lagged.
+    """Each date of a partition that differs from the day before, or in which a replica lagged.
 
-    In:  schemas.PARTITIONS, one snapshot per cluster and night.
+    In:  schemas.PARTITIONS, one snapshot per cluster and date.
     Out: cluster, date, topic, partition, leader_changed, leader_epoch_steps, isr_changed, assignment_changed, lags. The
-         window is one partition's nights in order; its first night changes nothing. Another order of the same ISR is
+         window is one partition's dates in order; its first date changes nothing. Another order of the same ISR is
          a change: a leader writes its ISR only to shrink it (`--` of a Scala set) or to expand it (`+`; both in Kafka's
          `Partition`), so a replica left and came back.
     """
@@ -29,9 +29,9 @@ def partition_changes(partitions: DataFrame) -> DataFrame:
         F.xxhash64("replicas").alias("assigned"),
         (F.size("isr") < F.size("replicas")).alias("lags"),
     )
-    nights = Window.partitionBy(*key).orderBy("taken_at")
+    days = Window.partitionBy(*key).orderBy("taken_at")
     compared = ("leader", "leader_epoch", "in_sync", "assigned")
-    with_before = slim.select("*", *(F.lag(name).over(nights).alias(f"{name}_before") for name in compared))
+    with_before = slim.select("*", *(F.lag(name).over(days).alias(f"{name}_before") for name in compared))
     judged = with_before.select(
         *("cluster", F.to_date("taken_at").alias("date"), "topic", "partition"),
         _differs("leader").alias("leader_changed"),
@@ -50,8 +50,8 @@ def partition_changes(partitions: DataFrame) -> DataFrame:
     return judged.where(is_news)
 
 
-def leader_churn(changes: DataFrame, growth_by_night: DataFrame) -> DataFrame:
-    """In: what `partition_changes` made; schemas.GROWTH. Out: schemas.LEADER_CHURN, one row per cluster and night."""
+def leader_churn(changes: DataFrame, growth_by_day: DataFrame) -> DataFrame:
+    """In: what `partition_changes` made; schemas.GROWTH. Out: schemas.LEADER_CHURN, one row per cluster and date."""
     counted = changes.groupBy("cluster", "date").agg(
         _count_of("leader_changed").alias("leader_changes"),
         F.sum("leader_epoch_steps").alias("leader_epoch_steps"),
@@ -60,8 +60,8 @@ def leader_churn(changes: DataFrame, growth_by_night: DataFrame) -> DataFrame:
     )
     names = ["leader_changes", "leader_epoch_steps", "isr_changes", "assignment_changes"]
     return (
-        growth_by_night.select("cluster", "date", "partition_count")
-        .join(counted, ["cluster", "date"], how="left")  # one row per cluster and night on each side
+        growth_by_day.select("cluster", "date", "partition_count")
+        .join(counted, ["cluster", "date"], how="left")  # one row per cluster and date on each side
         .na.fill(0, names)
         .select(*LEADER_CHURN.names)
     )
@@ -92,8 +92,8 @@ def unstable_partitions(changes: DataFrame, *, limit_per_cluster: int = 100) -> 
     )
 
 
-def replicas_by_night(partitions: DataFrame) -> DataFrame:
-    """In: schemas.PARTITIONS. Out: cluster, taken_at, broker_id, replica_count; one row per night and holding broker."""
+def replicas_by_day(partitions: DataFrame) -> DataFrame:
+    """In: schemas.PARTITIONS. Out: cluster, taken_at, broker_id, replica_count; one row per date and holding broker."""
     return (
         partitions.select("cluster", "taken_at", F.explode("replicas").alias("broker_id"))
         .groupBy("cluster", "taken_at", "broker_id")
@@ -104,63 +104,63 @@ def replicas_by_night(partitions: DataFrame) -> DataFrame:
 def broker_history(brokers: DataFrame, cluster: DataFrame, held: DataFrame) -> DataFrame:
     """How often each broker was there, registered anew, and how its load moved.
 
-    In:  schemas.BROKERS and CLUSTER of the window; `held`, what `replicas_by_night` made.
+    In:  schemas.BROKERS and CLUSTER of the window; `held`, what `replicas_by_day` made.
     Out: schemas.BROKER_HISTORY, one row per (cluster, broker_id) that was ever registered. `nights_missing` are those
-         without it since it was first seen; the trend is per night of the calendar. It went away as often as it
-         registered anew, and once more if the last night lacks it: one that was retired is none that flaps.
+         without it since it was first seen; the trend is per date of the calendar. It went away as often as it
+         registered anew, and once more if the last date lacks it: one that was retired is none that flaps.
     """
-    nights = cluster.select("cluster", "taken_at").distinct()
+    days = cluster.select("cluster", "taken_at").distinct()
     by_broker = brokers.groupBy("cluster", "broker_id").agg(
         F.countDistinct("taken_at").alias("nights_seen"),
         F.countDistinct("broker_epoch").alias("registrations"),
         F.min("taken_at").alias("first_seen"),
         F.max("taken_at").alias("last_seen"),
     )
-    night = F.unix_date(F.to_date("taken_at")).cast("double")
+    day = F.unix_date(F.to_date("taken_at")).cast("double")
     load = (
         by_broker.select("cluster", "broker_id", "first_seen")
-        .join(F.broadcast(nights), ["cluster"], how="inner")  # brokers times nights
+        .join(F.broadcast(days), ["cluster"], how="inner")  # brokers times dates
         .where(F.col("taken_at") >= F.col("first_seen"))
         .join(held, ["cluster", "taken_at", "broker_id"], how="left")
         .na.fill(0, ["replica_count"])
         .groupBy("cluster", "broker_id")
         .agg(
-            F.count(F.lit(1)).alias("nights_since"),
-            F.max("taken_at").alias("last_night"),
+            F.count(F.lit(1)).alias("days_since"),
+            F.max("taken_at").alias("last_day"),
             F.min_by("replica_count", "taken_at").alias("replica_count_first"),
             F.max_by("replica_count", "taken_at").alias("replica_count_last"),
-            F.coalesce(F.regr_slope(F.col("replica_count"), night), F.lit(0.0)).alias("replica_trend_per_night"),
+            F.coalesce(F.regr_slope(F.col("replica_count"), day), F.lit(0.0)).alias("replica_trend_per_night"),
         )
     )
-    is_gone = (F.col("last_seen") < F.col("last_night")).cast("int")
+    is_gone = (F.col("last_seen") < F.col("last_day")).cast("int")
     flaps = F.col("registrations") - 1 + is_gone
     return (
         by_broker.join(load, ["cluster", "broker_id"], how="inner")  # one row per broker on each side
-        .withColumn("nights_missing", F.col("nights_since") - F.col("nights_seen"))
+        .withColumn("nights_missing", F.col("days_since") - F.col("nights_seen"))
         .withColumn("flapping", flaps >= FLAPS_MIN)
         .select(*BROKER_HISTORY.names)
     )
 
 
 def controller_churn(cluster: DataFrame) -> DataFrame:
-    """In: schemas.CLUSTER of the window. Out: schemas.CONTROLLER_CHURN; elections since the night before, null first."""
-    nights = Window.partitionBy("cluster").orderBy("taken_at")
+    """In: schemas.CLUSTER of the window. Out: schemas.CONTROLLER_CHURN; elections since the day before, null first."""
+    days = Window.partitionBy("cluster").orderBy("taken_at")
     return cluster.select(
         "cluster",
         F.to_date("taken_at").alias("date"),
         "controller_id",
         "controller_epoch",
-        (F.col("controller_epoch") - F.lag("controller_epoch").over(nights)).alias("elections"),
+        (F.col("controller_epoch") - F.lag("controller_epoch").over(days)).alias("elections"),
     ).select(*CONTROLLER_CHURN.names)
 
 
 def growth(partitions: DataFrame, brokers: DataFrame, cluster: DataFrame) -> DataFrame:
-    """In: schemas.PARTITIONS, BROKERS and CLUSTER of the window. Out: schemas.GROWTH, one row per cluster and night."""
+    """In: schemas.PARTITIONS, BROKERS and CLUSTER of the window. Out: schemas.GROWTH, one row per cluster and date."""
     key = ["cluster", "taken_at"]
     counted = partitions.groupBy(*key, "topic").agg(
         F.count(F.lit(1)).alias("partitions"), F.sum(F.size("replicas")).alias("replicas")
     )
-    by_night = counted.groupBy(*key).agg(
+    by_day = counted.groupBy(*key).agg(
         F.count(F.lit(1)).alias("topic_count"),
         F.sum("partitions").alias("partition_count"),
         F.sum("replicas").alias("replica_count"),
@@ -169,7 +169,7 @@ def growth(partitions: DataFrame, brokers: DataFrame, cluster: DataFrame) -> Dat
     counts = ["topic_count", "partition_count", "replica_count", "broker_count"]
     return (
         cluster.select(*key)
-        .join(by_night, key, how="left")  # one row per night on each side
+        .join(by_day, key, how="left")  # one row per date on each side
         .join(registered, key, how="left")
         .na.fill(0, counts)
         .withColumn("replicas_per_broker", F.col("replica_count") / F.nullif(F.col("broker_count"), F.lit(0)))

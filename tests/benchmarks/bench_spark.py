@@ -1,6 +1,6 @@
 """Spark beside DuckDB on the same Parquet files, and the jobs at the sizes that docs/scaling.md speaks of.
 
-    python -m tests.benchmarks.bench_spark [--only rows,history,night,drill,fleet] [--nights 30] [--partitions 200000]
+    python -m tests.benchmarks.bench_spark [--only rows,history,day,drill,fleet] [--days 30] [--partitions 200000]
 
 CPU seconds are those of the JVM and its Python workers, or of this process for DuckDB. Of a query's runs in one session the first
 is told, the best of the next five (warm, as DuckDB's best of five), and the best of five after ten more (settled): by then the JVM
@@ -52,7 +52,7 @@ START = datetime(2026, 1, 1, 2, 30, tzinfo=UTC)
 
 
 def session(folder, memory, rows=None):
-    """A session as the nightly job has it for that many rows."""
+    """A session as the daily job has it for that many rows."""
     settings = SparkSettings(driver_memory=memory)
     submit = submit_arguments("nightly_analysis", [], work_folder=folder, settings=settings, row_count=rows)
     builder = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", memory)
@@ -123,8 +123,8 @@ def lists(values, kept=None):
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values[kept], pa.int32()))
 
 
-def nights(folder, count, partitions, brokers=BROKERS, seed=1):
-    """`count` nights of one cluster, one Parquet file each: 2 % of the leaders change, 3 % of the partitions lag behind theirs."""
+def days(folder, count, partitions, brokers=BROKERS, seed=1):
+    """`count` dates of one cluster, one Parquet file each: 2 % of the leaders change, 3 % of the partitions lag behind theirs."""
     dice = np.random.default_rng(seed)
     first = dice.integers(0, brokers, partitions)
     replicas = np.stack([first, (first + 1 + dice.integers(0, brokers // 3, partitions)) % brokers,
@@ -134,15 +134,15 @@ def nights(folder, count, partitions, brokers=BROKERS, seed=1):
     topic = pa.DictionaryArray.from_arrays(pa.array(number // 50, pa.int32()), topics).cast(pa.string())
     leader, epoch = replicas[:, 0].copy(), np.full(partitions, 3)
     files = []
-    for night in range(count):
+    for day in range(count):
         changed = dice.random(partitions) < 0.02
         leader[changed] = replicas[changed, dice.integers(0, 3, changed.sum())]
         epoch[changed] += 1
         in_sync = (dice.random((partitions, 1)) >= 0.03) | (replicas == leader[:, None])
-        taken = START + timedelta(days=night)
+        taken = START + timedelta(days=day)
         same = {
             "cluster": pa.array(["alpha"]).take(pa.array(np.zeros(partitions, np.int32))),
-            "snapshot_id": pa.array([f"{night:016x}-run"]).take(pa.array(np.zeros(partitions, np.int32))),
+            "snapshot_id": pa.array([f"{day:016x}-run"]).take(pa.array(np.zeros(partitions, np.int32))),
             "taken_at": pa.array([taken] * partitions, pa.timestamp("us", tz="UTC")),
             "topic": topic,
             "partition": pa.array(number % 50, pa.int32()),
@@ -161,7 +161,7 @@ def nights(folder, count, partitions, brokers=BROKERS, seed=1):
         for name, value in rest.items():
             kind = schema.field(name).type
             same[name] = pa.nulls(partitions, kind) if value is None else pa.array(np.full(partitions, value), kind)
-        path = folder / f"night-{night:03}.parquet"
+        path = folder / f"date-{day:03}.parquet"
         pq.write_table(pa.table([same[name] for name in schema.names], schema=schema), path, compression="zstd")
         files.append(str(path))
     return files
@@ -172,11 +172,11 @@ def empty_lists(count):
 
 
 def facts_of(spark, count, brokers=BROKERS, dead=0):
-    """CORE_FACTS of `count` nights, held by the driver, as the nightly job holds FACTS; the broker `dead` is not registered."""
+    """CORE_FACTS of `count` dates, held by the driver, as the daily job holds FACTS; the broker `dead` is not registered."""
     live = [broker for broker in range(brokers) if broker != dead]
     rows = [
         {
-            "cluster": "alpha", "snapshot_id": f"{night:016x}-run", "taken_at": START + timedelta(days=night),
+            "cluster": "alpha", "snapshot_id": f"{day:016x}-run", "taken_at": START + timedelta(days=day),
             "live": live, "rack_of": [{"broker_id": broker, "rack": f"r{broker % 3}"} for broker in live],
             "rack_count": 3, "queued_topics": [], "any_reassignment": False, "any_election": False,
             "kafka_version": "3.9", "inter_broker_protocol_version": "3.9", "imbalance_ratio_max": 0.1,
@@ -185,7 +185,7 @@ def facts_of(spark, count, brokers=BROKERS, dead=0):
             "controller_epoch": 9, "controller_epoch_version": 9, "reassign_requests": [], "election_requests": [],
             "topic_configs": [],
         }
-        for night in range(count)
+        for day in range(count)
     ]  # fmt: skip
     return datasets.driver_rows(spark, rows, schemas.CORE_FACTS)
 
@@ -204,23 +204,23 @@ def line(name, rows, runs, duck_cost=None):
 def plain_questions(partitions):
     """What the prototype asked whose speed set the bars: {name: (Spark's query, DuckDB's, CPU s of the prototype's DuckDB)}.
 
-    No electability, no queue, no reasons; nothing but leaders is compared from night to night. DuckDB asked the same of as many
-    rows there (6M in 30 nights, two threads): how much longer it takes here tells how much slower this machine is at this hour.
+    No electability, no queue, no reasons; nothing but leaders is compared from date to date. DuckDB asked the same of as many
+    rows there (6M in 30 dates, two threads): how much longer it takes here tells how much slower this machine is at this hour.
     """
-    night = ("cluster", "taken_at")
+    day = ("cluster", "taken_at")
     moved = F.count(F.when(F.col("leader") != F.col("preferred_leader"), 1)).alias("found")
     whole = F.size("isr") == F.size("replicas")
     alive = F.expr(f"forall(replicas, broker -> broker IN ({', '.join(map(str, range(BROKERS)))}))")
-    nights = Window.partitionBy("cluster", "topic", "partition").orderBy("taken_at")
-    changed = (F.col("leader") != F.lag("leader").over(nights)).cast("int").alias("found")
+    days = Window.partitionBy("cluster", "topic", "partition").orderBy("taken_at")
+    changed = (F.col("leader") != F.lag("leader").over(days)).cast("int").alias("found")
     return {
         "  plain: led by another, per broker": (
-            partitions.groupBy(*night, "preferred_leader").agg(moved),
+            partitions.groupBy(*day, "preferred_leader").agg(moved),
             "SELECT count(*) FILTER (leader <> preferred_leader) AS found FROM partitions GROUP BY cluster, taken_at, preferred_leader",
             0.10,
         ),
         "  plain: whole and alive, per topic": (
-            partitions.groupBy(*night, "topic").agg(F.bool_and(whole & alive).cast("int").alias("found")),
+            partitions.groupBy(*day, "topic").agg(F.bool_and(whole & alive).cast("int").alias("found")),
             f"""SELECT bool_and(len(isr) = len(replicas)
                 AND len(list_filter(replicas, lambda b: NOT list_contains({list(range(BROKERS))}, b))) = 0)::INT AS found
                 FROM partitions GROUP BY cluster, taken_at, topic""",
@@ -237,10 +237,10 @@ def plain_questions(partitions):
 
 def bench_rows(spark, folder, options):
     """Imbalance, eligibility of every topic, and history windows, beside DuckDB."""
-    files = nights(folder, options.nights, options.partitions)
-    rows = options.nights * options.partitions
+    files = days(folder, options.days, options.partitions)
+    rows = options.days * options.partitions
     partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files)
-    facts = facts_of(spark, options.nights)
+    facts = facts_of(spark, options.days)
     duck = duckdb.connect()
     duck.execute(f"SET threads TO {CORES}; SET enable_progress_bar = false; SET TimeZone = 'UTC'")
     duck.execute(f"CREATE VIEW partitions AS SELECT * FROM read_parquet({files!r})")
@@ -270,7 +270,7 @@ def bench_rows(spark, folder, options):
     requests.count(), topics.count()
     for dead in (0, BROKERS // 2):
         live = [broker for broker in range(BROKERS) if broker != dead]
-        told = facts_of(spark, options.nights, dead=dead)
+        told = facts_of(spark, options.days, dead=dead)
         ours = runs_of(
             lambda: (
                 deletion.deletion_eligibility(partitions, topics, requests, told)  # noqa: B023 - run at once
@@ -323,20 +323,20 @@ def bench_rows(spark, folder, options):
 
 
 def bench_history(spark, folder, options):
-    """Cost of the history job's windows over ever more nights."""
-    files = nights(folder, 365, 20_000)
+    """Cost of the history job's windows over ever more dates."""
+    files = days(folder, 365, 20_000)
     for count in (30, 90, 365):
         partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files[:count])
         wall, cpu, _ = cheapest(runs_of(lambda: drained(history.partition_changes(partitions)), 2))  # noqa: B023 - run at once
         print(
-            f"{f'history, {count} nights x 20k':34} {count / 50:6.1f}M rows  {wall:.2f} s, {cpu:.2f} CPU s, "
-            f"{cpu / count * 1000:.0f} CPU ms a night, peak so far {peak_of(family()):.2f} GB",
+            f"{f'history, {count} days x 20k':34} {count / 50:6.1f}M rows  {wall:.2f} s, {cpu:.2f} CPU s, "
+            f"{cpu / count * 1000:.0f} CPU ms a date, peak so far {peak_of(family()):.2f} GB",
             flush=True,
         )
 
 
-def bench_night(spark, folder, options):
-    """The whole nightly analysis of one 6,000-partition cluster in a warm session."""
+def bench_day(spark, folder, options):
+    """The whole daily analysis of one 6,000-partition cluster in a warm session."""
     dice = np.random.default_rng(5)
     rows = []
     for place in range(6000):
@@ -346,27 +346,27 @@ def bench_night(spark, folder, options):
         brokers={broker: f"r{broker % 3}" for broker in range(30)}, partitions=tuple(rows), queued={"topic-000": 700}
     )
     write(world, folder / "in")
-    given = ["--input", str(folder / "in"), "--run", "bench", "--date", str(world.night)]
+    given = ["--input", str(folder / "in"), "--run", "bench", "--date", str(world.day)]
     for name in ("first in its session", "warm", "warm again", "and again"):
         args = nightly_analysis.parse([*given, "--output", str(folder / name)])
         before, started = cpu_of(family()), time.perf_counter()
         nightly_analysis.run(spark, args, say=list)
         wall = time.perf_counter() - started
         print(
-            f"nightly analysis, 6k partitions, {name:22} {wall:6.1f} s, {cpu_of(family()) - before:6.1f} CPU s",
+            f"daily analysis, 6k partitions, {name:22} {wall:6.1f} s, {cpu_of(family()) - before:6.1f} CPU s",
             flush=True,
         )
 
 
 def bench_drill(spark, folder, options):
     """Every broker, every rack and 10 pairs of 200 brokers with 200k partitions."""
-    files = nights(folder, 1, 200_000)
+    files = days(folder, 1, 200_000)
     partitions = spark.read.schema(schemas.PARTITIONS).parquet(*files).repartition(CORES).cache()
     partitions.count()
     facts = facts_of(spark, 1)
 
     def work():
-        partial = drill.failure_drill(partitions, facts).cache()  # several results come from it, as in the nightly job
+        partial = drill.failure_drill(partitions, facts).cache()  # several results come from it, as in the daily job
         return drill.ranked(bridge.results(partial, drill.PARTIAL)).count()
 
     before, started = cpu_of(family()), time.perf_counter()
@@ -380,7 +380,7 @@ def bench_drill(spark, folder, options):
 
 def bench_fleet(spark, folder, options):
     """Reassignment plans of 200 clusters of 6,000 partitions: wall time against the solver's own seconds."""
-    (path,) = nights(folder, 1, 6000, brokers=30)
+    (path,) = days(folder, 1, 6000, brokers=30)
     one = spark.read.schema(schemas.PARTITIONS).parquet(path)
     clusters = spark.range(options.clusters).select(F.format_string("cluster-%03d", "id").alias("name"))
     partitions = one.crossJoin(F.broadcast(clusters)).withColumn("cluster", F.col("name")).drop("name").cache()
@@ -411,25 +411,25 @@ def bench_fleet(spark, folder, options):
 BENCHES = {
     "rows": bench_rows,
     "history": bench_history,
-    "night": bench_night,
+    "day": bench_day,
     "drill": bench_drill,
     "fleet": bench_fleet,
 }
-KNOWN_ROWS = {"night": 6000, "drill": 200_000}
+KNOWN_ROWS = {"day": 6000, "drill": 200_000}
 """Rows that the job knows it will read, where they decide how its JVM is started."""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(BENCHES), help="comma-separated: %(default)s")
-    parser.add_argument("--nights", type=int, default=30)
+    parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--partitions", type=int, default=200_000)
     parser.add_argument("--clusters", type=int, default=200)
     parser.add_argument("--memory", default="4g")
     options = parser.parse_args()
     names = options.only.split(",")
     if len(names) > 1:  # a JVM for each: their Java options differ, and none profits from what another one warmed up
-        given = [f"--{name}={getattr(options, name)}" for name in ("nights", "partitions", "clusters", "memory")]
+        given = [f"--{name}={getattr(options, name)}" for name in ("days", "partitions", "clusters", "memory")]
         for name in names:
             subprocess.run([sys.executable, "-m", "tests.benchmarks.bench_spark", "--only", name, *given], check=True)
         return

@@ -1,6 +1,6 @@
-"""A fleet's nights chosen and staged from a real S3 server, whose answers come as late as those of a distant one.
+"""A fleet's dates chosen and staged from a real S3 server, whose answers come as late as those of a distant one.
 
-    python -m tests.benchmarks.bench_staging [--clusters 10] [--nights 60] [--delay-ms 20]
+    python -m tests.benchmarks.bench_staging [--clusters 10] [--days 60] [--delay-ms 20]
 
 Beside it, in the same run, the plain way: each object fetched after the other, as `boto3` in a loop would.
 Figures are printed, nothing is asserted: they depend on the machine and on what else it does.
@@ -15,9 +15,9 @@ from pathlib import Path
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.snapshots.catalog import fetch_tables
-from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, choose, earlier_snapshots
+from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, choose, earlier_snapshots
 from kafka_maintenance.servers import ObjectStoreServer
-from tests.spark_jobs.worlds import NIGHT, World, publish
+from tests.spark_jobs.worlds import DAY, World, publish
 
 
 class Distant:
@@ -49,7 +49,7 @@ def timed(what, store, work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=10)
-    parser.add_argument("--nights", type=int, default=60)
+    parser.add_argument("--days", type=int, default=60)
     parser.add_argument("--delay-ms", type=float, default=20)
     options = parser.parse_args()
     replicas = tuple(("topic", number, (1, 2, 3), 1, (1, 2, 3)) for number in range(100))
@@ -59,21 +59,19 @@ def main():
             access_key=server.access_key, secret_key=server.secret_key,
         )  # fmt: skip
         for number in range(options.clusters):
-            for ago in range(options.nights):
-                night = NIGHT - timedelta(days=ago)
-                publish(World(cluster=f"c{number:03}", night=night, brokers={1: "a"}, partitions=replicas), store)
-        print(
-            f"{options.clusters} clusters × {options.nights} nights; {HISTORY_NIGHTS} nights are analysed", flush=True
-        )
+            for ago in range(options.days):
+                day = DAY - timedelta(days=ago)
+                publish(World(cluster=f"c{number:03}", day=day, brokers={1: "a"}, partitions=replicas), store)
+        print(f"{options.clusters} clusters × {options.days} dates; {HISTORY_DAYS} dates are analysed", flush=True)
         distant = Distant(store, options.delay_ms / 1000)
-        choice = timed("choose", distant, lambda: choose(distant, NIGHT))
+        choice = timed("choose", distant, lambda: choose(distant, DAY))
         folder = Path(scratch)
         timed(
             "stage, several at a time",
             distant,
-            lambda: analyse.stage(distant, choice.snapshots, folder / "ours", run_id="bench", night=NIGHT),
+            lambda: analyse.stage(distant, choice.snapshots, folder / "ours", run_id="bench", day=DAY),
         )
-        earlier, _ = earlier_snapshots(store, [manifest.cluster for manifest in choice.snapshots], NIGHT)
+        earlier, _ = earlier_snapshots(store, [manifest.cluster for manifest in choice.snapshots], DAY)
         timed(
             "one after the other",
             distant,

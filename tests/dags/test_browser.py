@@ -1,4 +1,4 @@
-"""What a person sees and clicks in the Airflow UI: the report of a night, the plan of a run, the approval."""
+"""What a person sees and clicks in the Airflow UI: the report of a date, the plan of a run, the approval."""
 
 import shutil
 from urllib.parse import quote
@@ -37,7 +37,7 @@ def _open_run(page, dag_id, run_id):
     page.goto(f"/dags/{dag_id}/runs/{quote(run_id)}")
 
 
-def test_the_report_of_a_night_is_a_tab_of_its_run(page, live, analysed):
+def test_the_report_of_a_day_is_a_tab_of_its_run(page, live, analysed):
     _open_run(page, "nightly_analysis", analysed)
     page.get_by_role("link", name="Report", exact=True).click()
     report = page.frame_locator("iframe")

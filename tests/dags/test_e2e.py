@@ -1,4 +1,4 @@
-"""End to end on real parts: a schedule fires by itself, a night is analysed, approved plans change a real cluster."""
+"""End to end on real parts: a schedule fires by itself, a date is analysed, approved plans change a real cluster."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_the_schedule_of_the_snapshot_fires_by_itself(live, scheduled_snapshot):
     assert ti["rendered_map_index"] == f"cluster {CLUSTER}"
 
 
-def test_the_night_is_analysed_and_reported(live, analysed):
+def test_the_day_is_analysed_and_reported(live, analysed):
     published = live.operator.xcom("nightly_analysis", analysed, "publish_report")
     prefix = f"{live.store.uri}/"
     report = live.store.get(published["report"].removeprefix(prefix)).decode()
@@ -40,7 +40,7 @@ def test_no_gated_run_was_opened_by_itself(live, analysed):
     assert live.operator.runs("elect_preferred_leaders", run_id_pattern="nightly__%") == []
 
 
-def test_the_nights_election_plan_is_applied_after_a_yes_and_verified(live, analysed):
+def test_the_days_election_plan_is_applied_after_a_yes_and_verified(live, analysed):
     plans = live.operator.xcom("nightly_analysis", analysed, "plan_repairs", map_index=0)
     (plan,) = [plan for plan in plans if plan["kind"] == "elect_preferred_leaders"]
     before = live.leaders()

@@ -11,7 +11,7 @@ import pytest
 from kafka_maintenance.operations.errors import BadInputError
 from tests.airflow_home import ROOT
 from tests.dags.world import CLUSTER
-from tests.kafka_maintenance.snapshot_world import stored_night
+from tests.kafka_maintenance.snapshot_world import stored_day
 
 ANSWER_TIMEOUT_S = 60
 
@@ -266,14 +266,14 @@ def test_what_is_asked_beside_a_stored_plan_is_refused(bag, dag_id, task_id, arg
 
 
 @pytest.fixture
-def nights(world, tmp_path):
+def days(world, tmp_path):
     """Three snapshots of `alpha`, and one more each time it is called: removals are planned anew."""
     from controller_core.adapters.object_store.open import FolderStore
 
     ages = iter(range(9, 4, -1))
 
     def another():
-        stored_night(FolderStore(tmp_path), datetime.now(UTC), next(ages))
+        stored_day(FolderStore(tmp_path), datetime.now(UTC), next(ages))
 
     for _ in range(3):
         another()
@@ -292,11 +292,11 @@ REMOVAL = {"cluster": CLUSTER, "act": True} | dict.fromkeys(("keep_last", "keep_
 GATED = ("plan_retention", "approve", "remove_snapshots")
 
 
-def test_a_gate_that_was_cleared_while_it_was_open_does_not_ask_about_another_plan(retain_snapshots, clients, nights):
+def test_a_gate_that_was_cleared_while_it_was_open_does_not_ask_about_another_plan(retain_snapshots, clients, days):
     """Airflow keeps the text that a gate showed first: whoever said yes would say it to the earlier plan."""
 
     def clear(gate):
-        nights()
+        days()
         return _clear(clients["ada"], "retain_snapshots", gate["task_instance"]["dag_run_id"], "plan_retention")
 
     with answering(clients, "retain_snapshots", clear, _answer(clients["olivia"], "Approve")) as cleared:
@@ -305,15 +305,13 @@ def test_a_gate_that_was_cleared_while_it_was_open_does_not_ask_about_another_pl
     assert [_states(run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
 
 
-def test_a_gate_that_was_cleared_after_its_answer_asks_about_the_same_plan_only(
-    retain_snapshots, clients, nights, capfd
-):
+def test_a_gate_that_was_cleared_after_its_answer_asks_about_the_same_plan_only(retain_snapshots, clients, days, capfd):
     dag = retain_snapshots
     with answering(clients, "retain_snapshots", _answer(clients["olivia"], "Reject")):
         run = dag.test(run_conf=REMOVAL, logical_date=None)
     assert _clear(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
     assert [_go_on(dag, run)[name] for name in GATED] == ["success", "awaiting_input", "None"]
-    nights()
+    days()
     assert _clear(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
     assert [_go_on(dag, run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
     assert 'start a new run of retain_snapshots with {"cluster": "alpha"' in "".join(capfd.readouterr())

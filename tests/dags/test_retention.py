@@ -6,22 +6,22 @@ from types import SimpleNamespace
 import pytest
 
 from tests.dags.test_gates import WHEN_OPENED, _answer, answering
-from tests.kafka_maintenance.snapshot_world import stored_night
+from tests.kafka_maintenance.snapshot_world import stored_day
 
 POLICY = {"keep_last": 1, "keep_daily": 1, "keep_weekly": 0, "keep_monthly": 0}
 GATED = ("plan_retention", "approve", "remove_snapshots", "verify_removal")
 
 
 @pytest.fixture
-def nights(monkeypatch, tmp_path):
-    """Five nights of `alpha` and one of `beta` in a folder."""
+def days(monkeypatch, tmp_path):
+    """Five dates of `alpha` and one of `beta` in a folder."""
     from controller_core.adapters.object_store.open import FolderStore
 
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
     store = FolderStore(tmp_path)
-    stored_night(store, datetime.now(UTC), 6, cluster="beta")
-    return [stored_night(store, datetime.now(UTC), days_ago) for days_ago in range(8, 3, -1)]
+    stored_day(store, datetime.now(UTC), 6, cluster="beta")
+    return [stored_day(store, datetime.now(UTC), days_ago) for days_ago in range(8, 3, -1)]
 
 
 def _run(bag, **conf):
@@ -38,7 +38,7 @@ def _left(tmp_path):
     return {manifest.snapshot_id for manifest in list_snapshots(str(tmp_path), "alpha")}
 
 
-def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clients, nights, tmp_path):
+def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clients, days, tmp_path):
     states = _run(bag)
     assert {name: states[name] for name in ("report_retention[0]", "report_retention[1]")} == {
         "report_retention[0]": "success",
@@ -48,7 +48,7 @@ def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clien
     assert len(_left(tmp_path)) == 5
 
 
-def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, nights, tmp_path):
+def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, days, tmp_path):
     def look_and_approve(gate):
         _answer(clients["olivia"], "Approve")(gate)
         return gate
@@ -57,26 +57,26 @@ def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, nights, 
         states = _run(bag, cluster="alpha", act=True)
     gate = seen.result()
     assert gate["subject"] == "retain_snapshots on alpha: remove 4 of 5 snapshots"
-    assert all(night.snapshot_id in gate["body"] for night in nights)
+    assert all(day.snapshot_id in gate["body"] for day in days)
     assert {states[name] for name in GATED} == {"success"}
-    assert _left(tmp_path) == {nights[-1].snapshot_id}
+    assert _left(tmp_path) == {days[-1].snapshot_id}
     started, done = sorted((tmp_path / "v1" / "receipts" / "cluster=alpha").rglob("*.json"))
     assert '"comment": "planned window"' in started.read_text()
     assert '"approver": "olivia"' in done.read_text()
 
 
-def test_a_rejected_removal_removes_nothing(bag, clients, nights, tmp_path):
+def test_a_rejected_removal_removes_nothing(bag, clients, days, tmp_path):
     with answering(clients, "retain_snapshots", _answer(clients["olivia"], "Reject")):
         states = _run(bag, cluster="alpha", act=True)
     assert [states[name] for name in GATED] == ["success", "success", "skipped", "skipped"]
     assert len(_left(tmp_path)) == 5
 
 
-def test_a_plan_altered_after_the_approval_removes_nothing(bag, clients, nights, tmp_path):
+def test_a_plan_altered_after_the_approval_removes_nothing(bag, clients, days, tmp_path):
     def alter_and_approve(gate):
         (path,) = (tmp_path / "v1" / "retention" / "cluster=alpha").glob("*.json")
         path.chmod(0o644)
-        path.write_text(path.read_text().replace(nights[0].snapshot_id, nights[-1].snapshot_id))
+        path.write_text(path.read_text().replace(days[0].snapshot_id, days[-1].snapshot_id))
         return _answer(clients["olivia"], "Approve")(gate)
 
     with answering(clients, "retain_snapshots", alter_and_approve):
@@ -85,7 +85,7 @@ def test_a_plan_altered_after_the_approval_removes_nothing(bag, clients, nights,
     assert len(_left(tmp_path)) == 5
 
 
-def test_a_run_with_nothing_to_remove_asks_nobody(bag, clients, nights, tmp_path):
+def test_a_run_with_nothing_to_remove_asks_nobody(bag, clients, days, tmp_path):
     states = _run(bag, cluster="beta", act=True)
     assert {states[name] for name in GATED} == {"skipped"}
 
@@ -107,7 +107,7 @@ def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowe
     assert all(run["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa") for run in runs)
 
 
-def test_a_removal_that_did_not_happen_as_planned_fails_its_check(nights, tmp_path, monkeypatch):
+def test_a_removal_that_did_not_happen_as_planned_fails_its_check(days, tmp_path, monkeypatch):
     from airflow.sdk.exceptions import AirflowFailException
 
     from kafka_maintenance.operations.apply.shown import shown
@@ -142,7 +142,7 @@ def test_the_defaults_of_the_dag_are_those_of_the_command():
         assert getattr(settings, f"keep_{name}") == getattr(defaults, name)
 
 
-def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights, tmp_path):
+def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, days, tmp_path):
     from controller_core.adapters.object_store.open import FolderStore
     from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
     from kafka_maintenance.operations.snapshots.retention_plan import store_retention
@@ -153,8 +153,8 @@ def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, nights,
     stored = store_retention(store, plan_retention(store, policy, now=datetime.now(UTC), cluster="alpha"), "alpha")
     named = {name: getattr(stored, name) for name in ("kind", "cluster", "digest")}
     told = dict(plan_page(store, named, gate=None).sections)
-    assert [line.split(",")[0] for line in told["What will be removed"]] == [night.snapshot_id for night in nights[:4]]
-    assert [line.split(":")[0] for line in told["What stays, and why"]] == [nights[4].snapshot_id]
+    assert [line.split(",")[0] for line in told["What will be removed"]] == [day.snapshot_id for day in days[:4]]
+    assert [line.split(":")[0] for line in told["What stays, and why"]] == [days[4].snapshot_id]
     altered = plan_page(store, named | {"digest": "0" * 64}, gate=None)
     assert "It is gone" in altered.problem
 

@@ -149,7 +149,7 @@ def test_mapped_tasks_are_labelled_by_cluster_whatever_its_name(bag, name):
     assert labels == {f"cluster {name}"}
 
 
-def test_the_night_of_the_analysis_is_its_partition_key_and_can_be_backfilled(bag):
+def test_the_day_of_the_analysis_is_its_partition_key_and_can_be_backfilled(bag):
     from airflow.serialization.encoders import coerce_to_core_timetable
 
     timetable = coerce_to_core_timetable(bag.dags["nightly_analysis"].timetable)

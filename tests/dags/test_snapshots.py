@@ -15,7 +15,7 @@ from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
 from tests.dags.world import BROKERS, registration
 
 REPORT = "<h1>Kafka maintenance report</h1>"
-OLD_NIGHTS = ("2026-11-02", "2026-11-05")
+OLD_DAYS = ("2026-11-02", "2026-11-05")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def key_file(monkeypatch, tmp_path_factory):
     """A key that the tasks take, as `KAFKA_MAINTENANCE_SNAPSHOT_KEY_FILE` names it."""
     from kafka_maintenance.tasks import restore_drill, snapshots
 
-    path = tmp_path_factory.mktemp("key") / "night.key"
+    path = tmp_path_factory.mktemp("key") / "day.key"
     path.write_bytes(base64.b64encode(os.urandom(32)))
     for tasks in (snapshots, restore_drill):
         monkeypatch.setattr(tasks, "SETTINGS", replace(tasks.SETTINGS, snapshot_key_file=path))
@@ -81,7 +81,7 @@ def spark(monkeypatch):
             manifest.cluster: {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
             for manifest in list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
         }
-        gaps = [{"cluster": "old", "stage": "history", "reason": "an earlier night is damaged"}]
+        gaps = [{"cluster": "old", "stage": "history", "reason": "an earlier date is damaged"}]
         missed = [{"cluster": each["cluster"], "stage": "fetch", "reason": each["reason"]} for each in problems]
         (output / "summary.json").write_text(json.dumps({"clusters": clusters, "not_analysed": gaps + missed}))
         (output / "report.html").write_text(REPORT)
@@ -99,12 +99,12 @@ def _write_over(store, key, content):
 
 
 def _take_old(zookeeper, store, day, cluster="old"):
-    """A snapshot of an earlier night, recorded under another name."""
+    """A snapshot of an earlier date, recorded under another name."""
     from kafka_maintenance.operations.snapshots.take import take_snapshot
 
     now = datetime.fromisoformat(f"{day}T01:30:00+00:00")
     return take_snapshot(
-        zookeeper=f"{zookeeper.hosts}/kafka", cluster=cluster, store=store, run_id=f"night-{day}", now=now
+        zookeeper=f"{zookeeper.hosts}/kafka", cluster=cluster, store=store, run_id=f"date-{day}", now=now
     )
 
 
@@ -180,7 +180,7 @@ class TestSnapshotMetadata:
         }
         assert [manifest.cluster for manifest in _snapshots(store)] == ["alpha"]
 
-    def test_a_night_with_a_key_holds_secrets_and_its_drill_brings_them_back(
+    def test_a_day_with_a_key_holds_secrets_and_its_drill_brings_them_back(
         self, bag, store, monkeypatch, zookeeper, key_file
     ):
         from controller_core.adapters.snapshot.secrets import Sealer
@@ -215,11 +215,9 @@ class TestSnapshotMetadata:
         monkeypatch.setattr(operation, "opened", lambda _: touched.append("store"))
         monkeypatch.setattr(restore_drill, "label", lambda _: None)
         key_file.unlink()
-        with pytest.raises(
-            SnapshotKeyError, match=r"night\.key' not read: No such file or directory; correct the path"
-        ):
+        with pytest.raises(SnapshotKeyError, match=r"day\.key' not read: No such file or directory; correct the path"):
             snapshots.snapshot_of_run("alpha", "run")
-        with pytest.raises(SnapshotKeyError, match=r"night\.key' not read"):
+        with pytest.raises(SnapshotKeyError, match=r"day\.key' not read"):
             restore_drill.drill.function({"cluster": "alpha", "kafka_version": None})
         assert touched == []
 
@@ -233,33 +231,33 @@ class TestSnapshotMetadata:
 
 @pytest.mark.services
 class TestNightlyAnalysis:
-    def test_a_night_without_any_snapshot_is_skipped_with_a_note_on_its_page(self, bag, clients, store, zookeeper):
-        for day in OLD_NIGHTS:
+    def test_a_day_without_any_snapshot_is_skipped_with_a_note_on_its_page(self, bag, clients, store, zookeeper):
+        for day in OLD_DAYS:
             _take_old(zookeeper, store, day)
         past = datetime(2026, 11, 3, 3, tzinfo=UTC)
         run = bag.dags["nightly_analysis"].test(logical_date=past, run_after=past)
         assert set(_states(run).values()) == {"skipped"}
         page = clients["victor"].get("/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id})
-        assert "night 2026-11-03 not analysed" in page.text
+        assert "date 2026-11-03 not analysed" in page.text
         assert "the nearest are of 2026-11-02, 2026-11-05." in page.text
 
-    def test_a_night_is_staged_analysed_published_and_planned_for(self, bag, clients, store, zookeeper, spark):
-        made = _take_old(zookeeper, store, OLD_NIGHTS[0]).manifest
-        night = datetime(2026, 11, 2, 3, tzinfo=UTC)
-        run = bag.dags["nightly_analysis"].test(logical_date=night, run_after=night)
+    def test_a_day_is_staged_analysed_published_and_planned_for(self, bag, clients, store, zookeeper, spark):
+        made = _take_old(zookeeper, store, OLD_DAYS[0]).manifest
+        day = datetime(2026, 11, 2, 3, tzinfo=UTC)
+        run = bag.dags["nightly_analysis"].test(logical_date=day, run_after=day)
         states = _states(run)
         assert states.pop("open_gated_runs") == "skipped"
         assert states.pop("all_clusters_analysed") == "failed"  # alpha has no snapshot
         assert set(states.values()) == {"success"}
         assert str(run.state) == "failed"
         ((arguments, problems),) = spark
-        assert arguments[arguments.index("--date") + 1] == OLD_NIGHTS[0]
-        assert [(problem["cluster"], problem["date"]) for problem in problems] == [("alpha", OLD_NIGHTS[0])]
+        assert arguments[arguments.index("--date") + 1] == OLD_DAYS[0]
+        assert [(problem["cluster"], problem["date"]) for problem in problems] == [("alpha", OLD_DAYS[0])]
         assert problems[0]["reason"].startswith("cluster 'alpha' has no snapshot of 2026-11-02")
         published = _xcom(run, "publish_report")
         assert published["not_analysed"] == [f"alpha: {problems[0]['reason']}"]
-        assert published["report_html"].startswith(f"{store}/v1/analysis/date={OLD_NIGHTS[0]}/run=")
-        assert published["missing"] == ["cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night."]
+        assert published["report_html"].startswith(f"{store}/v1/analysis/date={OLD_DAYS[0]}/run=")
+        assert published["missing"] == ["cluster 'alpha' has no snapshot of 2026-11-02, and none of any other date."]
         assert _xcom(run, "plan_repairs", 0) == []
         page = clients["victor"].get("/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id})
         assert page.text == REPORT
@@ -272,30 +270,30 @@ class TestNightlyAnalysis:
         def killed(hook, application):
             raise RuntimeError("killed")
 
-        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        _take_old(zookeeper, store, OLD_DAYS[0])
         dag = bag.dags["nightly_analysis"]
         monkeypatch.setattr(SparkSubmitHook, "submit", killed)
         monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_SPARK", '{"conn_type": "spark", "host": "local[2]"}')
         monkeypatch.setattr(dag.get_task("analyse"), "retries", 0)
-        night = datetime(2026, 11, 2, 4, tzinfo=UTC)
-        states = _states(dag.test(logical_date=night, run_after=night))
+        day = datetime(2026, 11, 2, 4, tzinfo=UTC)
+        states = _states(dag.test(logical_date=day, run_after=day))
         assert (states["analyse"], states["publish_report"]) == ("failed", "upstream_failed")
         assert not (Path(store) / "v1" / "analysis").exists()
 
-    def test_the_choice_takes_each_clusters_newest_snapshot_of_the_night(self, store, zookeeper):
+    def test_the_choice_takes_each_clusters_newest_snapshot_of_the_day(self, store, zookeeper):
         from kafka_maintenance.tasks.analysis import choice_of
 
-        for day in OLD_NIGHTS:
+        for day in OLD_DAYS:
             _take_old(zookeeper, store, day)
         _take_old(zookeeper, store, "2026-11-05", "alpha")
         choice = choice_of(date(2026, 11, 5))
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["alpha", "old"]
         assert choice["missing"] == []
 
-    def test_the_choice_names_the_nearest_nights_of_a_cluster_without_one(self, store, zookeeper):
+    def test_the_choice_names_the_nearest_days_of_a_cluster_without_one(self, store, zookeeper):
         from kafka_maintenance.tasks.analysis import choice_of
 
-        for day in OLD_NIGHTS:
+        for day in OLD_DAYS:
             _take_old(zookeeper, store, day)
         choice = choice_of(date(2026, 11, 2))
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
@@ -304,14 +302,14 @@ class TestNightlyAnalysis:
                 "cluster": "alpha",
                 "expected": True,
                 "awaited": True,
-                "note": "cluster 'alpha' has no snapshot of 2026-11-02, and none of any other night.",
+                "note": "cluster 'alpha' has no snapshot of 2026-11-02, and none of any other date.",
             }
         ]
 
     def test_a_cluster_whose_connection_cannot_be_used_does_not_hold_up_the_others(self, store, zookeeper, monkeypatch):
         from kafka_maintenance.tasks.analysis import choice_of
 
-        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        _take_old(zookeeper, store, OLD_DAYS[0])
         monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic"}))
         choice = choice_of(date(2026, 11, 2))
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
@@ -322,8 +320,8 @@ class TestNightlyAnalysis:
     def test_a_cluster_whose_snapshot_cannot_be_read_does_not_hold_up_the_others(self, store, zookeeper):
         from kafka_maintenance.tasks.analysis import choice_of
 
-        manifest = _take_old(zookeeper, store, OLD_NIGHTS[0], "alpha").manifest
-        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        manifest = _take_old(zookeeper, store, OLD_DAYS[0], "alpha").manifest
+        _take_old(zookeeper, store, OLD_DAYS[0])
         _write_over(store, manifest.key, b"{")
         choice = choice_of(date(2026, 11, 2))
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
@@ -356,12 +354,12 @@ class TestOneClusterOfAFleet:
             return []
 
         for cluster in ("alpha", "old"):
-            _take_old(zookeeper, store, OLD_NIGHTS[0], cluster)
+            _take_old(zookeeper, store, OLD_DAYS[0], cluster)
         dag = bag.dags["nightly_analysis"]
         monkeypatch.setattr(plans, "repairs_of", repairs_of)
         monkeypatch.setattr(dag.get_task("plan_repairs"), "retries", 0)
-        night = datetime(2026, 11, 2, 5, tzinfo=UTC)
-        run = dag.test(logical_date=night, run_after=night)
+        day = datetime(2026, 11, 2, 5, tzinfo=UTC)
+        run = dag.test(logical_date=day, run_after=day)
         states = _states(run)
         assert (states["plan_repairs[0]"], states["plan_repairs[1]"]) == ("failed", "success")
         assert (states["gated_runs"], states["all_clusters_planned"], run.state) == (
@@ -380,25 +378,25 @@ class TestOneClusterOfAFleet:
 @pytest.mark.parametrize(
     ("missed", "wanted"),
     [
-        pytest.param([], True, id="a whole night"),
+        pytest.param([], True, id="a whole date"),
         pytest.param(["alpha: damaged"], False, id="not wanted, as in a backfill"),
     ],
 )
-def test_a_night_passes(monkeypatch, missed, wanted):
+def test_a_day_passes(monkeypatch, missed, wanted):
     from kafka_maintenance.tasks import analysis
 
     monkeypatch.setattr(analysis, "context_of_run", lambda: {"params": {"fail_if_incomplete": wanted}})
     assert analysis.all_clusters_analysed.function({"not_analysed": missed}) is None
 
 
-def test_a_night_that_lacks_a_cluster_fails_at_once_and_names_it(monkeypatch):
+def test_a_day_that_lacks_a_cluster_fails_at_once_and_names_it(monkeypatch):
     from airflow.sdk.exceptions import AirflowFailException
 
     from kafka_maintenance.tasks import analysis
 
     monkeypatch.setattr(analysis, "context_of_run", lambda: {"params": {"fail_if_incomplete": True}})
     report = {"night": "2026-11-02", "report_html": "/s/report.html", "not_analysed": ["alpha: damaged", "beta: gone"]}
-    message = "night 2026-11-02 not analysed for every cluster: alpha: damaged; beta: gone; the others are in /s/report"
+    message = "date 2026-11-02 not analysed for every cluster: alpha: damaged; beta: gone; the others are in /s/report"
     with pytest.raises(AirflowFailException, match=message):
         analysis.all_clusters_analysed.function(report)
 
@@ -446,7 +444,7 @@ class TestRestoreDrill:
     def test_the_newest_snapshot_of_every_cluster_is_restored_and_a_cluster_without_one_fails(
         self, bag, store, zookeeper
     ):
-        _take_old(zookeeper, store, OLD_NIGHTS[0])
+        _take_old(zookeeper, store, OLD_DAYS[0])
         run = bag.dags["restore_drill"].test(logical_date=None)
         assert _states(run) == {"clusters_to_drill": "success", "drill[0]": "failed", "drill[1]": "success"}
         assert run.state == "failed"  # alpha is listed and has no snapshot
@@ -457,7 +455,7 @@ class TestRestoreDrill:
 
     def test_a_damaged_snapshot_fails_its_drill(self, bag, store, zookeeper, tmp_path, monkeypatch):
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["old"]')
-        manifest = _take_old(zookeeper, store, OLD_NIGHTS[0]).manifest
+        manifest = _take_old(zookeeper, store, OLD_DAYS[0]).manifest
         raw = manifest.object("raw").key
         _write_over(store, raw, (tmp_path / raw).read_bytes()[:-1] + b"x")
         run = bag.dags["restore_drill"].test(logical_date=None)
@@ -530,7 +528,7 @@ class TestGatedRuns:
         assert opened["conf"] == {"cluster": "alpha", "plan": "a" * 64}
         assert opened["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa")
 
-    def test_none_for_a_past_night(self, monkeypatch):
+    def test_none_for_a_past_day(self, monkeypatch):
         from kafka_maintenance.tasks.analysis import gated_runs
 
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")

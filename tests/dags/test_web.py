@@ -122,7 +122,7 @@ def test_the_plans_of_a_fleet_are_read_at_once_and_one_that_is_gone_hides_no_oth
     gone = named | {"digest": "0" * 64}
     monkeypatch.setattr(sources, "_store", lambda: Slow(tmp_path))
     monkeypatch.setattr(sources, "_returned", lambda *_: iter([[named, gone] * 2]))
-    pages_of_fleet = sources.plans_of_run("nightly_analysis", "a night")
+    pages_of_fleet = sources.plans_of_run("nightly_analysis", "a date")
     assert [page.problem is None for page in pages_of_fleet] == [True, False] * 2
     assert "It is gone" in pages_of_fleet[1].problem
 

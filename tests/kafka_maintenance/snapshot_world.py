@@ -100,8 +100,8 @@ def session(hosts: str, **kwargs):
 OPEN = (Acl(31, "world", "anyone"),)
 
 
-def stored_night(store, now, days_ago, *, cluster="alpha", consistent=True, hour=1):
-    """A snapshot of that night, with one object."""
+def stored_day(store, now, days_ago, *, cluster="alpha", consistent=True, hour=1):
+    """A snapshot of that date, with one object."""
     taken_at = (now - timedelta(days=days_ago)).replace(hour=hour)
     snapshot_id = f"{10_000 - days_ago:016x}-{cluster}-{days_ago}-{hour}"
     prefix = snapshot_prefix(cluster, taken_at, snapshot_id)

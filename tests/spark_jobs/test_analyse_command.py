@@ -1,4 +1,4 @@
-"""`kafka-maintenance analyse` from end to end on the recorded nights: what it prints, stores, and how it ends."""
+"""`kafka-maintenance analyse` from end to end on the recorded dates: what it prints, stores, and how it ends."""
 
 import json
 
@@ -11,8 +11,8 @@ from kafka_maintenance.demo import sample_history
 from kafka_maintenance.operations.analysis import published as published_analyses
 from tests.spark_jobs.worlds import World, publish
 
-LAST = sample_history.NIGHTS[-1]
-OTHER = World(cluster="other", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),), night=LAST)
+LAST = sample_history.DAYS[-1]
+OTHER = World(cluster="other", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),), day=LAST)
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def run(capsys, store, *arguments):
 
 
 @pytest.mark.spark
-def test_the_newest_night_is_analysed_and_its_report_is_printed(store, tmp_path, capsys):
+def test_the_newest_day_is_analysed_and_its_report_is_printed(store, tmp_path, capsys):
     status, out, err = run(capsys, store, "--folder", str(tmp_path / "kept"))
     assert (status, err) == (0, "")
     assert f"# Kafka maintenance report, {LAST}" in out
     assert "1 cluster analysed, 0 problems, 0 rows refused." in out
-    assert "The nights so far" in out
-    assert str(sample_history.NIGHTS[0]) in out
+    assert "The dates so far" in out
+    assert str(sample_history.DAYS[0]) in out
     html, manifest = out.split()[-2:]
     assert store.get(published_analyses.key_of(store, html)).startswith(b"<!doctype html>")
     assert main(["report", "--store", store.uri, "--html", str(tmp_path / "page.html")]) == 0
@@ -45,11 +45,11 @@ def test_the_newest_night_is_analysed_and_its_report_is_printed(store, tmp_path,
     assert main(["report", "--store", store.uri, "--date", str(LAST), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["manifest_uri"] == manifest
     assert main(["report", "--store", store.uri, "--date", "2020-01-01"]) == 2
-    assert f"no report of night 2020-01-01 in {store.uri!r}: expected a published analysis, found those of {LAST};" in (
+    assert f"no report of date 2020-01-01 in {store.uri!r}: expected a published analysis, found those of {LAST};" in (
         capsys.readouterr().err
     )
-    nights = pq.read_table(tmp_path / "kept" / "output" / "growth", partitioning=None).column("date").to_pylist()
-    assert nights == list(sample_history.NIGHTS)
+    days = pq.read_table(tmp_path / "kept" / "output" / "growth", partitioning=None).column("date").to_pylist()
+    assert days == list(sample_history.DAYS)
 
 
 @pytest.mark.spark
@@ -70,10 +70,10 @@ def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(store, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        pytest.param(("--date", "2026-01-01"), "nights with one are", id="no snapshot of that night"),
+        pytest.param(("--date", "2026-01-01"), "dates with one are", id="no snapshot of that date"),
         pytest.param(("--goals", "/nowhere"), "correct the file", id="no goals file"),
         pytest.param(("--cluster", "nobody"), "expected a snapshot", id="no such cluster"),
-        pytest.param(("--history-nights", "100000000"), "expected 1 to 3660 nights", id="more nights than there were"),
+        pytest.param(("--history-days", "100000000"), "expected 1 to 3660 dates", id="more dates than there were"),
     ],
 )
 def test_bad_input_ends_with_2_before_spark_starts(store, capsys, arguments, words):

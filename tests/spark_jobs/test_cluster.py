@@ -38,7 +38,7 @@ from kafka_maintenance.spark.submit import (
 )
 from spark_jobs import nightly_analysis, query, schemas
 from tests.spark_jobs.test_nightly_analysis import ALPHA, BETA, ROWS
-from tests.spark_jobs.worlds import NIGHT, World, publish
+from tests.spark_jobs.worlds import DAY, World, publish
 
 pytestmark = pytest.mark.services
 
@@ -126,7 +126,7 @@ def master(workspace, s3):
 
 @pytest.fixture(scope="module")
 def store(s3):
-    """Three clusters, one of them for three nights."""
+    """Three clusters, one of them for three dates."""
     found = open_store(
         "s3://kafka/store",
         endpoint_url=s3.endpoint_url, access_key=s3.access_key, secret_key=s3.secret_key, region="us-east-1",
@@ -185,13 +185,13 @@ def untimed(content):
 
 
 def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, settings, tmp_path, elsewhere):
-    chosen = choose(store, NIGHT).snapshots
-    staged = analyse.stage(store, chosen, tmp_path / "here", run_id="r", night=NIGHT)
+    chosen = choose(store, DAY).snapshots
+    staged = analyse.stage(store, chosen, tmp_path / "here", run_id="r", day=DAY)
     nightly_analysis.run(spark, nightly_analysis.parse(staged.arguments), say=list)
     beside = open_store(str(tmp_path / "beside"))
-    here = objects(beside, published_analyses.publish(staged.output, beside, night=NIGHT, run_id="r"))
+    here = objects(beside, published_analyses.publish(staged.output, beside, day=DAY, run_id="r"))
 
-    done = analyse.analyse(store, chosen, tmp_path / "there", run_id="r", night=NIGHT, spark_settings=settings)
+    done = analyse.analyse(store, chosen, tmp_path / "there", run_id="r", day=DAY, spark_settings=settings)
 
     there = objects(store, done)
     assert set(there) == set(here) >= {f"{name}.parquet" for name in schemas.OUTPUTS} | {"report.md", "report.html"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_maintenance.demo.sample_history import NIGHTS, RECORDED
+from kafka_maintenance.demo.sample_history import DAYS, RECORDED
 from kafka_maintenance.spark.submit import FEW_CONF, QUICK_JAVA, package_zip, recorded_classes
 from spark_jobs import failure_drill, history, query, schemas
 
@@ -43,7 +43,7 @@ def run(words, folder, **files):
             case "FILE":
                 command.append(str(next(given)))
             case _ if word in DATES:
-                command.append(str(NIGHTS[-1]))
+                command.append(str(DAYS[-1]))
             case _:
                 command.append(NAMES.get(word, word))
     conf = folder / "conf" / "spark-defaults.conf"  # an installation's own defaults; these suit few rows
@@ -87,4 +87,4 @@ def test_query(tmp_path):
     sql, output = tmp_path / "query.sql", tmp_path / "out.json"
     sql.write_text("SELECT count(DISTINCT date) FROM snapshots")
     run(documented(query.__doc__), tmp_path, sql=sql, output=output)
-    assert json.loads(output.read_text())["rows"] == [[len(NIGHTS)]]
+    assert json.loads(output.read_text())["rows"] == [[len(DAYS)]]

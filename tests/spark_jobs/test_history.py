@@ -1,4 +1,4 @@
-"""What the nights tell together."""
+"""What the dates tell together."""
 
 from datetime import date, timedelta
 
@@ -7,13 +7,13 @@ from pyspark.testing import assertSchemaEqual
 
 from spark_jobs import schemas
 from spark_jobs.transforms import history
-from tests.spark_jobs.worlds import NIGHT, World, frame
+from tests.spark_jobs.worlds import DAY, World, frame
 
-FIRST = NIGHT - timedelta(days=3)
+FIRST = DAY - timedelta(days=3)
 
 
-def nights():
-    """Four nights: t-0 loses its leader and gets it back, a replica of t-1 came back, u-0 comes late, broker 3 misses one."""
+def days():
+    """Four dates: t-0 loses its leader and gets it back, a replica of t-1 came back, u-0 comes late, broker 3 misses one."""
     rest = ("t", 1, (2, 1), 2, (2, 1))
     late = ("u", 0, (3,), 3, (3,))
     brokers = {1: "a", 2: "b", 3: "a"}
@@ -35,8 +35,8 @@ def rows_of(result, *names):
     return sorted(tuple(row[name] for name in names) for row in result.collect())
 
 
-def test_changes_are_counted_by_night_and_by_partition(spark):
-    tables = {name: frame(spark, name, *nights()) for name in ("partitions", "brokers", "cluster")}
+def test_changes_are_counted_by_day_and_by_partition(spark):
+    tables = {name: frame(spark, name, *days()) for name in ("partitions", "brokers", "cluster")}
     changes = history.partition_changes(tables["partitions"]).cache()
     grown = history.growth(tables["partitions"], tables["brokers"], tables["cluster"]).cache()
     churn = history.leader_churn(changes, grown)
@@ -48,7 +48,7 @@ def test_changes_are_counted_by_night_and_by_partition(spark):
         (FIRST, 2, 0, 0, 0),
         (FIRST + timedelta(days=1), 2, 1, 1, 0),
         (FIRST + timedelta(days=2), 3, 1, 1, 0),
-        (NIGHT, 3, 0, 2, 1),  # what came back stands last: a new order is a change
+        (DAY, 3, 0, 2, 1),  # what came back stands last: a new order is a change
     ]
     assert rows_of(unstable, "topic", "partition", "leader_changes", "isr_changes", "nights_under_replicated") == [
         ("t", 0, 2, 3, 1),
@@ -58,7 +58,7 @@ def test_changes_are_counted_by_night_and_by_partition(spark):
         (FIRST, 1, 4, 3, 4 / 3),
         (FIRST + timedelta(days=1), 1, 4, 2, 2.0),
         (FIRST + timedelta(days=2), 2, 5, 3, 5 / 3),
-        (NIGHT, 2, 5, 3, 5 / 3),
+        (DAY, 2, 5, 3, 5 / 3),
     ]
 
 
@@ -73,13 +73,13 @@ def test_a_topic_made_again_is_another_topic(spark):
 
 def test_brokers_that_flap_and_loads_that_grow(spark):
     worlds = [
-        World(brokers={1: None, **({2: None} if night % 2 else {})}, partitions=tuple(
-            ("t", number, (1,), 1, (1,)) for number in range(5 - night)
-        )).on(night)
-        for night in range(5)
+        World(brokers={1: None, **({2: None} if day % 2 else {})}, partitions=tuple(
+            ("t", number, (1,), 1, (1,)) for number in range(5 - day)
+        )).on(day)
+        for day in range(5)
     ]  # fmt: skip
     partitions, brokers = frame(spark, "partitions", *worlds), frame(spark, "brokers", *worlds)
-    found = history.broker_history(brokers, frame(spark, "cluster", *worlds), history.replicas_by_night(partitions))
+    found = history.broker_history(brokers, frame(spark, "cluster", *worlds), history.replicas_by_day(partitions))
     assertSchemaEqual(found.schema, schemas.BROKER_HISTORY, ignoreNullable=True)
     assert rows_of(found, "broker_id", "nights_seen", "nights_missing", "flapping", "replica_trend_per_night") == [
         (1, 5, 0, False, 1.0),
@@ -87,13 +87,13 @@ def test_brokers_that_flap_and_loads_that_grow(spark):
     ]
 
 
-def test_a_broker_that_was_retired_does_not_flap_and_one_that_registers_each_night_does(spark):
-    worlds = [World(brokers={1: None, 3: None, **({2: None} if night > 3 else {})}).on(night) for night in range(6)]
-    of_night = F.unix_date(F.to_date("taken_at"))
+def test_a_broker_that_was_retired_does_not_flap_and_one_that_registers_each_day_does(spark):
+    worlds = [World(brokers={1: None, 3: None, **({2: None} if day > 3 else {})}).on(day) for day in range(6)]
+    of_day = F.unix_date(F.to_date("taken_at"))
     brokers = frame(spark, "brokers", *worlds).withColumn(
-        "broker_epoch", F.when(F.col("broker_id") == 3, of_night).otherwise(F.col("broker_epoch"))
+        "broker_epoch", F.when(F.col("broker_id") == 3, of_day).otherwise(F.col("broker_epoch"))
     )
-    held = history.replicas_by_night(frame(spark, "partitions", *worlds))
+    held = history.replicas_by_day(frame(spark, "partitions", *worlds))
     found = history.broker_history(brokers, frame(spark, "cluster", *worlds), held)
     assert rows_of(found, "broker_id", "nights_missing", "registrations", "flapping") == [
         (1, 0, 1, False),
@@ -102,8 +102,8 @@ def test_a_broker_that_was_retired_does_not_flap_and_one_that_registers_each_nig
     ]
 
 
-def test_controller_elections_between_nights(spark):
-    found = history.controller_churn(frame(spark, "cluster", *nights()))
+def test_controller_elections_between_days(spark):
+    found = history.controller_churn(frame(spark, "cluster", *days()))
     assertSchemaEqual(found.schema, schemas.CONTROLLER_CHURN, ignoreNullable=True)
     assert sorted((row["date"], row["elections"]) for row in found.collect()) == [
         (date(2026, 11, 17), None),

@@ -1,4 +1,4 @@
-"""The whole night: staged from a store, analysed, published; and what happens to clusters that cannot be."""
+"""The whole date: staged from a store, analysed, published; and what happens to clusters that cannot be."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ from spark_jobs.on_core import drill
 from spark_jobs.planner.goals import Goals
 from spark_jobs.report import build as report
 from spark_jobs.transforms import facts, health, history, imbalance
-from tests.spark_jobs.worlds import NIGHT, World, publish, published, write
+from tests.spark_jobs.worlds import DAY, World, publish, published, write
 
 ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
 ALPHA = World(
@@ -54,46 +54,46 @@ def job(spark, staged, *more):
 
 
 @pytest.fixture(scope="module")
-def night(spark, tmp_path_factory):
-    """One run over five clusters: one with a newer snapshot of the night that cannot be read, one with bad rows and an earlier
-    night that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
-    folder = tmp_path_factory.mktemp("night")
+def day(spark, tmp_path_factory):
+    """One run over five clusters: one with a newer snapshot of the date that cannot be read, one with bad rows and an earlier
+    date that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
+    folder = tmp_path_factory.mktemp("day")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
     for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
         publish(world, store)
     store.put(publish(BETA.on(1), store).key, b"{")
-    store.put(f"v1/cluster=alpha/date={NIGHT}/snap=ffffffffffffffff-later/manifest.json", b"{")
-    chosen = choose(store, NIGHT).snapshots
+    store.put(f"v1/cluster=alpha/date={DAY}/snap=ffffffffffffffff-later/manifest.json", b"{")
+    chosen = choose(store, DAY).snapshots
     store.put(chosen[-1].object("partitions").key, b"PAR1 no longer")
     staged = analyse.stage(
         store,
         chosen,
         folder / "work",
         run_id="scheduled 2026/11",
-        night=NIGHT,
+        day=DAY,
         settings=SETTINGS,
         missing={"zeta": "cluster 'zeta' has no snapshot"},
     )
     status = job(spark, staged, "--fail-if-incomplete")
     published = published_analyses.publish(
-        staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2026, 11, 20, 4, tzinfo=UTC)
+        staged.output, store, day=DAY, run_id="scheduled 2026/11", now=datetime(2026, 11, 20, 4, tzinfo=UTC)
     )
     return store, staged, status, published
 
 
-def table_of(night, name):
-    return pq.read_table(Path(night[1].output) / name, partitioning=None).to_pylist()
+def table_of(day, name):
+    return pq.read_table(Path(day[1].output) / name, partitioning=None).to_pylist()
 
 
-def test_every_output_has_its_columns(night):
+def test_every_output_has_its_columns(day):
     for name, schema in schemas.OUTPUTS.items():
-        assert pq.read_schema(next((Path(night[1].output) / name).glob("*.parquet"))).names == schema.names
+        assert pq.read_schema(next((Path(day[1].output) / name).glob("*.parquet"))).names == schema.names
 
 
-def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(night):
-    _, _, status, published = night
-    stages = {row["cluster"]: row["stage"] for row in table_of(night, "not_analysed")}
+def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(day):
+    _, _, status, published = day
+    stages = {row["cluster"]: row["stage"] for row in table_of(day, "not_analysed")}
     assert stages == {
         "alpha": "history", "beta": "history", "gamma": "fetch", "delta": "settings", "epsilon": "settings", "zeta": "fetch",
     }  # fmt: skip
@@ -102,36 +102,36 @@ def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(n
     assert published.summary["not_analysed_count"] == 6
 
 
-def test_bad_rows_are_counted_and_kept(night):
-    found = {(row["cluster"], row["dataset"], row["path"]) for row in table_of(night, "refused_rows")}
+def test_bad_rows_are_counted_and_kept(day):
+    found = {(row["cluster"], row["dataset"], row["path"]) for row in table_of(day, "refused_rows")}
     assert found == {("beta", "partitions", "/brokers/topics/t/partitions/1"), ("alpha", "raw", "/brokers/topics/odd")}
-    assert night[3].summary["refused_row_count"] == 2
-    (queued,) = [row for row in table_of(night, "deletion_eligibility") if row["cluster"] == "beta"]
+    assert day[3].summary["refused_row_count"] == 2
+    (queued,) = [row for row in table_of(day, "deletion_eligibility") if row["cluster"] == "beta"]
     assert [reason["kind"] for reason in queued["reasons"]] == ["unreadable, cannot be judged"]
-    foretold = [row["effect"] for row in table_of(night, "deletion_prediction") if row["cluster"] == "beta"]
-    assert foretold == [reason["text"] for reason in queued["reasons"]]
+    prediction = [row["effect"] for row in table_of(day, "deletion_prediction") if row["cluster"] == "beta"]
+    assert prediction == [reason["text"] for reason in queued["reasons"]]
 
 
-def test_the_summary_says_what_a_task_needs(night):
-    alpha = night[3].summary["clusters"]["alpha"]
+def test_the_summary_says_what_a_task_needs(day):
+    alpha = day[3].summary["clusters"]["alpha"]
     assert alpha["deletions_waiting"] == ["trash"]
     assert alpha["electable_count"] == 1
     assert alpha["findings"]["stale_isr_change"] == 1
     assert alpha["before"]["broker_count"] == 5
     assert alpha["plan"]["status"] == "planned"
     assert alpha["plan"]["moves"] == alpha["plan"]["moves_lower_bound"] > 0
-    assert len(json.dumps(night[3].summary)) < 10_000
+    assert len(json.dumps(day[3].summary)) < 10_000
 
 
-def test_the_plan_is_there_for_kafkas_own_tool(night):
-    plan = json.loads((Path(night[1].output) / "plans" / "alpha.plan.json").read_text())
-    back = json.loads((Path(night[1].output) / "plans" / "alpha.rollback.json").read_text())
+def test_the_plan_is_there_for_kafkas_own_tool(day):
+    plan = json.loads((Path(day[1].output) / "plans" / "alpha.plan.json").read_text())
+    back = json.loads((Path(day[1].output) / "plans" / "alpha.rollback.json").read_text())
     assert {entry["topic"] for entry in plan["partitions"]} == {"orders"}  # the queued topic stays where it is
     assert len(plan["partitions"]) == len(back["partitions"])
 
 
-def test_the_report_reads_from_top_to_bottom(night):
-    text = (Path(night[1].output) / "report.md").read_text()
+def test_the_report_reads_from_top_to_bottom(day):
+    text = (Path(day[1].output) / "report.md").read_text()
     for words in (
         "# Kafka maintenance report, 2026-11-20",
         "2 clusters analysed, 6 problems, 2 rows refused.",
@@ -140,41 +140,41 @@ def test_the_report_reads_from_top_to_bottom(night):
         "(proven minimal)",
         "Judged as Kafka 3.9: named in the settings.",
         "Receive: broker 5 from 0 to",
-        "Compared with the night before (since 2026-11-19 02:30)",
-        "The nights so far",
+        "Compared with the day before (since 2026-11-19 02:30)",
+        "The dates so far",
         "2026-11-18",
     ):
         assert words in text
-    page = (Path(night[1].output) / "report.html").read_text()
+    page = (Path(day[1].output) / "report.html").read_text()
     assert page.count("data:image/png;base64,") >= 3
     assert "<script" not in page
 
 
-def test_a_published_analysis_is_whole_and_stays(night):
-    store, staged, _, published = night
+def test_a_published_analysis_is_whole_and_stays(day):
+    store, staged, _, published = day
     names = {key.rpartition("/")[2] for key in store.list(published_analyses.PREFIX)}
     assert {"report.md", "report.html", "summary.json", "imbalance.parquet", "manifest.json"} <= names
     assert [found["cluster"] for found in published.snapshots if found["digest"]] == ["alpha", "beta"]
     again = published_analyses.publish(
-        staged.output, store, night=NIGHT, run_id="scheduled 2026/11", now=datetime(2030, 1, 1, tzinfo=UTC)
+        staged.output, store, day=DAY, run_id="scheduled 2026/11", now=datetime(2030, 1, 1, tzinfo=UTC)
     )
     assert again == published
     later = published_analyses.publish(
-        staged.output, store, night=NIGHT, run_id="again", now=datetime(2026, 11, 20, 5, tzinfo=UTC)
+        staged.output, store, day=DAY, run_id="again", now=datetime(2026, 11, 20, 5, tzinfo=UTC)
     )
-    assert published_analyses.latest_report(store, NIGHT) == later
+    assert published_analyses.latest_report(store, DAY) == later
     assert [found.run_id for found in published_analyses.list_analyses(store)] == ["scheduled 2026/11", "again"]
 
 
-def test_an_incomplete_analysis_fails_after_it_is_published(night):
-    store, staged, _, _ = night
+def test_an_incomplete_analysis_fails_after_it_is_published(day):
+    store, staged, _, _ = day
     with pytest.raises(published_analyses.AnalysisIncompleteError, match="gamma"):
-        published_analyses.publish(staged.output, store, night=NIGHT, run_id="strict", fail_if_incomplete=True)
+        published_analyses.publish(staged.output, store, day=DAY, run_id="strict", fail_if_incomplete=True)
     assert "strict" in [found.run_id for found in published_analyses.list_analyses(store)]
 
 
-def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
-    _, staged, _, _ = night
+def test_the_same_snapshots_give_the_same_results(day, spark, tmp_path):
+    _, staged, _, _ = day
     arguments = list(staged.arguments)
     arguments[arguments.index("--output") + 1] = str(tmp_path / "again")
     names = ("imbalance", "findings", "proposals", "failure_drill")
@@ -188,7 +188,7 @@ def test_the_same_snapshots_give_the_same_results(night, spark, tmp_path):
         ), name
 
 
-def test_a_part_of_the_results_is_all_that_is_described(night, spark, tmp_path, monkeypatch):
+def test_a_part_of_the_results_is_all_that_is_described(day, spark, tmp_path, monkeypatch):
     def unwanted(*_, **__):
         raise AssertionError("nobody asked for it")
 
@@ -202,23 +202,23 @@ def test_a_part_of_the_results_is_all_that_is_described(night, spark, tmp_path, 
     )
     for place, name in unasked:
         monkeypatch.setattr(place, name, unwanted)
-    arguments = list(night[1].arguments)
+    arguments = list(day[1].arguments)
     arguments[arguments.index("--output") + 1] = str(tmp_path / "part")
     nightly_analysis.run(spark, nightly_analysis.parse([*arguments, "--only", "growth", "not_analysed"]), say=list)
     assert {path.parent.name for path in (tmp_path / "part").glob("*/*.parquet")} == {"growth", "not_analysed"}
 
 
-def test_a_night_without_a_snapshot_names_the_nights_there_are(night):
-    with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
-        choose(night[0], "2026-01-01")
+def test_a_day_without_a_snapshot_names_the_days_there_are(day):
+    with pytest.raises(BadInputError, match="dates with one are 2026-11-18, 2026-11-19, 2026-11-20"):
+        choose(day[0], "2026-01-01")
 
 
-def test_no_report_and_a_changed_manifest_are_told(night, tmp_path):
+def test_no_report_and_a_changed_manifest_are_told(day, tmp_path):
     empty = open_store(str(tmp_path / "empty"))
     with pytest.raises(ObjectMissingError, match="run one"):
         published_analyses.latest_report(empty)
     key = f"{published_analyses.PREFIX}date=2026-11-20/run=x/manifest.json"
-    document = json.loads(night[0].get(published_analyses.key_of(night[0], night[3].uri)))
+    document = json.loads(day[0].get(published_analyses.key_of(day[0], day[3].uri)))
     empty.put(key, json.dumps({**document, "run_id": "other"}).encode())
     with pytest.raises(ObjectDamagedError, match="was changed"):
         published_analyses.latest_report(empty)
@@ -226,7 +226,7 @@ def test_no_report_and_a_changed_manifest_are_told(night, tmp_path):
 
 def test_publishing_needs_a_finished_analysis(tmp_path):
     with pytest.raises(BadInputError, match="run the job again"):
-        published_analyses.publish(tmp_path, open_store(str(tmp_path / "store")), night=NIGHT, run_id="x")
+        published_analyses.publish(tmp_path, open_store(str(tmp_path / "store")), day=DAY, run_id="x")
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_publishing_needs_a_finished_analysis(tmp_path):
     [
         pytest.param(
             ("--date", "2026-01-01"),
-            "found 1 of the nights ['2026-11-20'] and 1 of other nights that cannot be read; name one of them",
-            id="no snapshot of that night",
+            "found 1 of the dates ['2026-11-20'] and 1 of other dates that cannot be read; name one of them",
+            id="no snapshot of that date",
         ),
         pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
         pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
@@ -254,7 +254,7 @@ def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, 
 
 
 def by_hand(store, output, *more):
-    return ["--input", str(store), "--output", str(output), "--run", "r", "--date", str(NIGHT), *more]
+    return ["--input", str(store), "--output", str(output), "--run", "r", "--date", str(DAY), *more]
 
 
 def run_by_hand(spark, store, output, *more):
@@ -282,7 +282,7 @@ def test_a_damaged_page_costs_its_own_cluster_only(spark, tmp_path, only):
     assert "1 cluster analysed, 1 problem," in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
+def test_of_a_day_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
     write(BETA, tmp_path / "store")
     flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
     flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")
@@ -301,7 +301,7 @@ def test_what_was_verified_is_not_read_twice(spark, tmp_path, monkeypatch):
         assert len(read) == count
 
 
-def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
+def test_a_folder_that_is_used_again_shows_this_day_only(spark, tmp_path):
     write(replace(ALPHA, queued={}), tmp_path / "store")
     output, only = tmp_path / "out", ("--only", "proposals", "failure_drill", "findings")
     run_by_hand(spark, tmp_path / "store", output, *only)
@@ -315,11 +315,11 @@ def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
     assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
 
 
-def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
+def test_a_cluster_that_is_missing_is_named_however_many_days_others_lack():
     problem = {"snapshot_id": "s", "stage": stored.HISTORY, "reason": "damaged"}
     gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
     missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]
-    page = report.Page("r", NIGHT, {"not_analysed": [*gaps, *missed]}, ())
+    page = report.Page("r", DAY, {"not_analysed": [*gaps, *missed]}, ())
     found = report.summary(page)
     named = [row["cluster"] for row in found["not_analysed"]]
     assert named == [*(f"z{number:02}" for number in range(30)), *(f"c{number:02}" for number in range(20))]
@@ -344,8 +344,8 @@ def named(cluster):
 
 
 def page_of(spark, folder, made, *clusters):
-    tonight = [named(cluster) for cluster in clusters]
-    return report.read(folders.folder(spark, str(folder)), made, run="r", night=NIGHT, snapshots=tonight)
+    current = [named(cluster) for cluster in clusters]
+    return report.read(folders.folder(spark, str(folder)), made, run="r", day=DAY, snapshots=current)
 
 
 def test_a_big_cluster_hides_no_other(spark, tmp_path):
@@ -393,14 +393,14 @@ def test_the_page_says_what_it_leaves_out(spark, tmp_path):
     )  # fmt: skip
     written(tmp_path, "deletion_eligibility", cluster="alpha", snapshot_id="s", topic=["a", "b", "c"], eligible=True,
             partition_count=1, reasons=[[]] * 3, remedy="")  # fmt: skip
-    nights = [date(2026, 11, 1) + timedelta(days=number) for number in range(18)]
-    written(tmp_path, "growth", cluster="alpha", date=nights, topic_count=1)
-    written(tmp_path, "unstable_partitions", cluster="alpha", topic="t", partition=list(range(20)), nights=3,
+    days = [date(2026, 11, 1) + timedelta(days=number) for number in range(18)]
+    written(tmp_path, "growth", cluster="alpha", date=days, topic_count=1)
+    written(tmp_path, "unstable_partitions", cluster="alpha", topic="t", partition=list(range(20)), days=3,
             leader_changes=list(range(20)), leader_epoch_steps=40, isr_changes=0, nights_under_replicated=2)  # fmt: skip
     made = ["deletion_prediction", "deletion_eligibility", "growth", "unstable_partitions"]
     text = report.markdown(page_of(spark, tmp_path, made, "alpha"))
     assert "Of 3 topics the first 2 by name were followed." in text
-    assert "3 earlier nights: see the table's file." in text
+    assert "3 earlier dates: see the table's file." in text
     assert "| t-19 | 19 | 0 | 40 | 2 |" in text
     assert "| t-4 |" not in text
     assert "5 more rows are in the table's file." in text
@@ -411,9 +411,9 @@ def test_a_report_names_goals_and_reads_no_plan(spark, tmp_path, monkeypatch):
             leader_changes=0, explanation="Why: it is so.", plan="{}", rollback="{}", certificate="{}")  # fmt: skip
     place, read = folders.folder(spark, str(tmp_path)), []
     monkeypatch.setattr(folders.Folder, "each", _told(folders.Folder.each, read))
-    tonight = [named("alpha")]
+    current = [named("alpha")]
     page = report.read(
-        place, ["proposals"], run="r", night=NIGHT, snapshots=tonight, goals=Goals(moves_max=7, drain=frozenset({3}))
+        place, ["proposals"], run="r", day=DAY, snapshots=current, goals=Goals(moves_max=7, drain=frozenset({3}))
     )
     assert not {"plan", "rollback", "certificate"} & {name for columns in read for name in columns}
     text = report.markdown(page)

@@ -17,7 +17,7 @@ from controller_core.adapters.snapshot.manifest import (
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_schema
 
-NIGHT = date(2026, 11, 20)
+DAY = date(2026, 11, 20)
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class World:
     configs: tuple = ()
     bad_rows: tuple = ()
     cluster: str = "alpha"
-    night: date = NIGHT
+    day: date = DAY
     controller: dict = field(default_factory=dict)
     zxid: int = 4096
 
     @property
     def snapshot_id(self):
-        return f"{self.zxid:016x}-{self.night:%Y%m%d}"
+        return f"{self.zxid:016x}-{self.day:%Y%m%d}"
 
     @property
     def taken_at(self):
-        return datetime.combine(self.night, time(2, 30), UTC)
+        return datetime.combine(self.day, time(2, 30), UTC)
 
-    def on(self, nights_ago):
-        return replace(self, night=self.night - timedelta(days=nights_ago), zxid=self.zxid - nights_ago)
+    def on(self, days_ago):
+        return replace(self, day=self.day - timedelta(days=days_ago), zxid=self.zxid - days_ago)
 
     def rows(self, table):
         made = getattr(self, f"_{table}")()
@@ -171,7 +171,7 @@ def frames(spark, *worlds):
 
 def write(world, root):
     """Writes a snapshot folder as the snapshot operation does; returns it."""
-    place = Path(root) / f"cluster={world.cluster}" / f"date={world.night}" / f"snap={world.snapshot_id}"
+    place = Path(root) / f"cluster={world.cluster}" / f"date={world.day}" / f"snap={world.snapshot_id}"
     place.mkdir(parents=True)
     manifest, contents = published(world)
     for stored in manifest.objects:
@@ -206,9 +206,9 @@ def published(world):
         prefix=prefix,
         cluster=world.cluster,
         kafka_cluster_id=f"id-of-{world.cluster}",
-        date=str(world.night),
+        date=str(world.day),
         snapshot_id=world.snapshot_id,
-        run_id=f"{world.night:%Y%m%d}",
+        run_id=f"{world.day:%Y%m%d}",
         taken_at=world.taken_at,
         zxid=world.zxid,
         consistent=True,

@@ -1,4 +1,4 @@
-"""`kafka-maintenance analyse` and `report`: a night's analysis from the store into the store, and what it says."""
+"""`kafka-maintenance analyse` and `report`: a date's analysis from the store into the store, and what it says."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from kafka_maintenance.operations.analysis.published import Analysis, key_of, la
 from kafka_maintenance.operations.analysis.run import analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of
-from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, choose
+from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, choose
 from kafka_maintenance.spark.submit import SparkSettings
 
 
@@ -30,15 +30,15 @@ def add_parsers(commands: Any) -> None:
     """Adds `analyse` and `report` to the command line."""
     command = commands.add_parser(
         "analyse",
-        help="analyse a night's snapshots with Spark",
+        help="analyse a date's snapshots with Spark",
         description="Analyses the newest snapshot of each cluster of one UTC date, and publishes report and tables.",
     )
     add_store_arguments(command)
-    command.add_argument("--date", type=day, help="the night, YYYY-MM-DD (default: the newest there is)")
+    command.add_argument("--date", type=day, help="the date, YYYY-MM-DD (default: the newest there is)")
     command.add_argument("--cluster", metavar="NAME", action="append", help="only these clusters (repeatable)")
     command.add_argument("--run-id", metavar="ID", help="names the run; of one run only the first result is published")
-    command.add_argument("--history-nights", metavar="N", type=positive, default=HISTORY_NIGHTS,
-                         help="nights of comparison and trend (default: %(default)s)")  # fmt: skip
+    command.add_argument("--history-days", "--history-nights", metavar="N", type=positive, default=HISTORY_DAYS,
+                         help="days of comparison and trend (default: %(default)s)")  # fmt: skip
     command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
     command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")
     command.add_argument("--folder", type=Path, help="keep staged snapshots, log and results here (default: none kept)")
@@ -52,11 +52,11 @@ def add_parsers(commands: Any) -> None:
     command.set_defaults(run=_analyse)
     report = commands.add_parser(
         "report",
-        help="print a night's report",
-        description="Prints the newest published report of a night; with --html the whole page, plots too, goes to a file.",
+        help="print a date's report",
+        description="Prints the newest published report of a date; with --html the whole page, plots too, goes to a file.",
     )
     add_store_arguments(report)
-    report.add_argument("--date", type=day, help="the night, YYYY-MM-DD (default: the newest that was analysed)")
+    report.add_argument("--date", type=day, help="the date, YYYY-MM-DD (default: the newest that was analysed)")
     report.add_argument("--html", metavar="FILE", type=Path, help="write the page with its plots here")
     add_json_argument(report)
     report.set_defaults(run=_report)
@@ -64,15 +64,15 @@ def add_parsers(commands: Any) -> None:
 
 def _analyse(arguments: argparse.Namespace) -> int:
     store, now = store_of(arguments), datetime.now(UTC)
-    night = arguments.date or _newest_night(store)
-    choice = choose(store, night, arguments.cluster, history_nights=arguments.history_nights)
+    day = arguments.date or _newest_day(store)
+    choice = choose(store, day, arguments.cluster, history_days=arguments.history_days)
     with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
         done = analyse(
             store,
             choice.snapshots,
             arguments.folder or Path(scratch),
             run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
-            night=night,
+            day=day,
             now=now,
             spark_settings=SparkSettings(
                 master=arguments.spark_master,
@@ -82,7 +82,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
             ),
             settings=_document(arguments.settings),
             goals=_document(arguments.goals),
-            history_nights=arguments.history_nights,
+            history_days=arguments.history_days,
             missing=choice.missing,
             fail_if_incomplete=arguments.fail_if_incomplete,
         )
@@ -105,7 +105,7 @@ def _show(arguments: argparse.Namespace, store: ObjectStore, done: Analysis) -> 
         arguments,
         f"{text}\n{done.report_html}\n{done.uri}",
         {"manifest_uri": done.uri, "report_html": done.report_html, "report_markdown": done.report_markdown,
-         "night": done.night, "digest": done.digest, "summary": dict(done.summary)},
+         "night": done.day, "digest": done.digest, "summary": dict(done.summary)},
     )  # fmt: skip
 
 
@@ -116,11 +116,11 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _newest_night(store: Any) -> date:
-    nights = [place_of(key)[1] for key in manifest_keys(store)]
-    if not nights:
+def _newest_day(store: Any) -> date:
+    days = [place_of(key)[1] for key in manifest_keys(store)]
+    if not days:
         raise BadInputError(f"nothing analysed: expected a snapshot in {store.uri!r}, found none; take one first")
-    return date.fromisoformat(max(nights))
+    return date.fromisoformat(max(days))
 
 
 def _document(path: Path | None) -> dict[str, Any] | None:

@@ -122,7 +122,7 @@ def add_age_argument(command: argparse.ArgumentParser) -> None:
     )
 
 
-def heir(text: str) -> tuple[int, int]:
+def replacement(text: str) -> tuple[int, int]:
     """`OLD=NEW`, two broker ids, as an argument."""
     old, _, new = text.partition("=")
     if not (old.isdecimal() and new.isdecimal()):

@@ -19,9 +19,9 @@ from kafka_maintenance.cli.arguments import (
     add_zookeeper_arguments,
     cluster_of,
     given,
-    heir,
     natural,
     positive,
+    replacement,
     show,
     store_of,
 )
@@ -65,7 +65,7 @@ def add_parsers(commands: Any) -> None:
     goals.add_argument(
         "--replace-broker",
         metavar="OLD=NEW",
-        type=heir,
+        type=replacement,
         action="append",
         help="NEW gets all that OLD holds, nobody else moves (repeatable)",
     )
@@ -141,14 +141,14 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
 
 def _goals(arguments: argparse.Namespace) -> Any:
     """The goals, None where no option names one."""
-    from spark_jobs.planner.goals import Goals, heirs  # noqa: PLC0415 - the other commands start faster
+    from spark_jobs.planner.goals import Goals, replacements  # noqa: PLC0415 - the other commands start faster
 
     wanted = given(
         {
             "aim": arguments.aim,
             "tolerance": arguments.tolerance,
             "drain": arguments.drain_broker,
-            "replace": heirs(arguments.replace_broker or ()),
+            "replace": replacements(arguments.replace_broker or ()),
             "replication_factor": arguments.replication_factor,
             "include_topics": arguments.include,
             "exclude_topics": arguments.exclude,

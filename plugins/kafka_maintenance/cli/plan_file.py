@@ -9,9 +9,9 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_json_argument,
     given,
-    heir,
     natural,
     positive,
+    replacement,
     tell,
     wants_json,
 )
@@ -41,7 +41,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
     command.add_argument("--drain", metavar="ID", type=natural, nargs="+", action="extend", help="brokers to empty")
     command.add_argument(
-        "--replace", metavar="OLD=NEW", type=heir, nargs="+", action="extend", help="NEW gets all that OLD holds"
+        "--replace", metavar="OLD=NEW", type=replacement, nargs="+", action="extend", help="NEW gets all that OLD holds"
     )
     command.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
     command.add_argument(
@@ -114,7 +114,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _goals(arguments: argparse.Namespace) -> Any:
-    from spark_jobs.planner.goals import Goals, heirs  # noqa: PLC0415 - loads numpy
+    from spark_jobs.planner.goals import Goals, replacements  # noqa: PLC0415 - loads numpy
 
     _require_effect(arguments)
     wanted = {
@@ -122,7 +122,7 @@ def _goals(arguments: argparse.Namespace) -> Any:
         "topic_spread": arguments.topic_spread,
         "tolerance": arguments.tolerance,
         "drain": arguments.drain,
-        "replace": heirs(arguments.replace or ()),
+        "replace": replacements(arguments.replace or ()),
         "replication_factor": arguments.replication_factor,
         "include_topics": arguments.include,
         "exclude_topics": arguments.exclude,

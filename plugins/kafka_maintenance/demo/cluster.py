@@ -98,7 +98,7 @@ class TroubledCluster:
         self.say(f"controller {broker.id} hangs with its session alive: {count} ISR-change notification(s) linger")
 
     def wake_the_former_controller(self) -> None:
-        """The hanging broker goes on, as after a long pause of its JVM, and finds another controller in office."""
+        """The hanging broker goes on, as after a long pause of its JVM, and finds another active controller."""
         broker = self._known(self.hanging, "hanging")
         broker.resume()
         self.hanging = None
@@ -164,7 +164,7 @@ class TroubledCluster:
         controller = self.kafka.controller_id()
         if controller is None:
             raise LocalStackError(
-                "looking for the controller of the demo's cluster: nobody is in office; run the demo again"
+                "looking for the controller of the demo's cluster: there is no active controller; run the demo again"
             )
         return self.kafka[controller]
 

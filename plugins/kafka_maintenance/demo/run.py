@@ -1,4 +1,4 @@
-"""`make demo`: the nightly pipeline, whole, on a real Kafka cluster that needs care, in front of a person.
+"""`make demo`: the daily pipeline, whole, on a real Kafka cluster that needs care, in front of a person.
 
 Environment: `KAFKA_VERSION` (3.9), `APPROVE` ("yes" answers the gates through Airflow's API, as a user would; otherwise
 a person answers them in the UI), `AIRFLOW_PORT` (a free one). Exit status 0 when every part happened, else 1.
@@ -58,7 +58,7 @@ EXPECTED = {
     "approved": 4,
     "applied": 4,
     "verified": 4,
-    "nights": len(sample_history.NIGHTS),
+    "dates": len(sample_history.DAYS),
 }
 
 
@@ -103,7 +103,7 @@ class Progress:
         counts = self.counts
         return (
             f"demo: {counts['snapshots']} snapshots, {counts['report']} report, {counts['approved']} plans approved,"
-            f" {counts['applied']} applied, {counts['verified']} verified, {counts['nights']} nights backfilled"
+            f" {counts['applied']} applied, {counts['verified']} verified, {counts['dates']} dates backfilled"
         )
 
     def missing(self) -> list[str]:
@@ -136,7 +136,7 @@ class Demo:
             first = self._snapshot()
         with part("nightly_analysis"):
             self._analyse(first)
-        with part("backfill of seven nights, started"):
+        with part("backfill of seven dates, started"):
             self._start_backfill()
         with part("drain_isr_notifications"):
             self._drain()
@@ -144,7 +144,7 @@ class Demo:
             self._repair()
         with part("second snapshot"):
             self._compare(first, self._snapshot())
-        with part("backfill of seven nights, awaited"):
+        with part("backfill of seven dates, awaited"):
             self._finish_backfill()
 
     def _trouble(self) -> None:
@@ -169,13 +169,13 @@ class Demo:
         return str(told["manifest"])
 
     def _analyse(self, manifest: str | None) -> None:
-        """Tonight's analysis and its report."""
+        """The current analysis and its report."""
         if manifest is None:
             self.progress.fault("no analysis without a snapshot")
             return
-        night = read_manifest(self.store, manifest).date
+        day = read_manifest(self.store, manifest).date
         self.operator.pause("nightly_analysis", paused=False)
-        run_id = self.operator.trigger("nightly_analysis", partition_key=night)
+        run_id = self.operator.trigger("nightly_analysis", partition_key=day)
         if not self._succeeded("nightly_analysis", run_id):
             return
         told = self.operator.xcom("nightly_analysis", run_id, "publish_report")
@@ -203,7 +203,7 @@ class Demo:
             self.progress.say(f"all {self.cluster.stop_traffic()} acknowledged messages are there")
 
     def _start_backfill(self) -> None:
-        """The recorded week goes into the store, and Airflow begins to analyse each night from its own snapshot.
+        """The recorded week goes into the store, and Airflow begins to analyse each date from its own snapshot.
 
         It goes on beside the repairs, which mostly wait.
         """
@@ -214,16 +214,16 @@ class Demo:
             archived=True,
             description="Sample: a recorded week of a cluster that is gone",
         )
-        first, last = sample_history.NIGHTS[0], sample_history.NIGHTS[-1]
+        first, last = sample_history.DAYS[0], sample_history.DAYS[-1]
         self.progress.say(f"sample history {sample_history.CLUSTER} ({copied} objects): {first} to {last}")
         self.stack.airflow.cli(
             *("backfill", "create", "--dag-id", "nightly_analysis", "--max-active-runs", "2"),
             *("--from-date", f"{first}T00:00:00Z", "--to-date", f"{last}T23:59:59Z"),
-            *("--dag-run-conf", '{"fail_if_incomplete": false}'),  # the live cluster has no snapshot of those nights
+            *("--dag-run-conf", '{"fail_if_incomplete": false}'),  # the live cluster has no snapshot of those dates
         )
 
     def _finish_backfill(self) -> None:
-        """Wait until every night is analysed; the report of the last one shows the trend."""
+        """Wait until every date is analysed; the report of the last one shows the trend."""
         told: set[str] = set()
 
         def complete() -> bool:
@@ -238,22 +238,22 @@ class Demo:
             return all(found["completed_at"] for found in self.operator.backfills("nightly_analysis"))
 
         self.operator.wait_for(complete, what="the backfill is complete", timeout_s=BACKFILL_TIMEOUT_S)
-        reports = {night: self._backfilled(night) for night in sample_history.NIGHTS}
-        self.progress.counts["nights"] += sum(report is not None for report in reports.values())
-        last = sample_history.NIGHTS[-1]
+        reports = {day: self._backfilled(day) for day in sample_history.DAYS}
+        self.progress.counts["dates"] += sum(report is not None for report in reports.values())
+        last = sample_history.DAYS[-1]
         newest = reports[last]
         if newest is not None:
             print(self._text(newest))
             self.progress.say(f"report of {last}: {newest}")
 
-    def _backfilled(self, night: date) -> str | None:
-        """The report of one past night, by the backfill's run; None when there is none."""
+    def _backfilled(self, day: date) -> str | None:
+        """The report of one past date, by the backfill's run; None when there is none."""
         for run in self.operator.runs("nightly_analysis", run_type="backfill"):
-            if run["partition_key"] == night.isoformat() and self._succeeded("nightly_analysis", run["dag_run_id"]):
+            if run["partition_key"] == day.isoformat() and self._succeeded("nightly_analysis", run["dag_run_id"]):
                 states = self.operator.task_states("nightly_analysis", run["dag_run_id"])
                 if states.get("publish_report") == "success":
                     return str(self.operator.xcom("nightly_analysis", run["dag_run_id"], "publish_report")["report"])
-        self.progress.fault(f"night {night} was not backfilled")
+        self.progress.fault(f"date {day} was not backfilled")
         return None
 
     def _trigger(self, dag_id: str, **conf: Any) -> GatedRun:

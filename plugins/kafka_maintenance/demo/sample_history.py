@@ -1,6 +1,6 @@
-"""Seven recorded nights of a real cluster, carried with the project for the demo's backfill; and how they were recorded.
+"""Seven recorded dates of a real cluster, carried with the project for the demo's backfill; and how they were recorded.
 
-The nights lie in `sample_history/` in the store's own layout. `python -m kafka_maintenance.demo.sample_history FOLDER`
+The dates lie in `sample_history/` in the store's own layout. `python -m kafka_maintenance.demo.sample_history FOLDER`
 records them anew: real brokers come and go, the product itself takes each snapshot, only the clock is ours.
 """
 
@@ -36,14 +36,14 @@ from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 
 CLUSTER = "sample-history"
-NIGHTS = tuple(date(2026, 10, 5) + timedelta(days=day) for day in range(7))
+DAYS = tuple(date(2026, 10, 5) + timedelta(days=day) for day in range(7))
 RECORDED = Path(__file__).parent / "sample_history"
 _HOUR = 2
 _SETTLE_TIMEOUT_S = 60.0
 
 
 def copy_into(store: ObjectStore) -> int:
-    """Put the recorded nights into a store, manifests last; what is there already stays. Returns the objects copied."""
+    """Put the recorded dates into a store, manifests last; what is there already stays. Returns the objects copied."""
     files = sorted(path for path in RECORDED.rglob("*") if path.is_file())
     copied = 0
     for path in sorted(files, key=lambda path: path.name == "manifest.json"):
@@ -55,20 +55,20 @@ def copy_into(store: ObjectStore) -> int:
 
 
 def record(folder: Path) -> None:
-    """Run the week on real brokers and store a snapshot per night below `folder`, which must be empty or absent."""
+    """Run the week on real brokers and store a snapshot per date below `folder`, which must be empty or absent."""
     with KafkaCluster("3.9", brokers=3, racks=("rack-a", "rack-b", "rack-c"), name=CLUSTER) as kafka:
-        for night, happens in zip(NIGHTS, _WEEK, strict=True):
+        for day, happens in zip(DAYS, _WEEK, strict=True):
             with kafka.session() as zookeeper:
                 happens(_Cluster(kafka, zookeeper))
-            moment = datetime(night.year, night.month, night.day, _HOUR, tzinfo=UTC)
+            moment = datetime(day.year, day.month, day.day, _HOUR, tzinfo=UTC)
             result = take_snapshot(
                 zookeeper=kafka.zookeeper_connect,
                 cluster=CLUSTER,
                 store=str(folder),
-                run_id=f"sample-{night}",
+                run_id=f"sample-{day}",
                 now=moment,
             )
-            print(f"{night}  {result.manifest_uri}")
+            print(f"{day}  {result.manifest_uri}")
 
 
 class _Cluster:
@@ -121,7 +121,7 @@ def _assignment(replicas: Sequence[int]) -> ReplicaAssignment:
     return ReplicaAssignment(tuple(BrokerId(replica) for replica in replicas))
 
 
-def _first_night(cluster: _Cluster) -> None:
+def _first_day(cluster: _Cluster) -> None:
     ring = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
     cluster.create_topic("orders", ring * 4, {"min.insync.replicas": "2"})
     cluster.create_topic("payments", ring * 2, {"min.insync.replicas": "2", "retention.ms": "604800000"})
@@ -162,7 +162,7 @@ def _the_fourth_takes_its_share(cluster: _Cluster) -> None:
 
 
 _WEEK: Sequence[Callable[[_Cluster], None]] = (
-    _first_night,
+    _first_day,
     _broker_3_dies,
     _broker_3_is_back_and_leads_nothing,
     _clicks_cannot_be_deleted,

@@ -33,7 +33,7 @@ QUICK_ROWS_MAX = 1_000_000
 """Input rows up to which the JVM's quick compiler alone is cheaper than both: a job asks each question once, and ends before the slow one has paid."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """Starts a job of so many rows. The cache is as large as a JVM with both compilers reserves: of its own accord this one reserves
-48 MB, which the third night of a session fills, and then nothing more is compiled."""
+48 MB, which the third run of a session fills, and then nothing more is compiled."""
 LARGE_JAVA = "-XX:+UseParallelGC"
 """Starts another job on a local master: a tenth to a quarter less CPU than with the JVM's own choice where rows are sorted or joined."""
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"

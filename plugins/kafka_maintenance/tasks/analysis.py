@@ -1,4 +1,4 @@
-"""The nightly analysis as tasks: which snapshots, staged for Spark, published, and the plans that follow from them."""
+"""The daily analysis as tasks: which snapshots, staged for Spark, published, and the plans that follow from them."""
 
 import shutil
 from datetime import UTC, date, datetime, timedelta
@@ -16,9 +16,9 @@ from kafka_maintenance.tasks.common import (
     SPARK_CONNECTION,
     WHATEVER_SUCCEEDED,
     context_of_run,
+    day_of,
     gated_run,
     label,
-    night_of,
     run_name,
 )
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -34,23 +34,23 @@ _ABANDONED_AFTER = timedelta(days=2)
 
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.snapshot_wait_s + 3600)
 def choose_snapshots() -> PokeReturnValue:
-    """The newest whole snapshot of each cluster of the run's night.
+    """The newest whole snapshot of each cluster of the run's date.
 
-    While the night is today, waits a bounded while for the clusters that are not archived. A cluster without a
+    While the date is today, waits a bounded while for the clusters that are not archived. A cluster without a
     snapshot is named with the nearest ones that exist; when no cluster has one, the run is skipped with that note.
     """
     context = context_of_run()
-    night, now = night_of(context), datetime.now(UTC)
-    choice = choice_of(night)
+    day, now = day_of(context), datetime.now(UTC)
+    choice = choice_of(day)
     waited_for = [missing for missing in choice["missing"] if missing["awaited"]]
     until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
-    if waited_for and night == now.date() and now < until:
+    if waited_for and day == now.date() and now < until:
         names = ", ".join(missing["cluster"] for missing in waited_for)
-        print(f"night {night}: waiting for the snapshot of {names} until {until:%H:%M:%S} UTC")  # noqa: T201 - the task's log
+        print(f"date {day}: waiting for the snapshot of {names} until {until:%H:%M:%S} UTC")  # noqa: T201 - the task's log
         return PokeReturnValue(is_done=False)
     note = " ".join(missing["note"] for missing in choice["missing"])
     if not choice["snapshots"]:
-        text = f"night {night} not analysed: {note or 'no cluster is listed'}"
+        text = f"date {day} not analysed: {note or 'no cluster is listed'}"
         context["ti"].xcom_push(key=NOTE, value=text)  # the tab Report shows it
         raise AirflowSkipException(text)
     if note:
@@ -58,13 +58,13 @@ def choose_snapshots() -> PokeReturnValue:
     return PokeReturnValue(is_done=True, xcom_value=choice)
 
 
-def choice_of(night: date) -> dict[str, Any]:
-    """What the store holds for `night`: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
+def choice_of(day: date) -> dict[str, Any]:
+    """What the store holds for `day`: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
 
     One whose connection or whose snapshot cannot be used is missing, too, and not `awaited`: it does not hold up the others.
     An archived one is not even `expected`.
     """
-    from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, snapshots_of_night
+    from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, snapshots_of_date
 
     archived: dict[str, bool] = {}
     missing: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def choice_of(night: date) -> dict[str, Any]:
             archived[name] = hooks.cluster(name).archived
         except hooks.SettingsMissingError as error:
             missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
-    found, errors = snapshots_of_night(hooks.store(), archived, night)
+    found, errors = snapshots_of_date(hooks.store(), archived, day)
     for name, reason in errors.items():
         if isinstance(reason, NoSnapshotError):
             awaited = not archived[name]
@@ -81,7 +81,7 @@ def choice_of(night: date) -> dict[str, Any]:
         else:
             missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{reason}."})
     chosen = [{"cluster": one.cluster, "date": one.date, "snapshot": one.snapshot_id} for one in found]
-    return {"night": night.isoformat(), "snapshots": chosen, "missing": missing}
+    return {"night": day.isoformat(), "snapshots": chosen, "missing": missing}
 
 
 def _settings_of(name: str) -> dict[str, Any]:
@@ -149,14 +149,14 @@ def _staged(store: "ObjectStore", choice: dict[str, Any], folder: Path, run: str
         [named_snapshot(store, **chosen) for chosen in choice["snapshots"]],
         folder,
         run_id=run,
-        night=_night(choice),
+        day=_day(choice),
         settings={"clusters": {cluster: _settings_of(cluster) for cluster in clusters}},
         missing={missing["cluster"]: missing["note"] for missing in choice["missing"] if missing["expected"]},
         in_place=analyse.works_in_place(store, hooks.spark_settings()),
     )
 
 
-def _night(choice: dict[str, Any]) -> date:
+def _day(choice: dict[str, Any]) -> date:
     """The UTC date of a choice; `ValueError` where it is none: it becomes a part of keys."""
     return date.fromisoformat(choice["night"])
 
@@ -196,11 +196,11 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
     run = _run_of_try(context_of_run(), analysed["try"])
     folder, store = _folder(run), hooks.store()
     output = _output(store, run)
-    published = publish(output, store, night=_night(choice), run_id=run)
+    published = publish(output, store, day=_day(choice), run_id=run)
     shutil.rmtree(folder, ignore_errors=True)
     print(f"report: {published.report_markdown}")  # noqa: T201 - the task's log
     return {
-        "night": published.night,
+        "night": published.day,
         "manifest": published.uri,
         "report": published.report_markdown,
         "report_html": published.report_html,
@@ -220,7 +220,7 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
     missed = report["not_analysed"]
     if missed and context_of_run()["params"]["fail_if_incomplete"]:
         raise AirflowFailException(
-            f"night {report['night']} not analysed for every cluster: {listed(missed)}; the others are in "
+            f"date {report['night']} not analysed for every cluster: {listed(missed)}; the others are in "
             f"{report['report_html']}; mend what is named and clear the run, or start it with fail_if_incomplete false"
         )
 
@@ -239,7 +239,7 @@ def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
 
 @task(trigger_rule=WHATEVER_SUCCEEDED)
 def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> list[dict[str, Any]]:
-    """The gated runs to open, one per plan; none unless the Variable says so or the night is over."""
+    """The gated runs to open, one per plan; none unless the Variable says so or the date is over."""
     if not hooks.open_gated_runs() or choice["night"] != datetime.now(UTC).date().isoformat():
         return []
     return [

@@ -1,4 +1,4 @@
-"""What all tasks share: who owns them, when they are tried again, the night of a run, the label of a mapped task."""
+"""What all tasks share: who owns them, when they are tried again, the date of a run, the label of a mapped task."""
 
 from datetime import date, timedelta
 from typing import Any, cast
@@ -71,7 +71,7 @@ def label(cluster: str) -> None:
     context_of_run()["cluster_name"] = cluster
 
 
-def night_of(context: dict[str, Any]) -> date:
+def day_of(context: dict[str, Any]) -> date:
     """The UTC date that a run is for: its partition key, else its logical date, else when it was due."""
     run = context["dag_run"]
     key = getattr(run, "partition_key", None)

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import CLUSTER_LABEL, SNAPSHOTS, context_of_run, label, night_of, run_name
+from kafka_maintenance.tasks.common import CLUSTER_LABEL, SNAPSHOTS, context_of_run, day_of, label, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @task
 def live_clusters(only: list[str] | None = None) -> list[str]:
-    """Names of the clusters to photograph: all that the Variable lists and that are not archived, or those of `only`."""
+    """Names of the clusters to take a snapshot of: all that the Variable lists and that are not archived, or those of `only`."""
     return list(hooks.live_names(only))
 
 
@@ -25,25 +25,25 @@ def live_clusters(only: list[str] | None = None) -> list[str]:
     outlets=[SNAPSHOTS],
     map_index_template=CLUSTER_LABEL,
     doc_md="Stores the whole tree of one cluster; a cleared and rerun task finds the snapshot of its run and takes no "
-    "second. Skipped when the run's night is over: a photograph of today is not one of a past date.",
+    "second. Skipped when the run's date is over: a snapshot of today is not one of a past date.",
 )
 def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, Any]:
     """The snapshot of this run, announced as an asset event."""
     label(cluster)
     context = context_of_run()
-    night, today = night_of(context), datetime.now(UTC).date()
+    day, today = day_of(context), datetime.now(UTC).date()
     run = run_name(context)
     found = (
         snapshot_of_run(cluster, run, new_cluster_id=new_cluster_id)
-        if night == today
-        else stored_snapshot(cluster, night, run)
+        if day == today
+        else stored_snapshot(cluster, day, run)
     )
     if found is None:
         raise AirflowSkipException(
-            f"cluster {cluster!r}: no snapshot taken, the night {night} is over (today is {today} UTC); "
+            f"cluster {cluster!r}: no snapshot taken, the date {day} is over (today is {today} UTC); "
             f"analyse a stored one, or start a run without a date"
         )
-    context["outlet_events"][SNAPSHOTS].extra = {**found, "night": night.isoformat()}
+    context["outlet_events"][SNAPSHOTS].extra = {**found, "night": day.isoformat()}
     return found
 
 
@@ -66,11 +66,11 @@ def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> 
     return _told(result.manifest)
 
 
-def stored_snapshot(cluster: str, night: date, run: str) -> dict[str, Any] | None:
-    """What the run stored of `cluster` in its night, or None."""
+def stored_snapshot(cluster: str, day: date, run: str) -> dict[str, Any] | None:
+    """What the run stored of `cluster` in its date, or None."""
     from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
-    found = [manifest for manifest in list_snapshots(hooks.store(), cluster, night) if manifest.run_id == run]
+    found = [manifest for manifest in list_snapshots(hooks.store(), cluster, day) if manifest.run_id == run]
     return _told(found[-1]) if found else None
 
 

@@ -91,13 +91,13 @@ _CLUSTERS = """\
 <p class="note">Store <code>{{ store }}</code></p>
 <div class="scroll"><table data-testid="clusters">
 <thead><tr><th>Cluster</th><th>ZooKeeper</th><th>Kafka</th><th>Newest snapshot</th><th>Consistent</th><th>Topics</th>
-<th>Partitions</th><th>Brokers</th><th>Nights stored</th><th>Remark</th></tr></thead>
+<th>Partitions</th><th>Brokers</th><th>Dates stored</th><th>Remark</th></tr></thead>
 <tbody>
 {% for cluster in clusters %}
 <tr><td>{{ cluster.name }}{% if cluster.archived %} <span class="note">(archived)</span>{% endif %}</td>
 <td><code>{{ cluster.zookeeper }}</code></td><td>{{ cluster.kafka }}</td><td>{{ cluster.newest }}</td>
 <td>{% if cluster.consistent is none %}-{% elif cluster.consistent %}<span class="good">yes</span>{% else %}<span class="bad">no</span>{% endif %}</td>
-<td>{{ cluster.topics }}</td><td>{{ cluster.partitions }}</td><td>{{ cluster.brokers }}</td><td>{{ cluster.nights }}</td>
+<td>{{ cluster.topics }}</td><td>{{ cluster.partitions }}</td><td>{{ cluster.brokers }}</td><td>{{ cluster.days }}</td>
 <td>{% if cluster.problem %}<span class="bad">{{ cluster.problem }}</span>{% endif %}</td></tr>
 {% endfor %}
 </tbody></table></div>
@@ -137,7 +137,7 @@ class ClusterRow:
     topics: str = "-"
     partitions: str = "-"
     brokers: str = "-"
-    nights: int = 0
+    days: int = 0
     problem: str | None = None
 
 

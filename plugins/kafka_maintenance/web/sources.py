@@ -182,7 +182,7 @@ def _with_newest(store: ObjectStore, row: ClusterRow) -> ClusterRow:
         topics=str(newest.counts.get("topics", "-")),
         partitions=str(newest.counts.get("partitions", "-")),
         brokers=str(newest.counts.get("brokers", "-")),
-        nights=len(by_date),
+        days=len(by_date),
     )
 
 

@@ -80,11 +80,11 @@ def test_counters_equal_a_recount_where_no_deletion_froze_them(history):
     for change in history:
         if change[0] not in {"begin", "remove"}:
             context = changed(context, change)
-    doomed = context.topics_to_be_deleted
+    to_be_deleted = context.topics_to_be_deleted
     entries = context.partitions.items()
     assert context.offline_partition_count == sum(x.state is PartitionState.OFFLINE for _, x in entries)
     assert context.preferred_replica_imbalance_count == sum(
-        not x.has_preferred_leader(waits_for_adding=True) for p, x in entries if p.topic not in doomed
+        not x.has_preferred_leader(waits_for_adding=True) for p, x in entries if p.topic not in to_be_deleted
     )
 
 

@@ -79,7 +79,7 @@ def test_version(capsys):
         pytest.param(["plan", "elections", "--cluster", "c"], id="no store"),
         pytest.param(["plan", "elections", "--cluster", "c", "--store", "s", "--election-count-max", "0"], id="zero"),
         pytest.param(["analyse", "--store", "s", "--date", "21.11."], id="no date"),
-        pytest.param(["analyse", "--store", "s", "--history-nights", "0"], id="no night"),
+        pytest.param(["analyse", "--store", "s", "--history-days", "0"], id="no date"),
         pytest.param(["snapshots", "list", "--store", "s", "--date", "2026-3-1"], id="a date that no key has"),
     ],
 )

@@ -12,7 +12,7 @@ from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
 
-NIGHT = timedelta(days=1)
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -84,10 +84,10 @@ def test_a_cluster_that_is_not_there_is_refused_with_those_that_are(snapshot, ru
 
 
 def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run, store, caplog):
-    """The commands of an emergency, with the newest night and another cluster damaged."""
+    """The commands of an emergency, with the newest date and another cluster damaged."""
     newer, foreign = (
         take_snapshot(
-            zookeeper=chroot, cluster=cluster, store=FolderStore(store_path(store)), run_id="r", now=world.NOON + NIGHT
+            zookeeper=chroot, cluster=cluster, store=FolderStore(store_path(store)), run_id="r", now=world.NOON + DAY
         ).manifest
         for cluster in ("alpha", "beta")
     )
@@ -109,7 +109,7 @@ def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run
 
 def test_what_proves_the_newest_snapshot_fails_when_it_is_passed_over(snapshot, chroot, run, store):
     later = take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r", now=world.NOON + NIGHT
+        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r", now=world.NOON + DAY
     ).manifest
     (store_path(store) / later.key).write_text("{")
     for command in (("snapshots", "verify", "newest"), ("drill",)):
@@ -133,14 +133,14 @@ def test_fetch_decodes_again(snapshot, run, tmp_path):
 
 
 def test_pin_and_retain(snapshot, kafka, chroot, run, store):
-    for night in range(1, 4):
-        kafka.set("/controller_epoch", b"%d" % night, -1)
+    for day in range(1, 4):
+        kafka.set("/controller_epoch", b"%d" % day, -1)
         take_snapshot(
             zookeeper=chroot,
             cluster="alpha",
             store=FolderStore(store_path(store)),
-            run_id=f"r{night}",
-            now=world.NOON + timedelta(days=night),
+            run_id=f"r{day}",
+            now=world.NOON + timedelta(days=day),
         )
     run("snapshots", "pin", snapshot.snapshot_id, "--reason", "before the upgrade")
     policy = ("--keep-last", "1", "--keep-daily", "0", "--keep-weekly", "0", "--keep-monthly", "0")

@@ -101,7 +101,7 @@ def test_a_connection_is_created_or_replaced(existing, method):
     assert (fake.asked[-1][0], fake.asked[-1][2]) == (method, wanted)
 
 
-def test_a_run_is_triggered_for_a_night():
+def test_a_run_is_triggered_for_a_day():
     api, fake = api_of({"/api/v2/dags/nightly_analysis/dagRuns": (200, {"dag_run_id": "r1"})})
     assert api.trigger("nightly_analysis", partition_key="2026-11-21") == "r1"
     assert fake.asked[-1][2] == {"logical_date": None, "conf": {}, "partition_key": "2026-11-21"}

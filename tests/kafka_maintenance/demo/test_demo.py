@@ -25,7 +25,7 @@ def test_the_closing_line_of_a_whole_demo():
     progress = demo.Progress()
     progress.counts.update(demo.EXPECTED)
     assert progress.closing_line() == (
-        "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, 7 nights backfilled"
+        "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, 7 dates backfilled"
     )
     assert progress.missing() == []
 
@@ -50,10 +50,10 @@ def test_the_demos_protocol_version(version, protocol):
     assert (settings.inter_broker_protocol_version, settings.airflow_port) == (protocol, 8080)
 
 
-def test_the_sample_history_has_seven_nights_of_one_cluster():
+def test_the_sample_history_has_seven_days_of_one_cluster():
     manifests = sorted(sample_history.RECORDED.rglob("manifest.json"))
-    nights = [path.parent.parent.name for path in manifests]
-    assert nights == [f"date={night}" for night in sample_history.NIGHTS]
+    days = [path.parent.parent.name for path in manifests]
+    assert days == [f"date={day}" for day in sample_history.DAYS]
     assert all(f"cluster={sample_history.CLUSTER}" in path.parts for path in manifests)
 
 
@@ -173,13 +173,13 @@ def test_the_demos_cluster_is_troubled_and_can_be_relieved():
 
 
 class FinishedBackfill:
-    """The API after a backfill in which the last night failed."""
+    """The API after a backfill in which the last date failed."""
 
     def runs(self, dag_id, **query):
-        states = dict.fromkeys(sample_history.NIGHTS, "success") | {sample_history.NIGHTS[-1]: "failed"}
+        states = dict.fromkeys(sample_history.DAYS, "success") | {sample_history.DAYS[-1]: "failed"}
         return [
-            {"partition_key": night.isoformat(), "dag_run_id": f"backfill-{night}", "state": state}
-            for night, state in states.items()
+            {"partition_key": day.isoformat(), "dag_run_id": f"backfill-{day}", "state": state}
+            for day, state in states.items()
         ]
 
     def backfills(self, dag_id):
@@ -201,13 +201,13 @@ class FinishedBackfill:
         return "--- nightly_analysis.analyse\nout of memory"
 
 
-def test_nights_are_counted_by_run_and_a_failed_one_is_named(capsys):
+def test_days_are_counted_by_run_and_a_failed_one_is_named(capsys):
     finished = demo.Demo.__new__(demo.Demo)
     finished.progress, finished.operator = demo.Progress(), FinishedBackfill()
     finished._finish_backfill()
-    assert finished.progress.counts["nights"] == 6
+    assert finished.progress.counts["dates"] == 6
     assert finished.progress.faults == [
         "run backfill-2026-10-11 of nightly_analysis is failed\n--- nightly_analysis.analyse\nout of memory",
-        "night 2026-10-11 was not backfilled",
+        "date 2026-10-11 was not backfilled",
     ]
     assert "the analysis of 2026-10-05 is success" in capsys.readouterr().out

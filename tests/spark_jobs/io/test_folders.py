@@ -13,7 +13,7 @@ from spark_jobs.io import datasets, folders
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.io.errors import DatasetError
-from tests.spark_jobs.worlds import NIGHT, World, write
+from tests.spark_jobs.worlds import DAY, World, write
 
 WORLD = World(brokers={1: "a"}, partitions=(("t", 0, (1,), 1, (1,)),))
 
@@ -28,7 +28,7 @@ def test_the_tables_are_those_of_the_snapshot():
 
 
 def test_snapshots_are_found_at_any_depth(spark, tmp_path):
-    folders = [write(WORLD.on(night), tmp_path / "in") for night in (1, 0)]
+    folders = [write(WORLD.on(day), tmp_path / "in") for day in (1, 0)]
     analysis = tmp_path / "in" / "analysis" / "manifest.json"  # published into the same store: no snapshot, no problem
     analysis.parent.mkdir()
     analysis.write_text('{"kind": "analysis"}')
@@ -80,7 +80,7 @@ def test_a_snapshot_that_cannot_be_read_is_a_problem_of_its_cluster(spark, tmp_p
     damage(bad)
     found, (problem,) = stored.find_snapshots(spark, [str(tmp_path)])
     assert [snapshot.uri for snapshot in found] == [str(good)]
-    assert (problem.cluster, problem.date) == ("beta", str(NIGHT))
+    assert (problem.cluster, problem.date) == ("beta", str(DAY))
     assert words in problem.reason
 
 
@@ -191,7 +191,7 @@ def test_rows_are_read_up_to_a_limit_and_in_the_columns_that_are_wanted(spark, t
 
 
 def test_other_bytes_than_the_manifest_names_are_a_problem_of_their_cluster(spark, tmp_path):
-    snapshots, _ = stored.find_snapshots(spark, [str(write(WORLD.on(night), tmp_path)) for night in (2, 1, 0)])
+    snapshots, _ = stored.find_snapshots(spark, [str(write(WORLD.on(day), tmp_path)) for day in (2, 1, 0)])
     assert stored.damaged(spark, snapshots) == []
     for snapshot, change in zip(snapshots, (lambda data: data[::-1], lambda data: data + b"x"), strict=False):
         path = Path(snapshot.uri) / "topics.parquet"

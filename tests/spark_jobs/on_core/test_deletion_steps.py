@@ -1,4 +1,4 @@
-"""What is foretold of a deletion is what a controller of every Kafka version does in the simulated world."""
+"""What is predicted of a deletion is what a controller of every Kafka version does in the simulated world."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -219,7 +219,7 @@ def test_one_number_is_a_tolerance_for_all_bounds():
         pytest.param({"tolerance": True}, "tolerance: expected int", id="true is no number"),
         pytest.param({"drain": 3}, "drain: expected list, found 3", id="one broker for a list"),
         pytest.param({"drain": ["3"]}, "drain: expected int of at least 0, found '3'", id="a word for a broker"),
-        pytest.param({"replace": [1]}, "replace: expected dict", id="a list of heirs"),
+        pytest.param({"replace": [1]}, "replace: expected dict", id="a list of replacement brokers"),
         pytest.param({"replace": {"one": 2}}, "replace: invalid literal", id="a word for one who leaves"),
         pytest.param({"include_topics": "orders"}, "include_topics: expected list", id="one pattern for a list"),
         pytest.param({"replication_factor": 0}, "replication_factor: expected int of at least 1", id="no replicas"),
@@ -229,18 +229,30 @@ def test_one_number_is_a_tolerance_for_all_bounds():
         pytest.param({"bytes_tolerance": math.nan}, "bytes_tolerance: expected a number from 0 on", id="no number"),
         pytest.param({"bytes_tolerance": math.inf}, "bytes_tolerance: expected a number from 0 on", id="infinite"),
         pytest.param({"bytes_tolerance": -0.5}, "bytes_tolerance: expected float of at least 0", id="below zero"),
-        pytest.param({"replace": {"1": 3, "01": 4}}, "broker 1 is replaced by 3 and by 4", id="two heirs"),
-        pytest.param({"aim": "leaders", "replace": {"1": 2}}, "aim 'leaders' and replace exclude", id="leaders, heir"),
+        pytest.param(
+            {"replace": {"1": 3, "01": 4}}, "broker 1 is replaced by 3 and by 4", id="two replacement brokers"
+        ),
+        pytest.param(
+            {"aim": "leaders", "replace": {"1": 2}},
+            "aim 'leaders' and replace exclude",
+            id="leaders, replacement broker",
+        ),
         pytest.param(
             {"aim": "leaders", "replication_factor": 3}, "aim 'leaders' and replication_factor", id="leaders, factor"
         ),
         pytest.param({"aim": "leaders", "bytes_tolerance": 0.1}, "and bytes_tolerance exclude", id="leaders, bytes"),
-        pytest.param({"aim": "repair", "replace": {"1": 2}}, "aim 'repair' and replace exclude", id="repair, heir"),
+        pytest.param(
+            {"aim": "repair", "replace": {"1": 2}}, "aim 'repair' and replace exclude", id="repair, replacement broker"
+        ),
         pytest.param(
             {"aim": "repair", "bytes_tolerance": 0.1}, "aim 'repair' and bytes_tolerance exclude", id="repair, bytes"
         ),
-        pytest.param({"replace": {"1": 2}, "bytes_tolerance": 0}, "replace and bytes_tolerance", id="heir, bytes"),
-        pytest.param({"replace": {"1": 2}, "tolerance": 1}, "replace and tolerance exclude", id="heir, tolerance"),
+        pytest.param(
+            {"replace": {"1": 2}, "bytes_tolerance": 0}, "replace and bytes_tolerance", id="replacement broker, bytes"
+        ),
+        pytest.param(
+            {"replace": {"1": 2}, "tolerance": 1}, "replace and tolerance exclude", id="replacement broker, tolerance"
+        ),
     ],
 )
 def test_other_goals_are_refused(parameters, said):
@@ -270,31 +282,36 @@ def test_a_whole_number_is_a_fraction_too():
         pytest.param(
             Goals(aim=Aim.REPAIR, drain=frozenset({0}), bytes_max=1), ImpossibleGoalError, "sizes", id="repair in bytes"
         ),
-        pytest.param(Goals(replace={0: 7}), InvalidStateError, "broker 7", id="unknown heir"),
-        pytest.param(Goals(replace={0: 0}), InvalidStateError, "0 replaced by 0: a live heir", id="one's own heir"),
+        pytest.param(Goals(replace={0: 7}), InvalidStateError, "broker 7", id="unknown replacement broker"),
+        pytest.param(
+            Goals(replace={0: 0}),
+            InvalidStateError,
+            "0 replaced by 0: expected a live broker",
+            id="one's own replacement broker",
+        ),
         pytest.param(
             Goals(replace={0: 1}),
             ImpossibleGoalError,
-            r"0 by 1: an heir without .* 1 partitions that it would hold twice found \[t-0\]; name another heir",
-            id="an heir that shares a partition",
+            r"0 by 1: a replacement broker without .* 1 partitions that it would hold twice found \[t-0\]; name another replacement broker",
+            id="a replacement broker that shares a partition",
         ),
         pytest.param(
             Goals(replace={0: 3, 1: 3}),
             ImpossibleGoalError,
             r"hold twice found \[t-0\]",
-            id="one heir for both replicas",
+            id="one replacement broker for both replicas",
         ),
         pytest.param(
             Goals(replace={0: 3}, replication_factor=3),
             ImpossibleGoalError,
             r"another replication factor for 3 partitions found \[t-0, t-1, t-2\]",
-            id="an heir and more replicas",
+            id="a replacement broker and more replicas",
         ),
         pytest.param(
             Goals(replace={0: 3}, drain=frozenset({1})),
             ImpossibleGoalError,
             "2 replicas on others",
-            id="an heir and a drain",
+            id="a replacement broker and a drain",
         ),
     ],
 )
@@ -306,7 +323,8 @@ def test_an_impossible_goal_says_why(goals, error, said):
 def test_an_heir_in_another_rack_is_named_with_its_partitions():
     state = cluster([[0, 1], [0, 1]], brokers=4, racks=["a", "b", "a", "b"])
     with pytest.raises(
-        ImpossibleGoalError, match=r"2 partitions that would have too many .* \[t-0, t-1\]; name an heir in"
+        ImpossibleGoalError,
+        match=r"2 partitions that would have too many .* \[t-0, t-1\]; name a replacement broker in",
     ):
         plan_reassignment(state, Goals(replace={0: 3}))
 

@@ -96,20 +96,28 @@ def test_impossible_input_ends_with_status_2_and_no_file(plan, capsys, state, sa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        pytest.param(("--replace", "1=3", "1=4"), "broker 1 is replaced by 3 and by 4", id="two heirs"),
-        pytest.param(("--replace", "1=3", "--replace", "1=4"), "by 3 and by 4", id="two heirs, one after the other"),
+        pytest.param(("--replace", "1=3", "1=4"), "broker 1 is replaced by 3 and by 4", id="two replacement brokers"),
         pytest.param(
-            ("--replace", "1=2"), "12 partitions that it would hold twice found [orders-0", id="a shared heir"
+            ("--replace", "1=3", "--replace", "1=4"), "by 3 and by 4", id="two replacement brokers, one after the other"
+        ),
+        pytest.param(
+            ("--replace", "1=2"),
+            "12 partitions that it would hold twice found [orders-0",
+            id="a shared replacement broker",
         ),
         pytest.param(("--aim", "leaders", "--bytes-tolerance", "0.1"), "exclude each other", id="bytes of leaders"),
-        pytest.param(("--aim", "repair", "--replace", "1=4"), "exclude each other", id="an heir in a repair"),
+        pytest.param(
+            ("--aim", "repair", "--replace", "1=4"), "exclude each other", id="a replacement broker in a repair"
+        ),
         pytest.param(("--bytes-tolerance", "nan"), "expected a number from 0 on", id="no number"),
         pytest.param(("--bytes-tolerance", "-0.5"), "expected float of at least 0", id="below zero"),
         pytest.param(("--bandwidth", "5"), "belong to --waves", id="bandwidth without waves"),
         pytest.param(("--window-s", "5"), "belong to --waves", id="a window without waves"),
         pytest.param(("--wave-in", "20"), "belong to --waves", id="a limit without waves"),
         pytest.param(
-            ("--replace", "1=4", "--topic-spread"), "no effect beside --replace", id="an heir spreads nothing"
+            ("--replace", "1=4", "--topic-spread"),
+            "no effect beside --replace",
+            id="a replacement broker spreads nothing",
         ),
         pytest.param(
             ("--aim", "leaders", "--topic-spread"), "no effect beside --aim leaders", id="leaders spread nothing"

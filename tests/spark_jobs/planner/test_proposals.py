@@ -1,4 +1,4 @@
-"""The nightly proposal of one snapshot equals the plain planner's plan, and says why it moves what it moves."""
+"""The daily proposal of one snapshot equals the plain planner's plan, and says why it moves what it moves."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The night's analyses on frames of a few rows."""
+"""The date's analyses on frames of a few rows."""
 
 import random
 from collections import Counter
@@ -425,14 +425,14 @@ def test_old_requests_and_notifications_are_reported_with_their_age(spark):
     ]
 
 
-def test_a_reassignment_that_has_not_moved_since_last_night_is_stuck(spark):
+def test_a_reassignment_that_has_not_moved_since_last_day_is_stuck(spark):
     rows = (("t", 0, (1, 2, 3), 1, (1, 2), (3,), (2,)), ("t", 1, (1, 2), 1, (1, 2)))
     moved = (("t", 0, (1, 2, 4), 1, (1, 2), (4,), (2,)), rows[1])
-    tonight = frame(spark, "partitions", World(partitions=rows))
-    stuck = health.unmoved_findings(tonight, frame(spark, "partitions", World(partitions=rows).on(1)))
+    current = frame(spark, "partitions", World(partitions=rows))
+    stuck = health.unmoved_findings(current, frame(spark, "partitions", World(partitions=rows).on(1)))
     assertSchemaEqual(stuck.schema, schemas.FINDINGS, ignoreNullable=True)
     assert rows_of(stuck, "kind", "partition", "age_s") == [("stuck_reassignment", 0, 86400)]
-    assert health.unmoved_findings(tonight, frame(spark, "partitions", World(partitions=moved).on(1))).isEmpty()
+    assert health.unmoved_findings(current, frame(spark, "partitions", World(partitions=moved).on(1))).isEmpty()
 
 
 @pytest.mark.parametrize(
@@ -458,17 +458,17 @@ def test_throttles_are_stale_when_nothing_moves(spark, requests, found):
 
 
 def test_the_controller_and_the_tree_are_judged(spark):
-    tonight = World(
+    current = World(
         brokers={1: None},
         controller={"controller_id": None, "controller_epoch": 12, "migration": "{}", "consistent": False},
         bad_rows=(("/brokers/topics/t/partitions/0/state", "not JSON"), ("/config/topics/u", "not JSON")),
     )
     result = health.cluster_findings(
-        frame(spark, "cluster", tonight),
-        frame(spark, "cluster", tonight.on(1), World().on(1))
+        frame(spark, "cluster", current),
+        frame(spark, "cluster", current.on(1), World().on(1))
         .limit(0)
         .union(frame(spark, "cluster", World(brokers={1: None}).on(1))),
-        frame(spark, "bad_rows", tonight),
+        frame(spark, "bad_rows", current),
     )
     assert rows_of(result, "kind", "severity") == [
         ("controller_churn", "warning"),

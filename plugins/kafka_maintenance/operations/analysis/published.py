@@ -1,7 +1,7 @@
-"""Published analyses: the results of a nightly job in the store, whole, and found again.
+"""Published analyses: the results of a daily job in the store, whole, and found again.
 
 A published analysis is what its manifest names: `v1/analysis/date=D/run=TOKEN/manifest.json` is written last and never again.
-Every run is kept; of one night the newest counts.
+Every run is kept; of one date the newest counts.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ S3, S3A = "s3://", "s3a://"
 _SUMMARY: Final = "summary.json"
 _HISTORY: Final = "history"
 """`spark_jobs.io.snapshots.HISTORY`, which is imported with Spark only."""
-_NIGHTS_SHOWN: Final = 5
+_DAYS_SHOWN: Final = 5
 _LEFT_BY_SPARK: Final = (".", "_")
 
 
@@ -41,7 +41,7 @@ class Analysis:
     """A published analysis: addresses of its manifest and its pages, and its summary (small, see docs/analysis.md)."""
 
     uri: str
-    night: str
+    day: str
     run_id: str
     created_at: datetime
     report_markdown: str
@@ -52,7 +52,7 @@ class Analysis:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """What of the night could not be analysed, each with its reason; snapshots that it could do without are none."""
+        """What of the date could not be analysed, each with its reason; snapshots that it could do without are none."""
         return tuple(
             f"{row['cluster']}: {row['reason']}" for row in self.summary["not_analysed"] if row["stage"] != _HISTORY
         )
@@ -62,7 +62,7 @@ def publish(
     output: Path | str,
     store: ObjectStore | str,
     *,
-    night: date | str,
+    day: date | str,
     run_id: str,
     now: datetime | None = None,
     fail_if_incomplete: bool = False,
@@ -72,9 +72,9 @@ def publish(
     Args:
         output: the job's output, as `Staged` names it; what lies in the store is removed when all is published.
         store: where to.
-        night: the analysed date.
+        day: the analysed date.
         run_id: the run; its token is part of the key.
-        now: when, UTC; decides which run of a night is the newest.
+        now: when, UTC; decides which run of a date is the newest.
         fail_if_incomplete: whether a cluster that could not be analysed is a failure, after all is published.
 
     Raises:
@@ -86,41 +86,41 @@ def publish(
     if str(output).startswith(S3A):
         with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
             left = _fetched(store, str(output), Path(scratch))
-            analysis = _published(Path(scratch), store, night, run_id, now)
+            analysis = _published(Path(scratch), store, day, run_id, now)
         for key in sorted(left, key=lambda name: name.endswith(_SUMMARY)):  # without it nobody could try again
             store.delete(key)
     else:
-        analysis = _published(Path(output), store, night, run_id, now)
+        analysis = _published(Path(output), store, day, run_id, now)
     if analysis.missed and fail_if_incomplete:
         raise AnalysisIncompleteError(
-            f"night {night} not analysed for every cluster, the others are in {analysis.report_html}: {listed(analysis.missed)}"
+            f"date {day} not analysed for every cluster, the others are in {analysis.report_html}: {listed(analysis.missed)}"
         )
     return analysis
 
 
-def list_analyses(store: ObjectStore | str, night: date | str | None = None) -> list[Analysis]:
-    """Every published analysis, of one night where it is given, oldest first; of one time the later run id is last."""
+def list_analyses(store: ObjectStore | str, day: date | str | None = None) -> list[Analysis]:
+    """Every published analysis, of one date where it is given, oldest first; of one time the later run id is last."""
     store = opened(store)
-    return _read_all(store, _published_keys(store, night))
+    return _read_all(store, _published_keys(store, day))
 
 
-def latest_report(store: ObjectStore | str, night: date | str | None = None) -> Analysis:
-    """The newest analysis of a night, or of the newest night; no other night's are read.
+def latest_report(store: ObjectStore | str, day: date | str | None = None) -> Analysis:
+    """The newest analysis of a date, or of the newest date; no other date's are read.
 
     Raises:
-        ObjectMissingError: there is none; the message lists nights that have one.
-        ObjectDamagedError: one of that night is.
+        ObjectMissingError: there is none; the message lists dates that have one.
+        ObjectDamagedError: one of that date is.
     """
     store = opened(store)
-    keys = _published_keys(store, night)
+    keys = _published_keys(store, day)
     if not keys:
-        nights = sorted({_night_of(key) for key in _published_keys(store)})[-_NIGHTS_SHOWN:]
+        days = sorted({_day_of(key) for key in _published_keys(store)})[-_DAYS_SHOWN:]
         raise ObjectMissingError(
-            f"no report{f' of night {night}' if night is not None else ''} in {store.uri!r}: expected a published analysis, "
-            f"found those of {listed(nights) or 'no night'}; name such a night, or run one"
+            f"no report{f' of {day}' if day is not None else ''} in {store.uri!r}: expected a published analysis, "
+            f"found those of {listed(days) or 'none'}; name such a date, or run one"
         )
-    newest = max(map(_night_of, keys))
-    return _read_all(store, [key for key in keys if _night_of(key) == newest])[-1]
+    newest = max(map(_day_of, keys))
+    return _read_all(store, [key for key in keys if _day_of(key) == newest])[-1]
 
 
 def key_of(store: ObjectStore, uri: str) -> str:
@@ -128,22 +128,22 @@ def key_of(store: ObjectStore, uri: str) -> str:
     return uri.removeprefix(f"{store.uri}/")
 
 
-def _published_keys(store: ObjectStore, night: date | str | None = None) -> list[str]:
-    prefix = PREFIX if night is None else f"{PREFIX}date={night}/"
+def _published_keys(store: ObjectStore, day: date | str | None = None) -> list[str]:
+    prefix = PREFIX if day is None else f"{PREFIX}date={day}/"
     return [key for key in store.list(prefix) if key.endswith(f"/{MANIFEST}")]
 
 
-def _night_of(key: str) -> str:
+def _day_of(key: str) -> str:
     return key.removeprefix(f"{PREFIX}date=").partition("/")[0]
 
 
 def _read_all(store: ObjectStore, keys: Iterable[str]) -> list[Analysis]:
     found = at_once(lambda key: _read(store, key), keys)
-    return sorted(found, key=lambda analysis: (analysis.night, analysis.created_at, analysis.run_id))
+    return sorted(found, key=lambda analysis: (analysis.day, analysis.created_at, analysis.run_id))
 
 
-def _published(output: Path, store: ObjectStore, night: date | str, run_id: str, now: datetime | None) -> Analysis:
-    prefix = f"{PREFIX}date={night}/run={run_token(run_id)}"
+def _published(output: Path, store: ObjectStore, day: date | str, run_id: str, now: datetime | None) -> Analysis:
+    prefix = f"{PREFIX}date={day}/run={run_token(run_id)}"
     key = f"{prefix}/{MANIFEST}"
     summary = _summary(output)
     objects = []
@@ -154,7 +154,7 @@ def _published(output: Path, store: ObjectStore, night: date | str, run_id: str,
     document = {
         "format_version": FORMAT_VERSION,
         "kind": "analysis",
-        "date": str(night),
+        "date": str(day),
         "run_id": run_id,
         "created_at": (now or datetime.now(UTC)).isoformat(),
         "code_version": __version__,
@@ -214,7 +214,7 @@ def _read(store: ObjectStore, key: str) -> Analysis:
         claimed = document.pop("digest")
         analysis = Analysis(
             uri=uri,
-            night=document["date"],
+            day=document["date"],
             run_id=document["run_id"],
             created_at=datetime.fromisoformat(document["created_at"]),
             report_markdown=uri.removesuffix(MANIFEST) + "report.md",
@@ -225,10 +225,10 @@ def _read(store: ObjectStore, key: str) -> Analysis:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ObjectDamagedError(
-            f"analysis {uri!r} not read: its manifest is damaged ({type(error).__name__}: {error}); analyse the night again"
+            f"analysis {uri!r} not read: its manifest is damaged ({type(error).__name__}: {error}); analyse the date again"
         ) from error
     if _digest(document) != claimed:
-        raise ObjectDamagedError(f"analysis {uri!r} not read: its manifest was changed; analyse the night again")
+        raise ObjectDamagedError(f"analysis {uri!r} not read: its manifest was changed; analyse the date again")
     return analysis
 
 

@@ -1,4 +1,4 @@
-"""The nightly analysis around its Spark job: snapshots staged where Spark reads them, the job run, its results published.
+"""The daily analysis around its Spark job: snapshots staged where Spark reads them, the job run, its results published.
 
 The job itself is `spark_jobs/nightly_analysis.py`, started with `kafka_maintenance.spark.submit.submit_arguments`; what becomes of
 its results says `published_analyses`.
@@ -19,7 +19,7 @@ from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 from kafka_maintenance.operations.snapshots.catalog import at_once, fetch_tables, opened, read_manifest
-from kafka_maintenance.operations.snapshots.choice import HISTORY_NIGHTS, earlier_snapshots, passed_over
+from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, earlier_snapshots, passed_over
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
 from kafka_maintenance.spark import submit as spark
 
@@ -55,14 +55,14 @@ def stage(
     folder: Path,
     *,
     run_id: str,
-    night: date | str | None = None,
-    history_nights: int = HISTORY_NIGHTS,
+    day: date | str | None = None,
+    history_days: int = HISTORY_DAYS,
     settings: Mapping[str, Any] | None = None,
     goals: Mapping[str, Any] | None = None,
     missing: Mapping[str, str] | None = None,
     in_place: bool = False,
 ) -> Staged:
-    """Fetches the chosen snapshots and those of the nights before; every byte is checked.
+    """Fetches the chosen snapshots and those of the dates before; every byte is checked.
 
     With `in_place` nothing is fetched: a Spark cluster reads them from the S3 store, `works_in_place` says when. The job
     gets these snapshots and no others that lie in `folder`; what an earlier job left in its output is removed.
@@ -72,8 +72,8 @@ def stage(
         manifests: the chosen ones, or their addresses, one per cluster.
         folder: gets `input`, `output` and the job's parameter files; made when absent.
         run_id: names the run in the report.
-        night: the date to analyse; that of the newest chosen snapshot when not given.
-        history_nights: nights of comparison and trend, the analysed one included; 1 to `HISTORY_NIGHTS_MAX`.
+        day: the date to analyse; that of the newest chosen snapshot when not given.
+        history_days: dates of comparison and trend, the analysed one included; 1 to `HISTORY_DAYS_MAX`.
         settings: versions and broker configs by cluster, as `spark_jobs.settings` reads them.
         goals: the planner's parameters.
         missing: cluster → why nothing of it was chosen, where one was expected; the report says so.
@@ -81,24 +81,24 @@ def stage(
 
     Returns:
         Where everything is. A snapshot that is damaged does not stop the others: the report names it, also one of the
-        night whose place an older one took.
+        date whose place an older one took.
 
     Raises:
-        BadInputError: nothing was chosen, `history_nights` cannot be meant, or `folder/output` holds somebody's files.
+        BadInputError: nothing was chosen, `history_days` is invalid, or `folder/output` holds somebody's files.
         ObjectMissingError: a chosen manifest is not there.
     """
     store = opened(store)
     chosen = [read_manifest(store, one) if isinstance(one, str) else one for one in manifests]
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
-    day = str(night) if night is not None else max(manifest.date for manifest in chosen)
+    day = str(day) if day is not None else max(manifest.date for manifest in chosen)
     problems = [
         _problem(cluster, "", day, reason)
         for found in (missing or {}, passed_over(store, chosen))
         for cluster, reason in sorted(found.items())
     ]
-    earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_nights)
-    problems += [_problem(cluster, "", of_night, reason) for (cluster, of_night), reason in unusable.items()]
+    earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_days)
+    problems += [_problem(cluster, "", of_day, reason) for (cluster, of_day), reason in unusable.items()]
     wanted = (*earlier, *chosen)
     output = output_of(store, folder, run_id, in_place=in_place)
     if in_place:
@@ -119,7 +119,7 @@ def stage(
     }
     arguments = (
         *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),
-        *("--history-nights", str(history_nights), *verified),
+        *("--history-days", str(history_days), *verified),
         *(part for name, path in files.items() for part in (name, str(path))),
     )
     return Staged(folder, output, arguments, partition_rows(wanted))
@@ -159,7 +159,7 @@ def analyse(
     folder: Path,
     *,
     run_id: str,
-    night: date | str,
+    day: date | str,
     spark_settings: spark.SparkSettings | None = None,
     now: datetime | None = None,
     fail_if_incomplete: bool = False,
@@ -174,7 +174,7 @@ def analyse(
     """
     spark_settings = spark_settings or spark.SparkSettings()
     in_place = works_in_place(store, spark_settings)
-    staged = stage(store, manifests, folder, run_id=run_id, night=night, in_place=in_place, **options)
+    staged = stage(store, manifests, folder, run_id=run_id, day=day, in_place=in_place, **options)
     submit = spark.submit_arguments(
         JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings, row_count=staged.row_count
     )
@@ -182,8 +182,8 @@ def analyse(
         spark.run_job(submit, folder / "spark.log")
     except spark.SparkJobError as error:
         failure = BadInputError if error.status == _BAD_INPUT_STATUS else AnalysisFailedError
-        raise failure(f"night {night} not analysed, nothing published: {error}") from error
-    return publish(staged.output, store, night=night, run_id=run_id, now=now, fail_if_incomplete=fail_if_incomplete)
+        raise failure(f"date {day} not analysed, nothing published: {error}") from error
+    return publish(staged.output, store, day=day, run_id=run_id, now=now, fail_if_incomplete=fail_if_incomplete)
 
 
 def _fetched_inputs(
@@ -232,9 +232,9 @@ def _s3a(uri: str) -> str:
     return S3A + uri.removeprefix(S3)
 
 
-def _problem(cluster: str, snapshot_id: str, night: str, reason: str) -> dict[str, str]:
+def _problem(cluster: str, snapshot_id: str, day: str, reason: str) -> dict[str, str]:
     """A line of the job's `--problems`."""
-    return {"cluster": cluster, "snapshot_id": snapshot_id, "date": night, "reason": reason}
+    return {"cluster": cluster, "snapshot_id": snapshot_id, "date": day, "reason": reason}
 
 
 def _json_file(path: Path, document: object) -> Path:

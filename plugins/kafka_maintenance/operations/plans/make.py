@@ -33,7 +33,7 @@ from controller_core.plans.request_znodes import CreateReassignPartitions, Targe
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.observe import observe, observe_tables, session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
-from kafka_maintenance.operations.plans.planner import cut, foretold, propose
+from kafka_maintenance.operations.plans.planner import cut, prediction, propose
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, load_plan, opened, store_plan
 from kafka_maintenance.operations.plans.topic_use import (
@@ -341,7 +341,7 @@ def _given(
             return again
         made = again
     steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
-    return replace(made, risks=(foretold(seen.observed, steps, dialect=seen.dialect), *made.risks))
+    return replace(made, risks=(prediction(seen.observed, steps, dialect=seen.dialect), *made.risks))
 
 
 def _electable(seen: _Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:

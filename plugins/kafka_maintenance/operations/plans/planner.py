@@ -104,7 +104,7 @@ def cut(observed: Observation, targets: Sequence[Target], limits: Limits, sizes:
     return Cut(_targets(waves, state), tuple(_wave_remarks(waves)))
 
 
-def foretold(observed: Observation, steps: Sequence[Sequence[Target]], *, dialect: Dialect) -> str:
+def prediction(observed: Observation, steps: Sequence[Sequence[Target]], *, dialect: Dialect) -> str:
     """What a controller of `dialect` makes of targets that somebody else chose: a sentence or two for the approver.
 
     A wave of the text is one of `steps`. Every target is one that may be asked for (`maintenance.target_refusals`). That

@@ -70,7 +70,7 @@ from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 NOT_OF_ONE_MOMENT: Final = "NOT of one moment"
 _SHOWN_MAX: Final = 10
-_NIGHTS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
+_DAYS_MAX: Final = 100  # a server before 3.6 never gives a consistent one: nobody waits for all manifests of a decade
 _LARGE_BYTES: Final = (
     1_000_000  # ZooKeeper `jute.maxbuffer`: a server takes requests of up to 1,048,575 bytes by default
 )
@@ -169,11 +169,11 @@ def not_of_one_moment(store: ObjectStore, manifest: Manifest) -> str | None:
 
 def _newest_consistent(store: ObjectStore, cluster: str) -> str:
     by_date = keys_by_date(store, cluster)
-    for day in sorted(by_date, reverse=True)[:_NIGHTS_MAX]:
+    for day in sorted(by_date, reverse=True)[:_DAYS_MAX]:
         found = [each for each in readable_snapshots(store, by_date[day])[0] if each.consistent]
         if found:
             return f"the newest that is of one moment is {found[-1].snapshot_id}, of {day}"
-    return f"no snapshot of the newest {_NIGHTS_MAX} nights is, as far as they can be read"
+    return f"no snapshot of the newest {_DAYS_MAX} dates is, as far as they can be read"
 
 
 def assumed_acls(content: Content, steps: Sequence[Step], scope: RestoreScope) -> Sequence[str]:

@@ -133,14 +133,12 @@ def newest_of(store: ObjectStore, keys: Iterable[str], *, passed_over: Callable[
     return _newest_readable(store, [keys], passed_over)
 
 
-def _newest_readable(
-    store: ObjectStore, nights: Iterable[Iterable[str]], passed_over: Callable[[str], None]
-) -> Manifest:
-    """The newest snapshot of the first of these nights that has one that can be read; else as of `newest_of`."""
+def _newest_readable(store: ObjectStore, days: Iterable[Iterable[str]], passed_over: Callable[[str], None]) -> Manifest:
+    """The newest snapshot of the first of these dates that has one that can be read; else as of `newest_of`."""
     unusable: list[Unusable] = []
-    for keys in nights:
-        found, of_night = _told_apart(_read_or_why_not(store, key) for key in keys)
-        unusable += of_night
+    for keys in days:
+        found, of_day = _told_apart(_read_or_why_not(store, key) for key in keys)
+        unusable += of_day
         if found:
             for error in unusable:
                 passed_over(f"passed over: {error}")

@@ -1,7 +1,7 @@
-"""Which snapshots a night consists of: the newest of each cluster, those of the nights before, and what is missing.
+"""Which snapshots a date consists of: the newest of each cluster, those of the dates before, and what is missing.
 
-A snapshot that cannot be read is told in its place, and keeps no other one, not even of its own night, from being used. Only
-manifests of the nights in question are read.
+A snapshot that cannot be read is told in its place, and keeps no other one, not even of its own date, from being used. Only
+manifests of the dates in question are read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,26 +25,26 @@ from kafka_maintenance.operations.snapshots.catalog import (
     readable_snapshots,
 )
 
-HISTORY_NIGHTS: Final = 30
-HISTORY_NIGHTS_MAX: Final = 3660
+HISTORY_DAYS: Final = 30
+HISTORY_DAYS_MAX: Final = 3660
 """Ten years: more is a slip of the finger."""
 _NEAREST_COUNT: Final = 2
 _SHOWN_MAX: Final = 10
 
 __all__ = [
-    "HISTORY_NIGHTS",
+    "HISTORY_DAYS",
     "UNUSABLE",
     "Choice",
     "NoSnapshotError",
     "choose",
     "earlier_snapshots",
     "passed_over",
-    "snapshots_of_night",
+    "snapshots_of_date",
 ]
 
 
 class NoSnapshotError(BadInputError):
-    """A cluster has no snapshot of a night; the message names the nearest nights that have one."""
+    """A cluster has no snapshot of a date; the message names the nearest dates that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Choice:
     missing: Mapping[str, str]
 
 
-def snapshots_of_night(
-    store: ObjectStore | str, clusters: Iterable[str], night: date | str
+def snapshots_of_date(
+    store: ObjectStore | str, clusters: Iterable[str], day: date | str
 ) -> tuple[list[Manifest], dict[str, ControllerCoreError]]:
     """The newest snapshot of each cluster of that UTC date that can be read, in the clusters' order; the log tells of others.
 
@@ -68,10 +68,10 @@ def snapshots_of_night(
 
     def of_cluster(name: str) -> Manifest | ControllerCoreError:
         try:
-            found = newest_snapshot(store, name, night)
+            found = newest_snapshot(store, name, day)
         except UNUSABLE as error:
             return error
-        return found or NoSnapshotError(_missing_note(name, str(night), keys_by_date(store, name)))
+        return found or NoSnapshotError(_missing_note(name, str(day), keys_by_date(store, name)))
 
     names = list(clusters)
     found = dict(zip(names, at_once(of_cluster, names), strict=True))
@@ -83,67 +83,67 @@ def snapshots_of_night(
 
 def choose(
     store: ObjectStore | str,
-    night: date | str,
+    day: date | str,
     clusters: Iterable[str] | None = None,
     *,
-    history_nights: int = HISTORY_NIGHTS,
+    history_days: int = HISTORY_DAYS,
 ) -> Choice:
     """The newest snapshot of each cluster of that UTC date, and the clusters that are missing.
 
     Args:
         store: where the snapshots are.
-        night: the date.
-        clusters: the expected ones; when not given, those with a snapshot of the night or of one of those before.
-        history_nights: how many nights that looks at, the chosen one included; 1 to `HISTORY_NIGHTS_MAX`.
+        day: the date.
+        clusters: the expected ones; when not given, those with a snapshot of the date or of one of those before.
+        history_days: how many dates that looks at, the chosen one included; 1 to `HISTORY_DAYS_MAX`.
 
     Raises:
-        BadInputError: no cluster has a snapshot of that night that can be used (says why, and names the nights there are);
-            `history_nights` cannot be meant.
+        BadInputError: no cluster has a snapshot of that date that can be used (says why, and names the dates there are);
+            `history_days` is invalid.
     """
     store = opened(store)
     places = None
     if clusters is None:
         places = {place_of(key) for key in manifest_keys(store)}
-        first = _first_of(night, history_nights)
-        clusters = sorted({cluster for cluster, day in places if first <= day <= str(night)})
-    snapshots, errors = snapshots_of_night(store, clusters, night)
+        first = _first_of(day, history_days)
+        clusters = sorted({cluster for cluster, stored in places if first <= stored <= str(day)})
+    snapshots, errors = snapshots_of_date(store, clusters, day)
     missing = {name: str(error) for name, error in errors.items()}
     if not snapshots:
-        nights = sorted({day for _, day in places or map(place_of, manifest_keys(store))})
+        days = sorted({day for _, day in places or map(place_of, manifest_keys(store))})
         raise BadInputError(
-            f"night {night} not analysed: expected a snapshot in {store.uri!r}, found none that can be used; "
-            f"nights with one are {', '.join(nights[-_SHOWN_MAX:]) or 'none'}: name one of them, or take a snapshot"
+            f"date {day} not analysed: expected a snapshot in {store.uri!r}, found none that can be used; "
+            f"dates with one are {', '.join(days[-_SHOWN_MAX:]) or 'none'}: name one of them, or take a snapshot"
             + (f" ({listed(list(missing.values()))})" if missing else "")
         )
     return Choice(tuple(snapshots), missing)
 
 
 def earlier_snapshots(
-    store: ObjectStore | str, clusters: Iterable[str], night: date | str, nights: int = HISTORY_NIGHTS
+    store: ObjectStore | str, clusters: Iterable[str], day: date | str, days: int = HISTORY_DAYS
 ) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
-    """The newest snapshot that can be read of each night before `night` within so many nights, of each cluster.
+    """The newest snapshot that can be read of each date before `day` within so many dates, of each cluster.
 
     Returns:
-        The manifests by cluster and date; and (cluster, date) → why a snapshot of that night cannot be used.
+        The manifests by cluster and date; and (cluster, date) → why a snapshot of that date cannot be used.
 
     Raises:
-        BadInputError: `nights` is not 1 to `HISTORY_NIGHTS_MAX`.
+        BadInputError: `days` is not 1 to `HISTORY_DAYS_MAX`.
     """
     store = opened(store)
-    first = _first_of(night, nights)
+    first = _first_of(day, days)
 
     def of_cluster(cluster: str) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
         found: list[Manifest] = []
         unusable: dict[tuple[str, str], str] = {}
-        for day, keys in keys_by_date(store, cluster).items():
-            if first <= day < str(night):
+        for stored, keys in keys_by_date(store, cluster).items():
+            if first <= stored < str(day):
                 reasons: list[str] = []
                 try:
                     found.append(newest_of(store, keys, passed_over=reasons.append))
                 except UNUSABLE as error:
                     reasons.append(str(error))
                 if reasons:
-                    unusable[cluster, day] = listed(reasons)
+                    unusable[cluster, stored] = listed(reasons)
         return found, unusable
 
     by_cluster = list(at_once(of_cluster, sorted(set(clusters))))
@@ -154,29 +154,29 @@ def earlier_snapshots(
 
 
 def passed_over(store: ObjectStore | str, chosen: Iterable[Manifest]) -> dict[str, str]:
-    """Cluster → why a snapshot of the same night as its chosen one cannot be read; clusters without such a one are absent."""
+    """Cluster → why a snapshot of the same date as its chosen one cannot be read; clusters without such a one are absent."""
     store = opened(store)
 
-    def of_night(manifest: Manifest) -> tuple[str, str]:
+    def of_day(manifest: Manifest) -> tuple[str, str]:
         others = [key for key in manifest_keys(store, manifest.cluster, manifest.date) if key != manifest.key]
         return manifest.cluster, listed(readable_snapshots(store, others)[1])
 
-    return {cluster: reasons for cluster, reasons in at_once(of_night, chosen) if reasons}
+    return {cluster: reasons for cluster, reasons in at_once(of_day, chosen) if reasons}
 
 
-def _first_of(night: date | str, nights: int) -> str:
-    """The first of so many nights that end with `night`; `BadInputError` for a number that cannot be meant."""
-    if not 1 <= nights <= HISTORY_NIGHTS_MAX:
+def _first_of(day: date | str, days: int) -> str:
+    """The first of so many dates that end with `day`; `BadInputError` for a number that is invalid."""
+    if not 1 <= days <= HISTORY_DAYS_MAX:
         raise BadInputError(
-            f"history of {night} not read: expected 1 to {HISTORY_NIGHTS_MAX} nights, found {nights}; correct the number"
+            f"history of {day} not read: expected 1 to {HISTORY_DAYS_MAX} dates, found {days}; correct the number"
         )
-    return (date.fromisoformat(str(night)) - timedelta(days=nights - 1)).isoformat()
+    return (date.fromisoformat(str(day)) - timedelta(days=days - 1)).isoformat()
 
 
-def _missing_note(cluster: str, night: str, nights: Iterable[str]) -> str:
-    """One sentence that says that `cluster` has no snapshot of `night`, and which nearest nights have one."""
-    day = date.fromisoformat(night)
-    nearest = sorted(sorted(nights, key=lambda other: (abs(date.fromisoformat(other) - day), other))[:_NEAREST_COUNT])
+def _missing_note(cluster: str, day: str, days: Iterable[str]) -> str:
+    """One sentence that says that `cluster` has no snapshot of `day`, and which nearest dates have one."""
+    wanted = date.fromisoformat(day)
+    nearest = sorted(sorted(days, key=lambda other: (abs(date.fromisoformat(other) - wanted), other))[:_NEAREST_COUNT])
     if not nearest:
-        return f"cluster {cluster!r} has no snapshot of {night}, and none of any other night."
-    return f"cluster {cluster!r} has no snapshot of {night}; the nearest are of {', '.join(nearest)}."
+        return f"cluster {cluster!r} has no snapshot of {day}, and none of any other date."
+    return f"cluster {cluster!r} has no snapshot of {day}; the nearest are of {', '.join(nearest)}."

@@ -209,7 +209,7 @@ def broker_gone(world: KafkaWorld) -> None:
         pytest.param(elections, migrating, "KRaft", id="a migration to KRaft has begun"),
         pytest.param(elections, kraft_claimed, "kraftControllerEpoch 1", id="KRaft rules"),
         pytest.param(elections, another_cluster, "another cluster", id="the chroot holds another cluster"),
-        pytest.param(elections, nobody_in_office, "/controller", id="nobody is in office"),
+        pytest.param(elections, nobody_in_office, "/controller", id="there is no active controller"),
         pytest.param(elections, moved_meanwhile, "orders-0: expected replicas [1, 2, 3]", id="replicas moved"),
         pytest.param(elections, isr_shrunk, "found leader 2, ISR [2, 3]", id="the ISR shrank"),
         pytest.param(moves, moved_meanwhile, "found replicas [2, 1, 3]", id="moved by somebody else"),

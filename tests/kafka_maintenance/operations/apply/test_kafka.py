@@ -138,13 +138,13 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
             apply(store, plan, cluster)
         assert zookeeper.children(znode.DELETE_TOPICS) == []
 
-        foretold = predict(_context(zookeeper, cluster.version), "moving")
+        prediction = predict(_context(zookeeper, cluster.version), "moving")
         zookeeper.create(znode.delete_topic_path("moving"))  # somebody does it all the same
         wait_until(lambda: not _logs(cluster, "moving"), what="brokers 1 and 2 deleted what they held", timeout_s=60)
-        assert {(each.partition, each.replica) for each in foretold.deleted} == {
+        assert {(each.partition, each.replica) for each in prediction.deleted} == {
             (partition, broker) for partition in (moving, staying) for broker in (1, 2)
         }
-        assert foretold.told[-2] == "the deletion of moving waits for brokers 3, and goes on by itself then"
+        assert prediction.told[-2] == "the deletion of moving waits for brokers 3, and goes on by itself then"
         text = deletion_eligibility(_context(zookeeper, cluster.version, queued=True), "moving").reasons[0].text
         assert text.endswith("its replicas on brokers [1, 2] are deleted already, or nobody can read them")
         cluster[3].start()

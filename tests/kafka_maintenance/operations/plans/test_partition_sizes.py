@@ -109,11 +109,13 @@ def test_a_partition_without_a_size_stops_the_plan():
             ("--targets", "{targets}", "--sizes", "{sizes}"), "are not chosen by sizes", id="targets and sizes alone"
         ),
         pytest.param(("--change-replication-factor",), "--targets is missing", id="a factor of no targets"),
-        pytest.param(("--replace-broker", "1=3", "--replace-broker", "1=4"), "by 3 and by 4", id="two heirs"),
+        pytest.param(
+            ("--replace-broker", "1=3", "--replace-broker", "1=4"), "by 3 and by 4", id="two replacement brokers"
+        ),
         pytest.param(
             ("--aim", "leaders", "--replace-broker", "1=2"),
             "aim 'leaders' and replace exclude",
-            id="leaders and an heir",
+            id="leaders and a replacement broker",
         ),
         pytest.param(("--bytes-tolerance", "nan"), "expected a number from 0 on", id="no number"),
     ],

@@ -325,7 +325,7 @@ def test_a_plan_whose_request_zookeeper_would_refuse_is_refused_and_not_stored()
         pytest.param(Goals(moves_max=2), id="widened for a cap"),
         pytest.param(Goals(aim=Aim.REPAIR, drain=frozenset({1})), id="repair"),
         pytest.param(Goals(aim=Aim.LEADERS), id="leaders"),
-        pytest.param(Goals(replace={1: 3}), id="an heir"),
+        pytest.param(Goals(replace={1: 3}), id="a replacement broker"),
         pytest.param(Goals(replication_factor=3), id="more replicas"),
     ],
 )

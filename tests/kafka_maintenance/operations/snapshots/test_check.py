@@ -165,7 +165,7 @@ DAMAGES = {
         "gone.json",
         "pins the snapshot gone, which cannot be read",
     ),
-    "dated in the future": (lambda s: world.stored_night(s, NOW, -40), "alpha", "is dated in the future"),
+    "dated in the future": (lambda s: world.stored_day(s, NOW, -40), "alpha", "is dated in the future"),
 }
 
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_made_again_is_left_alone(store, damage):
 
 def test_a_sample_takes_the_newest_and_others_over_the_whole_history(store):
     for days_ago in range(20):
-        world.stored_night(store, NOW, days_ago)
+        world.stored_day(store, NOW, days_ago)
     found = check_store(store, now=NOW, cluster="alpha", sample=3)
     assert (found.snapshots, found.verified) == (20, 3)
     assert check_store(store, now=NOW, sample=3).verified == 4

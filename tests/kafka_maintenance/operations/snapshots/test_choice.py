@@ -1,4 +1,4 @@
-"""Which snapshots a night consists of: the expected ones, the missing ones with the reason, and what is read for it."""
+"""Which snapshots a date consists of: the expected ones, the missing ones with the reason, and what is read for it."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.blame import blame, blame_text
 from kafka_maintenance.operations.snapshots.catalog import find_snapshot, newest_snapshot
-from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, choose, snapshots_of_night
-from tests.spark_jobs.worlds import NIGHT, World, publish
+from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, choose, snapshots_of_date
+from tests.spark_jobs.worlds import DAY, World, publish
 
 ALPHA, BETA = (
     World(cluster=name, brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),)) for name in ("alpha", "beta")
 )
 LATER = replace(ALPHA, zxid=ALPHA.zxid + 1)
-"""A second snapshot of the same night."""
+"""A second snapshot of the same date."""
 
 
 class CountingStore(MemoryStore):
@@ -55,52 +55,52 @@ def damage(store, world):
     return key
 
 
-def test_a_cluster_seen_in_the_nights_before_is_missed(store):
-    choice = choose(store, NIGHT)
+def test_a_cluster_seen_in_the_days_before_is_missed(store):
+    choice = choose(store, DAY)
     assert chosen(choice) == ["alpha"]
     assert choice.missing == {"beta": "cluster 'beta' has no snapshot of 2026-11-20; the nearest are of 2026-11-18."}
 
 
 def test_one_seen_earlier_only_or_later_is_not(store):
-    assert choose(store, NIGHT, history_nights=2).missing == {}
-    publish(World(cluster="gamma", night=NIGHT), store)
-    assert choose(store, ALPHA.on(2).night).missing == {}
+    assert choose(store, DAY, history_days=2).missing == {}
+    publish(World(cluster="gamma", day=DAY), store)
+    assert choose(store, ALPHA.on(2).day).missing == {}
 
 
 def test_a_named_cluster_is_missed_whatever_was_seen(store):
-    choice = choose(store, NIGHT, ["alpha", "nobody"])
+    choice = choose(store, DAY, ["alpha", "nobody"])
     assert chosen(choice) == ["alpha"]
-    assert choice.missing == {"nobody": "cluster 'nobody' has no snapshot of 2026-11-20, and none of any other night."}
+    assert choice.missing == {"nobody": "cluster 'nobody' has no snapshot of 2026-11-20, and none of any other date."}
 
 
 def test_a_snapshot_that_cannot_be_read_is_missed_and_stops_no_other(store):
     publish(BETA, store)
     key = damage(store, BETA)
-    choice = choose(store, NIGHT)
+    choice = choose(store, DAY)
     assert chosen(choice) == ["alpha"]
     assert key in choice.missing["beta"]
 
 
-def test_a_night_with_no_usable_snapshot_says_why(store):
+def test_a_day_with_no_usable_snapshot_says_why(store):
     key = damage(store, ALPHA)
-    with pytest.raises(BadInputError, match=f"nights with one are 2026-11-18, 2026-11-19, 2026-11-20.*{key}"):
-        choose(store, NIGHT)
+    with pytest.raises(BadInputError, match=f"dates with one are 2026-11-18, 2026-11-19, 2026-11-20.*{key}"):
+        choose(store, DAY)
 
 
 @pytest.mark.parametrize(
-    ("nights_ago", "note"),
+    ("days_ago", "note"),
     [
-        pytest.param([], "has no snapshot of 2026-11-20, and none of any other night.", id="no snapshot at all"),
+        pytest.param([], "has no snapshot of 2026-11-20, and none of any other date.", id="no snapshot at all"),
         pytest.param([1], "the nearest are of 2026-11-19.", id="one"),
         pytest.param([9, 2, -2, -10], "the nearest are of 2026-11-18, 2026-11-22.", id="one on each side"),
         pytest.param([9, 8, 7], "the nearest are of 2026-11-12, 2026-11-13.", id="only earlier ones"),
     ],
 )
-def test_a_missing_night_names_the_nearest(nights_ago, note):
+def test_a_missing_day_names_the_nearest(days_ago, note):
     store = MemoryStore()
-    for ago in nights_ago:
+    for ago in days_ago:
         publish(ALPHA.on(ago), store)
-    found, errors = snapshots_of_night(store, ["alpha"], NIGHT)
+    found, errors = snapshots_of_date(store, ["alpha"], DAY)
     assert found == []
     assert isinstance(errors["alpha"], NoSnapshotError)
     assert str(errors["alpha"]).startswith("cluster 'alpha' has no snapshot of 2026-11-20")
@@ -108,7 +108,7 @@ def test_a_missing_night_names_the_nearest(nights_ago, note):
 
 
 def test_the_newest_snapshot_is_found_without_reading_the_history(store):
-    assert newest_snapshot(store, "alpha").date == str(NIGHT)
+    assert newest_snapshot(store, "alpha").date == str(DAY)
     assert store.reads == 1
 
 
@@ -139,25 +139,25 @@ def test_newest_without_a_cluster_needs_a_store_of_one(store):
     assert find_snapshot(store, "newest").snapshot_id == ALPHA.snapshot_id
 
 
-def test_a_damaged_snapshot_beside_a_good_one_of_its_night_is_passed_over_and_told(store, caplog, tmp_path):
+def test_a_damaged_snapshot_beside_a_good_one_of_its_day_is_passed_over_and_told(store, caplog, tmp_path):
     publish(LATER, store)
     key = damage(store, LATER)
-    choice = choose(store, NIGHT)
+    choice = choose(store, DAY)
     assert [manifest.snapshot_id for manifest in choice.snapshots] == [ALPHA.snapshot_id]
     assert key in caplog.text
-    analyse.stage(store, choice.snapshots, tmp_path, run_id="r", night=NIGHT)
+    analyse.stage(store, choice.snapshots, tmp_path, run_id="r", day=DAY)
     (problem,) = json.loads((tmp_path / "problems.json").read_text())
-    assert (problem["cluster"], problem["date"], key in problem["reason"]) == ("alpha", str(NIGHT), True)
+    assert (problem["cluster"], problem["date"], key in problem["reason"]) == ("alpha", str(DAY), True)
 
 
-def test_the_next_night_tells_of_it_too(store, tmp_path):
+def test_the_next_day_tells_of_it_too(store, tmp_path):
     publish(LATER, store)
     key = damage(store, LATER)
     tomorrow = ALPHA.on(-1)
-    staged = analyse.stage(store, [publish(tomorrow, store)], tmp_path, run_id="r", night=tomorrow.night)
+    staged = analyse.stage(store, [publish(tomorrow, store)], tmp_path, run_id="r", day=tomorrow.day)
     (problem,) = json.loads((tmp_path / "problems.json").read_text())
-    assert (problem["date"], key in problem["reason"]) == (str(NIGHT), True)
-    assert staged.row_count == 4, "the good one of that night is in the history"
+    assert (problem["date"], key in problem["reason"]) == (str(DAY), True)
+    assert staged.row_count == 4, "the good one of that date is in the history"
 
 
 def test_the_history_of_a_topic_passes_over_what_cannot_be_read(store):
@@ -182,14 +182,14 @@ def test_a_history_without_any_readable_snapshot_names_them(store):
         blame(store, "beta", "t")
 
 
-def test_an_earlier_night_that_cannot_be_read_is_named_and_the_others_are_staged(store, tmp_path):
+def test_an_earlier_day_that_cannot_be_read_is_named_and_the_others_are_staged(store, tmp_path):
     key = damage(store, ALPHA.on(1))
-    staged = analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path, run_id="r", night=NIGHT)
+    staged = analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", day=DAY)
     (problem,) = json.loads((tmp_path / "problems.json").read_text())
     assert (problem["cluster"], problem["date"]) == ("alpha", "2026-11-19")
     assert key in problem["reason"]
-    nights = sorted(path.parent.parent.name for path in tmp_path.rglob("manifest.json"))
-    assert nights == ["date=2026-11-18", "date=2026-11-20"]
+    days = sorted(path.parent.parent.name for path in tmp_path.rglob("manifest.json"))
+    assert days == ["date=2026-11-18", "date=2026-11-20"]
     assert staged.row_count == 2
 
 
@@ -201,12 +201,12 @@ def inputs(folder):
 
 
 def test_a_folder_that_is_used_again_gives_the_job_nothing_of_the_time_before(store, tmp_path):
-    before = analyse.stage(store, choose(store, BETA.on(2).night).snapshots, tmp_path, run_id="before")
+    before = analyse.stage(store, choose(store, BETA.on(2).day).snapshots, tmp_path, run_id="before")
     assert inputs(tmp_path) == [("alpha", "2026-11-18"), ("beta", "2026-11-18")]
     stale = tmp_path / "output" / "plans" / "alpha.plan.json"
     stale.parent.mkdir()
     stale.write_text("{}")
-    staged = analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path, run_id="r", history_nights=2)
+    staged = analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", history_days=2)
     assert inputs(tmp_path) == [("alpha", "2026-11-19"), ("alpha", "2026-11-20")]
     assert (staged.output, stale.parent.exists()) == (before.output, False)
 
@@ -216,13 +216,13 @@ def test_an_output_folder_with_somebodys_files_is_refused_and_stays(store, tmp_p
     own.parent.mkdir()
     own.write_text("my own")
     with pytest.raises(BadInputError, match="name another folder"):
-        analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path, run_id="r")
+        analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r")
     assert own.read_text() == "my own"
 
 
 def test_what_failed_runs_left_is_removed_after_a_while(store, tmp_path):
     for run in ("failed", "young"):
-        analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path / run, run_id=run)
+        analyse.stage(store, choose(store, DAY).snapshots, tmp_path / run, run_id=run)
     (tmp_path / "own" / "output").mkdir(parents=True)
     for old in ("failed", "own"):
         for path in (*(tmp_path / old).rglob("*"), tmp_path / old):
@@ -236,18 +236,18 @@ def test_a_job_that_works_in_place_finds_nothing_of_an_attempt_before(store, tmp
     mine, others = (f"{analyse.UNPUBLISHED}run={run_token(run)}/plans/alpha.plan.json" for run in "rs")
     for key in (mine, others):
         store.put(key, b"{}")
-    analyse.stage(store, choose(store, NIGHT).snapshots, tmp_path, run_id="r", in_place=True)
+    analyse.stage(store, choose(store, DAY).snapshots, tmp_path, run_id="r", in_place=True)
     assert list(store.list(analyse.UNPUBLISHED)) == [others]
 
 
 def test_the_job_is_given_no_snapshot_that_could_not_be_fetched(store, tmp_path):
-    choice = choose(store, NIGHT)
-    analyse.stage(store, choice.snapshots, tmp_path, run_id="before", history_nights=1)
+    choice = choose(store, DAY)
+    analyse.stage(store, choice.snapshots, tmp_path, run_id="before", history_days=1)
     (manifest,) = choice.snapshots
     for path in (tmp_path / "input").rglob("topics.parquet"):
         path.unlink()
     store.put(manifest.object("topics").key, b"PAR1 no longer")
     analyse.stage(store, choice.snapshots, tmp_path, run_id="r")
     assert inputs(tmp_path) == [("alpha", "2026-11-18"), ("alpha", "2026-11-19")]
-    analyse.stage(store, choice.snapshots, tmp_path, run_id="r", history_nights=1)
+    analyse.stage(store, choice.snapshots, tmp_path, run_id="r", history_days=1)
     assert not Path((tmp_path / "inputs").read_text().splitlines()[1]).exists()

@@ -34,8 +34,8 @@ class AppendOnly(MemoryStore):
 def source(request):
     store = MemoryStore(f"{request.node.name}-source")
     for days_ago in range(3):
-        world.stored_night(store, NOW, days_ago)
-    world.stored_night(store, NOW, 1, cluster="beta")
+        world.stored_day(store, NOW, days_ago)
+    world.stored_day(store, NOW, 1, cluster="beta")
     pin(store, list_snapshots(store, "alpha")[0], reason="audit", by="ada", now=NOW)
     return store
 
@@ -100,7 +100,7 @@ def test_what_arrives_otherwise_than_it_left_is_found(source, target, monkeypatc
 def test_another_snapshot_at_the_same_place_is_not_overwritten(source, target):
     (own,) = list_snapshots(source, "beta")
     other = MemoryStore("other")
-    world.stored_night(other, NOW, 1, cluster="beta", consistent=False)
+    world.stored_day(other, NOW, 1, cluster="beta", consistent=False)
     target.put(own.key, other.get(own.key))
     with pytest.raises(ObjectExistsError, match="keep the one that is whole"):
         copy_snapshots(source, target, cluster="beta")

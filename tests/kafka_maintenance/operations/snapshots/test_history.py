@@ -32,11 +32,9 @@ def store(request):
     return MemoryStore(request.node.name)
 
 
-def take(chroot, store, night=0, **how):
-    now = world.NOON + timedelta(days=night)
-    return take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=store, run_id=f"night {night}", now=now, **how
-    ).manifest
+def take(chroot, store, day=0, **how):
+    now = world.NOON + timedelta(days=day)
+    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id=f"date {day}", now=now, **how).manifest
 
 
 def delete_topic(session, topic):
@@ -163,7 +161,7 @@ def half_open(chroot):
 
 
 def test_what_may_not_be_read_is_not_gone(half_open, chroot, store):
-    """The night of somebody who may read everything, that of a stranger, and the other way round."""
+    """The date of somebody who may read everything, that of a stranger, and the other way round."""
     whole = take(chroot, store, auth=OPS)
     partial = take(chroot, store, 1)
     assert (whole.unreadable, partial.unreadable) == ((), half_open)
@@ -209,8 +207,8 @@ def test_a_side_that_is_not_consistent_is_named(kafka, chroot, store):
 
 
 def test_blame_passes_over_what_may_not_be_read(half_open, chroot, store):
-    for night, auth in enumerate((OPS, None, OPS)):
-        take(chroot, store, night, auth=auth)
+    for day, auth in enumerate((OPS, None, OPS)):
+        take(chroot, store, day, auth=auth)
     report = blame(store, "alpha", "orders")
     histories = {each.field: [seen.value for seen in each.history] for each in report.blames}
     assert histories["config retention.ms"] == ["1000"]

@@ -144,11 +144,11 @@ def test_restoring_a_part(stored, kafka, chroot):
 
 
 @pytest.fixture
-def three_nights(kafka, chroot, tmp_path):
+def three_days(kafka, chroot, tmp_path):
     original = FolderStore(tmp_path / "original")
-    for night in range(3):
-        now = world.NOON + timedelta(days=night)
-        take_snapshot(zookeeper=chroot, cluster="alpha", store=original, run_id=f"r{night}", now=now)
+    for day in range(3):
+        now = world.NOON + timedelta(days=day)
+        take_snapshot(zookeeper=chroot, cluster="alpha", store=original, run_id=f"r{day}", now=now)
     return original
 
 
@@ -169,9 +169,9 @@ def require_the_last_alone(store):
     shutil.rmtree(Path(store.uri))
 
 
-def test_removing(three_nights, tmp_path):
+def test_removing(three_days, tmp_path):
     def attempt(step):
-        shutil.copytree(three_nights.uri, tmp_path / str(step))
+        shutil.copytree(three_days.uri, tmp_path / str(step))
         digest = plan_retention(FolderStore(tmp_path / str(step)), LAST_ONE, now=LATER).digest
         return killed.in_child(killed.retain, step, str(tmp_path / str(step)), digest)
 
@@ -184,12 +184,12 @@ def test_removing(three_nights, tmp_path):
     assert steps_until_done(attempt, check) > 20
 
 
-def test_removing_by_an_approved_plan(three_nights, tmp_path):
+def test_removing_by_an_approved_plan(three_days, tmp_path):
     """A second run of the same approval finishes: nobody is asked again."""
     plans = {}
 
     def attempt(step):
-        shutil.copytree(three_nights.uri, tmp_path / str(step))
+        shutil.copytree(three_days.uri, tmp_path / str(step))
         store = FolderStore(tmp_path / str(step))
         plan = plans[step] = store_retention(
             store, plan_retention(store, LAST_ONE, now=LATER, cluster="alpha"), "alpha"

@@ -37,7 +37,7 @@ def store(request):
 
 
 def add(store, days_ago, **kwargs):
-    return world.stored_night(store, NOW, days_ago, **kwargs)
+    return world.stored_day(store, NOW, days_ago, **kwargs)
 
 
 def days_kept(plan):
@@ -45,7 +45,7 @@ def days_kept(plan):
 
 
 @pytest.mark.parametrize(
-    ("policy", "nights", "kept"),
+    ("policy", "days", "kept"),
     [
         pytest.param(
             RetentionPolicy(last=3, daily=0, weekly=0, monthly=0), range(3, 10), [5, 4, 3], id="the last three"
@@ -68,8 +68,8 @@ def days_kept(plan):
         ),
     ],
 )
-def test_policy(store, policy, nights, kept):
-    for days_ago in nights:
+def test_policy(store, policy, days, kept):
+    for days_ago in days:
         add(store, days_ago)
     assert days_kept(plan_retention(store, policy, now=NOW)) == kept
 
@@ -293,8 +293,8 @@ def test_a_receipt_that_names_no_plan_of_a_snapshot_keeps_nothing(store, event):
 
 def test_receipts_are_listed_and_not_read(store, monkeypatch):
     for days_ago in range(5, 12):
-        night = add(store, days_ago)
-        put_plan(store, night, f"{days_ago:064x}")
+        day = add(store, days_ago)
+        put_plan(store, day, f"{days_ago:064x}")
         receipt(store, EventKind.STARTED, EventKind.DONE, digest=f"{days_ago:064x}")
     read = []
     real = MemoryStore.get
@@ -318,9 +318,9 @@ def test_the_approver_is_told_how_many_applied_plans_go(store):
     assert load_retention(store, made.uri, cluster="alpha") == made
 
 
-def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_nights):
+def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_days):
     made = stored(store)
-    put_plan(store, five_nights[0])
+    put_plan(store, five_days[0])
     receipt(store, EventKind.STARTED)
     with pytest.raises(PlanChangedError, match=r"is not finished.*nothing was removed"):
         applied(store, made)
@@ -379,16 +379,16 @@ def applied(store, made, **changed):
 
 
 @pytest.fixture
-def five_nights(store):
+def five_days(store):
     return [add(store, days_ago) for days_ago in range(8, 3, -1)]
 
 
-def test_a_stored_plan_says_what_goes_and_why_the_rest_stays(store, five_nights):
+def test_a_stored_plan_says_what_goes_and_why_the_rest_stays(store, five_days):
     made = stored(store)
     assert (made.kind, made.cluster, made.count) == ("retain_snapshots", "alpha", 4)
     assert made.summary == "remove 4 of 5 snapshots"
     assert "last 1 of 1" in made.markdown
-    assert five_nights[0].snapshot_id in made.markdown
+    assert five_days[0].snapshot_id in made.markdown
     assert load_retention(store, made.uri, cluster="alpha") == made
     assert stored(store) == made
 
@@ -404,18 +404,18 @@ def test_nothing_to_remove_is_no_plan(store):
     assert store_retention(store, plan_retention(store, ONE_OF_EACH, now=NOW, cluster="alpha"), "alpha") is None
 
 
-def test_an_approved_plan_is_carried_out_once_and_nothing_else_goes(store, five_nights):
+def test_an_approved_plan_is_carried_out_once_and_nothing_else_goes(store, five_days):
     made = stored(store)
     newer = add(store, 0)
     receipt = applied(store, made)
-    assert receipt.removed == tuple(night.snapshot_id for night in five_nights[:4])
-    assert [found.snapshot_id for found in list_snapshots(store)] == [five_nights[4].snapshot_id, newer.snapshot_id]
+    assert receipt.removed == tuple(day.snapshot_id for day in five_days[:4])
+    assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, newer.snapshot_id]
     assert still_there(store, made.plan, "alpha") == ((), ())
     assert "olivia" in store.get(f"v1/receipts/cluster=alpha/{made.digest}/0002-done.json").decode()
     assert applied(store, made).already_applied
 
 
-def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_nights):
+def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_days):
     made = stored(store)
     deleted = []
 
@@ -427,16 +427,16 @@ def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_nigh
     with pytest.raises(KeyboardInterrupt):
         applied(store, made, progress=stop_at_the_fifth)
     rerun = add(store, 0)  # a later run may bear the name of one whose note is gone
-    store.put(run_key("alpha", five_nights[1].run_id), b"another snapshot's note")
+    store.put(run_key("alpha", five_days[1].run_id), b"another snapshot's note")
     assert not applied(store, made).already_applied
-    assert [found.snapshot_id for found in list_snapshots(store)] == [five_nights[4].snapshot_id, rerun.snapshot_id]
-    assert store.get(run_key("alpha", five_nights[1].run_id)) == b"another snapshot's note"
-    assert not [key for night in five_nights[:4] for key in store.list(f"{night.prefix}/")]
+    assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, rerun.snapshot_id]
+    assert store.get(run_key("alpha", five_days[1].run_id)) == b"another snapshot's note"
+    assert not [key for day in five_days[:4] for key in store.list(f"{day.prefix}/")]
 
 
-def test_a_snapshot_pinned_after_the_approval_refuses_the_plan(store, five_nights):
+def test_a_snapshot_pinned_after_the_approval_refuses_the_plan(store, five_days):
     made = stored(store)
-    pin(store, five_nights[0], reason="audit", by="ada", now=NOW)
+    pin(store, five_days[0], reason="audit", by="ada", now=NOW)
     with pytest.raises(PlanChangedError, match=r"pinned: audit.*nothing was removed"):
         applied(store, made)
     assert len(list_snapshots(store)) == 5
@@ -468,7 +468,7 @@ def altered(store, made, old, new):
         ),
     ],
 )
-def test_what_is_not_the_approved_plan_removes_nothing(store, five_nights, alter, changed, error, message):
+def test_what_is_not_the_approved_plan_removes_nothing(store, five_days, alter, changed, error, message):
     made = stored(store)
     if alter:
         altered(store, made, *alter)
@@ -477,7 +477,7 @@ def test_what_is_not_the_approved_plan_removes_nothing(store, five_nights, alter
     assert len(list_snapshots(store)) == 5
 
 
-def test_a_plan_that_is_gone(store, five_nights):
+def test_a_plan_that_is_gone(store, five_days):
     made = stored(store)
     store.delete(made.uri[made.uri.index("v1/") :])
     with pytest.raises(BadInputError, match="no such object"):
