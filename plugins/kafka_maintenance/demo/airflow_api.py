@@ -190,6 +190,15 @@ class AirflowApi:
         waiting = [detail for detail in found if detail["task_instance"]["state"] == "awaiting_input"]
         return [_gate(detail) for detail in waiting]
 
+    def last_answer(self, dag_id: str, run_id: str) -> Json:
+        """The last answer to the questions of a run: `chosen_options`, `responded_by_user`; empty before there is one.
+
+        A rejected gate has no XCom: Airflow skips what follows it instead.
+        """
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/hitlDetails"
+        found = self.request("GET", path, query={"response_received": True, "limit": 100})["hitl_details"]
+        return max(found, key=lambda detail: str(detail["responded_at"]), default={})
+
     def wait_gate(self, dag_id: str, run_id: str, *, timeout_s: float) -> Gate:
         """Wait until a run asks its question.
 

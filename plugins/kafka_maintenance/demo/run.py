@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from kafka.errors import KafkaError
 
 from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.demo.airflow_api import RUN_ENDED, AirflowApi
@@ -51,15 +52,7 @@ RUN_TIMEOUT_S = 900.0
 GATE_TIMEOUT_S = 600.0
 PERSON_TIMEOUT_S = 12 * 3600.0
 BACKFILL_TIMEOUT_S = 1800.0
-GATE_TASK, APPLY_TASK, VERIFY_TASK = "approve", "apply_plan", "verify"
-EXPECTED = {
-    "snapshots": 2,
-    "report": 1,
-    "approved": 4,
-    "applied": 4,
-    "verified": 4,
-    "dates": len(sample_history.DAYS),
-}
+APPLY_TASK, VERIFY_TASK = "apply_plan", "verify"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +65,13 @@ class GatedRun:
 
 @dataclass(slots=True)
 class Progress:
-    """What has happened so far: counts, seconds by part, and what went wrong, in words."""
+    """What has happened so far: counts, seconds by part, and what went wrong, in words.
 
+    `plans` are put to a person; `remark` stands in the closing line, where a version cannot do what others can.
+    """
+
+    plans: int = 4
+    remark: str = ""
     started_s: float = field(default_factory=time.monotonic)
     counts: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -101,16 +99,31 @@ class Progress:
     def closing_line(self) -> str:
         """The line that ends the demo, counted."""
         counts = self.counts
+        rejected = f" {counts['rejected']} rejected," if counts["rejected"] else ""
         return (
             f"demo: {counts['snapshots']} snapshots, {counts['report']} report, {counts['approved']} plans approved,"
-            f" {counts['applied']} applied, {counts['verified']} verified, {counts['dates']} dates backfilled"
+            f"{rejected} {counts['applied']} applied, {counts['verified']} verified, {counts['dates']} dates backfilled"
+            f"{self.remark}"
         )
+
+    @property
+    def expected(self) -> dict[str, int]:
+        """The counts of a whole demo; a plan that a person rejects is not carried out."""
+        carried_out = self.plans - self.counts["rejected"]
+        return {
+            "snapshots": 2,
+            "report": 1,
+            "approved": carried_out,
+            "applied": carried_out,
+            "verified": carried_out,
+            "dates": len(sample_history.DAYS),
+        }
 
     def missing(self) -> list[str]:
         """What was expected and did not happen."""
         return [
             f"{name}: expected {expected}, found {self.counts[name]}"
-            for name, expected in EXPECTED.items()
+            for name, expected in self.expected.items()
             if self.counts[name] != expected
         ]
 
@@ -119,6 +132,11 @@ class Demo:
     """One demo on a started stack."""
 
     def __init__(self, stack: LocalStack, progress: Progress, *, approve: bool) -> None:
+        version = stack.settings.kafka_version
+        self.drains = dialect_for(version).failover_deletes_notifications
+        if not self.drains:
+            progress.plans -= 1
+            progress.remark = f"; Kafka {version} cannot drain by re-election: three plans"
         self.stack = stack
         self.progress = progress
         self.approve = approve
@@ -185,9 +203,14 @@ class Demo:
         self.progress.say(f"the same in the UI: {self.stack.airflow.url}/dags/nightly_analysis/runs/{run_id}")
 
     def _drain(self) -> None:
-        """A forced re-election relieves the hanging controller; then the machines' people do their part."""
-        self._gated(self._trigger("drain_isr_notifications", act=True))
-        self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
+        """A forced re-election relieves the hanging controller; then the machines' people do their part.
+
+        Where there is none, because the version cannot or a person rejected it, only they can help: they go first.
+        """
+        if self.drains and self._gated(self._trigger("drain_isr_notifications", act=True)):
+            self.progress.say(
+                f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper"
+            )
         self.cluster.wake_the_former_controller()
         self.cluster.bring_the_dead_broker_back()
         self.progress.say(f"{self.cluster.await_right_metadata()} brokers tell their clients the leaders of ZooKeeper")
@@ -260,13 +283,13 @@ class Demo:
         self.operator.pause(dag_id, paused=False)
         return GatedRun(dag_id, self.operator.trigger(dag_id, {"cluster": self.stack.settings.cluster, **conf}))
 
-    def _gated(self, run: GatedRun) -> None:
-        """Wait until the run is at its gate; have it approved and carried out."""
+    def _gated(self, run: GatedRun) -> bool:
+        """Wait until the run is at its gate, and until it is answered; whether its plan was carried out."""
         try:
             gate = self.operator.wait_gate(run.dag_id, run.run_id, timeout_s=GATE_TIMEOUT_S)
         except LocalStackError as error:
             self.progress.fault(str(error))
-            return
+            return False
         self.progress.say(f"{gate.subject}\n          waits at {self.stack.airflow.url}{gate.page}")
         if self.approve:
             comment = "make demo APPROVE=yes"
@@ -276,11 +299,16 @@ class Demo:
         else:
             self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")
             self.operator.wait_run(run.dag_id, run.run_id, timeout_s=PERSON_TIMEOUT_S)
-        self._count_gated(run)
+        return self._count_gated(run)
 
-    def _count_gated(self, run: GatedRun) -> None:
+    def _count_gated(self, run: GatedRun) -> bool:
         states = self.operator.task_states(run.dag_id, run.run_id)
-        answer = self.operator.xcom(run.dag_id, run.run_id, GATE_TASK) if states[GATE_TASK] == "success" else {}
+        answer = self.operator.last_answer(run.dag_id, run.run_id)
+        person = (answer.get("responded_by_user") or {}).get("name")
+        if answer.get("chosen_options") == ["Reject"]:
+            self.progress.counts["rejected"] += 1
+            self.progress.say(f"{run.dag_id}: rejected by {person or 'nobody, in time'}; nothing was applied")
+            return False
         done = {
             "approved": answer.get("chosen_options") == ["Approve"],
             "applied": states[APPLY_TASK] == "success",
@@ -290,11 +318,11 @@ class Demo:
             self.progress.counts[name] += happened
         if all(done.values()):
             text = self.operator.xcom(run.dag_id, run.run_id, VERIFY_TASK)["text"]
-            approver = (answer.get("responded_by_user") or {}).get("name")
-            self.progress.say(f"{run.dag_id}: approved by {approver}, applied, {text}")
+            self.progress.say(f"{run.dag_id}: approved by {person}, applied, {text}")
         else:
             missing = ", ".join(name for name, happened in done.items() if not happened)
             self.progress.fault(f"{run.dag_id} not {missing}\n{self.operator.failures(run.dag_id, run.run_id)}")
+        return all(done.values())
 
     def _succeeded(self, dag_id: str, run_id: str) -> bool:
         state = self.operator.wait_run(dag_id, run_id, timeout_s=RUN_TIMEOUT_S)

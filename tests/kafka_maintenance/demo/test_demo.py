@@ -23,16 +23,63 @@ from kafka_maintenance.servers.process import wait_until
 
 def test_the_closing_line_of_a_whole_demo():
     progress = demo.Progress()
-    progress.counts.update(demo.EXPECTED)
+    progress.counts.update(progress.expected)
     assert progress.closing_line() == (
         "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, 7 dates backfilled"
     )
     assert progress.missing() == []
 
 
+@pytest.mark.parametrize(
+    ("version", "drains", "ending"),
+    [
+        pytest.param("1.1", True, "4 plans approved, 4 applied, 4 verified, 7 dates backfilled", id="all four"),
+        pytest.param(
+            "1.0",
+            False,
+            "3 plans approved, 3 applied, 3 verified, 7 dates backfilled; Kafka 1.0 cannot drain by re-election: three plans",
+            id="no drain by re-election",
+        ),
+    ],
+)
+def test_the_closing_line_is_true_for_the_version(monkeypatch, version, drains, ending):
+    monkeypatch.setattr(demo, "open_store", lambda *_, **__: None)
+    monkeypatch.setattr(demo, "_store_login", lambda _: {})
+    stack = SimpleNamespace(
+        settings=StackSettings(kafka_version=version),
+        kafka=None,
+        store_uri="",
+        airflow=SimpleNamespace(api=lambda _: None),
+    )
+    progress = demo.Progress()
+    assert demo.Demo(stack, progress, approve=True).drains == drains
+    progress.counts.update(progress.expected)
+    assert progress.closing_line().endswith(ending)
+
+
+class RejectedGate:
+    """The API after a person said Reject: what follows the gate is skipped, and there is no XCom."""
+
+    def task_states(self, dag_id, run_id):
+        return {"approve": "success", "apply_plan": "skipped", "verify": "skipped"}
+
+    def last_answer(self, dag_id, run_id):
+        return {"chosen_options": ["Reject"], "responded_by_user": {"id": "7", "name": "ann"}}
+
+
+def test_a_rejected_plan_is_counted_as_rejected_and_the_demo_is_whole(capsys):
+    rejecting = demo.Demo.__new__(demo.Demo)
+    rejecting.progress, rejecting.operator = demo.Progress(), RejectedGate()
+    assert not rejecting._count_gated(demo.GatedRun("delete_topics", "r"))
+    assert "delete_topics: rejected by ann; nothing was applied" in capsys.readouterr().out
+    rejecting.progress.counts.update(rejecting.progress.expected)
+    assert "3 plans approved, 1 rejected, 3 applied, 3 verified" in rejecting.progress.closing_line()
+    assert (rejecting.progress.missing(), rejecting.progress.faults) == ([], [])
+
+
 def test_a_part_that_did_not_happen_is_named(capsys):
     progress = demo.Progress()
-    progress.counts.update({**demo.EXPECTED, "verified": 3})
+    progress.counts.update({**progress.expected, "verified": 3})
     progress.fault("reassign_partitions not verified")
     assert progress.missing() == ["verified: expected 4, found 3"]
     assert "NOT DONE: reassign_partitions not verified" in capsys.readouterr().out
