@@ -1,12 +1,13 @@
 """Every dataset's columns: the decoded tables of a snapshot, and what the analyses make of them.
 
 One `StructType` per dataset. Reading and writing go through `spark_jobs.io`, which checks the columns and names the one that
-differs. Inputs mirror `controller_core.adapters.snapshot.tables`; every input row carries the three columns of `SNAPSHOT_KEY`.
+differs. Inputs follow from `controller_core.adapters.snapshot.tables`; every input row carries the three columns of `SNAPSHOT_KEY`.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -21,6 +22,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from controller_core.adapters.snapshot import tables
+
 _STRING, _INT, _LONG, _BOOL = StringType(), IntegerType(), LongType(), BooleanType()
 _DOUBLE, _TIME, _DATE = DoubleType(), TimestampType(), DateType()
 _BROKERS = ArrayType(_INT)
@@ -33,8 +36,20 @@ def _columns(*columns: tuple[str, DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in columns])
 
 
-def _input(*columns: tuple[str, DataType]) -> StructType:
-    return _columns(("cluster", _STRING), ("snapshot_id", _STRING), ("taken_at", _TIME), *columns)
+_SPARK_TYPES = {
+    pa.string(): _STRING,
+    pa.int32(): _INT,
+    pa.int64(): _LONG,
+    pa.bool_(): _BOOL,
+    tables.TIMESTAMP: _TIME,
+    pa.list_(pa.string()): ArrayType(_STRING),
+    pa.list_(pa.int32()): _BROKERS,
+}
+
+
+def _input(table: str) -> StructType:
+    """Spark's schema of a snapshot's table; every column is nullable, as Parquet's readers give it."""
+    return _columns(*((field.name, _SPARK_TYPES[field.type]) for field in tables.TABLES[table]))
 
 
 def _result(*columns: tuple[str, DataType]) -> StructType:
@@ -44,111 +59,31 @@ def _result(*columns: tuple[str, DataType]) -> StructType:
 SNAPSHOTS = _result()
 """Nothing but the names of snapshots."""
 
-PARTITIONS = _input(
-    ("topic", _STRING),
-    ("partition", _INT),
-    ("replicas", _BROKERS),
-    ("adding", _BROKERS),
-    ("removing", _BROKERS),
-    ("preferred_leader", _INT),
-    ("leader", _INT),
-    ("leader_epoch", _INT),
-    ("isr", _BROKERS),
-    ("controller_epoch", _INT),
-    ("recovery", _INT),
-    ("state_version", _INT),
-    ("state_mtime", _TIME),
-    ("czxid", _LONG),
-)
+PARTITIONS = _input("partitions")
 """One row per (cluster, snapshot, topic, partition); a null leader means that there is no `state` znode."""
 
-TOPICS = _input(
-    ("topic", _STRING),
-    ("topic_id", _STRING),
-    ("partition_count", _INT),
-    ("json_version", _INT),
-    ("znode_version", _INT),
-    ("czxid", _LONG),
-    ("mzxid", _LONG),
-    ("ctime", _TIME),
-    ("mtime", _TIME),
-    ("deletion_requested", _BOOL),
-)
+TOPICS = _input("topics")
 
-BROKERS = _input(
-    ("broker_id", _INT),
-    ("host", _STRING),
-    ("port", _INT),
-    ("rack", _STRING),
-    ("endpoints", ArrayType(_STRING)),
-    ("json_version", _INT),
-    ("broker_epoch", _LONG),
-    ("registered_at", _TIME),
-)
+BROKERS = _input("brokers")
 """Registered brokers: a broker without a row is not live."""
 
-CONFIGS = _input(("entity_type", _STRING), ("entity_name", _STRING), ("key", _STRING), ("value", _STRING))
+CONFIGS = _input("configs")
 
-ACLS = _input(
-    ("resource_type", _STRING),
-    ("resource_name", _STRING),
-    ("pattern_type", _STRING),
-    ("principal", _STRING),
-    ("host", _STRING),
-    ("operation", _STRING),
-    ("permission", _STRING),
-)
+ACLS = _input("acls")
 """The rules of Kafka's authorizer, one row each."""
 
-REQUESTS = _input(("kind", _STRING), ("topic", _STRING), ("partition", _INT), ("replicas", _BROKERS), ("ctime", _TIME))
+REQUESTS = _input("requests")
 """Pending request znodes: kind is delete_topics, reassign_partitions or preferred_replica_election."""
 
-NOTIFICATIONS = _input(
-    ("kind", _STRING),
-    ("name", _STRING),
-    ("topic", _STRING),
-    ("partition", _INT),
-    ("broker", _INT),
-    ("ctime", _TIME),
-)
+NOTIFICATIONS = _input("notifications")
 
-CLUSTER = _input(
-    ("kafka_cluster_id", _STRING),
-    ("controller_id", _INT),
-    ("controller_epoch", _INT),
-    ("controller_epoch_version", _INT),
-    ("controller_json_version", _INT),
-    ("kraft_controller_epoch", _INT),
-    ("migration", _STRING),
-    ("zxid", _LONG),
-    ("consistent", _BOOL),
-    ("isr_change_cversion", _INT),
-    ("version_znodes", ArrayType(_STRING)),
-)
+CLUSTER = _input("cluster")
 """One row per snapshot."""
 
-LATER_TABLES = frozenset({"acls"})
-"""Tables that older snapshots do not have: without rows there. As in `controller_core.adapters.snapshot.tables`."""
-
-LATER_COLUMNS = frozenset({("cluster", "version_znodes")})
-"""(table, column) that older snapshots do not have: null there. As in `controller_core.adapters.snapshot.tables`."""
-
-BAD_ROWS = _input(("path", _STRING), ("reason", _STRING))
+BAD_ROWS = _input("bad_rows")
 """Znodes that the snapshot could not decode, and rows that the analysis refused."""
 
-INPUTS: Mapping[str, StructType] = MappingProxyType(
-    {
-        "partitions": PARTITIONS,
-        "topics": TOPICS,
-        "brokers": BROKERS,
-        "configs": CONFIGS,
-        "acls": ACLS,
-        "requests": REQUESTS,
-        "notifications": NOTIFICATIONS,
-        "cluster": CLUSTER,
-        "bad_rows": BAD_ROWS,
-    }
-)
+INPUTS: Mapping[str, StructType] = MappingProxyType({name: _input(name) for name in tables.TABLES})
 
 FACTS = _result(
     ("taken_at", _TIME),

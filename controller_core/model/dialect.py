@@ -96,7 +96,6 @@ class Dialect:
     election_bumps_epoch_atomically: bool  # 2.1
     lists_notifications_when_processed: bool  # 1.1, KAFKA-5879
     failover_deletes_notifications: bool  # 1.1
-    startup_update_metadata_empty: bool  # 2.2
     preempted_callers_are_answered: bool  # 2.2: who asked for what a lost session drops; of reassignments since 2.7
     preempted_reassignments_are_answered: bool  # 2.7
     controller_json_version: int  # 2 since 3.4
@@ -241,7 +240,6 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         election_bumps_epoch_atomically=since("2.1"),
         lists_notifications_when_processed=since("1.1"),
         failover_deletes_notifications=since("1.1"),
-        startup_update_metadata_empty=since("2.2"),
         preempted_callers_are_answered=since("2.2"),
         preempted_reassignments_are_answered=since("2.7"),
         controller_json_version=2 if since("3.4") else 1,

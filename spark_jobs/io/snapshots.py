@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from pyspark.sql.types import StructType
 
 from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, StoredObject, parse_manifest
+from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
 from controller_core.model.errors import ControllerCoreError
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_type, same_type
@@ -123,7 +124,7 @@ def damaged(spark: SparkSession, snapshots: Iterable[Snapshot]) -> list[Problem]
 def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
     """One decoded table of all `snapshots` as `schemas.INPUTS[table]`; empty without snapshots that have it."""
     schema = schemas.INPUTS[table]
-    holders = [found for found in snapshots if table not in schemas.LATER_TABLES or table in found.row_counts]
+    holders = [found for found in snapshots if table not in LATER_TABLES or table in found.row_counts]
     if not holders:
         return driver_rows(spark, [], schema)
     return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in holders))
@@ -149,7 +150,7 @@ def _open_snapshot(place: Folder) -> Snapshot | Problem | None:
         cluster, snapshot_id, date = manifest.cluster, manifest.snapshot_id, manifest.date
         snapshot = Snapshot(place.uri, manifest)
         for table, schema in schemas.INPUTS.items():
-            if table in schemas.LATER_TABLES and table not in snapshot.row_counts:
+            if table in LATER_TABLES and table not in snapshot.row_counts:
                 continue
             _check_footer(place, table, schema, snapshot.row_counts.get(table))
     except (OSError, ValueError, ControllerCoreError, DatasetError) as error:
@@ -171,7 +172,7 @@ def _check_footer(place: Folder, table: str, schema: StructType, row_count: int 
         found, rows = file.schema_arrow, file.metadata.num_rows
     for field in schema.fields:
         wanted = arrow_type(field.dataType)
-        if field.name not in found.names and (table, field.name) in schemas.LATER_COLUMNS:
+        if field.name not in found.names and came_later(TABLES[table].field(field.name)):
             continue
         if field.name not in found.names:
             raise DatasetError(f"table {table!r} has no column {field.name!r} (expected {wanted}); has {found.names!r}")

@@ -1,7 +1,7 @@
 """The columns of a snapshot: the raw layer, from which everything is rebuilt, and the decoded tables.
 
 Every row of every table begins with `cluster`, `snapshot_id` and `taken_at`. Numbers are Kafka's own widths, times are UTC
-with microseconds, absent values are null. `spark_jobs/schemas.py` holds the same tables for Spark; a test holds them equal.
+with microseconds, absent values are null. `spark_jobs/schemas.py` derives Spark's schemas from these.
 Source: docs/snapshots.md, "Tables"; docs/znodes.md for the meaning of the columns.
 """
 
@@ -14,8 +14,12 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _BROKERS: Final = pa.list_(pa.int32())
 
 
-def _field(name: str, kind: pa.DataType, *, nullable: bool = False) -> pa.Field:
-    return pa.field(name, kind, nullable=nullable)
+_SINCE: Final = b"since"
+
+
+def _field(name: str, kind: pa.DataType, *, nullable: bool = False, since: str | None = None) -> pa.Field:
+    """A column; `since` is the date of the commit that added it: snapshots taken by older versions lack it."""
+    return pa.field(name, kind, nullable=nullable, metadata=None if since is None else {_SINCE: since})
 
 
 _COMMON: Final = (_field("cluster", pa.string()), _field("snapshot_id", pa.string()), _field("taken_at", TIMESTAMP))
@@ -104,12 +108,10 @@ CLUSTER: Final = _table(
     _field("zxid", pa.int64()),
     _field("consistent", pa.bool_()),
     _field("isr_change_cversion", pa.int32(), nullable=True),
-    _field("version_znodes", pa.list_(pa.string()), nullable=True),
+    _field("version_znodes", pa.list_(pa.string()), nullable=True, since="2026-11-23"),
 )
 LATER_TABLES: Final = frozenset({"acls"})
 """Tables that snapshots taken before release 0.2 do not have stored; they are decoded from raw."""
-LATER_COLUMNS: Final = frozenset({("cluster", "version_znodes")})
-"""(table, column) that snapshots taken before 2026-11-23 do not have: null where they are read."""
 BAD_ROWS: Final = _table(_field("path", pa.string()), _field("reason", pa.string()))
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
@@ -123,6 +125,20 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
     "cluster": CLUSTER,
     "bad_rows": BAD_ROWS,
 }
+
+
+def came_later(field: pa.Field) -> bool:
+    """Whether snapshots may lack the column, because a later version of this program added it: it is null there."""
+    return _SINCE in (field.metadata or {})
+
+
+def with_later_columns(table: pa.Table, name: str) -> pa.Table:
+    """`table`, as it was stored under `name`, with nulls in the columns that came later."""
+    for field in TABLES[name]:
+        if came_later(field) and field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
+
 
 STAT_COLUMNS: Final = (
     "czxid",

@@ -46,7 +46,7 @@ def test_a_vacant_office_is_taken_and_the_cluster_read(version, event):
     assert bool(found.of(e.DeleteLogDirEvents)) is found.context.dialect.log_dir_failures
     first = next(effect for effect in found.effects if isinstance(effect, e.SendUpdateMetadata | e.SendLeaderAndIsr))
     assert isinstance(first, e.SendUpdateMetadata)
-    assert bool(first.partition_states) is not found.context.dialect.startup_update_metadata_empty
+    assert bool(first.partition_states) is found.context.dialect.empty_update_metadata_means_all_partitions
 
 
 def test_requests_of_before_are_picked_up():

@@ -30,11 +30,6 @@ def store(tmp_path):
     return FolderStore(tmp_path / "store")
 
 
-def address(store, ending):
-    (key,) = [key for key in store.list("") if key.endswith(ending)]
-    return store.uri_of(key)
-
-
 def plan_of(store, kind):
     (key,) = [key for key in store.list("v1/cluster=demo/") if re.search(rf"/{kind}-\w{{12}}\.json$", key)]
     return load_plan(store, store.uri_of(key))

@@ -281,6 +281,14 @@ def test_each_sickness_is_found_once(spark):
     ]
 
 
+def test_a_leader_that_is_not_in_the_isr_is_found(spark):
+    world = World(brokers={1: None, 2: None}, partitions=(("t", 0, (1, 2), 1, (2,)), ("t", 1, (1, 2), 1, (1, 2))))
+    tables = frames(spark, world)
+    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    found = [row for row in rows_of(result, "partition", "kind") if row[1] == "leader_outside_isr"]
+    assert found == [(0, "leader_outside_isr")]
+
+
 def test_the_default_min_isr_of_the_cluster_counts(spark):
     world = World(
         brokers={1: None, 2: None},
@@ -454,6 +462,7 @@ def test_throttles_are_stale_when_nothing_moves(spark, requests, found):
     )
     tables = frames(spark, world)
     result = health.config_findings(tables["configs"], facts_of(spark, tables))
+    assert {row["kind"] for row in result.collect()} <= {"stale_throttle"}
     assert sorted(((r["topic"], r["brokers"]) for r in result.collect()), key=str) == sorted(found, key=str)
 
 

@@ -31,7 +31,7 @@ from controller_core.adapters.snapshot.manifest import (
     parse_manifest,
     require_own_place,
 )
-from controller_core.adapters.snapshot.tables import LATER_COLUMNS, LATER_TABLES, TABLES
+from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later, with_later_columns
 from controller_core.model.errors import (
     ControllerCoreError,
     ObjectDamagedError,
@@ -251,10 +251,10 @@ def read_raw(store: ObjectStore | str, manifest: Manifest) -> pa.Table:
 
 
 def read_table(store: ObjectStore | str, manifest: Manifest, table: str) -> pa.Table:
-    """A decoded table as it was stored, checked."""
+    """A decoded table as it was stored, checked; columns that came later are null."""
     store = opened(store)
     stored = manifest.object(table)
-    return table_from_parquet(checked_object(store, stored), store.uri_of(stored.key))
+    return with_later_columns(table_from_parquet(checked_object(store, stored), store.uri_of(stored.key)), table)
 
 
 def read_tables(store: ObjectStore | str, manifest: Manifest) -> dict[str, pa.Table]:
@@ -378,7 +378,7 @@ def _table_findings(
             findings.append(
                 Finding(manifest.uri, f"manifest counts {manifest.counts.get(name)} {name}, found {stored.num_rows}")
             )
-        later = {column for of_table, column in LATER_COLUMNS if of_table == name}
+        later = {field.name for field in TABLES[name] if came_later(field)}
         there = table.drop_columns(sorted(later.difference(stored.column_names)))
         try:
             same = stored.select(there.column_names).cast(there.schema).equals(there)

@@ -430,3 +430,9 @@ def test_the_log_of_a_query_that_fails_is_kept(corpus, tmp_path, monkeypatch):
     with pytest.raises(SparkJobError) as told:
         snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
     assert Path(str(told.value).removeprefix("its log is ")).read_text() == "out of memory"
+
+
+def test_a_column_that_came_later_is_null_in_an_older_snapshot(corpus):
+    cluster = snapshots.read_table(corpus, stored(corpus), "cluster")
+    assert cluster.column("version_znodes").to_pylist() == [None]
+    assert set(cluster.column_names) == set(TABLES["cluster"].names)

@@ -1,0 +1,112 @@
+"""CONTRIBUTING's lists are true: what they name exists, and a place that a recipe names and a change misses fails here."""
+
+import ast
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from controller_core.adapters.snapshot.tables import TABLES
+from controller_core.messages.effects import Effect, Unwatch, Watch, ZooKeeperEffect
+from controller_core.model.dialect import MINOR_VERSIONS, Dialect
+from controller_core.plans.plan import PlanKind
+
+ROOT = Path(__file__).parents[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FOLDERS = ("controller_core/", "plugins/", "spark_jobs/", "dags/", "tests/", "docs/")
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def sources(folder):
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+@pytest.mark.parametrize(
+    "name", sorted({name for name in re.findall(r"`([^`\s]+)`", CONTRIBUTING) if name.startswith(FOLDERS)})
+)
+def test_what_contributing_names_is_there(name):
+    assert (ROOT / name).exists()
+
+
+@pytest.mark.parametrize(("name", "place"), re.findall(r"(?m)^\| [^|]+\| `(\w+)` \| `([^`]+)` \|$", CONTRIBUTING))
+def test_a_behaviour_is_where_the_list_says(name, place):
+    source = text(place) if place.endswith(".py") else sources(place)
+    assert re.search(rf"(?m)^\s*(?:def|class) {name}\b|^{name}\b.* = ", source)
+
+
+def kinds_of_findings():
+    """The literals that stand as `kind` in the transforms: an argument of `_finding`, or a literal with that alias."""
+    tree = ast.parse(text("spark_jobs/transforms/health.py"))
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        match call:
+            case ast.Call(func=ast.Name(id="_finding"), args=[_, ast.Constant(value=str(kind)), *_]):
+                yield kind
+            case ast.Call(
+                func=ast.Attribute(attr="alias", value=ast.Call(args=[ast.Constant(value=str(kind))])),
+                args=[ast.Constant(value="kind")],
+            ):
+                yield kind
+
+
+@pytest.mark.parametrize("kind", sorted(kinds_of_findings()))
+@pytest.mark.parametrize("place", ["docs/analysis.md", "tests/spark_jobs/transforms/test_transforms.py"])
+def test_a_finding_is_documented_and_tested(kind, place):
+    assert re.search(rf"[`\"]{kind}[`\"]", text(place))
+
+
+@pytest.mark.parametrize("switch", [field.name for field in fields(Dialect)])
+def test_a_switch_of_a_version_is_read_and_stands_in_one_place(switch):
+    elsewhere = sources("controller_core").replace(text("controller_core/model/dialect.py"), "")
+    assert re.search(rf"\.{switch}\b", elsewhere + sources("plugins") + sources("spark_jobs"))
+
+
+def test_a_version_is_named_in_the_readme_and_has_a_dialect_before_it_has_jars():
+    assert f"({MINOR_VERSIONS[0]} to {MINOR_VERSIONS[-1]})" in text("README.md")
+    assert set(json.loads(text("plugins/kafka_maintenance/servers/kafka_jars.lock.json"))) <= set(MINOR_VERSIONS)
+
+
+def performer_of(effect):
+    """Where an effect is performed, and where it is simulated."""
+    if effect in get_args(ZooKeeperEffect):
+        watched = effect in {Watch, Unwatch}
+        return ["runtime/perform_effects.py", *([] if watched else ["runtime/simulated/answers.py"])]
+    return ["runtime/simulated/cluster.py"]
+
+
+@pytest.mark.parametrize(
+    ("effect", "place"), [(effect.__name__, place) for effect in get_args(Effect) for place in performer_of(effect)]
+)
+def test_an_effect_is_performed_and_simulated(effect, place):
+    assert re.search(rf"case .*\be\.{effect}\(", text(f"controller_core/{place}"))
+
+
+@pytest.mark.parametrize("module", ["perform_effects", "simulated/answers", "simulated/brokers", "request_fields"])
+def test_a_match_over_effects_forgets_none(module):
+    """mypy proves it where the last case is `assert_never`."""
+    assert "case _:\n                assert_never(" in text(f"controller_core/runtime/{module}.py").replace(
+        "        case _:\n            assert_never(", "            case _:\n                assert_never("
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, column) for table, schema in TABLES.items() for column in schema.names[3:]]
+)
+def test_a_column_is_decoded_and_documented(table, column):
+    assert re.search(rf"`[^`]*\b{column}\b[^`]*`|\b{column}\b", text("docs/snapshots.md") + text("docs/znodes.md"))
+    assert f'"{column}"' in sources("controller_core/adapters/snapshot") or f"{column}=" in sources(
+        "controller_core/adapters/snapshot"
+    )
+
+
+@pytest.mark.parametrize("kind", [str(kind) for kind in PlanKind])
+def test_an_operation_has_its_dag_its_command_and_its_place_in_the_docs(kind):
+    assert (ROOT / "dags" / f"{kind}.py").exists()
+    for page in ("docs/airflow.md", "docs/operations.md"):
+        assert f"`{kind}`" in text(page)
+    assert kind in text("tests/dags/test_rules.py") and kind in text("plugins/kafka_maintenance/demo/stack.py")
