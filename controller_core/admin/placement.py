@@ -91,6 +91,12 @@ def validate_new_topic(
 ) -> None:
     """Whether Kafka would create a topic with these replicas; whether the brokers exist is not looked at, as in Kafka.
 
+    Args:
+        topic: its name.
+        assignment: partition number → replicas, preferred first.
+        topics: names of the topics that exist.
+        topics_marked_for_deletion: those that wait for their deletion.
+
     Raises:
         InvalidTopicError: the name is none, or equals another one up to `.` and `_`.
         TopicExistsError: it exists, or waits for its deletion.

@@ -143,7 +143,14 @@ def assign_throttled_replicas(
 def limit_brokers(
     existing: Replicas, proposed: Replicas, broker_configs: Mapping[BrokerId, Config], throttle: int
 ) -> ConfigChanges:
-    """Rates, in bytes per second, of every broker that holds or gets a replica of a proposed topic; negative: none."""
+    """Rates, in bytes per second, of every broker that holds or gets a replica of a proposed topic; negative: none.
+
+    Args:
+        existing: replicas of every partition of the proposed topics as they are.
+        proposed: replicas as they shall be.
+        broker_configs: broker → its dynamic config.
+        throttle: bytes per second and broker.
+    """
     if throttle < 0:
         return ConfigChanges({}, {})
     topics = {partition.topic for partition in proposed}
@@ -162,6 +169,12 @@ def remove_throttles(
     """What is written once every partition is `COMPLETED`: limits of all brokers go, as do the moved topics' lists.
 
     An entity without a throttle is not written; while a partition is not completed, nothing is.
+
+    Args:
+        brokers: the ids of all brokers.
+        status: partition → state of its reassignment, by the tool's names.
+        topic_configs: topic → its overrides.
+        broker_configs: broker → its dynamic config.
     """
     if any(each != COMPLETED for each in status.values()):
         return ConfigChanges({}, {})

@@ -59,6 +59,12 @@ def offline_leader(
 ) -> tuple[BrokerId | None, bool]:
     """The first assigned broker that is live and in sync; else, if `unclean` is permitted, the first live one.
 
+    Args:
+        assignment: assigned brokers, preferred first.
+        isr: the in-sync brokers.
+        live: brokers that are live and hold the replica on a healthy log directory.
+        unclean: whether a replica that is not in sync may lead.
+
     Returns:
         The leader or None, and whether the choice was unclean.
     Source:
@@ -94,7 +100,14 @@ def controlled_shutdown_leader(
     live: Collection[BrokerId],
     shutting_down: Collection[BrokerId],
 ) -> BrokerId | None:
-    """The first assigned broker that is registered, in sync and not shutting down. Source: `controlledShutdownPartitionLeaderElection`."""
+    """The first assigned broker that is registered, in sync and not shutting down. Source: `controlledShutdownPartitionLeaderElection`.
+
+    Args:
+        assignment: assigned brokers, preferred first.
+        isr: the in-sync brokers.
+        live: registered brokers, shutting down or not.
+        shutting_down: brokers in controlled shutdown.
+    """
     return next(
         (broker for broker in assignment if broker in live and broker in isr and broker not in shutting_down), None
     )

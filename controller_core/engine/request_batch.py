@@ -56,14 +56,30 @@ def leader_and_isr(
     *,
     is_new: bool,
 ) -> AddLeaderAndIsr:
-    """Tell brokers of a leadership; all registered brokers will hear what the context knows of the partition."""
+    """Tell brokers of a leadership; all registered brokers will hear what the context knows of the partition.
+
+    Args:
+        context: what the controller believes now.
+        brokers: who gets the LeaderAndIsr.
+        partition: which.
+        leadership: as written.
+        assignment: its replicas.
+        is_new: whether the brokers are to create the replica.
+    """
     return AddLeaderAndIsr(tuple(brokers), partition, leadership, assignment, is_new, context.leadership(partition))
 
 
 def stop_replica(
     context: ControllerContext, brokers: Iterable[BrokerId], partition: TopicPartition, *, delete: bool
 ) -> AddStopReplica:
-    """Let brokers stop their replica of the partition, and delete its log if `delete`."""
+    """Let brokers stop their replica of the partition, and delete its log if `delete`.
+
+    Args:
+        context: what the controller believes now.
+        brokers: who gets the StopReplica.
+        partition: which.
+        delete: whether the log goes, too.
+    """
     return AddStopReplica(tuple(brokers), partition, delete, context.leader_epoch(partition))
 
 

@@ -62,7 +62,14 @@ class LeaderAndIsr(NamedTuple):
     def new_leader_and_isr(
         self, leader: BrokerId, isr: tuple[BrokerId, ...], recovery: LeaderRecoveryState, controller_epoch: int
     ) -> "LeaderAndIsr":
-        """Another leader and ISR, one leader epoch later, caused by the controller of `controller_epoch`."""
+        """Another leader and ISR, one leader epoch later, caused by the controller of `controller_epoch`.
+
+        Args:
+            leader: broker id, or -1 for none.
+            isr: in-sync brokers.
+            recovery: whether the leader may lack data.
+            controller_epoch: of the controller that decided it.
+        """
         return LeaderAndIsr(
             leader, self.leader_epoch + 1, isr, recovery, self.partition_epoch, controller_epoch, self.extra
         )

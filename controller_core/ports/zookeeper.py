@@ -148,6 +148,14 @@ class ZooKeeper(Protocol):
         """Create a znode and return its path, which for a sequential one ends in ten digits.
 
         `make_parents` creates missing parents first, persistent and empty; `acl` None means the session's default.
+
+        Args:
+            path: relative to the session's chroot.
+            data: of the new znode.
+            ephemeral: whether it ends with the session.
+            sequential: whether ZooKeeper appends ten digits to the path.
+            make_parents: whether missing parents are created first, persistent and empty.
+            acl: None is the session's default.
         """
 
     def set(self, path: str, data: bytes, version: int) -> ZnodeStat:

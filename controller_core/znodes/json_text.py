@@ -109,7 +109,14 @@ class Fields(NamedTuple):
 
 
 def mismatch(path: str, where: str, expected: str, found: object) -> MalformedZnodeError:
-    """The error for a value of the wrong type or range at `where`."""
+    """The error for a value of the wrong type or range at `where`.
+
+    Args:
+        path: of the znode.
+        where: the field in its document.
+        expected: in words.
+        found: the value.
+    """
     try:
         shown = _shown(json_text(found))
     except RecursionError:
@@ -169,7 +176,15 @@ def integer_list(path: str, where: str, value: object) -> tuple[int, ...]:
 
 
 def decimal(path: str, where: str, text: str, *, low: int = INT_MIN, high: int = INT_MAX) -> int:
-    """An integer written as text, as Java's `Integer.parseInt` reads it."""
+    """An integer written as text, as Java's `Integer.parseInt` reads it.
+
+    Args:
+        path: of the znode, for errors.
+        where: the field, for errors.
+        text: the digits, with a sign or none.
+        low: the least value allowed.
+        high: the greatest value allowed.
+    """
     digits = text[1:] if text[:1] in {"-", "+"} else text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(LONG_MAX))):
         raise MalformedZnodeError(path, f"{where}: expected a decimal number, found {_shown(text)!r}")

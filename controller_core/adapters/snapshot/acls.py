@@ -49,7 +49,15 @@ def acl_key(stat: bytes) -> bytes:
 
 
 def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller, known: KnownAcls) -> Acls:
-    """The ACL of every znode of the cut that the session may see. Not part of the cut: ZooKeeper has no event for them."""
+    """The ACL of every znode of the cut that the session may see. Not part of the cut: ZooKeeper has no event for them.
+
+    Args:
+        wire: the session's connection.
+        cut: the znodes whose ACLs are read.
+        options: how much is asked at once.
+        told: hears how many were read.
+        known: ACLs of an earlier snapshot by path and aversion; those are not read again.
+    """
     if not options.acls:
         return Acls({}, 0, bool(cut.unreadable))
     found: dict[str, str] = {}

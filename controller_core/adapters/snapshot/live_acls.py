@@ -42,6 +42,12 @@ def live_acls(client: KazooClient, paths: Iterable[str]) -> dict[str, tuple[str,
 def set_live_acl(client: KazooClient, path: str, acl: str, aversion: int) -> None:
     """Sets the ACL of a znode if its aversion is still that one.
 
+    Args:
+        client: a session with the right to set ACLs.
+        path: of the znode, below the client's chroot.
+        acl: as text, the form of the snapshot's table.
+        aversion: the version of the ACL that it replaces.
+
     Errors: `BadVersionError` when it is not, `ZooKeeperError` subclasses otherwise.
     """
     with translated_errors(client, "written"):

@@ -62,6 +62,12 @@ def write_tree(
     A znode that exists with the same data counts as done. The root is never created; give it to `set_root`. When the
     connection breaks, what was not answered is sent again, znode by znode.
 
+    Args:
+        client: a session below whose chroot the znodes are created.
+        znodes: parents before children.
+        options: how many are created in one transaction, and with what ACL; None: the defaults.
+        progress: hears how many were created so far.
+
     Errors: `RestoreConflictError` when one exists with other data, `TooLargeZnodeError` when one breaks the connection
     again and again, `ZooKeeperError` subclasses otherwise; everything before it is written, and writing again goes on
     from there.

@@ -220,7 +220,15 @@ class Teller:
 
 
 def note_failure(code: int, kind: int, path: str, denied: set[str], wire: Wire) -> None:
-    """Remembers a path that may not be read; a path that is gone is none; anything else, or the root, is an error."""
+    """Remembers a path that may not be read; a path that is gone is none; anything else, or the root, is an error.
+
+    Args:
+        code: ZooKeeper's error code.
+        kind: number of the request that failed.
+        path: what was read.
+        denied: paths that may not be read; the path joins them.
+        wire: the connection, for the message.
+    """
     if code == NO_NODE and path == "/":
         raise NoNodeError(
             f"tree at {wire.hosts} not read: there is no znode {wire.chroot or '/'!r}; correct the chroot after the hosts"

@@ -334,7 +334,14 @@ class RemoveFailedRequests(Task):
 
 
 def refuse_target(turn: Turn, partition: TopicPartition, target: tuple[BrokerId, ...], error: str) -> None:
-    """Tells why a requested reassignment is not done."""
+    """Tells why a requested reassignment is not done.
+
+    Args:
+        turn: of the step that decides it.
+        partition: whose reassignment it is.
+        target: the replicas that were asked for.
+        error: Kafka's name of the error.
+    """
     kafka = "" if target else EMPTY_TARGET
     reason = f"reassignment to {list(target)!r} refused: {error}"
     turn.refuse(RefusalKind.INVALID_REQUEST, partition, reason, kafka=kafka, error=error)

@@ -186,6 +186,13 @@ class PartitionZnodes(KafkaZkBase):
     ) -> str:
         """Write a topic's whole znode, whatever its version; a result code.
 
+        Args:
+            topic: its name.
+            assignments: partition number → replicas, of all its partitions.
+            topic_id: None where the version knows none.
+            epoch_version: the version that `/controller_epoch` must have; None: not checked.
+            extra: unknown fields of the znode as JSON text, which are kept.
+
         Raises:
             ControllerMovedError: `/controller_epoch` has another version.
         """
