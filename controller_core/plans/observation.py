@@ -25,11 +25,15 @@ class ActiveController(NamedTuple):
 
 
 class TopicIdentity(NamedTuple):
-    """What tells a topic from one of the same name created later; `czxid` is that of its znode."""
+    """What tells a topic from one of the same name created later; `czxid` and `version` are those of its znode.
+
+    Any change of its partitions or of their replicas raises the version; -1: not read.
+    """
 
     czxid: int
     partition_count: int
     topic_id: str | None = None
+    version: int = -1
 
 
 class Notification(NamedTuple):

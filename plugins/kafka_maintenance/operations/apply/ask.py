@@ -24,7 +24,7 @@ from controller_core.plans.request_znodes import (
 from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import differing, request_partitions, without
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation
-from controller_core.znodes.paths import CONTROLLER_EPOCH
+from controller_core.znodes.paths import CONTROLLER_EPOCH, topic_path
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, begin_execution
 from kafka_maintenance.operations.apply.receipts import EventKind
@@ -57,7 +57,7 @@ def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanSte
     if narrowed.effects:
         throttle(run, number, narrowed)
         try:
-            request(run, number, narrowed)
+            request(run, number, narrowed, observed)
         except ClusterBusyError:
             end_throttle(run.zookeeper, run.fence, run.log)
             raise
@@ -82,9 +82,12 @@ def refuse_stale(run: Run, number: int, reasons: Sequence[Unmet]) -> None:
     raise PlanStaleError(message, reasons)
 
 
-def request(run: Run, number: int, step: PlanStep) -> None:
-    """Asks; finding all that is asked for there already is as good, since an earlier run's request may arrive late."""
-    operations = [run.fence, *(operation for effect in step.effects for operation in _operations(effect))]
+def request(run: Run, number: int, step: PlanStep, observed: Observation) -> None:
+    """Asks; finding all that is asked for there already is as good, since an earlier run's request may arrive late.
+
+    `observed` is what the step was checked on.
+    """
+    operations = [run.fence, *(operation for effect in step.effects for operation in _operations(effect, observed))]
     if is_asked_once(step):
         operations.append(begin_execution(Execution(run.digest, number, run.log.run, run.log.approver, run.log.now())))
     try:
@@ -116,14 +119,17 @@ def _not_asked(run: Run, number: int, failed: Operation, error: ZooKeeperError) 
     )
 
 
-def _operations(effect: Request) -> tuple[Operation, ...]:
+def _operations(effect: Request, observed: Observation) -> tuple[Operation, ...]:
     match effect:
+        case CreateDeleteTopic(topic=topic):  # a reassignment that began since the check wrote the topic's znode
+            unchanged = Check(path=topic_path(topic), version=observed.topics[topic].version)
+            return (unchanged, Create(path=request_path(effect), data=request_data(effect)))
         case DeleteController():
             return (
                 Check(path=CONTROLLER_EPOCH, version=effect.epoch_version),
                 Delete(path=request_path(effect), version=effect.version),
             )
-        case CreateReassignPartitions() | CreatePreferredReplicaElection() | CreateDeleteTopic():
+        case CreateReassignPartitions() | CreatePreferredReplicaElection():
             return (Create(path=request_path(effect), data=request_data(effect)),)
         case _:
             assert_never(effect)

@@ -65,4 +65,4 @@ def _ask_again(run: Run, number: int, step: PlanStep) -> None:
     observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
     before = unmet((*run.plan.expectations, *step.checks), observed)
     if not before and unmet(step.outcomes, observed) and not standing(run.zookeeper, step):
-        request(run, number, step)
+        request(run, number, step, observed)

@@ -147,7 +147,7 @@ def observe_tables(tables: Mapping[str, pa.Table]) -> Observation:
         topic_json_versions=frozenset(tables["topics"].column("json_version").drop_null().to_pylist()),
         version_znodes=frozenset(cluster.get("version_znodes") or ()),  # an old snapshot has no such column
         topics={
-            row["topic"]: TopicIdentity(row["czxid"], row["partition_count"], row["topic_id"])
+            row["topic"]: TopicIdentity(row["czxid"], row["partition_count"], row["topic_id"], row["znode_version"])
             for row in _rows(tables["topics"])
         },
         assignments={
@@ -285,7 +285,9 @@ def _topics(zookeeper: ZooKeeper, names: Sequence[str], unreadable: dict[str, st
             unreadable[path] = error.what
             continue
         topics.json_versions.add(topic.version)
-        topics.identities[name] = TopicIdentity(found[1].czxid, len(topic.assignments), topic.topic_id)
+        topics.identities[name] = TopicIdentity(
+            found[1].czxid, len(topic.assignments), topic.topic_id, found[1].version
+        )
         for number, assignment in topic.assignments.items():
             topics.assignments[TopicPartition(name, number)] = assignment
     return topics

@@ -149,6 +149,15 @@ def test_what_another_tools_request_refused_is_asked_once_that_is_gone():
     assert events(store, plan) == ["started", "intended", "refused", "started", "refused", *CARRIED_OUT]
 
 
+def test_a_reassignment_that_begins_after_the_check_keeps_the_deletion_from_being_asked():
+    store, world, plan = planned(deletion)
+    begin = during("intended", store, lambda: world.reassigning("old", 0, adding=(2,)))
+    with pytest.raises(ClusterBusyError, match="/brokers/topics/old: it changed in the last moment"):
+        apply(begin, plan, world)
+    assert world.wrote == []
+    assert events(store, plan)[-1] == "refused"
+
+
 def test_our_own_request_that_arrived_late_is_waited_for():
     store, world, plan = planned(elections)
 
