@@ -140,4 +140,8 @@ def test_a_topic_that_kafka_would_not_create(topic, assignment, kafka_name):
 
 
 def test_a_topic_that_kafka_would_create():
-    validate_new_topic("new", {0: (9, 8), 1: (8, 7)}, topics=("old",))
+    assignment = {0: (9, 8), 1: (8, 7)}
+    validate_new_topic("new", assignment, topics=("old",))
+    with pytest.raises(PlacementError) as refusal:
+        validate_new_topic("new", assignment, topics=("old", "new"))
+    assert refusal.value.kafka_name == "TopicExistsException"

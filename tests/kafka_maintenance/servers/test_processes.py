@@ -318,13 +318,18 @@ def test_the_temporary_workspaces_of_somebody_else_are_left_alone(tmp_path, monk
 def test_of_several_at_once_one_ends_the_orphans(tmp_path, monkeypatch):
     monkeypatch.setattr(workspaces, "temporary_root", lambda: tmp_path)
     left_behind(tmp_path / "w1", '{"pid": 1, "start_ticks": -2}')
-    stopped = []
+    stopped, asked, locked = [], threading.Semaphore(0), workspaces.locked
 
-    def stop_slowly(folder):
+    def locked_and_counted(path):
+        asked.release()
+        return locked(path)
+
+    def stop_when_all_have_asked(folder):
         stopped.append(folder)
-        time.sleep(0.3)
+        assert [asked.acquire(timeout=30) for _ in drills] == [True] * len(drills)
 
-    monkeypatch.setattr(workspaces, "stop_workspace", stop_slowly)
+    monkeypatch.setattr(workspaces, "locked", locked_and_counted)
+    monkeypatch.setattr(workspaces, "stop_workspace", stop_when_all_have_asked)
     drills = [threading.Thread(target=workspaces.stop_orphans) for _ in range(4)]
     for drill in drills:
         drill.start()

@@ -115,7 +115,11 @@ def test_postgres_wants_its_password_and_leaves_nothing():
 def test_postgres_works_in_a_folder_that_others_cannot_reach(tmp_path):
     tmp_path.chmod(0o700)
     with Workspace(tmp_path / "stack") as workspace, PostgresServer(workspace) as server:
-        psycopg2.connect(server.url.replace("+psycopg2", "")).close()
+        connection = psycopg2.connect(server.url.replace("+psycopg2", ""))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            assert cursor.fetchall() == [(1,)]
+        connection.close()
 
 
 def test_down_stops_real_servers_after_kill_9_of_their_parent(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -390,15 +389,23 @@ def test_queries_that_overlap_keep_their_own_rows_and_fetch_one_after_the_other(
     corpus, tmp_path, spark_job, monkeypatch
 ):
     both, fetching, fetch = threading.Barrier(2, timeout=30), threading.Lock(), snapshots.fetch_tables
+    arrived, locked, met = threading.Semaphore(0), snapshot_query.locked, threading.Event()
+
+    def locked_and_counted(path):
+        arrived.release()
+        return locked(path)
 
     def fetch_alone(*arguments):
         assert fetching.acquire(blocking=False), "another query is fetching"
-        time.sleep(0.1)  # so that two that do not wait for each other meet
+        if not met.is_set():  # the first one fetches when the second one has come as far as the lock
+            met.set()
+            assert [arrived.acquire(timeout=30), arrived.acquire(timeout=30)] == [True, True]
         folder = fetch(*arguments)
         fetching.release()
         return folder
 
     spark_job(both.wait)
+    monkeypatch.setattr(snapshot_query, "locked", locked_and_counted)
     monkeypatch.setattr(snapshot_query, "fetch_tables", fetch_alone)
     asked = ("SELECT 1", "SELECT 2")
     with ThreadPoolExecutor(2) as pool:
