@@ -30,6 +30,11 @@ KIND = "drain_isr_notifications"
     tags=["kafka", "changes-cluster", "scheduled"],
     render_template_as_native_obj=True,
     params={
+        "after_rejection": Param(
+            None,
+            type=["string", "null"],
+            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
+        ),
         "cluster": Param(
             None, type=["string", "null"], description="Connection id of one cluster; empty: report on all"
         ),

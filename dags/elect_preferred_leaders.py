@@ -25,6 +25,11 @@ KIND = "elect_preferred_leaders"
     tags=["kafka", "changes-cluster", "manual"],
     render_template_as_native_obj=True,
     params={
+        "after_rejection": Param(
+            None,
+            type=["string", "null"],
+            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
+        ),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(
             None, type=["string", "null"], description="Digest of a stored plan; empty: plan from a fresh snapshot"

@@ -36,6 +36,11 @@ from kafka_maintenance.tasks.settings import SETTINGS
     tags=["kafka", "changes-store", "scheduled"],
     render_template_as_native_obj=True,
     params={
+        "after_rejection": Param(
+            None,
+            type=["string", "null"],
+            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
+        ),
         "cluster": Param(
             None, type=["string", "null"], description="Name of one cluster in the store; empty: report on all"
         ),

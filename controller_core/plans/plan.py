@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from controller_core.model.errors import PlanAlteredError
+from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -89,7 +89,8 @@ class Plan:
 
     `expectations` must hold before every step, those of a step only before it. `predicted` has one line per thing that
     will change, `risks` what the approver should weigh. `snapshot` is None for a plan made from a live read. `rules` say how
-    it is carried out where the cluster differs.
+    it is carried out where the cluster differs. `proof` is the
+    SHA-256 of the planner's proof (64 hex digits), None where the targets were given.
     """
 
     kind: PlanKind
@@ -103,6 +104,7 @@ class Plan:
     risks: tuple[str, ...] = ()
     rollback: Rollback
     rules: ExecutionRules = STOP_ON_DIFFERENCE
+    proof: str | None = None
 
     @property
     def effects(self) -> tuple[Request, ...]:
@@ -159,7 +161,15 @@ def plan_from_bytes(data: bytes, *, where: str) -> Plan:
             f"plan {where} was altered: it names digest {stored[:12]}, its content has {found[:12]}; "
             "make the plan again and have it approved again"
         )
-    return _plan_from_json(document)
+    beside = [name for name in _OUTSIDE_THE_DIGEST if name in document.values]
+    plan = _plan_from_json(document)
+    if canonical({**_plan_to_json(plan), **{name: document.values[name] for name in beside}}) != canonical(
+        document.values
+    ):
+        raise InvalidPlanError(
+            f"plan not read: {where}: expected the fields of schema version {SCHEMA_VERSION} and no others; make the plan again"
+        )
+    return plan
 
 
 def open_conditions(plan: Plan, *, first_step: int = 0) -> tuple[Condition, ...]:
@@ -218,6 +228,7 @@ def rollback_plan(plan: Plan, *, digest: str | None = None) -> Plan | None:
         steps=steps,
         predicted=tuple(_before_and_after(steps)),
         left_out=(),
+        proof=None,
         risks=(f"Undoes plan {name}; it fits only after that plan was carried out.",),
         rollback=Rollback(text="Plan the repair again: an approval serves one application."),
     )
@@ -256,6 +267,7 @@ def _plan_to_json(plan: Plan) -> dict[str, object]:
         },
         # a plan of an older version names no rules; its digest stays what it was
         **({} if plan.rules == STOP_ON_DIFFERENCE else {"rules": rules_to_json(plan.rules)}),
+        **({} if plan.proof is None else {"proof": plan.proof}),
     }
 
 
@@ -287,6 +299,7 @@ def _plan_from_json(document: PlanFields) -> Plan:
             text=rollback.text("text"), steps=tuple(_step_from_json(step) for step in rollback.objects("steps"))
         ),
         rules=rules_from_json(document.section("rules")) if "rules" in document.values else STOP_ON_DIFFERENCE,
+        proof=document.text_or_none("proof"),
     )
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.dags.live import CLUSTER
+from tests.dags.live import CLUSTER, TASK_TIMEOUT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
@@ -61,11 +61,26 @@ def test_the_days_election_plan_is_applied_after_a_yes_and_verified(live, analys
     assert events[-1]["event"] == "done"
 
 
-def test_a_rejected_deletion_leaves_the_topic_where_it_is(live):
+def test_who_asked_for_a_deletion_does_not_approve_it_alone_and_a_rejection_holds(live):
     run_id = live.start("delete_topics", {"cluster": CLUSTER, "topics": ["kept"]})
+    live.operator.wait_gate("delete_topics", run_id, timeout_s=120)
+
+    def answers():
+        found = [json.loads(live.store.get(key)) for key in live.store.list(f"v1/approvals/cluster={CLUSTER}/")]
+        return [each for each in found if each["run"] == f"delete_topics.{run_id}" and "user" in each]
+
+    def the_operator_has_said_yes():
+        live.operator.answer_all("delete_topics", run_id, "Approve", comment="mine")
+        return bool(answers())
+
+    live.operator.wait_for(the_operator_has_said_yes, what="the operator has approved his own run", timeout_s=120)
     gate = live.approver.wait_gate("delete_topics", run_id, timeout_s=120)
     live.answer(gate, "Reject")
+    assert {each["user"] for each in answers()} == {"operator", "approver"}
     assert live.operator.task_states("delete_topics", run_id)["apply_plan"] == "skipped"
+    again = live.start("delete_topics", {"cluster": CLUSTER, "plan": answers()[0]["digest"]})
+    assert live.operator.wait_run("delete_topics", again, timeout_s=TASK_TIMEOUT_S) == "failed"
+    assert "'approver' rejected it" in live.operator.failures("delete_topics", again)
     assert "kept" in live.topics()
 
 

@@ -23,10 +23,9 @@ class KindRecord(NamedTuple):
     Attributes:
         title: what such a plan does, for its page.
         unit: what it counts, one and many.
-        headings: of the table of changes; the first is the step, unless the rows are the predictions.
+        headings: of the table of changes; the first is the step.
         changes: what a step changes, a row each, in the columns after the first.
         step_timeout_s: how long the outcome of one step is waited for.
-        rows_are_predictions: the table shows the plan's predictions, a line each, and not the changes.
     """
 
     title: str
@@ -34,7 +33,6 @@ class KindRecord(NamedTuple):
     headings: tuple[str, ...]
     changes: Callable[[PlanStep], list[Sequence[str]]]
     step_timeout_s: float
-    rows_are_predictions: bool = False
 
 
 class Origin(NamedTuple):

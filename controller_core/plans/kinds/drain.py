@@ -161,8 +161,7 @@ def _changes(step: PlanStep) -> list[Sequence[str]]:
 DRAIN: Final = KindRecord(
     title="Clear what lingers by a forced re-election",
     unit=("forced re-election", "forced re-elections"),
-    headings=("what happens",),
+    headings=("step", "what happens"),
     changes=_changes,
     step_timeout_s=180.0,
-    rows_are_predictions=True,
 )

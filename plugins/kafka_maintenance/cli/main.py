@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
-from kafka_maintenance.cli import analyse, install_dags, kraft, plan_file, snapshots
+from kafka_maintenance.cli import analyse, audit, install_dags, kraft, plan_file, snapshots
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -38,7 +38,7 @@ from kafka_maintenance.cli.arguments import (
     wants_json,
 )
 from kafka_maintenance.cli.plan import plan_document
-from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
 _INTERRUPTED: Final = 130
@@ -88,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     install_dags.add_parsers(commands)
     kraft.add_parsers(commands)
     _add_apply(commands)
+    audit.add_parsers(commands)
     _add_drain(commands)
     _add_stack(commands)
     return root
@@ -184,6 +185,15 @@ def _add_apply(commands: Any) -> None:
     command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
     add_approver_argument(command)
     command.add_argument("--comment", metavar="TEXT", help="for the receipt")
+    command.add_argument(
+        "--policy", metavar="FILE", type=Path, help="who may approve what (default: $KAFKA_MAINTENANCE_POLICY)"
+    )
+    command.add_argument(
+        "--approved-run", metavar="RUN", help="DAG.RUN_ID whose gate approved it, where the policy wants one"
+    )
+    command.add_argument(
+        "--after-rejection", metavar="RUN", help="DAG.RUN_ID of each run that rejected it, with commas"
+    )
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
     add_zookeeper_arguments(command, required=False)
     add_json_argument(command)
@@ -203,13 +213,15 @@ def _apply(arguments: argparse.Namespace) -> int:
         return ExitStatus.REFUSED
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
+    permitted = _permitted(arguments, store)
     with stopping_on_signals(Stop()) as stop:
         receipt = apply_plan(
             store=store,
             plan_uri=arguments.plan,
             approved_digest=arguments.approve,
-            approver=approver_of(arguments),
+            approver=approver_of(arguments) if permitted is None else permitted.approver,
             comment=arguments.comment,
+            approval=None if permitted is None else permitted.record,
             **cluster_of(arguments),
             now=datetime.now(UTC),
             step_timeout_s=arguments.step_timeout_s,
@@ -219,6 +231,40 @@ def _apply(arguments: argparse.Namespace) -> int:
     document = {name: getattr(receipt, name) for name in names}
     show(arguments, f"{receipt.text}\n{receipt.uri}", {"applied": True, "receipt": document})
     return ExitStatus.DONE
+
+
+def _permitted(arguments: argparse.Namespace, store: Any) -> Any:
+    """The approval of a gate where the policy wants one, None where the command's own is enough.
+
+    Raises:
+        RefusedError: the policy lets no command apply plans, or somebody rejected this one.
+        NotApprovedError: no gate approved it.
+    """
+    from kafka_maintenance.operations.apply.approvals import refuse_rejected  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.apply.permission import NotApprovedError, permission  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.policy import policy_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
+
+    plan, now = load_plan(store, arguments.plan), datetime.now(UTC)
+    policy = policy_of(plan.cluster, arguments.policy)
+    if policy.command_may_apply == "never":
+        raise RefusedError(
+            f"plan {arguments.plan} not applied: the policy of {plan.cluster!r} says command_may_apply: never; use Airflow's gate"
+        )
+    if policy.command_may_apply == "yes":
+        refuse_rejected(store, plan.cluster, plan.digest, arguments.after_rejection)
+        return None
+    if not arguments.approved_run:
+        raise RefusedError(
+            f"plan {arguments.plan} not applied: the policy of {plan.cluster!r} wants the approval of a gate; give --approved-run"
+        )
+    found = permission(store, kind=plan.kind, cluster=plan.cluster, run=arguments.approved_run, policy=policy, now=now)
+    if found.shown.plan.digest != arguments.approve:
+        raise NotApprovedError(
+            f"plan {arguments.plan} not applied: run {arguments.approved_run!r} approved {found.shown.plan.digest[:12]}, not "
+            f"{arguments.approve[:12]}; name the run that approved it"
+        )
+    return found
 
 
 # -------------------------------------------------------------------------------------------------------- drain

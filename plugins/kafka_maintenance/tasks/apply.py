@@ -8,7 +8,7 @@ from airflow.sdk import PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import approved
+from kafka_maintenance.tasks.approval import approved, approved_plan
 from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -30,7 +30,7 @@ def apply_plan(kind: str) -> dict[str, Any]:
 
     context = context_of_run()
     store, run = hooks.store(), run_name(context)
-    approval = approved(kind, cluster_of_run(context), store=store, run=run)
+    approval = approved(kind, context, store=store)
     cluster = hooks.cluster(cluster_of_run(context))
     with stopping_on_signals(Stop(with_parent=True)) as stop:
         receipt = apply.apply_plan(
@@ -44,6 +44,8 @@ def apply_plan(kind: str) -> dict[str, Any]:
             now=datetime.now(UTC),
             run_id=run,
             comment=approval.comment,
+            approval=approval.record,
+            permit=lambda: approved(kind, context, store=store),
             stop=stop,
         )
     log.info("%s", receipt.text)
@@ -58,8 +60,8 @@ def verify(kind: str) -> PokeReturnValue:
 
     context = context_of_run()
     store, cluster = hooks.store(), hooks.cluster(cluster_of_run(context))
-    approval = approved(kind, cluster.name, store=store, run=run_name(context))
-    digest = approval.shown.plan.digest
+    plan = approved_plan(kind, context, store=store)
+    digest = plan.digest
     if not any(each.event is EventKind.DONE for each in read_events(store, cluster.name, digest)):
         raise AirflowFailException(
             f"nothing verified: the record of plan {digest} does not say that it was carried out (was apply_plan marked as success "
@@ -67,7 +69,7 @@ def verify(kind: str) -> PokeReturnValue:
         )
     found = apply.verify(
         store=store,
-        plan_uri=approval.shown.plan.uri,
+        plan_uri=plan.uri,
         zookeeper=cluster.zookeeper,
         auth=cluster.auth,
         tls=cluster.tls,

@@ -7,8 +7,7 @@ task is not a lock, and what Airflow holds can be edited.
 """
 
 import json
-from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -17,10 +16,13 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 
-from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.apply import approvals
-from kafka_maintenance.operations.apply.shown import Shown, shown
+from kafka_maintenance.operations.apply.contents import contents_of_stored
+from kafka_maintenance.operations.apply.permission import Approval, permission
+from kafka_maintenance.operations.apply.policy import policy_of
+from kafka_maintenance.operations.apply.shown import shown
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.tasks.common import cluster_of_run, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -28,19 +30,6 @@ if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
 
 _RETRY_DELAY = timedelta(seconds=5)
-
-
-class NotApprovedError(ControllerCoreError):
-    """The plan may not be applied: no answer, another answer, another plan, or nobody who answered."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
-    """A person's yes to one plan, as it was shown."""
-
-    shown: Shown
-    approver: str
-    comment: str | None
 
 
 class PlanApprovalOperator(ApprovalOperator):
@@ -69,14 +58,34 @@ class PlanApprovalOperator(ApprovalOperator):
         """Shows the plan and parks; its digest, and the hash of what is shown, are kept before anybody can answer.
 
         Raises:
-            BadInputError, InvalidPlanError, RefusedError: as of `shown`; nobody was asked.
-            ObjectStoreError: the question could not be kept; nobody was asked.
+            BadInputError, InvalidPlanError, RefusedError: as of `shown`, `refuse_rejected` and the policy; nobody was asked.
+            ObjectStoreError, AuditSinkError: the question could not be kept; nobody was asked.
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
-        store, asked = hooks.store(), self._asked(context)
+        values = cast("dict[str, Any]", context)
+        store, asked, policy = hooks.store(), self._asked(context), policy_of(cluster_of_run(values))
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
         self.subject, self.body = text.subject, text.body
-        approvals.keep_question(store, kind=self.kind, digest=text.plan.digest, shown=text.digest, **asked)
+        contents = contents_of_stored(store, text.plan)
+        refusals = policy.refusals(self.kind, contents)
+        if refusals:
+            raise RefusedError(f"plan {text.plan.uri} not shown: {'; '.join(refusals)}; make it smaller")
+        after = values["params"].get("after_rejection")
+        approvals.refuse_rejected(store, asked["cluster"], text.plan.digest, after)
+        question = {"kind": self.kind, "digest": text.plan.digest, "shown": text.digest, "policy": policy.digest}
+        who = {"requester": requester_of(values), "after": after, "clears": _clears(values)}
+        approvals.keep_question(store, **asked, question={**question, **who})
+        now = datetime.now(UTC)
+        rule = policy.rule_for(self.kind, contents, now)
+        if rule is not None:
+            answer = {"user": f"rule {rule['name']}", "options": [self.APPROVE], "comment": None, "rule": dict(rule)}
+            approvals.keep_answer(store, **asked, answer={**answer, "at": now.isoformat(timespec="seconds")})
+            return {
+                "chosen_options": [self.APPROVE],
+                "params_input": {},
+                "responded_by_user": None,
+                "rule": rule["name"],
+            }
         visible = self._ask(context)
         if (visible.subject, visible.body) != (self.subject, self.body):
             run = context["dag_run"]
@@ -107,8 +116,27 @@ class PlanApprovalOperator(ApprovalOperator):
         return task_runner.SUPERVISOR_COMMS.send(msg=question)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """The answer, kept before anything follows from it, with what was shown when the question was asked."""
-        approvals.keep_answer(hooks.store(), answer=event, **self._asked(context))
+        """The answer, kept before anything follows from it, with what was shown; asks on while the policy wants more of them."""
+        store, asked = hooks.store(), self._asked(context)
+        user = event.get("responded_by_user") or {}
+        answer = {
+            "user": user.get("name") or user.get("id") or None,
+            "options": list(event.get("chosen_options") or []),
+            "comment": (event.get("params_input") or {}).get("comment"),
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        approvals.keep_answer(store, **asked, answer=answer)
+        found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
+        if found is not None and found.approvals:
+            verdict = policy_of(asked["cluster"]).verdict(self.kind, found.question["requester"], found.approvals)
+            if verdict.missing:
+                self.log.info("asked on: %s", "; ".join(verdict.missing))
+                text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(found.question["digest"]))
+                self.subject, self.body = text.subject, text.body
+                self._ask(context)
+                raise TaskAwaitingInput(method_name="execute_complete", timeout=self.response_timeout)
+            if verdict.broke_glass:
+                self.log.error("BREAK GLASS: %s approved alone: %s", answer["user"], answer["comment"])
         return super().execute_complete(context, event)
 
     def _asked(self, context: Context) -> dict[str, Any]:
@@ -121,42 +149,41 @@ class PlanApprovalOperator(ApprovalOperator):
         }
 
 
-def approved(kind: str, cluster: str, *, store: "ObjectStore", run: str) -> Approval:
-    """What the gate of the run was answered, as it was kept in the store, or the reason why that is no approval.
+def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> Approval:
+    """The approval of the running run, judged by the policy of its cluster; errors as of `permission`."""
+    cluster = cluster_of_run(context)
+    return permission(
+        store,
+        kind=kind,
+        cluster=cluster,
+        run=run_name(context),
+        policy=policy_of(cluster),
+        now=datetime.now(UTC),
+        clears=_clears(context),
+    )
 
-    Args:
-        kind: of the plans that the DAG applies.
-        cluster: of the run.
-        store: where question, answer and plan are.
-        run: the run that applies the plan, by `run_name`.
+
+def _clears(context: dict[str, Any]) -> int:
+    """How often the run was cleared after it had ended; a retry is none."""
+    return int(context["dag_run"].clear_number or 0)
+
+
+def approved_plan(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> Any:
+    """The plan that the gate of the running run showed last; for the tasks that look at what was done.
 
     Raises:
-        NotApprovedError: with what was found; nothing has been written.
-        BadInputError, InvalidPlanError: the approved plan is gone, or it is no longer that plan.
+        BadInputError, InvalidPlanError: the gate showed none, or it is gone.
     """
-    what = f"{kind} on {cluster!r} not applied"
-    answer = approvals.last_answer(store, cluster=cluster, run=run)
-    if answer is None:
-        raise NotApprovedError(
-            f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
+    cluster, run = cluster_of_run(context), run_name(context)
+    found = approvals.asked(store, cluster=cluster, run=run)
+    if found is None:
+        raise BadInputError(
+            f"{kind} on {cluster!r} not verified: the gate of run {run!r} showed no plan; start a new run"
         )
-    if list(answer.get("chosen_options") or []) != [ApprovalOperator.APPROVE]:
-        raise NotApprovedError(
-            f"{what}: expected the answer Approve, found {answer.get('chosen_options')!r}; ask again"
-        )
-    user = answer.get("responded_by_user") or {}
-    approver = str(user.get("name") or user.get("id") or "")
-    if not approver:
-        raise NotApprovedError(f"{what}: nobody answered within the time of the gate; clear the gate and answer it")
-    if answer.get("kind") != kind:
-        raise NotApprovedError(
-            f"{what}: the gate of run {run!r} showed a plan of kind {answer.get('kind')!r}; start a run of that DAG"
-        )
-    text = shown(store, kind=kind, cluster=cluster, digest=str(answer.get("digest")))
-    if text.digest != answer.get("shown"):
-        raise NotApprovedError(
-            f"{what}: the text of plan {text.plan.uri} was {str(answer.get('shown'))[:12]!r} when it was approved, this version "
-            f"of the software renders {text.digest[:12]!r}; ask again"
-        )
-    comment = (answer.get("params_input") or {}).get("comment")
-    return Approval(shown=text, approver=approver, comment=str(comment) if comment else None)
+    return shown(store, kind=kind, cluster=cluster, digest=str(found.question["digest"])).plan
+
+
+def requester_of(context: dict[str, Any]) -> str | None:
+    """Who started the run, as Airflow says; None where another DAG or a schedule did, and nobody vouches for a person."""
+    run = context["dag_run"]
+    return getattr(run, "triggering_user_name", None) if run.run_type == "manual" else None

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import approved
+from kafka_maintenance.tasks.approval import approved, approved_plan
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
     WHATEVER_SUCCEEDED,
@@ -78,7 +78,7 @@ def remove_snapshots() -> dict[str, Any]:
 
     context = context_of_run()
     store, run, cluster = hooks.store(), run_name(context), cluster_of_run(context)
-    approval = approved(KIND, cluster, store=store, run=run)
+    approval = approved(KIND, context, store=store)
     receipt = apply_stored_retention(
         store=store,
         plan_uri=approval.shown.plan.uri,
@@ -106,8 +106,7 @@ def verify_removal() -> dict[str, Any]:
 
     context = context_of_run()
     store, cluster = hooks.store(), cluster_of_run(context)
-    approval = approved(KIND, cluster, store=store, run=run_name(context))
-    plan = find_retention(store, cluster=cluster, digest=approval.shown.plan.digest).plan
+    plan = find_retention(store, cluster=cluster, digest=approved_plan(KIND, context, store=store).digest).plan
     left, missing = still_there(store, plan, cluster)
     if left or missing:
         raise AirflowFailException(

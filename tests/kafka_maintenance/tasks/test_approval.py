@@ -7,15 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller_core.model.errors import ObjectMissingError
+from kafka_maintenance.operations.apply import approvals
+from kafka_maintenance.operations.apply.permission import NotApprovedError, permission
+from kafka_maintenance.operations.apply.policy import Policy
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+
 assert airflow_home
 
 RUN = "elect_preferred_leaders.manual"
 KIND = "elect_preferred_leaders"
-ANSWER = {
-    "chosen_options": ["Approve"],
-    "params_input": {"comment": "window"},
-    "responded_by_user": {"id": "7", "name": "olivia"},
-}
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ANSWER = {"user": "olivia", "options": ["Approve"], "comment": "window", "at": "2026-11-21T11:00:00+00:00"}
+NOBODY = Policy("default", {}, {})
 
 
 @pytest.fixture
@@ -36,56 +40,60 @@ def text(store):
     return shown(store, kind=KIND, cluster="alpha", digest=made.digest)
 
 
-def _asked(store, text, ask_id="1", run=RUN, **changed):
-    from kafka_maintenance.operations.apply.approvals import keep_question
-
-    question = {"kind": KIND, "digest": text.plan.digest, "shown": text.digest, "cluster": "alpha"} | changed
-    keep_question(store, run=run, ask_id=ask_id, **question)
+def _asked(store, text, ask_id="1", run=RUN, cluster="alpha", **changed):
+    question = {
+        "kind": KIND,
+        "digest": text.plan.digest,
+        "shown": text.digest,
+        "requester": "otto",
+        "policy": "default",
+    }
+    approvals.keep_question(store, cluster=cluster, run=run, ask_id=ask_id, question=question | changed)
 
 
 def _answered(store, ask_id="1", run=RUN, cluster="alpha", **changed):
-    from kafka_maintenance.operations.apply.approvals import keep_answer
+    approvals.keep_answer(store, cluster=cluster, run=run, ask_id=ask_id, answer=ANSWER | changed)
 
-    return keep_answer(store, cluster=cluster, run=run, ask_id=ask_id, answer=ANSWER | changed)
+
+def _permission(store, kind=KIND, policy=NOBODY, now=NOW):
+    return permission(store, kind=kind, cluster="alpha", run=RUN, policy=policy, now=now)
 
 
 def test_a_persons_yes_to_this_plan_is_an_approval(store, text):
-    from kafka_maintenance.tasks.approval import Approval, approved
-
     _asked(store, text)
     _answered(store)
-    assert approved(KIND, "alpha", store=store, run=RUN) == Approval(shown=text, approver="olivia", comment="window")
+    found = _permission(store)
+    assert (found.shown, found.approver, found.comment) == (text, "olivia", "window")
+    assert found.record["requester"] == "otto"
+    assert found.record["shown"] == text.digest
 
 
 @pytest.mark.parametrize(
     ("answer", "asked", "reason"),
     [
-        pytest.param({"chosen_options": ["Reject"]}, {}, r"found \['Reject'\]", id="rejected, skip was cleared"),
-        pytest.param({"chosen_options": []}, {}, r"found \[\]", id="nothing chosen"),
-        pytest.param({"chosen_options": ["Approve", "Reject"]}, {}, "expected the answer Approve", id="both chosen"),
-        pytest.param({"responded_by_user": None}, {}, "nobody answered within the time", id="time ran out"),
+        pytest.param({"options": ["Reject"]}, {}, r"found \[\['Reject'\]\]", id="rejected, skip was cleared"),
+        pytest.param({"options": []}, {}, r"found \[\[\]\]", id="nothing chosen"),
+        pytest.param({"options": ["Approve", "Reject"]}, {}, "expected the answer Approve", id="both chosen"),
+        pytest.param({"user": None}, {}, "nobody answered within the time", id="time ran out"),
         pytest.param({}, {"kind": "delete_topics"}, "showed a plan of kind 'delete_topics'", id="of another kind"),
         pytest.param({}, {"shown": "b" * 64}, "was 'bbbbbbbbbbbb' when it was approved", id="another text was shown"),
+        pytest.param({"at": "2026-11-20T23:59:59+00:00"}, {}, "which is more than 12:00:00 ago", id="expired"),
+        pytest.param({"rule": {"name": "gone"}}, {}, "has no rule 'gone' any more", id="by a rule that is gone"),
     ],
 )
 def test_anything_else_is_none(store, text, answer, asked, reason):
-    from kafka_maintenance.tasks.approval import NotApprovedError, approved
-
     _asked(store, text, **asked)
     _answered(store, **answer)
     with pytest.raises(NotApprovedError, match=reason) as error:
-        approved(KIND, "alpha", store=store, run=RUN)
+        _permission(store)
     assert f"{KIND} on 'alpha' not applied" in str(error.value)
 
 
 def test_an_approved_digest_without_such_a_plan_is_refused(store, text):
-    from kafka_maintenance.operations.errors import BadInputError
-    from kafka_maintenance.tasks.approval import approved
-
     _asked(store, text, digest="b" * 64)
     _answered(store)
     with pytest.raises(BadInputError, match="has no elect_preferred_leaders plan of 'alpha' with digest bbbbbbbbbbbb"):
-        approved(KIND, "alpha", store=store, run=RUN)
+        _permission(store)
 
 
 def _nobody_asked(store, text):
@@ -118,31 +126,72 @@ def _asked_again(store, text):
     ],
 )
 def test_what_the_gate_did_not_keep_as_its_last_word_is_no_answer(store, text, before):
-    from kafka_maintenance.tasks.approval import NotApprovedError, approved
-
     before(store, text)
     with pytest.raises(NotApprovedError, match=r"the gate of run 'elect_preferred_leaders.manual' has no answer"):
-        approved(KIND, "alpha", store=store, run=RUN)
+        _permission(store)
 
 
 def test_of_two_answers_the_later_counts(store, text):
-    from kafka_maintenance.tasks.approval import NotApprovedError, approved
-
     _asked_again(store, text)
-    _answered(store, "2", chosen_options=["Reject"])
-    with pytest.raises(NotApprovedError, match=r"found \['Reject'\]"):
-        approved(KIND, "alpha", store=store, run=RUN)
+    _answered(store, "2", options=["Reject"])
+    with pytest.raises(NotApprovedError, match=r"found .*Reject"):
+        _permission(store)
 
 
-def test_an_answer_is_kept_once(store, text):
-    from controller_core.model.errors import ObjectExistsError, ObjectMissingError
-
+def test_nothing_is_answered_that_was_not_asked(store):
     with pytest.raises(ObjectMissingError):
-        _answered(store)  # nothing was asked
+        _answered(store)
+
+
+def test_an_approval_can_be_withdrawn_until_the_plan_was_begun(store, text):
     _asked(store, text)
-    assert _answered(store) == _answered(store)  # a repeated put
-    with pytest.raises(ObjectExistsError):
-        _answered(store, responded_by_user={"id": "8", "name": "ada"})
+    _answered(store)
+    what = {"cluster": "alpha", "run": RUN, "by": "otto", "comment": "wrong cluster", "now": NOW}
+    store.put(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json", b"{}")
+    with pytest.raises(RefusedError, match="its plan was begun"):
+        approvals.withdraw(store, **what)
+    store.delete(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json")
+    approvals.withdraw(store, **what)
+    with pytest.raises(NotApprovedError, match="'otto' withdrew the approval"):
+        _permission(store)
+    with pytest.raises(BadInputError, match="the gate of run 'none' of 'alpha' asked nothing"):
+        approvals.withdraw(store, **what | {"run": "none"})
+
+
+def test_what_was_begun_is_finished_whatever_the_time(store, text):
+    _asked(store, text)
+    _answered(store, at="2026-11-01T00:00:00+00:00")
+    store.put(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json", b"{}")
+    assert _permission(store).approver == "olivia"
+
+
+def test_a_run_that_was_cleared_after_the_approval_applies_nothing_unless_the_policy_lets_others_clear(store, text):
+    _asked(store, text, clears=0)
+    _answered(store)
+    what = {"kind": KIND, "cluster": "alpha", "run": RUN, "now": NOW}
+    assert permission(store, **what, policy=NOBODY, clears=0)
+    with pytest.raises(NotApprovedError, match="the run was cleared after its gate had asked"):
+        permission(store, **what, policy=NOBODY, clears=1)
+    assert permission(store, **what, policy=Policy("d", {}, {"others_may_clear": True}), clears=1)
+
+
+def test_a_rejected_plan_is_not_offered_again_unless_the_rejection_is_named(store, text):
+    digest = text.plan.digest
+    approvals.refuse_rejected(store, "alpha", digest, None)
+    _asked(store, text)
+    _answered(store, options=["Reject"], comment="not today")
+    for after in (None, "another"):
+        with pytest.raises(
+            RefusedError, match=r"'olivia' rejected it .* in run 'elect_preferred_leaders.manual' \(not today\)"
+        ):
+            approvals.refuse_rejected(store, "alpha", digest, after)
+    approvals.refuse_rejected(store, "alpha", digest, f"another,{RUN}")
+
+
+def test_no_answer_in_time_is_no_rejection(store, text):
+    _asked(store, text)
+    _answered(store, user=None, options=["Reject"])
+    approvals.refuse_rejected(store, "alpha", text.plan.digest, None)
 
 
 @pytest.mark.parametrize("kind", ["apply.apply_plan", "retention.remove_snapshots"])
@@ -151,13 +200,16 @@ def test_the_writing_tasks_refuse_by_themselves_whatever_started_them(monkeypatc
     from importlib import import_module
 
     from kafka_maintenance import hooks
-    from kafka_maintenance.tasks.approval import NotApprovedError
+    from kafka_maintenance.tasks import approval
 
     name, function = kind.split(".")
     tasks = import_module(f"kafka_maintenance.tasks.{name}")
     monkeypatch.setattr(hooks, "store", lambda: store)
-    monkeypatch.setattr(tasks, "context_of_run", lambda: {"params": {"cluster": "alpha"}})
+    monkeypatch.setattr(
+        tasks, "context_of_run", lambda: {"params": {"cluster": "alpha"}, "dag_run": SimpleNamespace(clear_number=0)}
+    )
     monkeypatch.setattr(tasks, "run_name", lambda _: RUN)
+    monkeypatch.setattr(approval, "run_name", lambda _: RUN)
     with pytest.raises(NotApprovedError, match="has no answer"):
         getattr(tasks, function).function(*([KIND] if name == "apply" else []))
 
@@ -170,7 +222,6 @@ def test_the_text_is_the_plan_and_ends_with_its_place_and_digest(text):
 
 def test_a_plan_that_nobody_would_read_is_not_shown(store, text, monkeypatch):
     from kafka_maintenance.operations.apply import shown
-    from kafka_maintenance.operations.errors import RefusedError
 
     monkeypatch.setattr(shown, "BODY_LENGTH_MAX", 100)
     with pytest.raises(RefusedError, match=r"expected at most 100 characters to read, found [0-9]+; split the plan"):
@@ -178,7 +229,6 @@ def test_a_plan_that_nobody_would_read_is_not_shown(store, text, monkeypatch):
 
 
 def test_each_try_of_a_gate_is_a_question_of_its_own(store, text):
-    from kafka_maintenance.operations.apply.approvals import last_answer
     from kafka_maintenance.tasks.approval import PlanApprovalOperator
 
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan={"digest": text.plan.digest})
@@ -189,10 +239,8 @@ def test_each_try_of_a_gate_is_a_question_of_its_own(store, text):
         )
         for number in (1, 2)
     )
-    for asked, option in ((first, "Approve"), (second, "Reject")):
-        _asked(store, text, run=asked["run"], ask_id=asked["ask_id"])
-        assert last_answer(store, cluster="alpha", run=RUN) is None
-        _answered(store, asked["ask_id"], chosen_options=[option])
-        found = last_answer(store, cluster="alpha", run=RUN)
-        assert found is not None
-        assert found["chosen_options"] == [option]
+    for each, option in ((first, "Approve"), (second, "Reject")):
+        _asked(store, text, run=each["run"], ask_id=each["ask_id"])
+        assert approvals.asked(store, cluster="alpha", run=RUN).answers == ()
+        _answered(store, each["ask_id"], options=[option])
+        assert approvals.asked(store, cluster="alpha", run=RUN).answers[0]["options"] == [option]

@@ -1,60 +1,161 @@
-"""What a gate asked and what it was answered, kept in the store: whoever can edit Airflow's records cannot write a yes.
+"""What a gate asked and what it was answered, kept in the store and in its audit chain.
 
-Create-only, a question before anybody can answer it and the answer after; the last of a run counts.
+Whoever can edit Airflow's records cannot write a yes, and whoever can write the store cannot sign one. Create-only: a question
+before anybody can answer it, each answer after it, a withdrawal at any time; the last question of a run counts.
 """
 
-import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
 from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_token
-from controller_core.ports.object_store import ObjectStore, put_once
+from controller_core.ports.object_store import ObjectStore
+from kafka_maintenance.operations.apply.audit import AuditChain, trusted_record
+from kafka_maintenance.operations.apply.policy import Answered
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+
+APPROVE: Final = "Approve"
+_ASKED: Final = "-asked.json"
 
 
-def keep_question(
-    store: ObjectStore, *, cluster: str, run: str, ask_id: str, kind: str, digest: str, shown: str
-) -> None:
-    """Records that the plan of that digest is about to be shown.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The last question of a run's gate, with all that was answered to it.
+
+    `question` has run, cluster, kind, digest, shown (hash of the text), requester and policy (hash); each of `answers` has
+    user, options, comment and at (ISO 8601); `withdrawn` has by, comment and at, or is None.
+    """
+
+    question: Mapping[str, Any]
+    answers: tuple[Mapping[str, Any], ...]
+    withdrawn: Mapping[str, Any] | None
+
+    @property
+    def approvals(self) -> tuple[Answered, ...]:
+        """Those who said yes; none where somebody said no."""
+        if any(list(each["options"]) != [APPROVE] for each in self.answers):
+            return ()
+        return tuple(Answered(str(each["user"]), str(each["comment"] or "")) for each in self.answers if each["user"])
+
+    @property
+    def answered_at(self) -> datetime | None:
+        """When the last answer was given."""
+        return max((datetime.fromisoformat(each["at"]) for each in self.answers), default=None)
+
+
+def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, question: Mapping[str, Any]) -> None:
+    """Records what is about to be shown.
 
     Args:
         store: where plans and receipts are.
         cluster: our name of it.
         run: the run whose gate asks.
         ask_id: names the question among those of the run, which sort in the order in which they were asked.
-        kind: of the plan shown.
-        digest: of the plan shown.
-        shown: SHA-256 of the text that is shown.
+        question: kind, digest, shown, requester and policy.
 
-    Errors: `ObjectStoreError` subclasses: nobody may be asked then.
+    Errors: `ObjectStoreError` subclasses, `AuditSinkError`: nobody may be asked then.
     """
-    question = {"run": run, "cluster": cluster, "kind": kind, "digest": digest, "shown": shown}
-    put_once(store, f"{_prefix(cluster, run)}{ask_id}-asked.json", _bytes_of(question))
+    record = {**question, "run": run, "cluster": cluster}
+    AuditChain(store, cluster).append("asked", f"{_prefix(cluster, run)}{ask_id}{_ASKED}", record)
 
 
-def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> str:
-    """Records the answer to that question, with the digest that was shown; its address.
+def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> None:
+    """Records one answer to that question: user, options, comment, at and, of a rule, its name and hash.
 
     Errors: `ObjectStoreError` subclasses, `ObjectMissingError` when nothing was asked: the answer does not count then.
     """
     prefix = f"{_prefix(cluster, run)}{ask_id}"
-    question = json.loads(store.get(f"{prefix}-asked.json"))
-    key = f"{prefix}-decided.json"
-    put_once(store, key, _bytes_of({**answer, **question}))
-    return store.uri_of(key)
+    question = trusted_record(store, cluster, f"{prefix}{_ASKED}")
+    given = len([key for key in store.list(prefix) if "-decided-" in key])
+    record = {**answer, **{name: question[name] for name in ("run", "cluster", "kind", "digest", "shown")}}
+    chain = AuditChain(store, cluster)
+    chain.append("decided", f"{prefix}-decided-{given + 1:02d}.json", record)
+    if answer["user"] and list(answer["options"]) != [APPROVE]:
+        chain.append(
+            "rejected", f"{_rejections(cluster, str(question['digest']))}{run_token(run)}-{ask_id}.json", record
+        )
 
 
-def last_answer(store: ObjectStore, *, cluster: str, run: str) -> Mapping[str, Any] | None:
-    """The answer to the last question of the run's gate, with what it is about; None when that has none."""
-    keys = store.list(_prefix(cluster, run))
-    if not keys or not keys[-1].endswith("-decided.json"):
+def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: str | None, now: datetime) -> None:
+    """Takes the approval of a run back; before the first write nothing is applied then.
+
+    Raises:
+        BadInputError: the gate of that run asked nothing.
+        RefusedError: the plan was begun already; what was asked of Kafka cannot be taken back by us.
+    """
+    found = asked(store, cluster=cluster, run=run)
+    if found is None:
+        raise BadInputError(
+            f"approval not withdrawn: the gate of run {run!r} of {cluster!r} asked nothing; name DAG.RUN_ID"
+        )
+    begun = [
+        key
+        for key in store.list(f"{ROOT}/receipts/cluster={cluster}/{found.question['digest']}/")
+        if "-intended" in key
+    ]
+    if begun:
+        raise RefusedError(
+            f"approval of run {run!r} not withdrawn: its plan was begun, see {store.uri_of(begun[0])}; use Kafka's tools to cancel it"
+        )
+    ask_id = _last_question(store, cluster, run)
+    record = {
+        "by": by,
+        "comment": comment,
+        "at": now.isoformat(timespec="seconds"),
+        **{name: found.question[name] for name in ("run", "cluster", "kind", "digest")},
+    }
+    AuditChain(store, cluster).append("withdrawn", f"{_prefix(cluster, run)}{ask_id}-withdrawn.json", record)
+
+
+def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:
+    """The last question of the run's gate with its answers; None where it asked nothing.
+
+    Raises:
+        UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
+    """
+    ask_id = _last_question(store, cluster, run)
+    if ask_id is None:
         return None
-    answer: Mapping[str, Any] = json.loads(store.get(keys[-1]))
-    return answer
+    prefix = f"{_prefix(cluster, run)}{ask_id}"
+    keys = store.list(prefix)
+    withdrawn = [key for key in keys if key.endswith("-withdrawn.json")]
+    return Asked(
+        trusted_record(store, cluster, f"{prefix}{_ASKED}"),
+        tuple(trusted_record(store, cluster, key) for key in keys if "-decided-" in key),
+        trusted_record(store, cluster, withdrawn[0]) if withdrawn else None,
+    )
+
+
+def rejections(store: ObjectStore, cluster: str, digest: str) -> tuple[Mapping[str, Any], ...]:
+    """Who said no to the plan of that digest, in any run."""
+    return tuple(trusted_record(store, cluster, key) for key in store.list(_rejections(cluster, digest)))
+
+
+def refuse_rejected(store: ObjectStore, cluster: str, digest: str, after: str | None) -> None:
+    """A plan that a person rejected is not offered again, unless the new request names the run of each rejection.
+
+    Raises:
+        RefusedError: with the runs that are to be named.
+    """
+    named = set((after or "").split(","))
+    for each in rejections(store, cluster, digest):
+        if each["run"] not in named:
+            raise RefusedError(
+                f"plan {digest[:12]} of {cluster!r} not offered again: {each['user']!r} rejected it at {each['at']} in run "
+                f"{each['run']!r} ({each['comment'] or 'no comment'}); plan anew, or start a run whose after_rejection names that run"
+            )
+
+
+def _last_question(store: ObjectStore, cluster: str, run: str) -> str | None:
+    prefix = _prefix(cluster, run)
+    names = [key.removeprefix(prefix) for key in store.list(prefix)]
+    return max((name.removesuffix(_ASKED) for name in names if name.endswith(_ASKED)), default=None)
+
+
+def _rejections(cluster: str, digest: str) -> str:
+    return f"{ROOT}/rejections/cluster={require_name(cluster, 'cluster')}/{digest}/"
 
 
 def _prefix(cluster: str, run: str) -> str:
     return f"{ROOT}/approvals/cluster={require_name(cluster, 'cluster')}/{run_token(run)}/"
-
-
-def _bytes_of(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, sort_keys=True, ensure_ascii=False, default=str).encode()

@@ -7,11 +7,12 @@ Source: docs/operations.md, "Applying".
 """
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from secrets import token_hex
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
@@ -98,6 +99,8 @@ def apply_plan(
     settle_timeout_s: float = SETTLE_TIMEOUT_S,
     away_timeout_s: float = AWAY_TIMEOUT_S,
     stop: Stop | None = None,
+    approval: Mapping[str, Any] | None = None,
+    permit: Callable[[], object] = lambda: None,
 ) -> Receipt:
     """Carries out the plan that was approved, or says why not; may be called again after any failure.
 
@@ -116,6 +119,8 @@ def apply_plan(
         settle_timeout_s: how long a state may lag behind the end of its request.
         away_timeout_s: how long ZooKeeper may be away, or the lock be lost, before a run that has begun ends.
         stop: asked to, the run ends at its next safe point.
+        approval: who asked and answered, and what was shown, for the record.
+        permit: raises where the approval does not count any more; called under the lock, before the first write.
 
     Returns:
         The receipt; also when an earlier run had carried out the plan already.
@@ -149,6 +154,8 @@ def apply_plan(
         holder=Holder(approved_digest, run, approver, now.isoformat(timespec="seconds")),
         now=now,
         comment=comment,
+        who={"approval": approval, "principal": principal_of(auth, tls)},
+        permit=permit,
         step_timeout_s=kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s,
         settle_timeout_s=settle_timeout_s,
         away_timeout_s=away_timeout_s,
@@ -190,6 +197,13 @@ def verify(
     return Verified(done=False, text=text)
 
 
+def principal_of(auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None) -> str:
+    """As whom ZooKeeper sees us, as far as the settings say."""
+    if auth is not None:
+        return f"{auth.scheme}:{auth.username}"
+    return f"x509 of {tls.certificate}" if tls is not None and tls.certificate else "anonymous"
+
+
 def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver: str) -> Plan:
     plan = read_plan(store, plan_uri)
     found = plan_digest(plan)
@@ -219,6 +233,8 @@ class _Attempt:
     holder: Holder
     now: datetime
     comment: str | None
+    who: Mapping[str, Any]
+    permit: Callable[[], object]
     step_timeout_s: float
     settle_timeout_s: float
     away_timeout_s: float
@@ -253,12 +269,15 @@ class _Attempt:
             self.end_left_over_throttles(zookeeper, fence)
             observed = observe(zookeeper)
             if not self.begun:
+                if all(each.event is not EventKind.INTENDED for each in record.events):
+                    self.permit()
                 record.append(
                     EventKind.STARTED,
                     plan=self.uri,
                     kind=plan.kind,
                     steps=len(plan.steps),
                     comment=self.comment,
+                    **self.who,
                     **cluster_health(plan, observed)._asdict(),
                 )
                 self.begun = True

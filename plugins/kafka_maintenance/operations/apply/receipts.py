@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectExistsError
-from controller_core.ports.object_store import put_once
 from kafka_maintenance import __version__
+from kafka_maintenance.operations.apply.audit import FIELD, AuditChain
 from kafka_maintenance.operations.errors import ClusterBusyError
 
 _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
@@ -77,7 +77,7 @@ class ReceiptLog:
     def __init__(
         self, store: ObjectStore, *, cluster: str, digest: str, run: str, approver: str, now: datetime
     ) -> None:
-        self._store = store
+        self._store, self._chain = store, AuditChain(store, cluster)
         self._prefix = receipt_prefix(cluster, digest)
         self.digest, self.run, self.approver = digest, run, approver
         self._now, self._started_s = now, monotonic()
@@ -106,9 +106,8 @@ class ReceiptLog:
         entry = Event(event, step, self.now(), self.run, self.approver, detail, __version__)
         key = f"{self._prefix}{len(self.events) + 1:04d}-{event}.json"
         document = {name: getattr(entry, name) for name in _FIELDS} | {"detail": detail}
-        data = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
         try:
-            put_once(self._store, key, data)
+            self._chain.append(event.value, key, document)
         except ObjectExistsError:
             raise ClusterBusyError(
                 f"receipt {self._store.uri_of(key)} not written: another run of this plan wrote it; let that run finish"
@@ -120,5 +119,5 @@ class ReceiptLog:
 
 
 def _event(data: bytes) -> Event:
-    document = json.loads(data)
+    document = {name: value for name, value in json.loads(data).items() if name != FIELD}
     return Event(**{**document, "event": EventKind(document["event"])})

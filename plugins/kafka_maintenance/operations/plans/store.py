@@ -1,9 +1,10 @@
 """Plans in the store: where they lie, how they are written once, and how they are read again and checked."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controller_core.adapters.object_store.open import ObjectStore, open_store
@@ -19,9 +20,10 @@ from controller_core.plans.plan import (
     rollback_plan,
 )
 from controller_core.plans.text import plan_markdown, plan_size, plan_summary
+from controller_core.plans.validation import check_plan
 from controller_core.ports.object_store import put_once
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
 _LAYOUT_ROOT = "/v1/"
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -87,6 +89,8 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
     Beside it lie its text, its rollback where there is one, and the parts of the planner's `proof` where it was planned:
     the certificate, and what it is about.
     """
+    if proof is not None:
+        plan = replace(plan, proof=_hash(proof))
     document, digest = plan_and_digest(plan, code_version=__version__)
     stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
     rollback = rollback_plan(plan, digest=digest)
@@ -158,12 +162,32 @@ def _keep_name(store: ObjectStore, plan: Plan, digest: str, key: str) -> None:
 
 
 def read_proof(store: ObjectStore, uri: str) -> Mapping[str, Any] | None:
-    """The proof that lies beside a plan; None where the planner did not make it."""
-    stem = key_of(store, uri).removesuffix(".json")
-    if not store.list(f"{stem}.proof.json"):
+    """The proof that a plan names and that lies beside it; None where it names none: its targets were given.
+
+    Raises:
+        RefusedError: it is gone, or it is another one; errors of the plan as of `load_plan`.
+    """
+    wanted = read_plan(store, uri).proof
+    if wanted is None:
         return None
-    about: dict[str, Any] = json.loads(store.get(f"{stem}.proof.json"))
-    return {**about, "certificate": json.loads(store.get(f"{stem}.certificate.json"))}
+    stem = key_of(store, uri).removesuffix(".json")
+    try:
+        about: dict[str, Any] = json.loads(store.get(f"{stem}.proof.json"))
+        proof = {**about, "certificate": json.loads(store.get(f"{stem}.certificate.json"))}
+        found = _hash(proof)
+    except (ObjectMissingError, ValueError, TypeError) as error:
+        found = f"none ({error})"
+        proof = {}
+    if found != wanted:
+        raise RefusedError(
+            f"plan {uri} not applied: expected the planner's proof with hash {wanted[:12]} beside it, found {found[:200]}; plan again"
+        )
+    return proof
+
+
+def _hash(proof: Mapping[str, Any]) -> str:
+    """SHA-256 of the proof as it is read again, where every key is text."""
+    return hashlib.sha256(canonical(json.loads(canonical(dict(proof))))).hexdigest()
 
 
 def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
@@ -188,7 +212,7 @@ def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cl
 
 
 def read_plan(store: ObjectStore, uri: str) -> Plan:
-    """The plan at `uri`; errors as of `load_plan`."""
+    """The plan at `uri`, checked by the rules of its kind; errors as of `load_plan`."""
     key = key_of(store, uri)
     try:
         data = store.get(key)
@@ -196,7 +220,9 @@ def read_plan(store: ObjectStore, uri: str) -> Plan:
         raise BadInputError(
             f"plan {uri} not read: the store {store.uri} has no such object; list its plans, or plan again"
         ) from None
-    return plan_from_bytes(data, where=uri)
+    plan = plan_from_bytes(data, where=uri)
+    check_plan(plan, uri)
+    return plan
 
 
 def _described(

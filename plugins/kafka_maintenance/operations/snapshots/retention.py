@@ -16,6 +16,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, parse_manifest, run_key
 from controller_core.model.errors import MisplacedSnapshotError
+from controller_core.plans.plain import plain
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import PlanChangedError
 from kafka_maintenance.operations.snapshots.catalog import (
@@ -197,7 +198,7 @@ def retention_text(plan: RetentionPlan) -> str:
         lines.append(f"sweep {len(plan.abandoned)} objects that killed runs left")
     lines += [f"ignored: {reason}" for reason in plan.ignored]
     lines.append(f"digest {plan.digest}")
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def retention_json(plan: RetentionPlan) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import ROOT, require_name
+from controller_core.adapters.snapshot.manifest import ROOT, require_name, snapshot_prefix
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
+from controller_core.plans.plain import code
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
@@ -124,7 +125,8 @@ def apply_stored_retention(
 ) -> RetentionReceipt:
     """Removes what the approved plan names, if today's policy still would; a second run removes what is left.
 
-    A snapshot that was pinned since, or that the policy keeps today, refuses the whole plan. New snapshots do not.
+    A snapshot that was pinned since, or that the policy keeps today, refuses the whole plan. New snapshots do not. What is
+    deleted is found by the ids of the snapshots: the plan's own list of keys is not used.
     The receipt is written before the first deletion, with the approver's comment, and after the last one.
 
     Errors: `PlanChangedError` (another digest, or a snapshot that is to stay), those of `load_retention`,
@@ -150,7 +152,7 @@ def apply_stored_retention(
             f"retention plan {plan_uri} not applied: expected {len(removed)} snapshots that nothing keeps, found kept "
             f"{listed(to_stay)}; nothing was removed: plan again, ask again"
         )
-    keys = _keys_to_delete(plan, today, cluster)
+    keys = _keys_to_delete(store, plan, today, cluster)
     receipt.append(EventKind.STARTED, removed=list(removed), objects=keys, comment=comment)
     for key in keys:
         store.delete(key)
@@ -159,28 +161,24 @@ def apply_stored_retention(
     return _receipt(receipt, plan, approver, removed, already_applied=False)
 
 
-def _keys_to_delete(plan: RetentionPlan, today: RetentionPlan, cluster: str) -> list[str]:
-    """Every key of the cluster that the plan names, without what today's plan keeps of objects that killed runs left.
+def _keys_to_delete(store: ObjectStore, plan: RetentionPlan, today: RetentionPlan, cluster: str) -> list[str]:
+    """Every key of the snapshots that the plan names, found by their ids today, and of objects that killed runs left.
 
     Without its manifest a snapshot was removed in part: its run's note went first, and may be another snapshot's by now.
     """
-    listed_today = {dropped.snapshot_id for dropped in today.dropped}
-    notes = f"{ROOT}/runs/cluster={cluster}/"
-    own = (f"{ROOT}/cluster={cluster}/", notes)
-    keys = [
-        key
-        for dropped in plan.dropped
-        for key in dropped.keys
-        if dropped.snapshot_id in listed_today or not key.startswith(notes)
-    ]
-    keys += sorted(set(plan.abandoned) & set(today.abandoned))
-    foreign = [key for key in keys if not key.startswith(own)]
+    own = (f"{ROOT}/cluster={cluster}/", f"{ROOT}/runs/cluster={cluster}/")
+    named = [key for dropped in plan.dropped for key in dropped.keys]
+    foreign = [key for key in (*named, *plan.abandoned) if not key.startswith(own)]
     if foreign:
         raise InvalidPlanError(
             f"retention plan of {cluster!r} not applied: expected objects of that cluster only, found {listed(foreign)}; "
             "nothing was removed: plan again"
         )
-    return keys
+    keys_today = {dropped.snapshot_id: dropped.keys for dropped in today.dropped}
+    keys = [
+        key for dropped in plan.dropped for key in keys_today.get(dropped.snapshot_id) or store.list(_folder(dropped))
+    ]
+    return keys + sorted(set(plan.abandoned) & set(today.abandoned))
 
 
 def still_there(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -189,6 +187,12 @@ def still_there(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> 
     found = {manifest.snapshot_id for manifest in readable_snapshots(store, manifest_keys(store, cluster))[0]}
     gone = tuple(dropped.snapshot_id for dropped in plan.dropped if dropped.snapshot_id in found)
     return gone, tuple(kept.snapshot_id for kept in plan.kept if kept.snapshot_id not in found)
+
+
+def _folder(dropped: Dropped) -> str:
+    """Where the objects of a snapshot are, by its names alone."""
+    day = datetime.fromisoformat(dropped.taken_at)
+    return f"{snapshot_prefix(dropped.cluster, day, require_name(dropped.snapshot_id, 'snapshot'))}/"
 
 
 def _key(cluster: str, digest: str) -> str:
@@ -218,7 +222,7 @@ def _described(uri: str, cluster: str, plan: RetentionPlan) -> StoredRetention:
     if plan.abandoned:
         summary += f", sweep {len(plan.abandoned)} objects that killed runs left"
     markdown = (
-        f"### {summary.capitalize()} of {cluster}\n\nRemoved snapshots do not come back. No cluster is written to.\n\n"
+        f"### {summary.capitalize()} of {code(cluster)}\n\nRemoved snapshots do not come back. No cluster is written to.\n\n"
         f"```\n{retention_text(plan)}\n```"
     )
     return StoredRetention(

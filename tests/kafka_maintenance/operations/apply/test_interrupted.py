@@ -177,7 +177,7 @@ def test_our_own_request_that_arrived_late_is_waited_for():
 def test_what_was_only_intended_is_not_said_to_have_been_asked():
     store, world, plan = planned(elections)
     with pytest.raises(Killed):
-        apply(killing(store, 4), plan, world)
+        apply(killing(store, 8), plan, world)
     isr_shrunk(world)
     with pytest.raises(NotFinishedError, match="perhaps asked for by an earlier run, but"):
         apply(store, plan, world)
@@ -215,7 +215,7 @@ class Killed(BaseException):
 
 
 def killing(store: MemoryStore, after: int) -> MemoryStore:
-    """The same store; the process dies right after, or right before, its nth event is written."""
+    """The same store; the process dies right after, or right before, its nth write: two for each event."""
 
     class Dies(MemoryStore):
         count = 0
@@ -234,7 +234,7 @@ def killing(store: MemoryStore, after: int) -> MemoryStore:
 
 
 @pytest.mark.parametrize("make", [elections, moves, deletion, draining])
-@pytest.mark.parametrize("after", range(1, 17))
+@pytest.mark.parametrize("after", range(1, 33))
 def test_a_run_killed_at_any_event_is_finished_by_the_next(make, after):
     store, world, plan = planned(make)
     session = world.zookeeper()

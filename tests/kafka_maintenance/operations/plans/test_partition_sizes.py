@@ -184,7 +184,7 @@ def use_is_told_and_refused(kafka, arguments, capsys):
         assert main(command) == 1
         assert "orders: members of group living read it; group left committed offsets of it" in capsys.readouterr().err
         assert main([*command, "--even-if-used"]) == 0
-        assert "* orders is in use: members of group living read it;" in capsys.readouterr().out
+        assert "* `orders is in use: members of group living read it;" in capsys.readouterr().out
     assert found["idle"] == TopicUse(0, None, written_since=False, groups=(), acls=None)
     assert found["orders"].groups == (
         GroupUse("left", 0, has_offsets=True),

@@ -99,7 +99,7 @@ def test_a_pattern_that_no_topic_matches_is_bad_input():
 
 
 def test_a_partition_that_cannot_be_elected_is_left_out_with_the_reason():
-    assert "* orders-1: preferred replica is not in the ISR" in plan_of(planning.plan_elections, cluster()).markdown
+    assert "* `orders-1: preferred replica is not in the ISR" in plan_of(planning.plan_elections, cluster()).markdown
 
 
 @pytest.mark.parametrize("version", ["0.10.2", "2.4", "3.9"])
@@ -112,7 +112,7 @@ def test_a_partition_on_its_way_is_not_elected():
     world = cluster()
     world.reassigning("orders", 0, adding=(3,))
     plan = plan_of(planning.plan_elections, world, kafka_version="3.9")
-    assert "* orders-0: is being reassigned" in plan.markdown
+    assert "* `orders-0: is being reassigned" in plan.markdown
 
 
 def test_a_balanced_cluster_needs_no_plan():
@@ -126,7 +126,7 @@ def test_a_balanced_cluster_needs_no_plan():
 
 def test_an_ineligible_topic_is_left_out_with_every_reason():
     plan = plan_of(planning.plan_deletions, cluster(), topics=["pay", "old"], kafka_version="3.9")
-    assert "* old: old-0 has replicas on brokers [9]" in plan.markdown
+    assert "* `old: old-0 has replicas on brokers [9]" in plan.markdown
     assert plan.count == 1
 
 
@@ -156,7 +156,7 @@ def test_a_partition_whose_leader_died_is_not_elected():
     world = cluster()
     world.set_state("orders", 0, leader=9, isr=(1, 2, 3))
     plan = plan_of(planning.plan_elections, world, kafka_version="3.9")
-    assert "* orders-0: has no live leader" in plan.markdown
+    assert "* `orders-0: has no live leader" in plan.markdown
 
 
 @pytest.mark.parametrize("path", [znode.topic_path("orders"), znode.state_path(ORDERS_0)])
@@ -164,7 +164,7 @@ def test_a_topic_that_cannot_be_read_is_not_deleted(path):
     world = cluster()
     world.own.set(path, b"{", ANY_VERSION)
     plan = plan_of(planning.plan_deletions, world, topics=["pay", "orders"], kafka_version="3.9")
-    assert f"* orders: {path}: " in plan.markdown
+    assert f"* `orders: {path}: " in plan.markdown
     assert "is not enough to judge it" in plan.markdown
     assert plan.count == 1
 
@@ -245,7 +245,7 @@ def test_one_wave_of_given_targets_is_cut_under_limits():
     assert [len(effect.targets) for effect in read_plan(store, plan.uri).effects] == [2, 1]
     assert "2 waves: proven fewest (broker 3 receives 300 bytes)" in plan.markdown
     assert "They take about 30 s at 10 bytes per second and broker." in plan.markdown
-    assert "* a-0: has these replicas already" in plan.markdown
+    assert "* `a-0: has these replicas already" in plan.markdown
     assert "every partition keeps its in-sync majority" in plan.markdown
 
 
@@ -377,7 +377,7 @@ def test_the_apply_step_verifies_again():
     altered = json.loads(store.get(key))
     drained(altered)
     store.put(key, json.dumps(altered).encode())
-    with pytest.raises(RefusedError, match="a plan that its proof confirms expected"):
+    with pytest.raises(RefusedError, match="expected the planner's proof with hash"):
         apply_plan(
             store=store,
             plan_uri=plan.uri,
@@ -505,8 +505,8 @@ def test_malformed_znodes_are_left_out_by_name_and_the_rest_is_planned():
     world.own.set(znode.topic_path("old"), b"{]", ANY_VERSION)
     plan = plan_of(planning.plan_elections, world)
     assert plan.count == 1
-    assert "* /brokers/topics/old: cannot be read: offset 1" in plan.markdown
-    assert "* /brokers/topics/orders/partitions/0/state: cannot be read: field 'leader'" in plan.markdown
+    assert "* `/brokers/topics/old: cannot be read: offset 1" in plan.markdown
+    assert "* `/brokers/topics/orders/partitions/0/state: cannot be read: field 'leader'" in plan.markdown
 
 
 def test_a_malformed_controller_stops_everything():

@@ -73,7 +73,7 @@ def deletion(monkeypatch, use, **what):
 
 def test_a_topic_in_use_is_left_out_with_its_evidence(monkeypatch):
     text = deletion(monkeypatch, {"old": IDLE, "pay": READ}, brokers=BrokersAsked("b:1"))
-    assert "* pay: members of group billing read it; 0 bytes in one replica of each" in text
+    assert "* `pay: members of group billing read it; 0 bytes in one replica of each" in text
     assert "1 topic to delete in 1 step, 1 left out" in text
     assert "are deleted; 0 bytes in one replica of each, no record whose time is known, groups: none" in text
     assert NOBODY_ASKED not in text
@@ -81,7 +81,7 @@ def test_a_topic_in_use_is_left_out_with_its_evidence(monkeypatch):
 
 def test_by_an_explicit_word_it_goes_and_the_approver_is_warned(monkeypatch):
     text = deletion(monkeypatch, {"old": IDLE, "pay": READ}, brokers=BrokersAsked("b:1"), even_if_used=True)
-    assert "* pay is in use: members of group billing read it." in text
+    assert "* `pay is in use: members of group billing read it." in text
     assert "2 topics to delete in 1 step" in text
 
 

@@ -1,0 +1,254 @@
+"""What a plan must be that was read from a store: whoever can write there can write any document with a right digest.
+
+The rules of planning are checked again, kind by kind; what a plan of the kind always has must be there.
+Source: controller behaviour §16.1 (rules 2 to 6); Kafka 3.9 `org.apache.kafka.common.internals.Topic` (names).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, assert_never
+
+from controller_core.model.errors import InvalidPlanError
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.conditions import (
+    AssignedTo,
+    BrokersRegistered,
+    CaughtUp,
+    Condition,
+    ControllerIs,
+    ElectedAfter,
+    InSync,
+    KafkaClusterIs,
+    LedBy,
+    NotificationsGone,
+    NotificationsLinger,
+    RequestAbandoned,
+    RequestAbsent,
+    TopicCreatedAt,
+    TopicGone,
+    TopicIs,
+    ZooKeeperControllerRules,
+)
+from controller_core.plans.kinds.deletions import DELETIONS_PER_STEP
+from controller_core.plans.kinds.elections import ELECTIONS_PER_STEP
+from controller_core.plans.kinds.moves import REASSIGNMENTS_PER_STEP
+from controller_core.plans.plan import Plan, PlanKind, PlanStep
+from controller_core.plans.request_znodes import (
+    REQUEST_BYTES_MAX,
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    DeleteController,
+    Request,
+    request_data,
+    request_path,
+)
+from controller_core.plans.topic_owners import INTERNAL_TOPICS
+
+STEPS_MAX: Final = 10_000
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_SHOWN_MAX: Final = 5
+_SHOWN_LETTERS_MAX: Final = 80
+
+
+def check_plan(plan: Plan, where: str) -> None:
+    """Refuses a plan that no planner of this version makes.
+
+    Args:
+        plan: as it was read.
+        where: its address, for the message.
+
+    Raises:
+        InvalidPlanError: an effect of another kind, a rule of planning that is broken, or an expectation that is missing.
+    """
+    problems = tuple(_problems(plan))
+    if problems:
+        more = f"; and {len(problems) - _SHOWN_MAX} more" if len(problems) > _SHOWN_MAX else ""
+        raise InvalidPlanError(
+            f"plan {where} not taken: expected what is planned for {plan.kind}, found: {'; '.join(problems[:_SHOWN_MAX])}{more}; "
+            "make the plan again"
+        )
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    identity = () if plan.kafka_cluster_id is None else (KafkaClusterIs(cluster_id=plan.kafka_cluster_id),)
+    yield from _missing((*identity, ZooKeeperControllerRules()), frozenset(plan.expectations))
+    named = {each.cluster_id for each in plan.expectations if isinstance(each, KafkaClusterIs)}
+    if named - {plan.kafka_cluster_id}:
+        yield f"expectations for the cluster ids {_shown(sorted(named))}, it names {plan.kafka_cluster_id!r}"
+    if len(plan.steps) > STEPS_MAX:
+        yield f"{len(plan.steps)} steps, expected at most {STEPS_MAX}"
+    registered = {
+        broker for each in plan.expectations if isinstance(each, BrokersRegistered) for broker in each.brokers
+    }
+    unregistered = {broker for effect in plan.effects for broker in _brokers(effect)} - registered
+    if unregistered:
+        yield f"no expectation that the brokers {_shown(sorted(unregistered))} are registered"
+    for number, step in enumerate(plan.steps, start=1):
+        yield from (f"step {number}: {problem}" for problem in _of_step(plan.kind, step))
+    again = [name for name, count in Counter(_once_in_a_plan(plan)).items() if count > 1]
+    if again:
+        yield f"{_shown(again)} more than once"
+    if plan.rollback.steps and plan.kind is not PlanKind.REASSIGN_PARTITIONS:
+        yield "a way back by requests, which this kind has not"
+    for number, step in enumerate(plan.rollback.steps, start=1):
+        yield from (f"way back, step {number}: {problem}" for problem in _of_step(plan.kind, step))
+
+
+def _of_step(kind: PlanKind, step: PlanStep) -> Iterator[str]:
+    allowed = _EFFECTS[kind]
+    foreign = sorted({type(effect).__name__ for effect in step.effects if not isinstance(effect, allowed)})
+    if foreign:
+        yield f"{', '.join(foreign)}, which is no effect of this kind"
+        return
+    most = DELETIONS_PER_STEP if kind is PlanKind.DELETE_TOPICS else 1
+    if not 1 <= len(step.effects) <= most:
+        yield f"{len(step.effects)} effects, expected 1 to {most}"
+    deleted = [effect.topic for effect in step.effects if isinstance(effect, CreateDeleteTopic)]
+    yield from _others({each.topic for each in step.expectations if isinstance(each, TopicIs)}, deleted)
+    for effect in step.effects:
+        yield from _of_effect(effect, step)
+        if len(request_data(effect)) > REQUEST_BYTES_MAX:
+            yield f"a request of more than {REQUEST_BYTES_MAX} bytes at {request_path(effect)}"
+
+
+def _of_effect(effect: Request, step: PlanStep) -> Iterator[str]:
+    match effect:
+        case CreatePreferredReplicaElection(partitions=partitions):
+            yield from _names(partitions, ELECTIONS_PER_STEP)
+            yield from _missing((RequestAbsent(path=request_path(effect)),), frozenset(step.expectations))
+            yield from _of_elections(partitions, step)
+        case CreateReassignPartitions():
+            yield from _names([target.partition for target in effect.targets], REASSIGNMENTS_PER_STEP)
+            yield from _missing((RequestAbsent(path=request_path(effect)),), frozenset(step.expectations))
+            yield from _of_moves(effect, step)
+        case CreateDeleteTopic(topic=topic):
+            yield from _of_deletion(topic, step)
+        case DeleteController():
+            yield from _of_re_election(effect, step)
+        case _:
+            assert_never(effect)
+
+
+def _names(partitions: Collection[TopicPartition], most: int) -> Iterator[str]:
+    if not 1 <= len(partitions) <= most:
+        yield f"{len(partitions)} partitions in a request, expected 1 to {most}"
+    again = [each for each, count in Counter(partitions).items() if count > 1]
+    if again:
+        yield f"{_shown(again)} more than once"
+    yield from _no_topics({each.topic for each in partitions})
+    negative = [each for each in partitions if each.partition < 0]
+    if negative:
+        yield f"the partitions {_shown(negative)}, expected numbers from 0 on"
+
+
+def _of_elections(partitions: Iterable[TopicPartition], step: PlanStep) -> Iterator[str]:
+    replicas = {each.partition: each.replicas for each in step.expectations if isinstance(each, AssignedTo)}
+    in_sync = {each.partition for each in step.expectations if isinstance(each, InSync)}
+    created = {each.topic for each in step.expectations if isinstance(each, TopicCreatedAt)}
+    outcomes = frozenset(step.outcomes)
+    yield from _others({each.partition for each in outcomes if isinstance(each, LedBy)}, partitions)
+    for each in partitions:
+        if not replicas.get(each) or each not in in_sync or each.topic not in created:
+            yield f"no expectation of topic, replicas and ISR of {_shown([each])}"
+        else:
+            yield from _missing((LedBy(partition=each, leader=replicas[each][0]),), outcomes)
+
+
+def _of_moves(effect: CreateReassignPartitions, step: PlanStep) -> Iterator[str]:
+    before = {each.partition for each in step.expectations if isinstance(each, AssignedTo)}
+    created = {each.topic for each in step.expectations if isinstance(each, TopicCreatedAt)}
+    outcomes = frozenset(step.outcomes)
+    reached_by = {each.partition for each in outcomes if isinstance(each, AssignedTo)}
+    yield from _others(reached_by, [target.partition for target in effect.targets])
+    for partition, replicas in effect.targets:
+        if not replicas or len(set(replicas)) < len(replicas) or min(replicas) < 0:
+            yield f"the replicas {_shown(list(replicas))} for {_shown([partition])}, expected each broker once, and one at least"
+        if partition not in before or partition.topic not in created:
+            yield f"no expectation of topic and replicas of {_shown([partition])}"
+        reached = (AssignedTo(partition=partition, replicas=replicas), CaughtUp(partition=partition, replicas=replicas))
+        yield from _missing(reached, outcomes)
+
+
+def _of_deletion(topic: str, step: PlanStep) -> Iterator[str]:
+    yield from _no_topics({topic})
+    if topic in INTERNAL_TOPICS:
+        yield f"the deletion of {topic}, which the cluster needs"
+    identity = {each.topic: each.czxid for each in step.expectations if isinstance(each, TopicIs)}
+    if topic not in identity:
+        yield f"no expectation of which topic {_shown([topic])} is"
+    else:
+        yield from _missing((TopicGone(topic=topic, czxid=identity[topic]),), frozenset(step.outcomes))
+
+
+def _of_re_election(effect: DeleteController, step: PlanStep) -> Iterator[str]:
+    ruling = [each for each in step.expectations if isinstance(each, ControllerIs)]
+    lingering = [each for each in step.expectations if isinstance(each, NotificationsLinger)]
+    abandoned = [each for each in step.expectations if isinstance(each, RequestAbandoned)]
+    same = [
+        each
+        for each in ruling
+        if (each.controller_id, each.epoch_version) == (effect.controller_id, effect.epoch_version)
+    ]
+    if not same or same != ruling or not (lingering or abandoned):
+        yield f"no expectation that broker {effect.controller_id} is the controller and something waits for another one"
+        return
+    reached: tuple[Condition, ...] = (
+        *(ElectedAfter(epoch=each.epoch) for each in ruling),
+        *(NotificationsGone(names=each.names) for each in lingering),
+        *(RequestAbsent(path=each.path) for each in abandoned),
+    )
+    yield from _missing(reached, frozenset(step.outcomes))
+
+
+def _others(named: Collection[object], asked: Iterable[object]) -> Iterator[str]:
+    """What the text of the plan would show beside what is asked for."""
+    others = set(named) - set(asked)
+    if others:
+        yield f"conditions of {_shown(sorted(others, key=str))}, which nothing is asked for"
+
+
+def _missing(wanted: Iterable[Condition], found: frozenset[Condition]) -> Iterator[str]:
+    for condition in wanted:
+        if condition not in found:
+            yield f"no condition {_shown([condition])}"
+
+
+def _no_topics(names: Iterable[str]) -> Iterator[str]:
+    for name in sorted(names):
+        if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+            yield f"{_shown([name])}, which is no name of a topic"
+
+
+def _once_in_a_plan(plan: Plan) -> Iterator[object]:
+    """What no two steps may ask for; a partition may move again in a later wave."""
+    for effect in plan.effects:
+        if isinstance(effect, CreatePreferredReplicaElection):
+            yield from effect.partitions
+        elif isinstance(effect, CreateDeleteTopic):
+            yield effect.topic
+        elif isinstance(effect, DeleteController):
+            yield request_path(effect)
+
+
+def _brokers(effect: Request) -> Iterator[BrokerId]:
+    if isinstance(effect, CreateReassignPartitions):
+        for target in effect.targets:
+            yield from target.replicas
+
+
+def _shown(values: Collection[object]) -> str:
+    text = ", ".join(
+        ascii(value) if isinstance(value, str) else ascii(str(value))[1:-1] for value in list(values)[:_SHOWN_MAX]
+    )
+    text = text if len(text) <= _SHOWN_LETTERS_MAX * _SHOWN_MAX else f"{text[: _SHOWN_LETTERS_MAX * _SHOWN_MAX]}…"
+    return text + (f" and {len(values) - _SHOWN_MAX} more" if len(values) > _SHOWN_MAX else "")
+
+
+_EFFECTS: Final[dict[PlanKind, type[Request]]] = {
+    PlanKind.ELECT_PREFERRED_LEADERS: CreatePreferredReplicaElection,
+    PlanKind.REASSIGN_PARTITIONS: CreateReassignPartitions,
+    PlanKind.DELETE_TOPICS: CreateDeleteTopic,
+    PlanKind.DRAIN_ISR_NOTIFICATIONS: DeleteController,
+}

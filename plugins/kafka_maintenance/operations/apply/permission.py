@@ -1,0 +1,107 @@
+"""Whether a plan may be applied: what the gate of a run was answered, judged by the policy, right before the first write."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from controller_core.ports.object_store import ObjectStore
+from kafka_maintenance.operations.apply.approvals import Asked, asked
+from kafka_maintenance.operations.apply.policy import Policy
+from kafka_maintenance.operations.apply.receipts import receipt_prefix
+from kafka_maintenance.operations.apply.shown import Shown, shown
+from kafka_maintenance.operations.errors import RefusedError
+
+_CLEARED: Final = (
+    "the run was cleared after its gate had asked, and a task is not told by whom; clear the gate and have it answered again, or "
+    "set others_may_clear in the policy"
+)
+
+
+class NotApprovedError(RefusedError):
+    """The plan may not be applied: no answer, another answer, too few, too late, another text, or nobody who answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """The yes to one plan, as it was shown; `record` is what the receipt keeps of it."""
+
+    shown: Shown
+    approver: str
+    comment: str | None
+    record: dict[str, Any]
+
+
+def permission(
+    store: ObjectStore, *, kind: str, cluster: str, run: str, policy: Policy, now: datetime, clears: int | None = None
+) -> Approval:
+    """The approval of a run.
+
+    Args:
+        store: where question, answers and plan are.
+        kind: of the plans that the run applies.
+        cluster: of the run.
+        run: `DAG.RUN_ID`.
+        policy: of the cluster.
+        now: the time, with zone.
+        clears: how often the run was cleared so far; None where nobody can clear it.
+
+    Raises:
+        NotApprovedError: with what was found; nothing has been written.
+        UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
+        BadInputError, InvalidPlanError: the approved plan is gone, or it is no longer that plan.
+    """
+    what = f"{kind} on {cluster!r} not applied"
+    found = asked(store, cluster=cluster, run=run)
+    if found is None or not found.answers:
+        raise NotApprovedError(
+            f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
+        )
+    begun = any("-intended" in key for key in store.list(receipt_prefix(cluster, str(found.question["digest"]))))
+    problem = _problem(found, kind, policy, now, begun=begun)
+    if not problem and not begun and clears is not None and clears != found.question.get("clears"):
+        problem = None if policy.others_may_clear else _CLEARED
+    if problem:
+        raise NotApprovedError(f"{what}: {problem}")
+    text = shown(store, kind=kind, cluster=cluster, digest=str(found.question["digest"]))
+    if text.digest != found.question["shown"]:
+        raise NotApprovedError(
+            f"{what}: the text of plan {text.plan.uri} was {str(found.question['shown'])[:12]!r} when it was approved, this version "
+            f"of the software renders {text.digest[:12]!r}; ask again"
+        )
+    comments = [each.comment for each in found.approvals if each.comment]
+    return Approval(
+        shown=text,
+        approver=", ".join(dict.fromkeys(each.user for each in found.approvals)),
+        comment="; ".join(comments) or None,
+        record={
+            "requester": found.question["requester"],
+            "shown": text.digest,
+            "policy": policy.digest,
+            "answers": [dict(each) for each in found.answers],
+        },
+    )
+
+
+def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: bool) -> str | None:
+    """What is wrong with the approval; what was begun is finished, whatever the time."""
+    question, answers = found.question, found.answers
+    if found.withdrawn is not None and not begun:
+        return f"{found.withdrawn['by']!r} withdrew the approval at {found.withdrawn['at']}; ask again"
+    if not answers[-1]["user"]:
+        return "nobody answered within the time of the gate; clear the gate and answer it"
+    if not found.approvals:
+        return f"expected the answer Approve, found {[list(each['options']) for each in answers]}; ask again"
+    if question["kind"] != kind:
+        return f"the gate showed a plan of kind {question['kind']!r}; start a run of that DAG"
+    answered_at = found.answered_at
+    if not begun and (answered_at is None or now - answered_at > policy.approval_valid):
+        return f"approved at {answered_at}, which is more than {policy.approval_valid} ago; ask again"
+    rule = answers[-1].get("rule")
+    if rule is not None:
+        known = [each for each in policy.rules.get("approve_by_rule", ()) if dict(each) == rule]
+        return None if known else f"the policy has no rule {rule.get('name')!r} any more; ask a person"
+    verdict = policy.verdict(kind, question["requester"], found.approvals)
+    if verdict.missing:
+        return f"{'; '.join(verdict.missing)}; ask again"
+    closed = None if verdict.broke_glass or begun else policy.closed(kind, now)
+    return f"{closed}; clear the gate and have it answered again when it is over" if closed else None

@@ -1,0 +1,141 @@
+"""Boundary: who may start runs and answer gates, against what one person may do alone: the policy."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kafka_maintenance.operations.apply.contents import Contents
+from kafka_maintenance.operations.apply.policy import Answered, Policy, policy_from, policy_of
+from kafka_maintenance.operations.errors import BadInputError
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+DEFAULT = Policy("default", {}, {})
+
+
+def policy(cluster="blue", **rules):
+    document = {"version": 1, "roles": {"sre": ["olivia", "otto"]}, "default": rules}
+    return policy_from(document, cluster, "d", "policy.yaml")
+
+
+def of(kind, **rules):
+    return policy(kinds={kind: rules})
+
+
+def missing(found, kind, requester, *users, comment="CHG-1 window"):
+    return found.verdict(kind, requester, tuple(Answered(user, comment) for user in users)).missing
+
+
+@pytest.mark.parametrize("kind", ["delete_topics", "retain_snapshots", "restore"])
+def test_nobody_approves_alone_what_destroys_and_what_he_asked_for(kind):
+    assert "'otto' asked for it and may not approve it alone" in missing(DEFAULT, kind, "otto", "otto")
+    assert missing(DEFAULT, kind, "otto", "olivia") == ()
+    assert missing(DEFAULT, kind, "otto", "otto", "olivia") == ()
+
+
+def test_an_election_may_be_approved_by_who_asked_for_it_unless_the_policy_says_otherwise():
+    assert missing(DEFAULT, "elect_preferred_leaders", "otto", "otto") == ()
+    strict = of("elect_preferred_leaders", requester_may_approve=False)
+    assert missing(strict, "elect_preferred_leaders", "otto", "otto")
+
+
+def test_where_nobody_vouches_for_who_asked_two_persons_approve():
+    assert missing(DEFAULT, "retain_snapshots", None, "olivia") == ("1 of 2 approvals are there: olivia",)
+    assert missing(DEFAULT, "retain_snapshots", None, "olivia", "olivia") == ("1 of 2 approvals are there: olivia",)
+    assert missing(DEFAULT, "retain_snapshots", None, "olivia", "otto") == ()
+
+
+def test_approvers_are_named_by_user_or_role_and_counted():
+    found = of("reassign_partitions", approvers={"users": ["ada"], "roles": ["sre"]}, approvals=2)
+    assert missing(found, "reassign_partitions", "x", "ada", "olivia") == ()
+    told = missing(found, "reassign_partitions", "x", "victor", "ada")
+    assert told == ("'victor' is no approver of reassign_partitions", "1 of 2 approvals are there: ada")
+
+
+def test_a_comment_names_the_ticket():
+    found = of("delete_topics", ticket=r"CHG-\d+")
+    assert missing(found, "delete_topics", "x", "ada") == ()
+    assert "names no ticket" in missing(found, "delete_topics", "x", "ada", comment="please")[0]
+
+
+def test_plans_beyond_the_caps_are_not_even_asked_about():
+    found = of("reassign_partitions", partitions_max=10, brokers_max=3)
+    assert found.refusals("reassign_partitions", Contents(partitions=10, brokers=3)) == ()
+    told = found.refusals("reassign_partitions", Contents(partitions=11, brokers=4))
+    assert [text.split(" in one")[0] for text in told] == [
+        "expected at most 10 partitions",
+        "expected at most 3 brokers",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "hour", "is_open"),
+    [("02:00-05:00", 4, True), ("02:00-05:00", 5, False), ("22:00-02:00", 23, True), ("22:00-02:00", 12, False)],
+)
+def test_nothing_is_applied_outside_its_window(window, hour, is_open):
+    closed = of("delete_topics", windows=[window]).closed("delete_topics", NOON.replace(hour=hour))
+    assert (closed is None) == is_open
+
+
+def test_a_freeze_stops_every_kind():
+    found = policy(freezes=[{"from": "2026-11-20T00:00Z", "to": "2026-12-01T00:00Z", "why": "sales"}])
+    assert found.closed("elect_preferred_leaders", NOON) == "freeze until 2026-12-01T00:00Z: sales"
+    assert found.closed("elect_preferred_leaders", NOON.replace(month=12)) is None
+
+
+def test_breaking_the_glass_is_for_those_named_with_a_reason_and_is_told():
+    found = policy(break_glass={"users": ["ada"]})
+    glass = found.verdict("delete_topics", "ada", (Answered("ada", "Break glass: disk full"),))
+    assert (glass.missing, glass.broke_glass) == ((), True)
+    assert found.verdict("delete_topics", "otto", (Answered("otto", "break glass: me too"),)).missing
+
+
+RULE = {"name": "night-elections", "kind": "elect_preferred_leaders", "partitions_max": 20, "all_in_sync": True}
+NIGHT = NOON.replace(hour=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents", "now", "approved"),
+    [
+        pytest.param(
+            "elect_preferred_leaders", Contents(partitions=20, all_in_sync=True), NIGHT, True, id="as it says"
+        ),
+        pytest.param("elect_preferred_leaders", Contents(partitions=21, all_in_sync=True), NIGHT, False, id="too many"),
+        pytest.param("elect_preferred_leaders", Contents(partitions=20), NIGHT, False, id="not in sync"),
+        pytest.param("elect_preferred_leaders", Contents(partitions=1, all_in_sync=True), NOON, False, id="by day"),
+        pytest.param("delete_topics", Contents(partitions=1, all_in_sync=True), NIGHT, False, id="another kind"),
+    ],
+)
+def test_a_rule_approves_exactly_what_it_says(kind, contents, now, approved):
+    found = policy(approve_by_rule=[RULE | {"between": "02:00-05:00"}])
+    assert (found.rule_for(kind, contents, now) is not None) == approved
+    assert DEFAULT.rule_for(kind, contents, now) is None, "nothing is approved by default"
+
+
+@pytest.mark.parametrize(
+    ("rules", "field"),
+    [
+        pytest.param(
+            {"approve_by_rule": [RULE | {"kind": "delete_topics"}]}, "approve_by_rule.0.kind", id="a deletion by rule"
+        ),
+        pytest.param({"kinds": {"delete_topics": {"approver": {}}}}, "default.kinds.delete_topics", id="misspelt"),
+        pytest.param({"command_may_apply": True}, "default.command_may_apply", id="another value"),
+        pytest.param({"kinds": {"delete_topics": {"ticket": "("}}}, "kinds.delete_topics.ticket", id="no pattern"),
+        pytest.param({"freezes": [{"from": "today", "to": "x", "why": ""}]}, "freezes", id="no time"),
+    ],
+)
+def test_a_policy_that_says_something_else_is_refused_by_field(rules, field):
+    with pytest.raises(BadInputError, match=f"policy policy.yaml not used: .*{field}"):
+        policy(**rules)
+
+
+def test_the_file_is_read_and_its_hash_kept_and_a_cluster_has_its_own_rules(tmp_path, monkeypatch):
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\ndefault: {command_may_apply: never}\nclusters: {red: {approval_valid_h: 1}}\n")
+    monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(path))
+    blue, red = policy_of("blue"), policy_of("red")
+    assert (blue.command_may_apply, red.command_may_apply) == ("never", "never")
+    assert (blue.approval_valid.total_seconds(), red.approval_valid.total_seconds()) == (12 * 3600, 3600)
+    assert len(blue.digest) == 64
+    path.write_text("version: [")
+    with pytest.raises(BadInputError, match="expected YAML"):
+        policy_of("blue")

@@ -1,0 +1,219 @@
+"""Boundary: who may write the store, against what is approved and applied.
+
+A colleague with the bucket's keys, and without the key that signs, can remove and add; what he adds counts for nothing.
+"""
+
+import json
+from contextlib import suppress
+
+import pytest
+
+from tests.dags.world import CLUSTER
+
+
+def _write_over(path, text):
+    path.chmod(0o644)
+    path.write_text(text)
+
+
+def _signed(document):
+    """The document as a stored plan, with the digest that it has."""
+    from controller_core.plans.fields import canonical
+    from controller_core.plans.plan import _digest
+
+    document = {name: value for name, value in document.items() if name not in {"digest", "code_version"}}
+    return canonical({**document, "digest": _digest(document)})
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_rejection_edited_into_an_approval_is_none(world, plan, tmp_path, monkeypatch, everywhere):
+    """Editing the entry of the chain as well takes the key that signs."""
+    from datetime import UTC, datetime
+
+    from controller_core.adapters.object_store.open import FolderStore
+    from kafka_maintenance.cli.main import main
+    from kafka_maintenance.operations.apply import approvals, audit
+    from kafka_maintenance.operations.apply.permission import permission
+    from kafka_maintenance.operations.apply.policy import Policy
+
+    assert main(["audit", "keygen", str(tmp_path / "key")]) == 0
+    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "key"))
+    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, str(tmp_path / "key.pub"))
+    store, now = FolderStore(tmp_path), datetime.now(UTC)
+    what = {"cluster": CLUSTER, "run": "d.r", "ask_id": "1"}
+    question = {"kind": plan.kind, "digest": plan.digest, "shown": "0" * 64, "requester": "otto", "policy": "default"}
+    answer = {"user": "olivia", "options": ["Reject"], "comment": None, "at": now.isoformat()}
+    approvals.keep_question(store, **what, question=question)
+    approvals.keep_answer(store, **what, answer=answer)
+    for path in tmp_path.rglob("*.json"):
+        if "decided" in path.name or (everywhere and "/audit/" in str(path)):
+            _write_over(path, path.read_text().replace('"Reject"', '"Approve"'))
+    asked = {"kind": plan.kind, "cluster": CLUSTER, "run": "d.r", "policy": Policy("default", {}, {}), "now": now}
+    with pytest.raises(
+        audit.UntrustedRecordError, match="signature" if everywhere else "the chain holds no such record"
+    ):
+        permission(store, **asked)
+
+
+def test_a_plan_whose_effects_are_not_of_its_kind_is_refused_by_name(world, plan, deletion, tmp_path):
+    from controller_core.adapters.object_store.open import FolderStore
+    from controller_core.model.errors import InvalidPlanError
+    from kafka_maintenance.operations.plans.store import load_plan
+
+    store = FolderStore(tmp_path)
+    document = json.loads(store.get(deletion.uri.removeprefix(f"{store.uri}/")))
+    store.put(f"v1/cluster={CLUSTER}/forged.json", _signed(document | {"kind": "elect_preferred_leaders"}))
+    with pytest.raises(InvalidPlanError, match=r"planned for elect_preferred_leaders, found: .*CreateDeleteTopic"):
+        load_plan(store, store.uri_of(f"v1/cluster={CLUSTER}/forged.json"))
+
+
+def test_a_reassignment_to_an_empty_list_is_refused_when_it_is_read(world, tmp_path):
+    """The controller would delete the partition's data."""
+    from controller_core.adapters.object_store.open import FolderStore
+    from controller_core.model.errors import InvalidPlanError
+    from controller_core.model.partitions import BrokerId, TopicPartition
+    from controller_core.plans.request_znodes import Target
+    from kafka_maintenance.operations.plans.make import plan_reassignment
+    from kafka_maintenance.operations.plans.store import load_plan
+
+    store = FolderStore(tmp_path)
+    waves = [[Target(TopicPartition("orders", 0), tuple(map(BrokerId, (3, 2, 1))))]]
+    made = plan_reassignment(store, CLUSTER, waves=waves, zookeeper=world.zookeeper)
+    document = json.loads(store.get(made.uri.removeprefix(f"{store.uri}/")))
+    document["steps"][0]["effects"][0]["targets"][0]["replicas"] = []
+    store.put(f"v1/cluster={CLUSTER}/forged.json", _signed(document))
+    with pytest.raises(InvalidPlanError, match="expected each broker once, and one at least"):
+        load_plan(store, store.uri_of(f"v1/cluster={CLUSTER}/forged.json"))
+
+
+def test_retention_removes_no_key_that_its_plan_names(tmp_path):
+    from datetime import UTC, datetime
+
+    from controller_core.adapters.object_store.open import FolderStore
+    from controller_core.model.errors import InvalidPlanError
+    from kafka_maintenance.operations.snapshots import retention, retention_plan
+    from tests.kafka_maintenance.snapshot_world import stored_night
+
+    store, now = FolderStore(tmp_path), datetime.now(UTC)
+    for age in (9, 8, 7):
+        stored_night(store, now, age)
+    store.put("v1/receipts/cluster=alpha/theirs.json", b"{}")
+    policy = retention.RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+    made = retention.plan_retention(store, policy, now=now, cluster="alpha")
+    first, *others = made.dropped
+    forged = retention.Dropped(
+        first.snapshot_id, "alpha", first.taken_at, (*first.keys, "v1/receipts/cluster=alpha/theirs.json")
+    )
+    dropped = (forged, *others)
+    digest = retention.retention_digest(policy, made.kept, dropped, made.abandoned)
+    plan = retention.RetentionPlan(policy, made.kept, dropped, made.abandoned, digest)
+    stored = retention_plan.store_retention(store, plan, "alpha")
+    with suppress(InvalidPlanError):
+        retention_plan.apply_stored_retention(
+            store=store,
+            plan_uri=stored.uri,
+            cluster="alpha",
+            approved_digest=digest,
+            approver="olivia",
+            now=now,
+            run_id="r",
+        )
+    assert store.list("v1/receipts/cluster=alpha/theirs.json")
+
+
+@pytest.fixture
+def chain(monkeypatch, tmp_path_factory):
+    """A store with four signed records, and who may check them."""
+    from controller_core.adapters.object_store.open import MemoryStore
+    from kafka_maintenance.cli.main import main
+    from kafka_maintenance.operations.apply import audit
+
+    key = tmp_path_factory.mktemp("keys") / "audit.pem"
+    assert main(["audit", "keygen", str(key)]) == 0
+    assert key.stat().st_mode & 0o077 == 0
+    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(key))
+    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, f"{key}.pub")
+    store = MemoryStore()
+    for number in range(1, 5):
+        audit.AuditChain(store, CLUSTER).append("asked", f"v1/approvals/cluster={CLUSTER}/r{number}", {"run": number})
+    return store
+
+
+def _findings(store, **how):
+    import os
+
+    from kafka_maintenance.operations.apply.audit import audit_findings, keys_from
+
+    return audit_findings(store, CLUSTER, keys=keys_from(os.environ), **how)
+
+
+def _edit(store, key, text, other):
+    store.put(key, store.get(key).replace(text, other))
+
+
+ENTRY = f"v1/audit/cluster={CLUSTER}/0000000"
+
+
+@pytest.mark.parametrize(
+    ("tamper", "first"),
+    [
+        pytest.param(
+            lambda s: _edit(s, f"{ENTRY}2.json", b'"run":2', b'"run":9'), "2.json: its signature", id="edited"
+        ),
+        pytest.param(lambda s: s.delete(f"{ENTRY}2.json"), "3.json: expected entry", id="removed"),
+        pytest.param(
+            lambda s: s.put(f"{ENTRY}5.json", s.get(f"{ENTRY}4.json")), "5.json: expected number 5", id="repeated"
+        ),
+        pytest.param(lambda s: s.put(f"{ENTRY}5.json", b"{}"), "5.json: expected an entry, found none", id="no entry"),
+        pytest.param(
+            lambda s: s.put(f"v1/receipts/cluster={CLUSTER}/d/0001-done.json", b"{}"),
+            "0001-done.json: the chain holds no such record",
+            id="a receipt of his own",
+        ),
+        pytest.param(
+            lambda s: _edit(s, f"v1/approvals/cluster={CLUSTER}/r3", b'"run":3', b'"run":4'),
+            "r3: the chain holds no such record",
+            id="a record edited",
+        ),
+    ],
+)
+def test_the_first_break_of_the_chain_is_named(chain, tamper, first):
+    assert _findings(chain)[2] == ()
+    tamper(chain)
+    assert first in str(_findings(chain)[2][0])
+
+
+def test_an_entry_that_somebody_else_signed_is_a_break(chain, monkeypatch, tmp_path):
+    from kafka_maintenance.cli.main import main
+    from kafka_maintenance.operations.apply import audit
+
+    assert main(["audit", "keygen", str(tmp_path / "theirs")]) == 0
+    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "theirs"))
+    audit.AuditChain(chain, CLUSTER).append("asked", f"v1/approvals/cluster={CLUSTER}/r5", {"run": 5})
+    assert "5.json: signed by key" in str(_findings(chain)[2][0])
+    with pytest.raises(audit.UntrustedRecordError, match="signed by key"):
+        audit.trusted_record(chain, CLUSTER, f"v1/approvals/cluster={CLUSTER}/r5")
+
+
+def test_entries_removed_from_the_end_are_missed_by_who_saw_one_of_them(chain):
+    _, head, _ = _findings(chain)
+    for key in (f"{ENTRY}4.json", f"v1/approvals/cluster={CLUSTER}/r4"):
+        chain.delete(key)
+    assert _findings(chain)[2] == ()
+    (finding,) = _findings(chain, head=head)[2]
+    assert "entries are gone" in str(finding)
+
+
+def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
+    from controller_core.adapters.object_store.open import MemoryStore
+    from kafka_maintenance.operations.errors import RefusedError
+    from kafka_maintenance.operations.plans import make
+    from kafka_maintenance.operations.plans.store import key_of, read_proof
+    from tests.kafka_maintenance.operations.plans.test_plans import plan_of, three_brokers
+
+    store, world = MemoryStore(), three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    made = plan_of(make.plan_reassignment, world, store)
+    store.delete(key_of(store, made.uri).replace(".json", ".proof.json"))
+    with pytest.raises(RefusedError, match="expected the planner's proof with hash"):
+        read_proof(store, made.uri)

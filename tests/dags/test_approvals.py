@@ -1,0 +1,90 @@
+"""Approvals on Airflow with its own users and API: by a rule, expired, withdrawn, rejected, and with a broken record."""
+
+import json
+
+import pytest
+
+from kafka_maintenance.cli.main import main
+from tests.dags.test_gates import _answer, _run, _states, answering
+from tests.dags.world import CLUSTER
+
+DAG = "elect_preferred_leaders"
+NIGHT = {"name": "small-elections", "kind": DAG, "partitions_max": 1, "all_in_sync": True}
+
+
+@pytest.fixture
+def policy(monkeypatch, tmp_path_factory):
+    """Sets the policy of all clusters."""
+    path = tmp_path_factory.mktemp("policy") / "policy.yaml"
+    monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(path))
+
+    def says(**rules):
+        path.write_text(json.dumps({"version": 1, "default": rules}))  # JSON is YAML
+
+    return says
+
+
+def _kept(tmp_path, ending):
+    return [json.loads(path.read_text()) for path in sorted((tmp_path / "v1" / "approvals").rglob(f"*{ending}.json"))]
+
+
+def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_persons(bag, world, plan, policy, tmp_path):
+    policy(approve_by_rule=[NIGHT])
+    _, states = _run(bag, plan)
+    assert states["verify"] == "success"
+    assert len(world.requests) == 1
+    (decided,) = _kept(tmp_path, "decided-01")
+    assert (decided["user"], decided["rule"]) == ("rule small-elections", NIGHT)
+    (asked,) = _kept(tmp_path, "asked")
+    assert len(asked["policy"]) == 64
+    assert main(["audit", "verify", "--store", str(tmp_path), "--cluster", CLUSTER]) == 0
+
+
+def test_an_approval_that_has_expired_applies_nothing(bag, clients, world, plan, policy, capfd):
+    policy(approval_valid_h=1e-9)
+    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    assert (states["approve"], states["apply_plan"]) == ("success", "failed")
+    assert world.requests == []
+    assert "ago; ask again" in "".join(capfd.readouterr())
+
+
+def test_an_approval_that_was_withdrawn_applies_nothing(bag, clients, world, plan, tmp_path, capfd):
+    def approve_and_withdraw(gate):
+        run = f"{DAG}.{gate['task_instance']['dag_run_id']}"
+        where = ("--store", str(tmp_path), "--cluster", CLUSTER, "--approver", "ada")
+        assert main(["withdraw", run, *where]) == 0
+        return _answer(clients["olivia"], "Approve")(gate)
+
+    with answering(clients, DAG, approve_and_withdraw):
+        _, states = _run(bag, plan)
+    assert (states["approve"], states["apply_plan"]) == ("success", "failed")
+    assert world.requests == []
+    assert "'ada' withdrew the approval" in "".join(capfd.readouterr())
+
+
+def test_a_rejected_plan_is_not_offered_again_unless_the_rejection_is_named(bag, clients, world, plan, capfd):
+    with answering(clients, DAG, _answer(clients["olivia"], "Reject")):
+        rejected, _ = _run(bag, plan)
+    _, states = _run(bag, plan)
+    assert (states["approve"], states["apply_plan"]) == ("failed", "upstream_failed")
+    assert "'olivia' rejected it" in "".join(capfd.readouterr())
+    conf = {"cluster": CLUSTER, "plan": plan.digest, "after_rejection": f"{DAG}.{rejected.run_id}"}
+    with answering(clients, DAG, _answer(clients["ada"], "Approve")):
+        run = bag.dags[DAG].test(run_conf=conf, logical_date=None)
+    assert _states(run)["verify"] == "success"
+    bag.dags[DAG].test(run_conf=conf | {"after_rejection": None}, logical_date=None, mark_success_pattern=".*")
+
+
+def test_an_answer_to_a_question_that_was_edited_in_the_store_applies_nothing(bag, clients, world, plan, tmp_path):
+    def edit_and_approve(gate):
+        path = tmp_path / "v1" / "audit" / f"cluster={CLUSTER}" / "00000001.json"
+        path.chmod(0o644)
+        path.write_text(path.read_text().replace(plan.digest, "0" * 64))
+        return _answer(clients["olivia"], "Approve")(gate)
+
+    with answering(clients, DAG, edit_and_approve):
+        _, states = _run(bag, plan)
+    assert (states["approve"], states["apply_plan"]) == ("failed", "upstream_failed")
+    assert world.requests == []
+    assert main(["audit", "verify", "--store", str(tmp_path), "--cluster", CLUSTER]) == 1

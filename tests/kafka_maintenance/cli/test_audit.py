@@ -1,0 +1,176 @@
+"""The record on the command line, where its entries are sent, and whether the command may apply a plan at all."""
+
+import json
+import socket
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore
+from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.apply import approvals, audit, audit_sink
+from kafka_maintenance.operations.apply.shown import shown
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.plans.make import plan_elections
+from tests.dags.world import World
+
+RUN = "elect_preferred_leaders.manual"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FolderStore(tmp_path / "store")
+
+
+@pytest.fixture
+def plan(store):
+    return plan_elections(store, "alpha", zookeeper=World().zookeeper, now=datetime(2026, 11, 21, tzinfo=UTC))
+
+
+def _approve(store, plan, option="Approve"):
+    """A question and its answer, as the gate of a run keeps them."""
+    text = shown(store, kind=plan.kind, cluster="alpha", digest=plan.digest)
+    what = {"cluster": "alpha", "run": RUN, "ask_id": "1"}
+    question = {
+        "kind": plan.kind,
+        "digest": plan.digest,
+        "shown": text.digest,
+        "requester": "otto",
+        "policy": "default",
+    }
+    approvals.keep_question(store, **what, question=question)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    answer = {"user": "olivia", "options": [option], "comment": "window", "at": now}
+    approvals.keep_answer(store, **what, answer=answer)
+
+
+def _apply(plan, *options):
+    return main(["apply", plan.uri, "--approve", plan.digest, "--zookeeper", "127.0.0.1:1", *options])
+
+
+def _policy(tmp_path, says):
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"version: 1\ndefault: {{command_may_apply: {says}}}\n")
+    return "--policy", str(path)
+
+
+def test_the_chain_is_verified_and_a_break_ends_with_1(store, plan, tmp_path, capsys):
+    _approve(store, plan)
+    where = ("--store", store.uri, "--cluster", "alpha")
+    assert main(["audit", "verify", *where]) == 0
+    assert capsys.readouterr().out.startswith("2 entries, signatures not checked, head ")
+    assert main(["audit", "export", *where]) == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [entry["audit"]["event"] for entry in entries] == ["asked", "decided"]
+    assert {"host", "os_user", "version", "at", "previous"} <= entries[0]["audit"].keys()
+    key = audit.entry_key("alpha", 1)
+    data = store.get(key)
+    store.delete(key)
+    store.put(key, data.replace(b"otto", b"ada"))
+    assert main(["audit", "verify", *where]) == 1
+    assert capsys.readouterr().out.startswith(f"first break: {audit.entry_key('alpha', 2)}: expected number 2 after ")
+
+
+def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path, capsys):
+    path = tmp_path / "audit.pem"
+    assert main(["audit", "keygen", str(path), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert list(audit.read_public_keys(tmp_path / "audit.pem.pub")) == [made["key"]]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert main(["audit", "keygen", str(path)]) == 2
+    with pytest.raises(BadInputError, match="expected an Ed25519 private key as PEM"):
+        audit.read_private_key(tmp_path / "audit.pem.pub")
+    with pytest.raises(BadInputError, match="expected at least one public Ed25519 key"):
+        audit.read_public_keys(path)
+
+
+def test_an_approval_is_withdrawn_by_the_command(store, plan, capsys):
+    _approve(store, plan)
+    where = ("--store", store.uri, "--cluster", "alpha")
+    assert main(["withdraw", RUN, *where, "--approver", "otto", "--comment", "wrong window"]) == 0
+    assert approvals.asked(store, cluster="alpha", run=RUN).withdrawn["by"] == "otto"
+    assert main(["withdraw", "no.run", *where]) == 2
+
+
+def test_the_command_does_not_apply_where_the_policy_says_never(plan, tmp_path, capsys):
+    assert _apply(plan, *_policy(tmp_path, "never")) == 1
+    assert "command_may_apply: never; use Airflow's gate" in capsys.readouterr().err
+
+
+def test_the_command_applies_what_a_gate_approved(store, plan, tmp_path, capsys):
+    policy = _policy(tmp_path, "with-signed-approval")
+    assert _apply(plan, *policy) == 1
+    assert "give --approved-run" in capsys.readouterr().err
+    assert _apply(plan, *policy, "--approved-run", RUN) == 1
+    assert "has no answer" in capsys.readouterr().err
+    _approve(store, plan)
+    assert _apply(plan, *policy, "--approved-run", RUN) == 3, "permitted, and no ZooKeeper answers"
+
+
+def test_the_command_does_not_apply_what_a_person_rejected(store, plan, capsys):
+    _approve(store, plan, "Reject")
+    assert _apply(plan) == 1
+    assert "'olivia' rejected it" in capsys.readouterr().err
+    assert _apply(plan, "--after-rejection", RUN) == 3
+
+
+@pytest.fixture
+def receiver():
+    """A webhook that answers with `status`; `got` has what it was sent."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        got: ClassVar[list[bytes]] = []
+        status = 200
+
+        def do_POST(self):
+            self.got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(self.status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Receiver.url = f"http://127.0.0.1:{server.server_port}/audit"
+    Receiver.got = []
+    yield Receiver
+    server.shutdown()
+    server.server_close()
+
+
+def test_each_entry_is_sent_as_it_is_written(store, plan, receiver, monkeypatch):
+    monkeypatch.setenv(audit_sink.SINK_VARIABLE, receiver.url)
+    _approve(store, plan)
+    assert receiver.got == list(audit.entries(store, "alpha"))
+
+
+def test_what_is_not_taken_stops_what_would_follow_unless_it_is_optional(store, plan, receiver, monkeypatch):
+    receiver.status = 500
+    monkeypatch.setenv(audit_sink.SINK_VARIABLE, receiver.url)
+    with pytest.raises(audit_sink.AuditSinkError, match=r"audit entry not delivered to 127\.0\.0\.1"):
+        _approve(store, plan)
+    monkeypatch.setenv(audit_sink.OPTIONAL_VARIABLE, "true")
+    audit.AuditChain(store, "alpha").append("asked", "v1/approvals/cluster=alpha/x.json", {"run": "x"})
+
+
+def test_syslog_takes_an_entry_over_tcp():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sink = audit_sink.sink_from({audit_sink.SINK_VARIABLE: f"syslog://127.0.0.1:{server.getsockname()[1]}"})
+        sink.send(b'{"run":"x"}')
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as stream:
+            message = stream.read()
+    length, _, text = message.partition(b" ")
+    assert int(length) == len(text)
+    assert text.startswith(b"<109>1 ")
+    assert text.endswith(b' kafka-maintenance - audit - {"run":"x"}')
+
+
+@pytest.mark.parametrize("url", ["ftp://x/y", "syslog://host", "https:///path"])
+def test_another_address_of_a_sink_is_refused(url):
+    with pytest.raises(BadInputError, match="audit sink not used"):
+        audit_sink.sink_from({audit_sink.SINK_VARIABLE: url})
