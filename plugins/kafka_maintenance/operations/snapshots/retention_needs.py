@@ -104,15 +104,15 @@ def waiting_plans(
 def _asked_or_approved(store: ObjectStore, cluster: str) -> set[str]:
     """Digests of the plans that gates have shown, without those that were answered by anything but Approve."""
     keys = store.list(f"{ROOT}/approvals/cluster={cluster}/")
-    answered = {key.removesuffix("-decided.json") for key in keys if key.endswith("-decided.json")}
     found: set[str] = set()
     for key in keys:
         question = key.removesuffix("-asked.json")
         if question == key:
             continue
-        document = _document(store, f"{question}-decided.json" if question in answered else key)
-        if question not in answered or list(document.get("chosen_options") or ()) == [_APPROVE]:
-            found.add(str(document.get("digest")))
+        answers = [_document(store, each) for each in keys if each.startswith(f"{question}-decided-")]
+        withdrawn = f"{question}-withdrawn.json" in keys
+        if not withdrawn and all(list(each.get("options") or ()) == [_APPROVE] for each in answers):
+            found.add(str(_document(store, key).get("digest")))
     return found
 
 

@@ -339,9 +339,11 @@ def test_a_plan_at_a_gate_keeps_its_snapshot(store, chosen, stays):
     old, _ = add(store, 10), add(store, 5)
     put_plan(store, old)
     asked = {"cluster": "alpha", "run": "r", "ask_id": "q-0001"}
-    approvals.keep_question(store, kind="reassign_partitions", digest=PLAN, shown="s", **asked)
+    question = {"kind": "reassign_partitions", "digest": PLAN, "shown": "s"}
+    approvals.keep_question(store, question=question, **asked)
     if chosen:
-        approvals.keep_answer(store, answer={"chosen_options": [chosen]}, **asked)
+        answer = {"user": "olivia", "options": [chosen], "comment": None, "at": NOW.isoformat()}
+        approvals.keep_answer(store, answer=answer, **asked)
     reasons = {kept.snapshot_id: kept.reasons for kept in plan_retention(store, LAST_ONE, now=NOW).kept}
     assert reasons.get(old.snapshot_id) == (
         ("plan reassign_partitions-aaaaaaaaaaaa waits at a gate",) if stays else None
