@@ -26,6 +26,11 @@ NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
     tags=["kafka", "changes-cluster", "manual"],
     render_template_as_native_obj=True,
     params={
+        "after_rejection": Param(
+            None,
+            type=["string", "null"],
+            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
+        ),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(None, type=["string", "null"], description="Digest of a stored plan; empty: plan now"),
         "snapshot": Param("newest", type="string", description="Snapshot id, its beginning, its address, or newest"),

@@ -1,7 +1,7 @@
 """What a plan must be that was read from a store: whoever can write there can write any document with a right digest.
 
 The rules of planning are checked again, kind by kind; what a plan of the kind always has must be there.
-Source: controller behaviour §16.1 (rules 2 to 6); Kafka 3.9 `org.apache.kafka.common.internals.Topic` (names).
+Source: docs/operations.md, "The plan"; Kafka 3.9 `org.apache.kafka.common.internals.Topic` (names).
 """
 
 import re

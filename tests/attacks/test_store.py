@@ -92,11 +92,11 @@ def test_retention_removes_no_key_that_its_plan_names(tmp_path):
     from controller_core.adapters.object_store.open import FolderStore
     from controller_core.model.errors import InvalidPlanError
     from kafka_maintenance.operations.snapshots import retention, retention_plan
-    from tests.kafka_maintenance.snapshot_world import stored_night
+    from tests.kafka_maintenance.snapshot_world import stored_day
 
     store, now = FolderStore(tmp_path), datetime.now(UTC)
     for age in (9, 8, 7):
-        stored_night(store, now, age)
+        stored_day(store, now, age)
     store.put("v1/receipts/cluster=alpha/theirs.json", b"{}")
     policy = retention.RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
     made = retention.plan_retention(store, policy, now=now, cluster="alpha")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 
 from kafka_maintenance.cli.main import main
 from tests.dags.test_gates import _answer, _run, _states, answering
@@ -19,7 +20,7 @@ def policy(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(path))
 
     def says(**rules):
-        path.write_text(json.dumps({"version": 1, "default": rules}))  # JSON is YAML
+        path.write_text(yaml.safe_dump({"version": 1, "default": rules}))
 
     return says
 

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import approved
+from kafka_maintenance.tasks.approval import approved, approved_plan
 from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, given, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -72,7 +72,7 @@ def apply_restore() -> dict[str, Any]:
 
     context = context_of_run()
     store, run, cluster = hooks.store(), run_name(context), cluster_of_run(context)
-    approval = approved(KIND, cluster, store=store, run=run)
+    approval = approved(KIND, context, store=store)
     receipt = applied(
         store=store,
         plan_uri=approval.shown.plan.uri,
@@ -104,8 +104,7 @@ def verify_restore() -> dict[str, Any]:
 
     context = context_of_run()
     store, cluster = hooks.store(), cluster_of_run(context)
-    approval = approved(KIND, cluster, store=store, run=run_name(context))
-    document = load_restore(store, approval.shown.plan.uri).document
+    document = load_restore(store, approved_plan(KIND, context, store=store).uri).document
     try:
         left = planned(
             store=store,

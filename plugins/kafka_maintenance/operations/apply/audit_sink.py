@@ -15,7 +15,7 @@ SINK_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_SINK"
 OPTIONAL_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_SINK_OPTIONAL"
 TIMEOUT_S: Final = 10.0
 _AUDIT_NOTICE: Final = 13 * 8 + 5
-"""Facility "log audit", severity "notice". Source: RFC 5424 §6.2.1."""
+"""Facility "log audit", severity "notice". Source: RFC 5424, "PRI"."""
 
 
 class AuditSinkError(OperationError):
@@ -76,7 +76,7 @@ def _post(url: str, entry: bytes) -> None:
 
 
 def _syslog(url: str, entry: bytes) -> None:
-    """One message, counted in octets. Source: RFC 5424 §6, RFC 6587 §3.4.1."""
+    """One message, counted in octets. Source: RFC 5424, "Syslog Message Format"; RFC 6587, "Octet Counting"."""
     parts = urlsplit(url)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     message = f"<{_AUDIT_NOTICE}>1 {now} {socket.gethostname()} kafka-maintenance - audit - ".encode() + entry

@@ -11,7 +11,6 @@ from controller_core.plans.request_znodes import (
 )
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance.operations.plans.store import StoredPlan, read_plan
-from kafka_maintenance.operations.snapshots.retention_plan import StoredRetention
 
 
 class Contents(NamedTuple):
@@ -23,9 +22,9 @@ class Contents(NamedTuple):
     all_in_sync: bool = False
 
 
-def contents_of_stored(store: ObjectStore, stored: StoredPlan | StoredRetention) -> Contents:
-    """The counts of a stored plan; a removal of snapshots touches nothing of a cluster."""
-    return Contents() if isinstance(stored, StoredRetention) else contents_of(read_plan(store, stored.uri))
+def contents_of_stored(store: ObjectStore, stored: object) -> Contents:
+    """The counts of a stored plan; what asks nothing of Kafka, a restore or a removal of snapshots, has none."""
+    return contents_of(read_plan(store, stored.uri)) if isinstance(stored, StoredPlan) else Contents()
 
 
 def contents_of(plan: Plan) -> Contents:
