@@ -14,8 +14,8 @@ from controller_core.controller.brokers import (
     ProcessLeaderAndIsrAnswer,
     ProcessLogDirEvents,
 )
-from controller_core.controller.controller_election import (
-    Elect,
+from controller_core.controller.controller_election import Elect
+from controller_core.controller.controller_resignation import (
     MaybeResign,
     OnControllerResignation,
     TriggerControllerMove,

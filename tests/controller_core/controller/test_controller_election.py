@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller_core.controller.controller_election import resigned
+from controller_core.controller.controller_resignation import resigned
 from controller_core.controller.step import step
 from controller_core.engine.turn import NOTHING_UNDER_WAY
 from controller_core.messages import answers, events
