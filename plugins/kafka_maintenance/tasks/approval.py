@@ -65,6 +65,9 @@ class PlanApprovalOperator(ApprovalOperator):
         values = cast("dict[str, Any]", context)
         store, asked, policy = hooks.store(), self._asked(context), policy_of(cluster_of_run(values))
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
+        earlier = self._answered_before(context, store, text.plan.digest)
+        if earlier is not None:
+            return super().execute_complete(context, earlier)
         self.subject, self.body = text.subject, text.body
         contents = contents_of_stored(store, text.plan)
         refusals = policy.refusals(self.kind, contents)
@@ -97,6 +100,26 @@ class PlanApprovalOperator(ApprovalOperator):
         for notifier in self.notifiers:
             notifier(context)
         raise TaskAwaitingInput(method_name="execute_complete", timeout=self.response_timeout)
+
+    def _answered_before(self, context: Context, store: "ObjectStore", digest: str) -> dict[str, Any] | None:
+        """The answer to an earlier try of this gate, where it decides: the scheduler of Airflow 3.3 may take a gate for lost
+        that was answered, and try it again. A gate that was cleared has another id, and asks again.
+        """
+        asked = self._asked(context)
+        found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
+        if found is None or not found.ask_id.startswith(f"{context['ti'].id}-") or found.question["digest"] != digest:
+            return None
+        if not found.answers or not found.answers[-1]["user"]:
+            return None
+        last, policy = found.answers[-1], policy_of(asked["cluster"])
+        if found.approvals and policy.verdict(self.kind, found.question["requester"], found.approvals).missing:
+            return None
+        return {
+            "chosen_options": list(last["options"]),
+            "params_input": {"comment": last["comment"]},
+            "responded_at": datetime.fromisoformat(last["at"]),
+            "responded_by_user": {"id": last["user"], "name": last["user"]},
+        }
 
     def _ask(self, context: Context) -> Any:
         """Opens the question; what Airflow shows from now on, as `subject` and `body`.

@@ -244,3 +244,22 @@ def test_each_try_of_a_gate_is_a_question_of_its_own(store, text):
         assert approvals.asked(store, cluster="alpha", run=RUN).answers == ()
         _answered(store, each["ask_id"], options=[option])
         assert approvals.asked(store, cluster="alpha", run=RUN).answers[0]["options"] == [option]
+
+
+@pytest.mark.parametrize("option", ["Approve", "Reject"])
+def test_a_gate_that_is_tried_again_after_its_answer_ends_with_that_answer(store, text, monkeypatch, option):
+    """The scheduler of Airflow 3.3 may take a gate for lost that was answered."""
+    from kafka_maintenance import hooks
+    from kafka_maintenance.tasks.approval import PlanApprovalOperator
+
+    monkeypatch.setattr(hooks, "store", lambda: store)
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan={"digest": text.plan.digest})
+    run = SimpleNamespace(dag_id="elect_preferred_leaders", run_id="manual", clear_number=0, run_type="manual", conf={})
+    context = {"dag_run": run, "params": {"cluster": "alpha"}, "ti": SimpleNamespace(id="01a2", try_number=1)}
+    _asked(store, text, ask_id=gate._asked(context)["ask_id"])
+    _answered(store, gate._asked(context)["ask_id"], options=[option])
+    returned = gate.execute(context | {"ti": SimpleNamespace(id="01a2", try_number=2)})
+    assert returned["chosen_options"] == [option]
+    assert returned["responded_by_user"]["name"] == "olivia"
+    cleared = context | {"ti": SimpleNamespace(id="01b7", try_number=1)}
+    assert gate._answered_before(cleared, store, text.plan.digest) is None

@@ -27,6 +27,7 @@ class Asked:
     user, options, comment and at (ISO 8601); `withdrawn` has by, comment and at, or is None.
     """
 
+    ask_id: str
     question: Mapping[str, Any]
     answers: tuple[Mapping[str, Any], ...]
     withdrawn: Mapping[str, Any] | None
@@ -121,6 +122,7 @@ def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:
     keys = store.list(prefix)
     withdrawn = [key for key in keys if key.endswith("-withdrawn.json")]
     return Asked(
+        ask_id,
         trusted_record(store, cluster, f"{prefix}{_ASKED}"),
         tuple(trusted_record(store, cluster, key) for key in keys if "-decided-" in key),
         trusted_record(store, cluster, withdrawn[0]) if withdrawn else None,
