@@ -1,6 +1,7 @@
 """The retention DAG: a report for everybody, a removal only after a person's yes to exactly that plan."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -152,29 +153,27 @@ def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, days, t
     from controller_core.adapters.object_store.open import FolderStore
     from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
     from kafka_maintenance.operations.snapshots.retention_plan import store_retention
-    from kafka_maintenance.web.sources import plan_page
+    from kafka_maintenance.web.views.plan import Named, plan_page
 
     store = FolderStore(tmp_path)
     policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
     stored = store_retention(store, plan_retention(store, policy, now=datetime.now(UTC), cluster="alpha"), "alpha")
-    named = {name: getattr(stored, name) for name in ("kind", "cluster", "digest")}
-    told = dict(plan_page(store, named, gate=None).sections)
-    assert [line.split(",")[0] for line in told["What will be removed"]] == [day.snapshot_id for day in days[:4]]
-    assert [line.split(":")[0] for line in told["What stays, and why"]] == [days[4].snapshot_id]
-    altered = plan_page(store, named | {"digest": "0" * 64}, gate=None)
-    assert "It is gone" in altered.problem
+    named = Named(kind=stored.kind, cluster=stored.cluster, digest=stored.digest)
+    page = plan_page(store, named)
+    assert [row[0].text for row in page.table("removed").rows] == [day.snapshot_id for day in days[:4]]
+    assert [row[0].text for row in page.table("kept").rows] == [days[4].snapshot_id]
+    altered = plan_page(store, replace(named, digest="0" * 64))
+    assert "It is gone" in altered.head[0].text
 
 
 def test_a_damaged_receipt_is_shown_as_it_lies_in_the_store(bag, tmp_path):
     from controller_core.adapters.object_store.open import FolderStore
-    from kafka_maintenance.web.sources import plan_page
+    from kafka_maintenance.web.views.execution import receipt_blocks
 
     store = FolderStore(tmp_path)
-    store.put("v1/receipts/cluster=alpha/d1/0001-started.json", b'{"by": "olivia"}')
-    store.put("v1/receipts/cluster=alpha/d1/0002-done.json", b'{"by": "oli\xff')
-    named = {"kind": "retain_snapshots", "cluster": "alpha", "digest": "d1"}
-    (_, whole), (name, damaged) = plan_page(store, named, gate=None).receipts
-    assert name == "0002-done.json"
-    assert "Damaged" in damaged
-    assert '{"by": "oli\ufffd' in damaged
-    assert '"by": "olivia"' in whole
+    store.put("v1/receipts/cluster=alpha/d1/0001-started.json", b'{"event": "started", "approver": "olivia"}')
+    store.put("v1/receipts/cluster=alpha/d1/0002-done.json", b'{"event": "oli\xff')
+    whole, damaged = receipt_blocks(store, "alpha", "d1", step_count=None)[-1].rows
+    assert [cell.text for cell in whole[1:6]] == ["started", "-", "-", "-", "olivia"]
+    assert damaged[1].text == "damaged"
+    assert '\\"event\\": \\"oli\ufffd' in damaged[6].text

@@ -2,11 +2,11 @@
 
 import json
 import re
-import threading
 
 import pytest
 
-from kafka_maintenance.web import pages
+from kafka_maintenance.web import figures, render
+from kafka_maintenance.web.blocks import Cell, Choice, Column, Facts, Form, Lines, Note, Page, Section, Table
 from tests.dags.test_gates import _answer, _run, answering
 from tests.dags.world import CLUSTER
 
@@ -16,7 +16,13 @@ ROUTES = (
     "/report?dag_id=nightly_analysis&run_id=manual__x",
     "/plan?dag_id=elect_preferred_leaders&run_id=manual__x",
     "/clusters",
+    "/cluster?name=alpha",
+    "/topic?cluster=alpha&name=orders",
+    "/approvals",
+    "/history",
 )
+NOT_THERE = {"/cluster?name=alpha", "/topic?cluster=alpha&name=orders"}
+"""Of a store without snapshots."""
 
 
 @pytest.fixture(scope="session")
@@ -52,12 +58,16 @@ class TestEveryPage:
         answer = anonymous.get(PREFIX + route, headers={"Authorization": "Bearer abc.def.ghi"})
         assert answer.status_code == 403
 
-    def test_is_there_for_a_viewer_and_lets_no_script_run(self, clients, world, route):
+    def test_is_there_for_a_viewer_and_lets_only_its_own_scripts_run(self, clients, world, route):
         answer = clients["victor"].get(PREFIX + route)
-        assert answer.status_code == 200
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.status_code == (404 if route in NOT_THERE else 200)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
         assert answer.headers["cache-control"] == "no-store"
-        assert "<script" not in answer.text
+        nonce = re.search(r"script-src 'nonce-([^']+)';", policy)[1]
+        scripts = re.findall(r"<script[^>]*>", answer.text)
+        assert scripts
+        assert all(f'nonce="{nonce}"' in script for script in scripts if "application/json" not in script)
 
 
 def test_no_route_is_open(anonymous):
@@ -66,7 +76,8 @@ def test_no_route_is_open(anonymous):
     paths = [route.path for route in app.routes]
     assert paths
     for path in paths:
-        assert anonymous.get(PREFIX + path, params={"dag_id": "d", "run_id": "r"}).status_code == 401
+        address = PREFIX + path.replace("{name}", "pages.css")
+        assert anonymous.get(address, params={"dag_id": "d", "run_id": "r", "name": "n"}).status_code == 401
 
 
 def test_a_page_of_a_run_needs_the_names_of_dag_and_run(clients):
@@ -76,10 +87,12 @@ def test_a_page_of_a_run_needs_the_names_of_dag_and_run(clients):
 def test_the_plan_of_a_run_is_shown_with_its_digest_and_the_way_to_its_gate(clients, plan, rejected):
     text = _plan_page(clients["victor"], rejected).text
     assert plan.digest in text
-    assert "CreatePreferredReplicaElection" in text
+    assert "/admin/preferred_replica_election  if absent" in text
     assert "orders-0" in text
-    assert re.search(r"<code>/dags/elect_preferred_leaders/runs/[^<]+/tasks/approve/required_actions</code>", text)
-    assert 'data-testid="problem"' not in text
+    assert re.search(
+        r'href="/dags/elect_preferred_leaders/runs/[^"]+/tasks/approve/required_actions" data-leaves', text
+    )
+    assert "It will be refused" not in text
 
 
 def test_the_receipt_is_shown_once_it_is_applied(bag, clients, plan):
@@ -107,24 +120,36 @@ def test_a_plan_that_is_gone_says_so_in_its_place(clients, plan, rejected, tmp_p
     assert plan.uri in answer.text
 
 
-def test_the_plans_of_a_fleet_are_read_at_once_and_one_that_is_gone_hides_no_other(monkeypatch, plan, tmp_path):
-    from controller_core.adapters.object_store.open import FolderStore
-    from kafka_maintenance.web import sources
-
-    together = threading.Barrier(2, timeout=5)  # broken where one waits for the other
-
-    class Slow(FolderStore):
-        def list(self, prefix):
-            together.wait()
-            return super().list(prefix)
+def test_a_run_of_several_plans_lists_them_and_each_has_its_page(clients, plan, rejected, monkeypatch):
+    from kafka_maintenance.web import airflow_records
 
     named = {"kind": plan.kind, "cluster": CLUSTER, "digest": plan.digest}
-    gone = named | {"digest": "0" * 64}
-    monkeypatch.setattr(sources, "_store", lambda: Slow(tmp_path))
-    monkeypatch.setattr(sources, "_returned", lambda *_: iter([[named, gone] * 2]))
-    pages_of_fleet = sources.plans_of_run("nightly_analysis", "a date")
-    assert [page.problem is None for page in pages_of_fleet] == [True, False] * 2
-    assert "It is gone" in pages_of_fleet[1].problem
+    other = named | {"cluster": "beta", "digest": "0" * 64}
+    monkeypatch.setattr(airflow_records, "_returned", lambda *_: iter([[named, other]]))
+    address = f"{PREFIX}/plan?dag_id=nightly_analysis&run_id=x"
+    rows = clients["victor"].get(f"{address}&json=1").json()["head"][0]["rows"]
+    assert [row[0]["text"] for row in rows] == [CLUSTER, "beta"]
+    assert "orders-0" in clients["victor"].get(f"{PREFIX}/{rows[0][0]['href']}").text
+    assert "It is gone" in clients["victor"].get(f"{PREFIX}/{rows[1][0]['href']}").text
+    assert "no plan with digest 1" in clients["victor"].get(f"{address}&digest=1").text
+
+
+def test_what_waits_for_a_person_is_listed_until_it_is_answered(bag, clients, plan):
+    seen = {}
+
+    def look_and_reject(gate):
+        seen["page"] = clients["victor"].get(f"{PREFIX}/approvals?json=1").json()
+        return _answer(clients["olivia"], "Reject")(gate)
+
+    with answering(clients, "elect_preferred_leaders", look_and_reject):
+        run, _ = _run(bag, plan)
+    (row,) = seen["page"]["sections"][0]["blocks"][0]["rows"]
+    cluster, dag, subject, _, expires, _, _, _, run_id = (cell["text"] for cell in row)
+    assert (cluster, dag, run_id) == (CLUSTER, "elect_preferred_leaders", run.run_id)
+    assert subject == "elect_preferred_leaders on alpha: 1 election in 1 step"
+    assert expires.startswith("in ")
+    assert row[7]["href"].endswith("/tasks/approve/required_actions")
+    assert "Nothing waits for a person." in clients["victor"].get(f"{PREFIX}/approvals").text
 
 
 def test_a_run_without_plan_or_report_says_so(clients, world):
@@ -173,69 +198,38 @@ def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(clients, wo
     answer = clients["victor"].get(f"{PREFIX}/clusters")
     assert answer.status_code == 200
     for name in (half_read, "comma"):
-        assert (
-            f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read"
-            in answer.text
-        )
+        said = f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read"
+        assert said in answer.text
     assert "zk1:2181" in answer.text
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(pages.note_page("t", HOSTILE), id="a note"),
-        pytest.param(pages.text_page("t", HOSTILE), id="a text"),
-        pytest.param(
-            pages.clusters_page(HOSTILE, [pages.ClusterRow(name=HOSTILE, zookeeper=HOSTILE, problem=HOSTILE)]),
-            id="the overview",
-        ),
-        pytest.param(
-            pages.plan_page(
-                [
-                    pages.PlanPage(
-                        kind=HOSTILE,
-                        cluster=HOSTILE,
-                        digest=HOSTILE,
-                        uri=HOSTILE,
-                        sections=[(HOSTILE, [HOSTILE])],
-                        steps=[[(HOSTILE, HOSTILE, HOSTILE)]],
-                        receipts=[(HOSTILE, HOSTILE)],
-                        problem=HOSTILE,
-                        gate=HOSTILE,
-                    )
-                ]
-            ),
-            id="a plan",
-        ),
-    ],
-)
-def test_nothing_that_is_shown_becomes_markup(page):
-    assert "<script" not in page
-    assert "<img" not in page
-    assert "onerror='" not in page
-    assert "49" not in page
-    assert page.count("</pre>") == page.count("<pre")
-
-
-def test_a_long_plan_is_cut_and_says_so():
-    rows = [("do", "CreateDeleteTopic", "{}")] * (pages.ROWS_SHOWN_MAX + 7)
-    text = pages.plan_page([pages.PlanPage(kind="k", cluster="c", digest="d", uri="u", steps=[rows])])
-    assert text.count("CreateDeleteTopic") == pages.ROWS_SHOWN_MAX
-    assert "and 7 more" in text
-
-
-def test_many_plans_are_folded_and_share_the_rows():
-    rows = [("do", "CreateDeleteTopic", "{}")] * pages.ROWS_SHOWN_MAX
-    one = pages.PlanPage(kind="k", cluster="c", digest="d", uri="u", steps=[rows], problem="It is gone")
-    text = pages.plan_page([one] * 400)
-    assert text.count("CreateDeleteTopic") == 400 * pages.ROWS_SHOWN_MIN
-    assert text.count("<details>") == 400
-    assert text.count('<span class="bad">!</span></summary>') == 400
-    assert pages.plan_page([one]).count("<details open>") == 1
-
-
-def test_the_steps_of_a_long_plan_are_cut():
-    steps = [[("do", "CreateDeleteTopic", "{}")]] * (pages.ROWS_SHOWN_MAX + 7)
-    assert "and 7 more steps" in pages.plan_page(
-        [pages.PlanPage(kind="k", cluster="c", digest="d", uri="u", steps=steps)]
+def test_nothing_that_is_shown_becomes_markup():
+    cell = Cell(HOSTILE, href=HOSTILE)
+    table = Table(
+        id="t", caption=HOSTILE, columns=(Column(HOSTILE),), rows=[(cell,), (cell,)], note=HOSTILE, searchable=True
     )
+    figure = figures.bars("f", HOSTILE, HOSTILE, head=HOSTILE, names=[HOSTILE], series={HOSTILE: [1]})
+    form = Form(
+        action="x", button=HOSTILE, fields=[Choice(name="n", label=HOSTILE, value=HOSTILE)], hidden={"h": HOSTILE}
+    )
+    blocks = [Facts(((HOSTILE, cell),)), Note(HOSTILE), Lines(HOSTILE, [HOSTILE]), form, table, figure]
+    page = Page(
+        title=HOSTILE,
+        subtitle=HOSTILE,
+        trail=((HOSTILE, HOSTILE),),
+        head=blocks,
+        sections=[Section(title=HOSTILE, anchor="a", blocks=blocks)],
+    )
+    text = render.page_html(page, nonce="n")
+    assert 'alert("x")' not in text
+    assert text.count("<script") == 3  # the figures' values, Plotly and the page's own
+    assert "<img" not in text
+    assert "49" not in text
+    assert json.loads(re.search(r'id="figures">(.*?)</script>', text)[1])["f"]["title"] == HOSTILE
+
+
+def test_a_download_has_all_rows_and_no_formula():
+    rows = [(Cell("=1+1"), Cell("1,000", value=1000)), (Cell("-"), Cell("-"))]
+    table = Table(id="t", caption="c", columns=(Column("a"), Column("b", numeric=True)), rows=rows, rows_shown_max=1)
+    assert render.table_csv(table).splitlines() == ["a,b", "'=1+1,1000", ","]
+    assert table.hidden == 1

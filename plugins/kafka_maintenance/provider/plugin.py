@@ -20,7 +20,7 @@ class PagesWhenAsked:
 
 
 class KafkaMaintenancePlugin(AirflowPlugin):
-    """Registers the pages (two tabs of a run, the overview in the menu Browse) and the listener that makes pools."""
+    """Registers the pages (two tabs of a run, three in the menu Browse) and the listener that makes pools."""
 
     name = "kafka_maintenance"
     listeners: list[Any] = [pools]  # noqa: RUF012 - Airflow's form
@@ -32,6 +32,20 @@ class KafkaMaintenancePlugin(AirflowPlugin):
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-clusters",
+        },
+        {
+            "name": "Kafka approvals",
+            "href": f"{PREFIX}/approvals",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafka-approvals",
+        },
+        {
+            "name": "Kafka history",
+            "href": f"{PREFIX}/history",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafka-history",
         },
         {
             "name": "Plan",

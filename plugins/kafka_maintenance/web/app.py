@@ -1,63 +1,166 @@
-"""The plugin's pages as a FastAPI app: a run's report, a run's plans, the overview of the clusters.
+"""The plugin's pages as a FastAPI app.
 
-Every route needs a signed-in user; those of a run also the right to read its DAG. Answers carry no script and a
-content security policy that would stop one.
+Every route needs a signed-in user; those of a run also the right to read its DAG, those of clusters the right to read the
+DAG that made what they show. A content security policy lets only the page's own scripts run, each named by a nonce.
 """
 
-from typing import Annotated
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
-from fastapi import Depends, FastAPI, Query
-from fastapi.responses import HTMLResponse
+from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.responses import FileResponse, HTMLResponse, Response
 
-from controller_core.model.errors import ControllerCoreError
-from kafka_maintenance.web import pages, sources
+from controller_core.model.errors import ControllerCoreError, ObjectMissingError
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.web import airflow_records, render
+from kafka_maintenance.web.blocks import Page, note_page
+from kafka_maintenance.web.views.approvals import approvals_page
+from kafka_maintenance.web.views.cluster import cluster_page
+from kafka_maintenance.web.views.clusters import clusters_page
+from kafka_maintenance.web.views.history import history_page
+from kafka_maintenance.web.views.plan import plan_page, plans_page
+from kafka_maintenance.web.views.topic import topic_page
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'",
+COMMON_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_NO_SCRIPT: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
+_SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
+_ANALYSES = Depends(requires_access_dag("GET", param_dag_id="nightly_analysis"))
 DagId = Annotated[str, Query(min_length=1, max_length=250)]
 RunId = Annotated[str, Query(min_length=1, max_length=250)]
+Name = Annotated[str, Query(min_length=1, max_length=250)]
+Text = Annotated[str, Query(max_length=250)]
 
 app = FastAPI(title="Kafka maintenance", dependencies=[Depends(get_user)], openapi_url=None)
 
 
+@app.get("/assets/{name}")
+def asset(name: str) -> Response:
+    """A style sheet or a script of the pages; its address has a version, so that a browser keeps it."""
+    if name not in render.ASSETS:
+        raise HTTPException(404)
+    path, media_type = render.ASSETS[name]
+    headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, max-age=31536000, immutable"}
+    return FileResponse(path, media_type=media_type, headers=headers)
+
+
 @app.get("/report", dependencies=[_DAG_OF_RUN])
-def report(dag_id: DagId, run_id: RunId) -> HTMLResponse:
+def report(request: Request, dag_id: DagId, run_id: RunId) -> Response:
     """The report that a run of `nightly_analysis` published."""
     try:
-        return _html(sources.report_of_run(dag_id, run_id))
-    except sources.NothingToShowError as nothing:
-        return _html(pages.note_page("Report", str(nothing)))
+        text = airflow_records.report_of_run(dag_id, run_id)
+    except airflow_records.NothingToShowError as nothing:
+        note = note_page("Report", str(nothing))
+        return _answer(request, "Report", lambda: note)
     except ControllerCoreError as error:
-        return _html(pages.note_page("Report", f"The report cannot be read: {error}"), status=502)
+        note = note_page("Report", f"The report cannot be read: {error}", tone="critical")
+        return _answer(request, "Report", lambda: note, status=502)
+    return HTMLResponse(text, headers={**COMMON_HEADERS, "Content-Security-Policy": _NO_SCRIPT})
 
 
 @app.get("/plan", dependencies=[_DAG_OF_RUN])
-def plan(dag_id: DagId, run_id: RunId) -> HTMLResponse:
-    """The plans that a run made, with their receipts."""
+def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> Response:
+    """The plan that a run made, with its receipts; of several a list, and the one with `digest`."""
+
+    def page() -> Page:
+        named = airflow_records.plans_of_run(dag_id, run_id)
+        chosen = [one for one in named if digest in {"", one.digest}]
+        if len(chosen) > 1:
+            return plans_page(dag_id, run_id, chosen)
+        if not chosen:
+            raise airflow_records.NothingToShowError(f"This run has made no plan with digest {digest}.")
+        return plan_page(airflow_records.store(), chosen[0], gate=airflow_records.gate_of_run(dag_id, run_id))
+
+    return _answer(request, "Plan", page)
+
+
+@app.get("/clusters", dependencies=[_SNAPSHOTS])
+def clusters(request: Request, user: GetUserDep) -> Response:
+    """All clusters, the worst first; no cluster is contacted."""
+
+    def page() -> Page:
+        waiting = airflow_records.waiting_by_cluster(airflow_records.open_gates(_readable(user)))
+        return clusters_page(airflow_records.store(), airflow_records.listed_clusters(), waiting, now=datetime.now(UTC))
+
+    return _answer(request, "Clusters", page)
+
+
+@app.get("/cluster", dependencies=[_ANALYSES])
+def cluster(request: Request, name: Name, date: Text = "", against: Text = "", topic: Text = "") -> Response:
+    """One cluster at one date."""
+    return _answer(
+        request,
+        name,
+        lambda: cluster_page(airflow_records.store(), name, date=date or None, against=against, topic=topic),
+    )
+
+
+@app.get("/topic", dependencies=[_ANALYSES])
+def topic(request: Request, cluster: Name, name: Name) -> Response:
+    """One topic in the newest snapshot of a cluster."""
+    return _answer(request, name, lambda: topic_page(airflow_records.store(), cluster, name))
+
+
+@app.get("/approvals")
+def approvals(request: Request, user: GetUserDep) -> Response:
+    """What waits for a person, of the DAGs that the user may read."""
+    return _answer(
+        request,
+        "Approvals",
+        lambda: approvals_page(airflow_records.open_gates(_readable(user)), now=datetime.now(UTC)),
+    )
+
+
+@app.get("/history", dependencies=[_SNAPSHOTS])
+def history(request: Request, cluster: Text = "", before: Text = "", after: Text = "", subject: Text = "") -> Response:
+    """What differs between two snapshots, and since when a topic is as it is."""
+
+    def page() -> Page:
+        names = [one.name for one in airflow_records.listed_clusters()]
+        return history_page(airflow_records.store(), names, cluster, before, after, subject)
+
+    return _answer(request, "History", page)
+
+
+def _readable(user: GetUserDep) -> set[str]:
+    return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+
+
+def _answer(request: Request, title: str, make: Callable[[], Page], *, status: int = 200) -> Response:
+    """The page as the request wants it: HTML, its values as JSON (`?json=1`), or a table of it as CSV (`?csv=ID`).
+
+    What cannot be shown is a page that says why: status 200 where there is nothing yet, 404 for a name that is not there, 502 where
+    the store or a document in it cannot be read.
+    """
     try:
-        return _html(pages.plan_page(sources.plans_of_run(dag_id, run_id)))
-    except sources.NothingToShowError as nothing:
-        return _html(pages.note_page("Plan", str(nothing)))
+        page = make()
+    except airflow_records.NothingToShowError as nothing:
+        page = note_page(title, str(nothing))
+    except (ObjectMissingError, BadInputError) as error:
+        status, page = 404, note_page(title, str(error), tone="warning")
     except ControllerCoreError as error:
-        return _html(pages.note_page("Plan", f"The plan cannot be read: {error}"), status=502)
-
-
-@app.get("/clusters", dependencies=[Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))])
-def clusters() -> HTMLResponse:
-    """All clusters with their newest snapshot; no cluster is contacted."""
-    try:
-        store, rows = sources.clusters()
-    except ControllerCoreError as error:
-        return _html(pages.note_page("Clusters", str(error)), status=502)
-    return _html(pages.clusters_page(store, rows))
-
-
-def _html(text: str, *, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(text, status_code=status, headers=HEADERS)
+        status, page = 502, note_page(title, f"This page cannot be made: {error}", tone="critical")
+    wanted = request.query_params
+    if "json" in wanted:
+        return Response(render.page_json(page), status, headers=COMMON_HEADERS, media_type="application/json")
+    if "csv" in wanted:
+        table = page.table(wanted["csv"])
+        if table is None:
+            raise HTTPException(404)
+        return Response(render.table_csv(table), status, headers=COMMON_HEADERS, media_type="text/csv; charset=utf-8")
+    nonce = secrets.token_urlsafe(16)
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+    )
+    headers = {**COMMON_HEADERS, "Content-Security-Policy": policy}
+    return HTMLResponse(render.page_html(page, nonce=nonce), status_code=status, headers=headers)

@@ -18,6 +18,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, run_token
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance import __version__
+from kafka_maintenance.operations.analysis.overviews import keep_overview
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
 from kafka_maintenance.operations.snapshots.catalog import at_once, opened
 
@@ -138,7 +139,7 @@ def _day_of(key: str) -> str:
 
 
 def _read_all(store: ObjectStore, keys: Iterable[str]) -> list[Analysis]:
-    found = at_once(lambda key: _read(store, key), keys)
+    found = at_once(lambda key: read_analysis(store, key), keys)
     return sorted(found, key=lambda analysis: (analysis.day, analysis.created_at, analysis.run_id))
 
 
@@ -167,7 +168,9 @@ def _published(output: Path, store: ObjectStore, day: date | str, run_id: str, n
     }
     with suppress(ObjectExistsError):  # this run was published before; what it said stays
         store.put_new(key, _canonical({**document, "digest": _digest(document)}))
-    return _read(store, key)
+    published = read_analysis(store, key)
+    keep_overview(store, key, json.loads(store.get(key)))
+    return published
 
 
 def _fetched(store: ObjectStore, output: str, folder: Path) -> list[str]:
@@ -207,7 +210,8 @@ def _summary(output: Path) -> dict[str, Any]:
         ) from error
 
 
-def _read(store: ObjectStore, key: str) -> Analysis:
+def read_analysis(store: ObjectStore, key: str) -> Analysis:
+    """The published analysis whose manifest has this key; raises ObjectMissingError, or ObjectDamagedError."""
     uri = store.uri_of(key)
     try:
         document = json.loads(store.get(key))

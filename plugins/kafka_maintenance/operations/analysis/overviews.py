@@ -1,0 +1,123 @@
+"""Overviews: one small object per published analysis, with the counts of each cluster.
+
+What a fleet looks like over thirty dates takes thirty small reads that way: a listing of the analyses themselves names
+every plan of every cluster. An overview lies at `v1/overviews/date=D/run=TOKEN.json` and is written once, after the
+manifest of its analysis.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import ROOT
+from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
+from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.snapshots.catalog import at_once
+
+PREFIX: Final = f"{ROOT}/overviews/"
+COUNTS: Final = (
+    "critical_count",
+    "warning_count",
+    "info_count",
+    "topic_count",
+    "partition_count",
+    "replica_count",
+    "broker_count",
+    "leaderless_count",
+    "under_replicated_count",
+    "imbalanced_count",
+    "ratio_max",
+)
+"""What an overview has of each cluster; None where the analysis did not look for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The counts of one analysis: `clusters` maps a cluster to its `COUNTS`; `manifest` is the key of the analysis."""
+
+    date: str
+    run_id: str
+    created_at: datetime
+    manifest: str
+    clusters: Mapping[str, Mapping[str, Any]]
+
+
+def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> None:
+    """Writes the overview of an analysis once.
+
+    Args:
+        store: where the analysis is.
+        key: of the analysis' manifest.
+        document: the manifest.
+
+    Errors: `StoreUnwritableError`, `StoreUnreachableError`: the same call can be made again.
+    """
+    overview = {name: document[name] for name in ("format_version", "date", "run_id", "created_at")} | {
+        "manifest": key,
+        "clusters": {
+            cluster: {name: numbers.get(name) for name in COUNTS}
+            for cluster, numbers in sorted(document["summary"]["clusters"].items())
+        },
+    }
+    _, date, run = key.removeprefix(f"{ROOT}/").split("/")[:3]
+    put_once(store, f"{PREFIX}{date}/{run}.json", json.dumps(overview, sort_keys=True).encode())
+
+
+def newest_overviews(store: ObjectStore, dates: int, *, until: str | None = None) -> list[Overview]:
+    """The newest overview of each of the last `dates` dates that have one, oldest first; none in an empty store.
+
+    Of one date the analysis that was made last counts. `until` is the last date looked at.
+
+    Raises:
+        ObjectDamagedError: one of them cannot be read.
+    """
+    by_date: dict[str, list[str]] = {}
+    for key in store.list(PREFIX):
+        date = key.removeprefix(f"{PREFIX}date=").partition("/")[0]
+        if until is None or date <= until:
+            by_date.setdefault(date, []).append(key)
+    chosen = [key for date in sorted(by_date)[-dates:] for key in by_date[date]]
+    newest = {one.date: one for one in sorted(at_once(lambda key: read_overview(store, key), chosen), key=_age)}
+    return [newest[date] for date in sorted(newest)]
+
+
+def require_overview(store: ObjectStore, date: str | None = None) -> Overview:
+    """The newest overview, of one date where it is given.
+
+    Raises:
+        ObjectMissingError: there is none; says what to run.
+    """
+    found = newest_overviews(store, 1, until=date)
+    if not found or date not in {None, found[-1].date}:
+        raise ObjectMissingError(
+            f"overview{f' of {date}' if date else ''} not found in {store.uri!r}: expected that of a published analysis, found "
+            f"{f'the newest of {found[-1].date}' if found else 'none'}; run nightly_analysis, or `kafka-maintenance analyse`"
+        )
+    return found[-1]
+
+
+def read_overview(store: ObjectStore, key: str) -> Overview:
+    """The overview at a key; raises ObjectDamagedError when it is none."""
+    try:
+        document = json.loads(store.get(key))
+        return Overview(
+            date=document["date"],
+            run_id=document["run_id"],
+            created_at=datetime.fromisoformat(document["created_at"]),
+            manifest=document["manifest"],
+            clusters={str(cluster): dict(counts) for cluster, counts in document["clusters"].items()},
+        )
+    except ControllerCoreError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ObjectDamagedError(
+            f"overview {store.uri_of(key)!r} not read: expected the counts of an analysis, found {type(error).__name__}: {error}; "
+            "remove the object and publish the analysis again"
+        ) from error
+
+
+def _age(overview: Overview) -> tuple[str, datetime, str]:
+    return overview.date, overview.created_at, overview.run_id

@@ -1,0 +1,172 @@
+"""What the pages need of Airflow's database: plans and reports of runs, questions that wait, clusters, the store.
+
+Runs in the API server, so connections and variables come from Airflow's models, not from the Task SDK.
+"""
+
+from collections.abc import Iterator
+from typing import Any, cast
+from urllib.parse import quote
+
+from airflow.models.connection import Connection
+from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.variable import Variable
+from airflow.models.xcom import XComModel
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ControllerCoreError, ObjectMissingError
+from kafka_maintenance import hooks
+from kafka_maintenance.web.views.approvals import Gate
+from kafka_maintenance.web.views.clusters import Listed, Waiting
+from kafka_maintenance.web.views.plan import Named
+
+GATE = "approve"
+PLANNING_TASKS = (
+    "plan_elections",
+    "plan_reassignment",
+    "plan_deletions",
+    "plan_drain",
+    "plan_repairs",
+    "plan_retention",
+)
+CHOOSING_TASK = "choose_snapshots"
+PUBLISHING_TASK = "publish_report"
+_WITHOUT_GATE = "nightly_analysis"
+
+
+class NothingToShowError(Exception):
+    """The run has no report or no plan; says why that may be."""
+
+
+def report_of_run(dag_id: str, run_id: str) -> str:
+    """The HTML of the report that the run published, as the analysis wrote it.
+
+    Raises:
+        NothingToShowError: the run published none.
+        ObjectMissingError: the store has lost it.
+    """
+    values = list(_returned(dag_id, run_id, (PUBLISHING_TASK,)))
+    if not values:
+        for note in _returned(dag_id, run_id, (CHOOSING_TASK,), key="note"):
+            raise NothingToShowError(str(note))
+        raise NothingToShowError("This run has published no report: only runs of nightly_analysis do, at their end.")
+    opened = store()
+    return opened.get(key_of(opened, str(values[-1]["report_html"]))).decode()
+
+
+def plans_of_run(dag_id: str, run_id: str) -> list[Named]:
+    """The plans that the run made, as its planning tasks named them.
+
+    Raises:
+        NothingToShowError: the run made none, or not yet.
+    """
+    named = [
+        Named(**{field: str(plan[field]) for field in ("kind", "cluster", "digest")})
+        for value in _returned(dag_id, run_id, PLANNING_TASKS)
+        for plan in (value if isinstance(value, list) else [value])
+    ]
+    if not named:
+        raise NothingToShowError("This run has made no plan: it has not come so far, or there was nothing to do.")
+    return named
+
+
+def gate_of_run(dag_id: str, run_id: str) -> str | None:
+    """The address of Airflow's page that asks for the answer; None where the DAG has no gate."""
+    if dag_id == _WITHOUT_GATE:
+        return None
+    return f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE}/required_actions"
+
+
+def open_gates(dag_ids: set[str]) -> list[Gate]:
+    """Every question of these DAGs that has no answer yet."""
+    statement = (
+        select(HITLDetail, TaskInstance, DagRun)
+        .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
+        .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
+        .where(HITLDetail.responded_at.is_(None), TaskInstance.state == "awaiting_input", DagRun.dag_id.in_(dag_ids))
+    )
+    with create_session() as session:
+        return [
+            Gate(
+                dag_id=run.dag_id,
+                run_id=run.run_id,
+                cluster=str((run.conf or {}).get("cluster") or ""),
+                subject=detail.subject,
+                requester=run.triggering_user_name or str(run.run_type),
+                asked=detail.created_at,
+                expires=instance.trigger_timeout,
+                address=f"/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}/tasks/{quote(instance.task_id)}/required_actions",
+            )
+            for detail, instance, run in session.execute(statement)
+        ]
+
+
+def waiting_by_cluster(gates: list[Gate]) -> dict[str, Waiting]:
+    """How many of the questions are about each cluster, and since when."""
+    found: dict[str, Waiting] = {}
+    for gate in gates:
+        known = found.get(gate.cluster)
+        oldest = gate.asked if known is None else min(known.oldest, gate.asked)
+        found[gate.cluster] = Waiting(count=1 if known is None else known.count + 1, oldest=oldest)
+    return found
+
+
+def listed_clusters() -> list[Listed]:
+    """The clusters of the Variable; one whose connection cannot be used says why.
+
+    Raises:
+        SettingsMissingError: the Variable is missing or cannot be read.
+    """
+    return [_listed(name) for name in hooks.names_from(_variable(hooks.CLUSTERS_VARIABLE))]
+
+
+def _listed(name: str) -> Listed:
+    try:
+        settings = hooks.cluster_from(name, Connection.get_connection_from_secrets(name))
+    except AirflowNotFoundException:
+        return Listed(name=name, problem=str(hooks.no_connection(name)))
+    except ControllerCoreError as error:
+        return Listed(name=name, problem=str(error))
+    tags = (f"Kafka {settings.kafka_version}",) if settings.kafka_version else ()
+    return Listed(name=name, zookeeper=settings.zookeeper, tags=tags, archived=settings.archived)
+
+
+def key_of(opened: ObjectStore, uri: str) -> str:
+    """The key of an address that a run has kept.
+
+    Raises:
+        ObjectMissingError: it is of another store than the one that Airflow uses now.
+    """
+    prefix = opened.uri.rstrip("/") + "/"
+    if not uri.startswith(prefix):
+        raise ObjectMissingError(
+            f"object {uri} not read: the store of this Airflow is {opened.uri}; correct the Variable {hooks.STORE_VARIABLE}"
+        )
+    return uri.removeprefix(prefix)
+
+
+def store() -> ObjectStore:
+    """The store that Airflow uses; raises SettingsMissingError or StoreUnreachableError."""
+    try:
+        connection = Connection.get_connection_from_secrets(hooks.STORE_CONNECTION)
+    except AirflowNotFoundException:
+        connection = None
+    return hooks.store_settings_from(_variable(hooks.STORE_VARIABLE), connection).open()
+
+
+def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...], key: str = "return_value") -> Iterator[Any]:
+    with create_session() as session:
+        query = XComModel.get_many(run_id=run_id, key=key, task_ids=task_ids, dag_ids=dag_id)
+        rows = cast("list[XComModel]", list(session.scalars(query)))
+        for row in sorted(rows, key=lambda row: (row.task_id, row.map_index)):
+            value = XComModel.deserialize_value(row)
+            if value:
+                yield value
+
+
+def _variable(name: str) -> str | None:
+    return Variable.get_variable_from_secrets(name)

@@ -1,0 +1,138 @@
+// Behaviour of the pages: theme, figures, search, filters, sorting, downloads, and links that leave the frame.
+"use strict";
+
+const root = document.documentElement;
+const inFrame = window.parent !== window;
+
+function theme() {
+  if (inFrame) {
+    const airflow = window.parent.document.documentElement;
+    if (airflow.classList.contains("dark")) return "dark";
+    if (airflow.classList.contains("light")) return "light";
+  }
+  return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+// A text that begins with "--" is the name of one of the page's colours.
+function coloured(value) {
+  if (typeof value === "string") return value.startsWith("--") ? colour(value) : value;
+  if (Array.isArray(value)) return value.map(coloured);
+  if (value && typeof value === "object") {
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, coloured(inner)]));
+  }
+  return value;
+}
+
+function layoutOf(figure) {
+  const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--line"), automargin: true };
+  const own = coloured(figure.layout);
+  return {
+    height: figure.height,
+    margin: { l: 50, r: 20, t: own.showlegend ? 36 : 10, b: 40 },
+    bargap: 0.3,
+    paper_bgcolor: colour("--ground"),
+    plot_bgcolor: colour("--ground"),
+    font: { color: colour("--ink"), family: "system-ui, sans-serif", size: 12 },
+    colorway: [1, 2, 3, 4, 5].map((n) => colour(`--series-${n}`)),
+    hoverlabel: { bgcolor: colour("--raised"), font: { color: colour("--ink") } },
+    legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom" },
+    dragmode: false,
+    ...own,
+    xaxis: { ...axis, ...(own.xaxis || {}) },
+    yaxis: { ...axis, ...(own.yaxis || {}) },
+  };
+}
+
+function draw() {
+  root.dataset.theme = theme();
+  const source = document.getElementById("figures");
+  if (!source) return;
+  for (const [id, figure] of Object.entries(JSON.parse(source.textContent))) {
+    const place = document.getElementById(`${id}-plot`);
+    window.Plotly.react(place, coloured(figure.traces), layoutOf(figure), { displayModeBar: false, responsive: true });
+  }
+}
+
+// A frame may not leave itself: Airflow's own window is asked to follow the link.
+function leave(event) {
+  const link = event.target.closest("a[data-leaves]");
+  if (!link || !inFrame || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  const outside = window.parent.document.createElement("a");
+  outside.href = link.href;
+  window.parent.document.body.append(outside);
+  outside.click();
+  outside.remove();
+}
+
+const shownText = new WeakMap();
+function textOf(row) {
+  if (!shownText.has(row)) shownText.set(row, row.textContent.toLowerCase());
+  return shownText.get(row);
+}
+
+function filter(id) {
+  const table = document.getElementById(id);
+  const search = document.querySelector(`[data-search="${id}"]`);
+  const words = search ? search.value.toLowerCase().split(/\s+/).filter(Boolean) : [];
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  const chosen = [...document.querySelectorAll(`[data-choose="${id}"]`)]
+    .filter((select) => select.value)
+    .map((select) => [names.indexOf(select.dataset.column), select.value]);
+  let count = 0;
+  const rows = table.tBodies[0].rows;
+  for (const row of rows) {
+    const fits = words.every((word) => textOf(row).includes(word)) &&
+      chosen.every(([at, text]) => row.cells[at].textContent.trim().split(", ").includes(text));
+    row.hidden = !fits;
+    count += fits;
+  }
+  document.querySelector(`[data-count="${id}"]`).textContent = count < rows.length ? `${count} of ${rows.length} rows` : "";
+}
+
+function valueOf(cell) {
+  const text = cell.dataset.value ?? cell.textContent.trim();
+  const number = Number(text);
+  return text !== "" && Number.isFinite(number) ? number : text.toLowerCase();
+}
+
+function sort(button) {
+  const heading = button.closest("th");
+  const table = heading.closest("table");
+  const down = heading.getAttribute("aria-sort") !== "descending";
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const way = down ? -1 : 1;
+  const keyed = [...table.tBodies[0].rows].map((row) => [valueOf(row.cells[heading.cellIndex]), row]);
+  keyed.sort(([a], [b]) => {
+    if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+    return a < b ? -way : a > b ? way : 0;
+  });
+  table.tBodies[0].append(...keyed.map(([, row]) => row));
+}
+
+for (const link of document.querySelectorAll("[data-download]")) {
+  const address = new URL(window.location.href);
+  address.searchParams.set("csv", link.dataset.download);
+  address.hash = "";
+  link.href = address;
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button && "sort" in button.dataset) sort(button);
+  if (button && button.dataset.save) {
+    window.Plotly.downloadImage(`${button.dataset.save}-plot`, { format: "svg", filename: button.dataset.save });
+  }
+  leave(event);
+});
+document.addEventListener("input", (event) => {
+  const id = event.target.dataset.search || event.target.dataset.choose;
+  if (id) filter(id);
+});
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+if (inFrame) {
+  new MutationObserver(draw).observe(window.parent.document.documentElement, { attributeFilter: ["class"] });
+}
+draw();

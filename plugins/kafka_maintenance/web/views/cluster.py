@@ -1,0 +1,420 @@
+"""The page Cluster: what is wrong, what waits and why, every broker's load, and how it came to be so."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ObjectMissingError
+from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews
+from kafka_maintenance.operations.analysis.tables import rows_of
+from kafka_maintenance.web import figures
+from kafka_maintenance.web.blocks import (
+    SEVERITIES,
+    Block,
+    Cell,
+    Choice,
+    Column,
+    Facts,
+    Figure,
+    Filter,
+    Form,
+    Lines,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+    number,
+)
+from kafka_maintenance.web.views.clusters import DATES_SHOWN
+from kafka_maintenance.web.views.compare import compare_blocks
+from kafka_maintenance.web.views.topic import topics_table
+
+Row = Mapping[str, Any]
+FINDINGS_READ_MAX: Final = 5000
+_DRILLS_SHOWN: Final = 15
+_PENDING: Final = ("being_reassigned", "stuck_reassignment", "stuck_election", "stuck_deletion", "kraft_migration")
+"""Kinds of findings that are work in progress."""
+
+
+def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, against: str = "", topic: str = "") -> Page:
+    """One cluster at one date.
+
+    Args:
+        store: where analyses and snapshots are.
+        name: of the cluster.
+        date: UTC; the newest where it is None.
+        against: another date, or another cluster, to compare with; empty for none.
+        topic: text that shown topics contain.
+
+    Raises:
+        ObjectMissingError: no analysis has that cluster; the message says which dates and clusters there are.
+        ObjectStoreError: the store cannot be read.
+    """
+    overviews = newest_overviews(store, DATES_SHOWN)
+    of_cluster = [one for one in overviews if name in one.clusters]
+    chosen = next((one for one in reversed(of_cluster) if date in {None, "", one.date}), None)
+    if chosen is None:
+        raise ObjectMissingError(
+            f"cluster {name!r}{f' on {date}' if date else ''} not shown: no published analysis of the last {DATES_SHOWN} dates has it; "
+            f"expected one of {', '.join(one.date for one in of_cluster) or 'none'}; run nightly_analysis"
+        )
+    before = next((one for one in reversed(of_cluster) if one.date < chosen.date), None)
+    summary = next(iter(_rows(store, chosen, "cluster_summary", name, newest=True)), {})
+    findings = rows_of(store, chosen.manifest, "findings", cluster=name, rows_max=FINDINGS_READ_MAX)
+    sections = [
+        Section(title="Findings", anchor="findings", blocks=_findings(store, name, findings, before, chosen)),
+        Section(title="Brokers", anchor="brokers", blocks=[_heat(store, chosen, name)]),
+        Section(title="What waits, and why", anchor="waits", blocks=_waits(store, chosen, name, findings)),
+        Section(title="When brokers fail", anchor="drill", blocks=_drill(store, chosen, name)),
+        Section(title="History", anchor="history", blocks=_history(store, chosen, of_cluster, name)),
+        Section(title="Compare", anchor="compare", blocks=compare_blocks(overviews, chosen, name, against)),
+        Section(
+            title="Topics", anchor="topics", blocks=topics_table(store, name, str(summary.get("snapshot_id")), topic)
+        ),
+    ]
+    return Page(
+        title=name,
+        subtitle=f"Analysis of {chosen.date}, run {chosen.run_id}",
+        here="cluster",
+        trail=(("Clusters", "clusters"),),
+        head=(_date_form(name, of_cluster, chosen), _facts(chosen, before, summary, name), *_version(summary)),
+        sections=sections,
+    )
+
+
+def _rows(
+    store: ObjectStore, overview: Overview, table: str, name: str, *, newest: bool = False
+) -> list[dict[str, Any]]:
+    rows = rows_of(store, overview.manifest, table, cluster=name)
+    return sorted(rows, key=lambda row: row["taken_at"], reverse=True) if newest else rows
+
+
+def _date_form(name: str, overviews: Sequence[Overview], chosen: Overview) -> Form:
+    dates = [(one.date, one.date) for one in reversed(overviews)]
+    return Form(
+        action="cluster",
+        button="Show",
+        fields=[Choice(name="date", label="Date", value=chosen.date, choices=dates)],
+        hidden={"name": name},
+    )
+
+
+def _facts(chosen: Overview, before: Overview | None, summary: Row, name: str) -> Facts:
+    now, was = chosen.clusters[name], before.clusters[name] if before else {}
+
+    def changed(field: str, tone: Tone | None = None) -> Cell:
+        value, old = now.get(field), was.get(field)
+        change = f" ({value - old:+,})" if value is not None and old not in {None, value} else ""
+        return number(value, tone=tone if value else None, unit=change)
+
+    ratio = now.get("ratio_max")
+    return Facts(
+        (
+            ("Critical", changed("critical_count", "critical")),
+            ("Warnings", changed("warning_count", "warning")),
+            ("Offline partitions", changed("leaderless_count", "critical")),
+            ("Under-replicated", changed("under_replicated_count", "warning")),
+            ("Not led by preferred", changed("imbalanced_count")),
+            ("Largest imbalance", number(None if ratio is None else 100 * ratio, unit=" %")),
+            ("Brokers", changed("broker_count")),
+            ("Topics", changed("topic_count")),
+            ("Partitions", changed("partition_count")),
+            ("Replicas", changed("replica_count")),
+            ("Snapshot taken", Cell(f"{summary['taken_at']:%Y-%m-%d %H:%M} UTC" if summary else "-")),
+        )
+    )
+
+
+def _version(summary: Row) -> tuple[Note, ...]:
+    if not summary.get("kafka_version"):
+        return ()
+    return (Note(f"Judged as Kafka {summary['kafka_version']}: {summary['version_reason']}."),)
+
+
+def _findings(
+    store: ObjectStore, name: str, findings: Sequence[Row], before: Overview | None, chosen: Overview
+) -> list[Block]:
+    known = (
+        {_key(row) for row in rows_of(store, before.manifest, "findings", cluster=name, rows_max=FINDINGS_READ_MAX)}
+        if before
+        else set()
+    )
+    ordered = sorted(
+        findings,
+        key=lambda row: (SEVERITIES.index(row["severity"]), row["kind"], str(row["topic"]), row["partition"] or 0),
+    )
+    rows = [
+        (
+            Cell(row["kind"]),
+            Cell(row["severity"], row["severity"]),
+            Cell(
+                "new" if before and _key(row) not in known else "standing" if before else "-",
+                None if before else "quiet",
+            ),
+            _subject(name, row),
+            Cell(", ".join(map(str, row["brokers"] or ()))),
+            number(None if row["age_s"] is None else row["age_s"] / 3600, digits=1),
+            Cell(row["detail"] or ""),
+        )
+        for row in ordered
+    ]
+    total = sum(chosen.clusters[name].get(f"{severity}_count") or 0 for severity in SEVERITIES)
+    table = Table(
+        id="findings",
+        caption="Partitions, brokers and requests that are not well, with the cause",
+        columns=(
+            Column("Kind"),
+            Column("Severity"),
+            Column("Since", words="new: not found at the date before"),
+            Column("Subject"),
+            Column("Brokers"),
+            Column("Age, hours", numeric=True),
+            Column("Cause"),
+        ),
+        rows=rows,
+        empty="Nothing is wrong with this cluster.",
+        searchable=True,
+        more=max(0, total - len(rows)),
+        filters=[
+            Filter(label="Severity", column="Severity", choices=SEVERITIES),
+            Filter(label="Since", column="Since", choices=("new", "standing")),
+            Filter(label="Kind", column="Kind", choices=sorted({row["kind"] for row in findings})),
+        ],
+    )
+    return [table]
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["kind"], row["topic"], row["partition"], tuple(row["brokers"] or ())
+
+
+def _subject(name: str, row: Row) -> Cell:
+    if row["topic"] is None:
+        return Cell("cluster", "quiet")
+    text = row["topic"] if row["partition"] is None else f"{row['topic']}-{row['partition']}"
+    return Cell(text, href=f"topic?{urlencode({'cluster': name, 'name': row['topic']})}")
+
+
+def _heat(store: ObjectStore, chosen: Overview, name: str) -> Block:
+    load = sorted(_rows(store, chosen, "broker_load", name), key=lambda row: row["broker_id"])
+    if not load:
+        return Note("The analysis has no load of brokers.")
+    ratio = {row["broker_id"]: row for row in _rows(store, chosen, "imbalance", name)}
+    ids = [row["broker_id"] for row in load]
+    led_by_others = [ratio.get(broker, {}).get("imbalanced_count", 0) for broker in ids]
+    live = sum(bool(row["live"]) for row in load)
+    racks = len({row["rack"] for row in load if row["rack"]})
+    return figures.heat_map(
+        "broker-heat",
+        "Brokers by measure",
+        f"{live} of {len(load)} brokers are live{f', in {racks} racks' if racks else ''}; red is more than the mean of all brokers, blue less.",
+        head="Broker",
+        names=[Cell(str(broker), value=broker) for broker in ids],
+        measures={
+            "replicas": [row["replica_count"] for row in load],
+            "leaders": [row["leader_count"] for row in load],
+            "preferred for": [row["preferred_count"] for row in load],
+            "led by others": led_by_others,
+            "imbalance %": [round(100 * ratio.get(broker, {}).get("ratio", 0.0), 1) for broker in ids],
+        },
+        details={
+            "Rack": [Cell(row["rack"] or "-") for row in load],
+            "Live": [Cell("yes", "good") if row["live"] else Cell("no", "critical") for row in load],
+        },
+    )
+
+
+def _waits(store: ObjectStore, chosen: Overview, name: str, findings: Sequence[Row]) -> list[Block]:
+    queued = sorted(_rows(store, chosen, "deletion_eligibility", name), key=lambda row: (row["eligible"], row["topic"]))
+    deletions = Table(
+        id="deletions",
+        caption="Topics queued for deletion",
+        columns=(
+            Column("Topic"),
+            Column("Partitions", numeric=True),
+            Column("Can be deleted"),
+            Column("Requested"),
+            Column("Reasons"),
+            Column("What would help"),
+        ),
+        rows=[
+            (
+                Cell(row["topic"], href=f"topic?{urlencode({'cluster': name, 'name': row['topic']})}"),
+                number(row["partition_count"]),
+                Cell("yes", "good") if row["eligible"] else Cell("no", "warning"),
+                Cell(f"{row['requested_at']:%Y-%m-%d %H:%M}" if row["requested_at"] else "-"),
+                Cell("; ".join(reason["text"] for reason in row["reasons"] or ())),
+                Cell(row["remedy"] or ""),
+            )
+            for row in queued
+        ],
+        empty="No topic is queued for deletion.",
+        searchable=len(queued) > 20,  # noqa: PLR2004 - fewer are read at a glance
+    )
+    pending = [row for row in findings if row["kind"] in _PENDING or row["kind"].startswith("stuck_")]
+    work = Table(
+        id="pending",
+        caption="Reassignments, elections and migrations in progress",
+        columns=(Column("Kind"), Column("Subject"), Column("Age, hours", numeric=True), Column("Detail")),
+        rows=[
+            (
+                Cell(row["kind"], row["severity"]),
+                _subject(name, row),
+                number(None if row["age_s"] is None else row["age_s"] / 3600, digits=1),
+                Cell(row["detail"] or ""),
+            )
+            for row in pending
+        ],
+        empty="Nothing is in progress.",
+    )
+    return [deletions, work, *_proposal(store, chosen, name)]
+
+
+def _proposal(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
+    columns = ("cluster", "status", "reason", "moves", "moves_lower_bound", "leader_changes", "explanation")
+    found = rows_of(store, chosen.manifest, "proposals", cluster=name, columns=columns)
+    if not found:
+        return []
+    plan = found[0]
+    if plan["status"] != "planned":
+        return [Note(f"Proposed reassignment: {plan['status']}{'. ' + plan['reason'] if plan['reason'] else ''}")]
+    proof = (
+        "proven minimal"
+        if plan["moves"] == plan["moves_lower_bound"]
+        else f"no plan needs fewer than {plan['moves_lower_bound']}"
+    )
+    title = f"Proposed reassignment: {plan['moves']} replica moves ({proof}), {plan['leader_changes']} changes of preferred leaders"
+    return [Lines(title, [line for line in (plan["explanation"] or "").split("\n") if line])]
+
+
+def _drill(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
+    drills = sorted(_rows(store, chosen, "failure_drill", name), key=lambda row: row["rank"])
+    if not drills:
+        return [Note("The analysis has no failure drill.")]
+    names = [_failed(row) for row in drills]
+    table_rows = [
+        (
+            Cell(text, value=row["rank"]),
+            number(row["offline_count"], tone="critical" if row["offline_count"] else None),
+            number(row["under_min_isr_count"], tone="warning" if row["under_min_isr_count"] else None),
+            number(row["unclean_count"], tone="critical" if row["unclean_count"] else None),
+            number(row["leaders_moved_count"]),
+            Cell(
+                f"{row['leaders_gained_max_broker']} (+{row['leaders_gained_max']})"
+                if row["leaders_gained_max"]
+                else "-"
+            ),
+        )
+        for text, row in zip(names, drills, strict=True)
+    ]
+    worst = drills[0]
+    bars = figures.bars(
+        "drill",
+        "What fails, the worst first",
+        f"The worst: {names[0]} takes {worst['offline_count']} partitions offline and {worst['under_min_isr_count']} below min.insync.replicas.",
+        head="fails",
+        names=names[:_DRILLS_SHOWN],
+        series={
+            "offline": [row["offline_count"] for row in drills[:_DRILLS_SHOWN]],
+            "below min ISR": [row["under_min_isr_count"] for row in drills[:_DRILLS_SHOWN]],
+            "leaders that move": [row["leaders_moved_count"] for row in drills[:_DRILLS_SHOWN]],
+        },
+        colours={"offline": "--critical", "below min ISR": "--warning", "leaders that move": "--series-1"},
+        lying=True,
+    )
+    columns = (
+        Column("Fails"),
+        *(
+            Column(text, numeric=True)
+            for text in ("Partitions offline", "Below min ISR", "Elected uncleanly", "Leaders that move")
+        ),
+        Column("Gains most"),
+    )
+    table = Table(
+        id="drill-table",
+        caption="Imagined failures, the worst first",
+        columns=columns,
+        rows=table_rows,
+        searchable=True,
+    )
+    return [
+        Figure(
+            id="drill",
+            title=bars.title,
+            says=bars.says,
+            traces=bars.traces,
+            layout=bars.layout,
+            table=table,
+            height=bars.height,
+        )
+    ]
+
+
+def _failed(row: Row) -> str:
+    brokers = row["failed"] or []
+    if row["scenario"].startswith("rack:"):
+        return f"rack {row['scenario'].removeprefix('rack:')}"
+    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
+
+
+def _history(store: ObjectStore, chosen: Overview, overviews: Sequence[Overview], name: str) -> list[Block]:
+    blocks: list[Block] = []
+    counted = [(one.date, one.clusters[name]) for one in overviews]
+    if len(counted) > 1:
+        blocks.append(
+            figures.lines(
+                "findings-history",
+                "Findings by date",
+                f"From {counted[0][0]} to {counted[-1][0]}.",
+                [day for day, _ in counted],
+                {severity: [counts.get(f"{severity}_count") for _, counts in counted] for severity in SEVERITIES},
+            )
+        )
+    growth = sorted(_rows(store, chosen, "growth", name), key=lambda row: row["date"])
+    if growth:
+        days = [row["date"].isoformat() for row in growth]
+        fields = {"topics": "topic_count", "partitions": "partition_count", "replicas": "replica_count"}
+        series = {text: [row[field] for row in growth] for text, field in fields.items()}
+        blocks.append(
+            figures.lines("growth", "Growth", f"Topics, partitions and replicas on {len(days)} dates.", days, series)
+        )
+    churn = sorted(_rows(store, chosen, "leader_churn", name), key=lambda row: row["date"])
+    if churn:
+        days = [row["date"].isoformat() for row in churn]
+        fields = {
+            "leaders changed": "leader_changes",
+            "ISR changed": "isr_changes",
+            "assignments changed": "assignment_changes",
+        }
+        series = {text: [row[field] for row in churn] for text, field in fields.items()}
+        blocks.append(
+            figures.lines(
+                "churn", "Changes from date to date", "Partitions that differ from the date before.", days, series
+            )
+        )
+    controllers = sorted(_rows(store, chosen, "controller_churn", name), key=lambda row: row["date"], reverse=True)
+    if controllers:
+        blocks.append(
+            Table(
+                id="controllers",
+                caption="Controller and its epoch",
+                columns=(
+                    Column("Date"),
+                    Column("Controller", numeric=True),
+                    Column("Controller epoch", numeric=True),
+                    Column("Elections since the date before", numeric=True),
+                ),
+                rows=[
+                    (
+                        Cell(row["date"].isoformat()),
+                        Cell(str(row["controller_id"])),
+                        number(row["controller_epoch"]),
+                        number(row["elections"]),
+                    )
+                    for row in controllers
+                ],
+            )
+        )
+    return blocks or [Note("There is one date only: history begins with the next.")]

@@ -1,0 +1,301 @@
+"""The page Clusters: every cluster in one row, the worst first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews
+from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.snapshots.catalog import at_once, keys_by_date, newest_of
+from kafka_maintenance.web.blocks import (
+    SEVERITIES,
+    Cell,
+    Column,
+    Facts,
+    Filter,
+    Lines,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+    number,
+)
+
+DATES_SHOWN: Final = 30
+ROWS_SHOWN_MAX: Final = 2000
+SNAPSHOT_AGE_WARNING_S: Final = 26 * 3600.0
+"""A snapshot is taken every day: one that is two hours older than a day is late."""
+_COLUMNS: Final = (
+    Column("Cluster"),
+    Column("Severity", words="The worst severity among the findings"),
+    Column("Critical", numeric=True, words="Critical findings, and the change since the date before"),
+    Column("Warnings", numeric=True, words="Warnings, and the change since the date before"),
+    Column("Trend", words="Critical findings and warnings over the last dates"),
+    Column("Offline", numeric=True, words="Partitions without a leader"),
+    Column("Under-replicated", numeric=True, words="Partitions with a replica outside the ISR"),
+    Column("Imbalance", numeric=True, words="The largest share of preferred leaderships of a broker that others have"),
+    Column("Deletions", numeric=True, words="Topics queued for deletion that cannot be deleted now"),
+    Column("Reassigning", numeric=True, words="Partitions in reassignment"),
+    Column("Approvals", numeric=True, words="Plans that wait for a person, and the age of the oldest in hours"),
+    Column("Snapshot", numeric=True, words="Age of the newest snapshot"),
+    Column("Consistent", words="Whether the newest snapshot is of one moment"),
+    Column("Mode", words="ZooKeeper, or how far the migration to KRaft is"),
+    Column("Partitions", numeric=True),
+    Column("Brokers", numeric=True),
+    Column("Tags"),
+    Column("ZooKeeper"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A cluster as Airflow knows it; `problem` says why its connection cannot be used."""
+
+    name: str
+    zookeeper: str = "-"
+    tags: tuple[str, ...] = ()
+    archived: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Plans of a cluster that wait for a person."""
+
+    count: int
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot:
+    """What is known of the newest snapshot; `problem` says why it is not."""
+
+    taken_at: datetime | None = None
+    consistent: bool | None = None
+    counts: Mapping[str, int] | None = None
+    problem: str | None = None
+
+
+def clusters_page(
+    store: ObjectStore, listed: Sequence[Listed], waiting: Mapping[str, Waiting], *, now: datetime
+) -> Page:
+    """All clusters, the worst first; nothing is read from any of them.
+
+    Raises:
+        ObjectStoreError: the store cannot be read.
+    """
+    overviews = newest_overviews(store, DATES_SHOWN)
+    summary = _summary(store, overviews[-1]) if overviews else {}
+    snapshots = dict(
+        zip((one.name for one in listed), at_once(lambda one: _newest(store, one, now), listed), strict=True)
+    )
+    rows = [
+        _row(one, overviews, summary.get(one.name), snapshots[one.name], waiting.get(one.name), now) for one in listed
+    ]
+    rows.sort(key=lambda row: row[0])
+    cells = [row[1] for row in rows]
+    tags = sorted({tag for one in listed for tag in one.tags})
+    filters = [Filter(label="Severity", column="Severity", choices=[*SEVERITIES, "healthy", "not analysed"])]
+    if tags:
+        filters.append(Filter(label="Tag", column="Tags", choices=tags))
+    table = Table(
+        id="clusters",
+        caption=f"{len(listed)} clusters, the worst first",
+        columns=_COLUMNS,
+        rows=cells,
+        searchable=True,
+        filters=filters,
+        empty="No cluster is listed: set the Variable kafka_maintenance_clusters.",
+        rows_shown_max=ROWS_SHOWN_MAX,
+    )
+    head: list[Facts | Lines | Note] = [_facts(listed, overviews, waiting, rows)]
+    problems = [f"{one.name}: {text}" for one in listed if (text := one.problem or snapshots[one.name].problem)]
+    if problems:
+        head.append(Lines("Cannot be shown whole", problems))
+    if not overviews:
+        head.append(
+            Note(
+                "No analysis is published yet: run the DAG nightly_analysis. Until then only snapshots are shown.",
+                "info",
+            )
+        )
+    return Page(
+        title="Clusters",
+        subtitle=f"Store {store.uri}",
+        here="clusters",
+        head=head,
+        sections=[Section(title="All clusters", anchor="all", blocks=[table])],
+    )
+
+
+def _facts(
+    listed: Sequence[Listed], overviews: Sequence[Overview], waiting: Mapping[str, Waiting], rows: Sequence[Any]
+) -> Facts:
+    severities = [row[1][1].text for row in rows]
+    counted = {name: severities.count(name) for name in ("critical", "warning")}
+    gates = sum(each.count for each in waiting.values())
+    return Facts(
+        (
+            ("Clusters", number(len(listed))),
+            ("With critical findings", number(counted["critical"], tone="critical" if counted["critical"] else "good")),
+            ("With warnings at worst", number(counted["warning"], tone="warning" if counted["warning"] else "good")),
+            ("Healthy", number(severities.count("healthy"))),
+            ("Plans that wait", Cell(str(gates), "warning" if gates else None, href="approvals")),
+            ("Analysed date", Cell(overviews[-1].date if overviews else "none", None if overviews else "quiet")),
+        )
+    )
+
+
+def _summary(store: ObjectStore, overview: Overview) -> Mapping[str, Mapping[str, Any]]:
+    """The numbers of each cluster in the manifest of an analysis, checked when it is read and then kept."""
+    from kafka_maintenance.operations.analysis.published import read_analysis  # noqa: PLC0415 - shared by all pages
+
+    def read() -> tuple[Mapping[str, Mapping[str, Any]], int]:
+        clusters = read_analysis(store, overview.manifest).summary["clusters"]
+        return clusters, 2000 * len(clusters)
+
+    found: Mapping[str, Mapping[str, Any]] = CACHE.get((store.uri, overview.manifest, "summary"), read)
+    return found
+
+
+def _newest(store: ObjectStore, cluster: Listed, now: datetime) -> _Snapshot:
+    """The newest snapshot, looked for once a minute."""
+    if cluster.problem:
+        return _Snapshot()
+    key = (store.uri, cluster.name, f"newest at {now:%Y-%m-%d %H:%M}")
+    found: _Snapshot = CACHE.get(key, lambda: (_read_newest(store, cluster.name, now), 500))
+    return found
+
+
+def _read_newest(store: ObjectStore, name: str, now: datetime) -> _Snapshot:
+    """Looks at today first, so that one listing of one date is enough most of the time."""
+    try:
+        by_date = keys_by_date(store, name, now.date()) or keys_by_date(store, name)
+        if not by_date:
+            return _Snapshot(problem="no snapshot yet")
+        found = newest_of(store, by_date[max(by_date)])
+    except ControllerCoreError as error:
+        return _Snapshot(problem=str(error))
+    return _Snapshot(taken_at=found.taken_at, consistent=found.consistent, counts=found.counts)
+
+
+def _row(
+    cluster: Listed,
+    overviews: Sequence[Overview],
+    numbers: Mapping[str, Any] | None,
+    snapshot: _Snapshot,
+    waiting: Waiting | None,
+    now: datetime,
+) -> tuple[tuple[Any, ...], tuple[Cell, ...]]:
+    """What the row is sorted by, and its cells."""
+    found = numbers or {}
+    before = overviews[-2].clusters.get(cluster.name, {}) if len(overviews) > 1 else {}
+    severity = _severity(found, analysed=numbers is not None)
+    remark = cluster.problem or snapshot.problem or ""
+    kinds: Mapping[str, int] = found.get("findings") or {}
+    tone: Mapping[str, Tone] = {
+        "critical": "critical",
+        "warning": "warning",
+        "healthy": "good",
+        "not analysed": "quiet",
+    }
+    counts = snapshot.counts or {}
+    tags = (*(("archived",) if cluster.archived else ()), *cluster.tags)
+    cells = (
+        Cell(cluster.name, href=f"cluster?{urlencode({'name': cluster.name})}"),
+        Cell(severity, tone.get(severity)),
+        _with_change(found.get("critical_count"), before.get("critical_count"), "critical"),
+        _with_change(found.get("warning_count"), before.get("warning_count"), "warning"),
+        _trend(cluster.name, overviews),
+        _count(found.get("leaderless_count"), "critical"),
+        _count(found.get("under_replicated_count"), "warning"),
+        _percent(found.get("ratio_max"), found.get("brokers_above_ratio")),
+        _count(found.get("deletions_waiting_count"), "warning"),
+        _count(kinds.get("being_reassigned", 0) if numbers is not None else None, None),
+        _approvals(waiting, now),
+        _age(snapshot.taken_at, now),
+        _consistent(snapshot.consistent),
+        Cell("migrating to KRaft", "warning") if "kraft_migration" in kinds else Cell("ZooKeeper" if numbers else "-"),
+        number(found.get("partition_count", counts.get("partitions"))),
+        number(found.get("broker_count", counts.get("brokers"))),
+        Cell(", ".join(tags)),
+        Cell(cluster.zookeeper, "quiet"),
+    )
+    order = ("critical", "remark", "warning", "info", "not analysed", "healthy")
+    rank = (
+        order.index("remark" if remark and severity != "critical" else severity),
+        -(found.get("critical_count") or 0),
+        -(found.get("warning_count") or 0),
+        -(found.get("info_count") or 0),
+        cluster.name,
+    )
+    return rank, cells
+
+
+def _severity(found: Mapping[str, Any], *, analysed: bool) -> str:
+    if not analysed or found.get("critical_count") is None:
+        return "not analysed"
+    return next((severity for severity in SEVERITIES if found.get(f"{severity}_count")), "healthy")
+
+
+def _with_change(now: int | None, before: int | None, tone: Tone) -> Cell:
+    if now is None:
+        return Cell("-", "quiet")
+    change = f" ({now - before:+d})" if before is not None and now != before else ""
+    return Cell(f"{now:,}{change}", tone if now else "quiet", now)
+
+
+def _trend(cluster: str, overviews: Sequence[Overview]) -> Cell:
+    counts = [
+        (one["critical_count"] or 0) + (one["warning_count"] or 0)
+        for one in (overview.clusters.get(cluster) for overview in overviews)
+        if one is not None
+    ]
+    if len(counts) < 2:  # noqa: PLR2004 - a line has two points
+        return Cell("-", "quiet")
+    return Cell(f"{counts[0]} to {counts[-1]} findings over {len(counts)} dates", value=counts[-1], spark=counts)
+
+
+def _count(value: int | None, tone: Tone | None) -> Cell:
+    return number(value, tone=tone if value else "quiet")
+
+
+def _percent(ratio: float | None, above: Sequence[int] | None) -> Cell:
+    return number(None if ratio is None else ratio * 100, unit=" %", tone="warning" if above else None)
+
+
+def _approvals(waiting: Waiting | None, now: datetime) -> Cell:
+    if waiting is None:
+        return Cell("0", "quiet", 0)
+    hours = (now - waiting.oldest).total_seconds() / 3600
+    return Cell(f"{waiting.count} ({hours:.0f} h)", "warning", waiting.count, href="approvals")
+
+
+def _age(taken_at: datetime | None, now: datetime) -> Cell:
+    if taken_at is None:
+        return Cell("none", "critical")
+    seconds = (now - taken_at.astimezone(UTC)).total_seconds()
+    return Cell(age_text(seconds), "warning" if seconds > SNAPSHOT_AGE_WARNING_S else None, seconds)
+
+
+def age_text(seconds: float) -> str:
+    """An age in the unit that reads best."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _consistent(value: bool | None) -> Cell:  # noqa: FBT001 - a value that is shown
+    match value:
+        case None:
+            return Cell("-", "quiet")
+        case True:
+            return Cell("yes", "good")
+        case _:
+            return Cell("no", "warning")

@@ -1,0 +1,147 @@
+"""The page History: what differs between two snapshots, and since when a topic is as it is."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import ObjectMissingError
+from kafka_maintenance.operations.snapshots.blame import blame
+from kafka_maintenance.operations.snapshots.catalog import keys_by_date, newest_of
+from kafka_maintenance.operations.snapshots.changes import KINDS
+from kafka_maintenance.operations.snapshots.diff import diff, side_of_snapshot
+from kafka_maintenance.web import figures
+from kafka_maintenance.web.blocks import Block, Cell, Choice, Column, Filter, Form, Note, Page, Section, Table
+
+CHANGES_READ_MAX: Final = 20_000
+_DATES_SHOWN: Final = 60
+_VALUE_MAX: Final = 300
+
+
+def history_page(
+    store: ObjectStore, clusters: Sequence[str], cluster: str, before: str, after: str, subject: str
+) -> Page:
+    """Two dates of a cluster compared, and the history of one topic or partition.
+
+    Args:
+        store: where the snapshots are.
+        clusters: all there are.
+        cluster: the chosen one; empty for the first.
+        before: UTC date of the older snapshot; empty for the one before the newest.
+        after: UTC date of the newer snapshot; empty for the newest.
+        subject: a topic, or TOPIC-NUMBER; empty for none.
+
+    Raises:
+        ControllerCoreError: a snapshot cannot be read.
+    """
+    chosen = cluster or next(iter(clusters), "")
+    if not chosen:
+        return Page(title="History", here="history", head=(Note("No cluster is listed.", "info"),))
+    by_date = keys_by_date(store, chosen)
+    dates = sorted(by_date)[-_DATES_SHOWN:]
+    newer = after or (dates[-1] if dates else "")
+    older = before or (dates[-2] if len(dates) > 1 else newer)
+    choices = [(day, day) for day in reversed(dates)]
+    form = Form(
+        action="history",
+        button="Show",
+        fields=[
+            Choice(name="cluster", label="Cluster", value=chosen, choices=[(name, name) for name in clusters]),
+            Choice(name="before", label="From", value=older, choices=choices),
+            Choice(name="after", label="To", value=newer, choices=choices),
+            Choice(name="subject", label="Topic or partition", value=subject),
+        ],
+    )
+    blocks = _diff(store, chosen, by_date, older, newer)
+    history = _blame(store, chosen, subject)
+    return Page(
+        title="History",
+        subtitle=f"{len(by_date)} dates of {chosen} are stored",
+        here="history",
+        head=(form,),
+        sections=[
+            Section(title="What changed", anchor="diff", blocks=blocks),
+            Section(title="Since when", anchor="blame", blocks=history),
+        ],
+    )
+
+
+def _diff(store: ObjectStore, cluster: str, by_date: dict[str, list[str]], older: str, newer: str) -> list[Block]:
+    if not by_date:
+        return [Note(f"Cluster {cluster} has no snapshot yet: run the DAG snapshot_metadata.", "info")]
+    missing = [day for day in (older, newer) if day not in by_date]
+    if missing:
+        return [Note(f"There is no snapshot of {missing[0]}; choose another date.", "warning")]
+    if older == newer:
+        return [Note("Choose two different dates.", "info")]
+    sides = [side_of_snapshot(store, newest_of(store, by_date[day])) for day in (older, newer)]
+    found = diff(sides[0], sides[1])
+    counts = Counter(change.kind for change in found.changes)
+    torn = [text for text in (found.before_torn, found.after_torn) if text]
+    rows = [
+        (Cell(change.subject), Cell(KINDS[change.kind]), Cell(_shown(change.before)), Cell(_shown(change.after)))
+        for change in found.changes[:CHANGES_READ_MAX]
+    ]
+    table = Table(
+        id="changes",
+        caption=f"{len(found.changes):,} changes from {older} to {newer}",
+        columns=(Column("Subject"), Column("What"), Column("Before"), Column("After")),
+        rows=rows,
+        more=max(0, len(found.changes) - CHANGES_READ_MAX),
+        empty="Nothing differs.",
+        searchable=True,
+        filters=[Filter(label="What", column="What", choices=[KINDS[kind] for kind in KINDS if kind in counts])],
+        rows_shown_max=2000,
+    )
+    blocks: list[Block] = [
+        Note(f"One side is not of one moment, so some changes may be none: {text}", "warning") for text in torn
+    ]
+    if counts:
+        kinds = [kind for kind in KINDS if kind in counts]
+        blocks.append(
+            figures.bars(
+                "change-kinds",
+                "Changes by kind",
+                f"{len(found.changes):,} changes of {len(kinds)} kinds.",
+                head="kind",
+                names=[KINDS[kind] for kind in kinds],
+                series={"changes": [counts[kind] for kind in kinds]},
+                lying=True,
+            )
+        )
+    return [*blocks, table]
+
+
+def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:
+    if not subject:
+        return [
+            Note(
+                "Name a topic, or TOPIC-NUMBER for one partition, to see which snapshot first shows each of its values."
+            )
+        ]
+    try:
+        report = blame(store, cluster, subject)
+    except ObjectMissingError as error:
+        return [Note(str(error), "warning")]
+    rows = [
+        (
+            Cell(one.field),
+            Cell(_shown(seen.value)),
+            Cell("now" if at == 0 else "before", None if at == 0 else "quiet"),
+            Cell(f"{seen.taken_at:%Y-%m-%d %H:%M}"),
+            Cell(seen.snapshot_id, "quiet"),
+        )
+        for one in report.blames
+        for at, seen in enumerate(one.history)
+    ]
+    columns = (Column("Field"), Column("Value"), Column("Held"), Column("First seen, UTC"), Column("Snapshot"))
+    caption = f"{subject} in {report.snapshot_count} snapshots since {report.since:%Y-%m-%d}"
+    return [Table(id="blame-table", caption=caption, columns=columns, rows=rows, searchable=True)]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _VALUE_MAX else f"{text[:_VALUE_MAX]}…"

@@ -1,0 +1,377 @@
+"""The page Plan: what a stored plan does to brokers and racks, read from its effects; nothing is computed again."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import InvalidPlanError
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.conditions import AssignedTo, InSync, LedBy
+from controller_core.plans.plan import Plan, PlanStep
+from controller_core.plans.request_znodes import CreateReassignPartitions, render_request
+from controller_core.plans.text import plan_summary
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.plans.store import find_plan, read_plan, read_proof
+from kafka_maintenance.operations.snapshots.retention import RetentionPlan
+from kafka_maintenance.operations.snapshots.retention_plan import KIND as RETENTION
+from kafka_maintenance.operations.snapshots.retention_plan import find_retention
+from kafka_maintenance.web import figures
+from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
+from kafka_maintenance.web.views.execution import receipt_blocks
+
+EFFECTS_READ_MAX: Final = 20_000
+_BROKERS_SHOWN_MAX: Final = 400
+_Change = tuple[TopicPartition, Sequence[int], Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A plan as the planning task of a run named it."""
+
+    kind: str
+    cluster: str
+    digest: str
+
+
+def plan_page(store: ObjectStore, named: Named, *, gate: str | None = None) -> Page:
+    """One stored plan with its receipts.
+
+    Args:
+        store: where it is.
+        named: what the run calls the plan; it is looked for by cluster, kind and digest.
+        gate: address of the page of Airflow where a person answers; None where nobody is asked.
+
+    Raises:
+        ObjectStoreError: the store cannot be read.
+    """
+    title = f"{named.kind.replace('_', ' ').capitalize()} on {named.cluster}"
+    uri, head, sections = "", list[Block](), list[Section]()
+    try:
+        if named.kind == RETENTION:
+            retention = find_retention(store, cluster=named.cluster, digest=named.digest)
+            uri, head, sections = retention.uri, *_retention(retention.plan)
+        else:
+            uri = find_plan(store, cluster=named.cluster, kind=named.kind, digest=named.digest).uri
+            plan = read_plan(store, uri)
+            head, sections = _head(plan), _sections(store, uri, plan)
+    except InvalidPlanError as error:
+        head = [Note(f"It will be refused: {error}", "critical")]
+    except BadInputError as error:
+        head = [Note(f"It is gone, retention removes plans with their snapshot: {error}", "critical")]
+    where = Facts(
+        (
+            ("Digest", Cell(named.digest)),
+            ("Stored as", Cell(uri, "quiet")),
+            (
+                "Answer it",
+                Cell("Required Actions", href=gate, leaves=True) if gate else Cell("nobody is asked", "quiet"),
+            ),
+        ),
+        wide=True,
+    )
+    receipts = receipt_blocks(store, named.cluster, named.digest, step_count=None)
+    return Page(
+        title=title,
+        here="plan",
+        trail=(("Clusters", "clusters"), (named.cluster, f"cluster?{urlencode({'name': named.cluster})}")),
+        head=[*head, where],
+        sections=[*sections, Section(title="Execution", anchor="execution", blocks=receipts)],
+    )
+
+
+def plans_page(dag_id: str, run_id: str, plans: Sequence[Named]) -> Page:
+    """The plans of a run that made several, each with a link to its own page."""
+    rows = [
+        (
+            Cell(named.cluster, href=f"plan?{urlencode({'dag_id': dag_id, 'run_id': run_id, 'digest': named.digest})}"),
+            Cell(named.kind.replace("_", " ")),
+            Cell(named.digest),
+        )
+        for named in plans
+    ]
+    columns = (Column("Cluster"), Column("Kind"), Column("Digest"))
+    table = Table(
+        id="plans", caption=f"{len(plans)} plans", columns=columns, rows=rows, searchable=True, rows_shown_max=2000
+    )
+    return Page(title=f"{len(plans)} plans", subtitle=f"Run {run_id} of {dag_id}", here="plan", head=(table,))
+
+
+def _head(plan: Plan) -> list[Block]:
+    moves = Counter(_moved(plan))
+    touched = {partition for partition, _, _ in _changed(plan)}
+    facts: list[tuple[str, Cell]] = [
+        ("Steps", number(len(plan.steps))),
+        ("Requests", number(len(plan.effects))),
+        ("Partitions", number(len(touched) or len(plan.predicted))),
+    ]
+    if moves:
+        facts += [
+            ("Replicas copied", number(sum(moves.values()))),
+            ("Brokers that send", number(len({source for source, _ in moves}))),
+            ("Brokers that receive", number(len({target for _, target in moves}))),
+        ]
+    blocks: list[Block] = [Note(f"{plan_summary(plan)}.", "info"), Facts(tuple(facts))]
+    if plan.risks:
+        blocks.append(Lines("What to weigh first", plan.risks))
+    return blocks
+
+
+def _sections(store: ObjectStore, uri: str, plan: Plan) -> list[Section]:
+    moves = Counter(_moved(plan))
+    sections = []
+    if moves:
+        before_after = _before_after(plan, read_proof(store, uri))
+        sections.append(Section(title="Before and after", anchor="before-after", blocks=before_after))
+        matrix = figures.matrix(
+            "moves",
+            "Replicas by source and target",
+            f"{sum(moves.values())} replicas leave {len({a for a, _ in moves})} brokers for {len({b for _, b in moves})}. A replica that "
+            "arrives is counted against those that leave the same partition, in their order.",
+            moves,
+            head=("from broker", "to broker"),
+        )
+        sections.append(Section(title="Moves", anchor="moves-section", blocks=[matrix]))
+    if len(plan.steps) > 1:
+        sections.append(Section(title="Waves", anchor="waves", blocks=[_waves(plan)]))
+    sections += [
+        Section(title="Every change", anchor="changes", blocks=[_changes_table(plan)]),
+        Section(title="In words", anchor="words", blocks=_words(plan)),
+        Section(title="What is written to ZooKeeper", anchor="requests", blocks=[_requests(plan)]),
+    ]
+    return sections
+
+
+def _changed(plan: Plan) -> Iterator[_Change]:
+    for step in plan.steps:
+        yield from _changed_in(step)
+
+
+def _changed_in(step: PlanStep) -> Iterator[_Change]:
+    """Partition, replicas or leader before, and after, as a step expects and causes them."""
+    held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
+    led = {one.partition: (one.leader,) for one in step.expectations if isinstance(one, InSync)}
+    for outcome in step.outcomes:
+        match outcome:
+            case AssignedTo(partition=partition, replicas=replicas) if partition in held:
+                yield partition, held[partition], replicas
+            case LedBy(partition=partition, leader=leader) if partition in led and partition not in held:
+                yield partition, led[partition], (leader,)
+            case _:
+                pass
+
+
+def _moved(plan: Plan) -> Iterator[tuple[int, int]]:
+    """(source, target) of each replica that a reassignment copies."""
+    if not any(isinstance(effect, CreateReassignPartitions) for effect in plan.effects):
+        return
+    for _, before, after in _changed(plan):
+        left = [broker for broker in before if broker not in after]
+        came = [broker for broker in after if broker not in before]
+        for at, target in enumerate(came):
+            yield int(left[min(at, len(left) - 1)] if left else before[0]), int(target)
+
+
+def _before_after(plan: Plan, proof: Mapping[str, Any] | None) -> list[Block]:
+    """Replicas and preferred leaders by broker and by rack: what the proof says was there, and the plan's changes to it."""
+    state = proof["state"] if proof else {"brokers": [], "partitions": []}
+    racks = {int(row["id"]): str(row.get("rack") or "no rack") for row in state["brokers"]}
+    held = Counter(int(broker) for row in state["partitions"] for broker in row["replicas"])
+    led = Counter(int(row["replicas"][0]) for row in state["partitions"] if row["replicas"])
+    held_after, led_after = held.copy(), led.copy()
+    for _, before, after in _changed(plan):
+        held_after.subtract(map(int, before))
+        held_after.update(map(int, after))
+        led_after.subtract([int(before[0])])
+        led_after.update([int(after[0])])
+    ids = sorted(set(racks) | set(held_after))
+    blocks: list[Block] = []
+    if proof is None:
+        blocks.append(
+            Note("The state before is not stored with this plan: the changes are shown, not the totals.", "quiet")
+        )
+    names = [str(broker) for broker in ids[:_BROKERS_SHOWN_MAX]]
+    for figure_id, title, old, new in (
+        ("replicas-by-broker", "Replicas by broker", held, held_after),
+        ("leaders-by-broker", "Preferred leaders by broker", led, led_after),
+    ):
+        before_values, after_values = [old[broker] for broker in ids], [new[broker] for broker in ids]
+        says = f"From {_range(before_values)} before to {_range(after_values)} after."
+        blocks.append(_pair(figure_id, title, says, "broker", names, (before_values, after_values)))
+    if len(set(racks.values())) > 1:
+        rack_names = sorted(set(racks.values()))
+        by_rack = [
+            [sum(count[b] for b in ids if racks.get(b) == rack) for rack in rack_names] for count in (held, held_after)
+        ]
+        says = f"From {_range(by_rack[0])} before to {_range(by_rack[1])} after."
+        blocks.append(_pair("replicas-by-rack", "Replicas by rack", says, "rack", rack_names, (by_rack[0], by_rack[1])))
+    return blocks
+
+
+def _pair(
+    figure_id: str, title: str, says: str, head: str, names: Sequence[str], values: tuple[Sequence[int], Sequence[int]]
+) -> Block:
+    return figures.bars(
+        figure_id,
+        title,
+        says,
+        head=head,
+        names=names,
+        series={"before": values[0], "after": values[1]},
+        colours={"before": "--series-5", "after": "--series-1"},
+    )
+
+
+def _range(values: Sequence[int]) -> str:
+    return f"{min(values)} to {max(values)}" if values else "none"
+
+
+def _waves(plan: Plan) -> Block:
+    """Steps one after the other, each as long as the replicas that it copies; the document knows no rate, so no time."""
+    spans, rows, begin = [], [], 0.0
+    for number_, step in enumerate(plan.steps, start=1):
+        held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
+        targets = {one.partition: one.replicas for one in step.outcomes if isinstance(one, AssignedTo)}
+        copied = sum(len(set(after) - set(held.get(partition, after))) for partition, after in targets.items())
+        size = copied or len(step.outcomes)
+        spans.append(
+            (f"step {number_}", begin, float(size), "--series-1", f"{copied} replicas of {len(targets)} partitions")
+        )
+        rows.append(
+            (
+                Cell(f"step {number_}", value=number_),
+                number(len(targets)),
+                number(copied),
+                number(len(step.effects)),
+                number(len(step.conditions)),
+            )
+        )
+        begin += size
+    columns = (
+        Column("Step"),
+        *(Column(text, numeric=True) for text in ("Partitions", "Replicas copied", "Requests", "Conditions checked")),
+    )
+    table = Table(id="waves-table", caption="Waves", columns=columns, rows=rows)
+    return figures.time_line(
+        "waves-line",
+        "Waves",
+        f"{len(plan.steps)} steps; each begins only when the one before is done and verified.",
+        spans,
+        axis="replicas copied so far",
+        table=table,
+    )
+
+
+def _changes_table(plan: Plan) -> Table:
+    rows = []
+    for number_, step in enumerate(plan.steps, start=1):
+        for partition, before, after in _changed_in(step):
+            left = ", ".join(str(broker) for broker in before if broker not in after)
+            came = ", ".join(str(broker) for broker in after if broker not in before)
+            rows.append(
+                (
+                    Cell(str(partition)),
+                    Cell(str(number_), value=number_),
+                    Cell(_ids(before)),
+                    Cell(_ids(after)),
+                    Cell(left),
+                    Cell(came),
+                )
+            )
+            if len(rows) >= EFFECTS_READ_MAX:
+                break
+    columns = (
+        Column("Partition"),
+        Column("Step", numeric=True),
+        Column("Before"),
+        Column("After"),
+        Column("Leaves"),
+        Column("Arrives"),
+    )
+    return Table(
+        id="changes-table",
+        caption="Partitions that change",
+        columns=columns,
+        rows=rows,
+        searchable=True,
+        empty="No assignment and no leader is changed by a request; see the requests.",
+        rows_shown_max=2000,
+    )
+
+
+def _requests(plan: Plan) -> Table:
+    rows = [
+        (Cell(str(at), value=at), Cell(line.strip()))
+        for at, step in enumerate(plan.steps, start=1)
+        for effect in step.effects
+        for line in render_request(effect).split("\n")
+    ]
+    return Table(
+        id="requests-table",
+        caption="Requests, in the order in which they are made",
+        columns=(Column("Step", numeric=True), Column("Request")),
+        rows=rows[:EFFECTS_READ_MAX],
+        more=max(0, len(rows) - EFFECTS_READ_MAX),
+        searchable=True,
+        rows_shown_max=2000,
+    )
+
+
+def _words(plan: Plan) -> list[Block]:
+    blocks: list[Block] = [Lines("What will change", plan.predicted[:200])] if plan.predicted else []
+    if len(plan.predicted) > 200:  # noqa: PLR2004 - as above
+        blocks.append(Note(f"{len(plan.predicted) - 200} more lines are in the stored plan."))
+    if plan.left_out:
+        rows = [(Cell(left.subject), Cell(left.reason)) for left in plan.left_out]
+        blocks.append(
+            Table(
+                id="left-out",
+                caption="Left out",
+                columns=(Column("Subject"), Column("Reason")),
+                rows=rows,
+                searchable=True,
+            )
+        )
+    return [*blocks, Lines("How to go back", [plan.rollback.text])]
+
+
+def _retention(plan: RetentionPlan) -> tuple[list[Block], list[Section]]:
+    dropped = Table(
+        id="removed",
+        caption="What will be removed",
+        columns=(Column("Snapshot"), Column("Taken")),
+        rows=[(Cell(one.snapshot_id), Cell(str(one.taken_at))) for one in plan.dropped],
+        searchable=True,
+    )
+    kept = Table(
+        id="kept",
+        caption="What stays, and why",
+        columns=(Column("Snapshot"), Column("Reasons")),
+        rows=[(Cell(one.snapshot_id), Cell(", ".join(one.reasons))) for one in plan.kept],
+        searchable=True,
+    )
+    head: list[Block] = [
+        Note("There is no way back: what is removed is gone.", "warning"),
+        Facts(
+            (
+                ("Removed", number(len(plan.dropped))),
+                ("Kept", number(len(plan.kept))),
+                ("Left by killed runs", number(len(plan.abandoned))),
+            )
+        ),
+    ]
+    sections = [
+        Section(
+            title="Removed",
+            anchor="removed-section",
+            blocks=[dropped, *([Lines("What killed runs left behind", plan.abandoned)] if plan.abandoned else [])],
+        ),
+        Section(title="Kept", anchor="kept-section", blocks=[kept]),
+    ]
+    return head, sections
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers)) or "none"

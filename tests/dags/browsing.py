@@ -1,0 +1,75 @@
+"""Airflow's own API server on a port, with the pages in it, and a real Chromium that looks at them."""
+
+import shutil
+import threading
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+
+from kafka_maintenance.servers.ports import free_port
+from kafka_maintenance.servers.process import wait_until
+
+
+@contextmanager
+def served(app):
+    """The address at which `app` answers."""
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_until(lambda: server.started, what="the API server answers", timeout_s=60)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(30)
+
+
+@contextmanager
+def chromium():
+    """A browser; the test fails where none is installed."""
+    from playwright.sync_api import sync_playwright
+
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Looked:
+    """A page that was opened, with what its console said and what axe found."""
+
+    def __init__(self, browser, address, token):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", base_url=address)
+        context.add_cookies([{"name": "_token", "value": token, "url": address}])
+        self.page = context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.said = []
+        self.page.on(
+            "console", lambda message: self.said.append(message.text) if message.type in {"error", "warning"} else None
+        )
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+
+    def open(self, path):
+        """Opens a page and waits until its figures are drawn."""
+        answer = self.page.goto(path, wait_until="load")
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('[data-plot]')].every((p) => p.querySelector('.main-svg'))"
+        )
+        return answer
+
+    def violations(self):
+        """What axe has against the page, a line each."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response["violations"]
+        return [f"{each['id']}: {each['help']}: {node['html'][:200]}" for each in found for node in each["nodes"][:3]]
+
+    def overflow(self):
+        """By how many pixels the page is wider than the window."""
+        return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+
+    def close(self):
+        self.page.context.close()

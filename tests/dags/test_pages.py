@@ -1,0 +1,202 @@
+"""Every page in each of its states, looked at by a real Chromium inside Airflow's own API server.
+
+No page says anything to the console, has a violation that axe knows, or is wider than its window, at 1280 and at 390 pixels, in
+light and dark. The screenshots lie in `build/screenshots`.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.demo.sample_history import CLUSTER as RECORDED
+from kafka_maintenance.demo.sample_history import copy_into
+from tests.airflow_home import ROOT
+from tests.dags.browsing import Looked, chromium, served
+from tests.kafka_maintenance.web.fleet import TODAY, Sick, publish
+
+pytestmark = pytest.mark.browser
+PREFIX = "/kafka-maintenance"
+SCREENSHOTS = ROOT / "build" / "screenshots"
+ALPHA = Sick("alpha", critical=3, warnings=7, queued=True)
+CLUSTERS = (
+    ALPHA,
+    Sick("beta", warnings=2, migrating=True),
+    Sick("gamma", growth=4),
+    Sick("huge", brokers=200, racks=4, topics=40, partitions=25, warnings=40, growth=50),
+)
+PAGES = {
+    "clusters": "clusters",
+    "cluster": "cluster?name=alpha",
+    "cluster-huge": "cluster?name=huge",
+    "cluster-compared": f"cluster?name=alpha&against=gamma&date={TODAY}",
+    "topic": f"topic?cluster={RECORDED}&name=orders",
+    "approvals": "approvals",
+    "history": f"history?cluster={RECORDED}&subject=orders",
+    "history-without-snapshots": "history?cluster=new",
+    "plan": "plan?dag_id=reassign_partitions&run_id=one",
+    "no-plan": "plan?dag_id=reassign_partitions&run_id=none",
+}
+NOT_SHOWN = {
+    "cluster-not-there": ("cluster?name=nobody", 404, "no published analysis"),
+    "topic-not-there": (f"topic?cluster={RECORDED}&name=nothing", 404, "has no topic of that name"),
+}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store with a fleet, the recorded cluster, and a plan for it; (store, named plan)."""
+    from kafka_maintenance.operations.plans.make import plan_reassignment
+    from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
+    from kafka_maintenance.web.views.plan import Named
+
+    store = open_store(str(tmp_path_factory.mktemp("fleet")))
+    publish(store, CLUSTERS)
+    copy_into(store)
+    plan = plan_reassignment(store, RECORDED, manifest=newest_snapshot(store, RECORDED).uri)
+    receipt = f"v1/receipts/cluster={RECORDED}/{plan.digest}/"
+    begin = datetime(2026, 10, 11, 3, tzinfo=UTC)
+    for number, event in enumerate(("started", "intended", "requested", "verified", "done"), start=1):
+        step = None if event in {"started", "done"} else 0
+        at = (begin + timedelta(seconds=number * 20)).isoformat()
+        entry = {"event": event, "step": step, "at": at, "run": "manual", "approver": "olivia", "detail": {}}
+        store.put(f"{receipt}{number:04}-{event}.json", json.dumps(entry).encode())
+    return store, Named(kind=plan.kind, cluster=plan.cluster, digest=plan.digest)
+
+
+@pytest.fixture(scope="module")
+def settings(stored):
+    """Airflow's variables and connections for the store, and a run with a plan and two gates that wait."""
+    from kafka_maintenance.web import airflow_records
+    from kafka_maintenance.web.views.approvals import Gate
+
+    store, named = stored
+    names = [*(cluster.name for cluster in CLUSTERS), "new", RECORDED]
+    now = datetime.now(UTC)
+    gate = {
+        "dag_id": "reassign_partitions",
+        "run_id": "one",
+        "subject": "reassign: 12 partitions to move in 3 steps",
+        "requester": "olivia",
+    }
+    gates = [
+        Gate(
+            cluster="alpha",
+            asked=now - timedelta(hours=3),
+            expires=now + timedelta(minutes=40),
+            address="/dags/x",
+            **gate,
+        ),
+        Gate(cluster="beta", asked=now - timedelta(minutes=9), expires=None, address="/dags/y", **gate),
+    ]
+    plans = airflow_records.plans_of_run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", store.uri)
+        patch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([*names, "ghost"]))
+        for name in names:
+            connection = {"conn_type": "generic", "host": "zk1,zk2", "extra": {"kafka_version": "3.9"}}
+            patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+        patch.setattr(airflow_records, "open_gates", lambda _: gates)
+        patch.setattr(airflow_records, "plans_of_run", lambda dag, run: [named] if run == "one" else plans(dag, run))
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def look(clients, settings):
+    """Opens a page as a viewer."""
+    app = next(iter(clients.values())).app
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    opened = []
+    with served(app) as address, chromium() as browser:
+
+        def open_page(path):
+            token = clients["victor"].headers["Authorization"].removeprefix("Bearer ")
+            looked = Looked(browser, address, token)
+            opened.append(looked)
+            looked.answer = looked.open(f"{PREFIX}/{path}" if not path.startswith("/") else path)
+            return looked
+
+        yield open_page
+        for looked in opened:
+            looked.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_quiet_accessible_and_fits_its_window(look, name):
+    looked = look(PAGES[name])
+    assert looked.answer.status == 200
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        looked.page.set_viewport_size({"width": width, "height": 900})
+        looked.page.emulate_media(color_scheme=scheme)
+        looked.page.screenshot(path=SCREENSHOTS / f"{name}-{width}.png", full_page=True)
+        assert looked.page.locator("html").get_attribute("data-theme") == scheme
+        assert looked.violations() == []
+        assert looked.overflow() <= 0
+    assert looked.said == []
+
+
+@pytest.mark.parametrize("name", NOT_SHOWN)
+def test_what_is_not_there_is_a_page_that_says_so(look, name):
+    path, status, said = NOT_SHOWN[name]
+    looked = look(path)
+    assert looked.answer.status == status
+    assert said in looked.page.get_by_test_id("note").inner_text()
+    assert looked.violations() == []
+
+
+def test_a_store_that_cannot_be_read_is_a_page_that_says_so(look, settings, tmp_path):
+    store = open_store(str(tmp_path))
+    store.put(f"v1/overviews/date={TODAY}/run=x.json", b"{")
+    with settings.context() as patch:
+        patch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", store.uri)
+        looked = look("clusters")
+    assert looked.answer.status == 502
+    assert "expected the counts of an analysis" in looked.page.get_by_test_id("note").inner_text()
+    assert looked.violations() == []
+
+
+def test_an_empty_store_says_what_to_run(look, settings, tmp_path):
+    with settings.context() as patch:
+        patch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+        looked = look("clusters")
+    assert "run the DAG nightly_analysis" in looked.page.get_by_test_id("note").inner_text()
+
+
+def test_rows_are_searched_filtered_and_sorted_by_keyboard(look):
+    page = look("clusters").page
+    rows = page.locator("#clusters tbody tr:visible")
+    assert rows.count() == 7
+    assert rows.nth(0).locator("th").inner_text() == "alpha"
+    page.locator("[data-column=Severity]").select_option("warning")
+    assert rows.count() == 2
+    page.locator("[data-column=Severity]").select_option("")
+    page.get_by_label("Search").fill("gam")
+    assert rows.all_inner_texts()[0].startswith("gamma")
+    assert page.get_by_role("status").inner_text() == "1 of 7 rows"
+    page.get_by_label("Search").fill("")
+    page.get_by_role("button", name="Partitions").focus()
+    page.keyboard.press("Enter")
+    assert rows.nth(0).locator("th").inner_text() == "huge"
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Partitions")
+
+
+def test_a_table_and_a_figure_are_downloaded(look):
+    page = look("cluster?name=alpha").page
+    with page.expect_download() as table:
+        page.get_by_role("link", name="Download CSV of Partitions, brokers").click()
+    assert table.value.path().read_text().startswith("Kind,Severity,Since,Subject")
+    with page.expect_download() as figure:
+        page.get_by_role("button", name="Download SVG of Brokers by measure").click()
+    assert figure.value.path().read_text().startswith("<svg")
+
+
+def test_inside_airflow_a_page_follows_its_theme_and_its_links_leave_the_frame(look):
+    looked = look("/plugin/kafka-approvals")
+    frame = looked.page.frame_locator("iframe")
+    frame.get_by_role("heading", name="Approvals").wait_for()
+    frame.get_by_role("link", name="plan", exact=True).first.click()
+    looked.page.screenshot(path=SCREENSHOTS / "inside-airflow.png")
+    frame.get_by_role("heading", name="Reassign partitions").wait_for()
+    frame.get_by_role("link", name="Required Actions").click()
+    looked.page.wait_for_url("**/dags/reassign_partitions/runs/one/tasks/approve/required_actions")
