@@ -12,7 +12,7 @@ from tests.controller_core.plans.test_kinds import ORIGIN, planned, seen
 
 HOSTILE = [
     pytest.param("<!-- the rest is hidden", id="an HTML comment"),
-    pytest.param("x` **approved** `", id="backticks"),
+    pytest.param("x` approved", id="backticks"),
     pytest.param("x\n## Nothing is deleted\n", id="a heading of its own"),
     pytest.param("x\n```\n\n| 1 | `harmless` |", id="the end of a block"),
     pytest.param("\x1b[2J\x1b[1;1Hnothing to do", id="ESC sequences"),
