@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
-from kafka_maintenance.cli import analyse, audit, install_dags, kraft, plan_file, snapshots
+from kafka_maintenance.cli import analyse, audit, executions, install_dags, kraft, plan_file, snapshots
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -89,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     kraft.add_parsers(commands)
     _add_apply(commands)
     audit.add_parsers(commands)
+    executions.add_parsers(commands)
     _add_drain(commands)
     _add_stack(commands)
     return root

@@ -52,6 +52,10 @@ class StoppedError(NotFinishedError):
     """Somebody asked the run to end, and it did so at a safe point; the receipt says what stays under way."""
 
 
+class StoppedForGoodError(RefusedError):
+    """A person asked the run to end; it is not tried again by itself, and goes on when somebody applies the plan again."""
+
+
 def listed(reasons: Sequence[object]) -> str:
     """The first reasons as one text, with the number of the others."""
     shown = "; ".join(str(reason) for reason in reasons[:_SHOWN_MAX])

@@ -372,3 +372,22 @@ def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
     assert [str(event.event) for event in read_events(store, "demo", plan.digest)] == [
         "started", "intended", "requested", "started", "verified", "done",
     ]  # fmt: skip
+
+
+@pytest.mark.services
+def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys, world, tmp_path):
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
+    assert plan is not None
+    where = ("--cluster", "demo", "--store", str(tmp_path))
+    assert run(capsys, "stop", plan.digest, "--reason", "peak", *where)[0] == 2  # it was not begun
+    apply_it = ("apply", plan.uri, "--approve", plan.digest, "--zookeeper", world.server.hosts, "--step-timeout-s", "1")
+    assert run(capsys, *apply_it)[0] == 3  # nobody obeys
+    assert plan.digest in run(capsys, "executions", "list", *where)[1]
+    assert "unfinished" in run(capsys, "executions", "show", plan.digest, *where)[1]
+    assert "asked for; the last of the record is" in run(capsys, "stop", plan.digest, "--reason", "peak", *where)[1]
+    world.own.create("/admin/kafka_maintenance_execution", b"{}")
+    status, out, err = run(capsys, "unlock", "--zookeeper", world.server.hosts, *where)
+    assert (status, "/admin/kafka_maintenance_execution  version 0  {}" in out) == (1, True)
+    approve = ("--approve", err.split()[-1])
+    assert run(capsys, "unlock", "--zookeeper", world.server.hosts, *where, *approve)[0] == 0
+    assert world.own.exists("/admin/kafka_maintenance_execution") is None

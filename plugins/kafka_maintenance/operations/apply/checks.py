@@ -55,7 +55,7 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, s
     raise ClusterBusyError(
         f"plan {digest[:12]} not applied to {plan.cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
         f"{other.approver!r}, was asked for at {other.since} by run {other.run!r} and not seen to finish ({EXECUTION_PATH}); "
-        "apply that plan again to finish it"
+        "apply that plan again to finish it, or see `kafka-maintenance unlock`"
     )
 
 

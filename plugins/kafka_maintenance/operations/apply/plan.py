@@ -6,6 +6,7 @@ receipt in the store says how far it came.
 Source: docs/operations.md, "Applying".
 """
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign, refuse_whole
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import find_execution
+from kafka_maintenance.operations.apply.executions import stop_requests
 from kafka_maintenance.operations.apply.ready import cluster_health
 from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
 from kafka_maintenance.operations.apply.run import Run, exceptions, first_open_step, look_at, partitions_left_out
@@ -161,6 +163,8 @@ def apply_plan(
         away_timeout_s=away_timeout_s,
         stop=stop or Stop(),
     )
+    earlier = stop_requests(store, plan.cluster, approved_digest)
+    attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, earlier))
     while True:
         try:
             with session(zookeeper, auth, tls) as opened_session:
@@ -215,6 +219,15 @@ def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver:
     if not approver.strip():
         raise PlanChangedError(f"plan {plan_uri} not applied: nobody is named as its approver; have it approved")
     return plan
+
+
+def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str, ...]) -> str | None:
+    """Who asked for the end of this run, and why; None where nobody did since it began."""
+    later = [key for key in stop_requests(store, cluster, digest) if key not in earlier]
+    if not later:
+        return None
+    request = json.loads(store.get(later[0]))
+    return f"{request['by']} asked for it: {request['reason']}"
 
 
 _AWAY: Final = (ConnectionLostError, SessionExpiredError, ZooKeeperUnreachableError, LockLostError)

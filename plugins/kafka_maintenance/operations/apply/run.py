@@ -12,7 +12,7 @@ from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.receipts import Event, EventKind, ReceiptLog
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.errors import StoppedError
+from kafka_maintenance.operations.errors import StoppedError, StoppedForGoodError
 
 _ASKING: Final = frozenset({EventKind.INTENDED, EventKind.REQUESTED, EventKind.REFUSED})
 
@@ -43,7 +43,7 @@ def stop_if_asked(run: Run, number: int) -> None:
     """A safe point.
 
     Raises:
-        StoppedError: the end was asked for; recorded.
+        StoppedError, StoppedForGoodError: the end was asked for; recorded.
     """
     reason = run.stop.reason
     if reason is None:
@@ -54,7 +54,8 @@ def stop_if_asked(run: Run, number: int) -> None:
         state = "what it asked for goes on at Kafka, which nothing of ours stops; Kafka's own tools show and cancel it"
     else:
         state = "nothing of it was asked"
-    raise StoppedError(
+    stopped = StoppedForGoodError if run.stop.for_good else StoppedError
+    raise stopped(
         f"{run.name(number)}: stopped ({reason}): {state}; the lock is released; receipt {run.log.uri}; run again to go on"
     )
 

@@ -103,7 +103,7 @@ def apply_restore(
     plan = load_restore(store, plan_uri)
     if plan.digest != approved_digest:
         raise PlanChangedError(
-            f"plan {plan_uri} not applied: approved digest {approved_digest[:12]}, stored digest {plan.digest[:12]}; look at "
+            f"plan {plan_uri} not applied: approved digest {approved_digest}, stored digest {plan.digest}; look at "
             "the plan again, approve again"
         )
     document = plan.document

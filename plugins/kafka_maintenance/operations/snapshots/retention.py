@@ -156,7 +156,7 @@ def apply_retention(
     plan = plan_retention(store, policy, now=now, cluster=cluster)
     if plan.digest != approved_digest:
         raise PlanChangedError(
-            f"retention of {store.uri} not applied: approved digest {approved_digest[:12]}, today's plan is {plan.digest[:12]}; "
+            f"retention of {store.uri} not applied: approved digest {approved_digest}, today's plan is {plan.digest}; "
             "look at the new plan, approve that"
         )
     removals = _removals(plan)

@@ -136,7 +136,7 @@ def apply_stored_retention(
     plan = load_retention(store, plan_uri, cluster=cluster).plan
     if plan.digest != approved_digest:
         raise PlanChangedError(
-            f"retention plan {plan_uri} not applied: approved digest {approved_digest[:12]}, stored digest "
+            f"retention plan {plan_uri} not applied: approved digest {approved_digest}, stored digest "
             f"{plan.digest[:12]}; plan again, ask again"
         )
     receipt = ReceiptLog(store, cluster=cluster, digest=plan.digest, run=run_id, approver=approver, now=now)

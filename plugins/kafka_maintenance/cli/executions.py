@@ -1,0 +1,129 @@
+"""`executions`, `stop` and `unlock`: what is and was carried out, ending a run, and removing what a dead one left."""
+
+import argparse
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_approver_argument,
+    add_cluster_argument,
+    add_json_argument,
+    add_store_arguments,
+    add_zookeeper_arguments,
+    approver_of,
+    cluster_of,
+    show,
+    store_of,
+    tell,
+)
+
+
+def add_parsers(commands: Any) -> None:
+    """The three commands."""
+    command = commands.add_parser(
+        "executions",
+        help="plans that were begun, and their records",
+        description="Plans that were begun; `show` prints the record of one as a time line.",
+    )
+    actions = command.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="all of them", description="The plans that were begun, the latest last.")
+    listing.add_argument("--cluster", metavar="NAME", help="of this cluster only")
+    add_store_arguments(listing)
+    add_json_argument(listing)
+    listing.set_defaults(run=_list)
+    record = actions.add_parser("show", help="one as a time line", description="The record of a plan as a time line.")
+    record.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan")
+    add_cluster_argument(record)
+    add_store_arguments(record)
+    add_json_argument(record)
+    record.set_defaults(run=_show)
+    _add_stop(commands)
+    _add_unlock(commands)
+
+
+def _add_stop(commands: Any) -> None:
+    command = commands.add_parser(
+        "stop",
+        help="end the run of a plan at its next safe point",
+        description="Asks the run of a plan that is at work to end at its next safe point. What Kafka was asked for goes on.",
+    )
+    command.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan")
+    command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
+    add_cluster_argument(command)
+    add_store_arguments(command)
+    add_approver_argument(command)
+    add_json_argument(command)
+    command.set_defaults(run=_stop)
+
+
+def _add_unlock(commands: Any) -> None:
+    command = commands.add_parser(
+        "unlock",
+        help="remove lock, execution and throttles that a dead run left",
+        description="Shows what of ours stands on a cluster; with --approve, removes exactly that. A run that lives loses its lock.",
+    )
+    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits that were printed without it")
+    add_approver_argument(command)
+    add_cluster_argument(command)
+    add_store_arguments(command)
+    add_zookeeper_arguments(command)
+    add_json_argument(command)
+    command.set_defaults(run=_unlock)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.executions import executions  # noqa: PLC0415 - the other commands start faster
+
+    found = executions(store_of(arguments), arguments.cluster)
+    lines = [f"{each.began}  {each.cluster}  {each.kind}  {each.digest}  {each.last} at {each.at}" for each in found]
+    show(arguments, "\n".join(lines) or "no plan was begun", {"executions": [each._asdict() for each in found]})
+    return ExitStatus.DONE
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.executions import timeline  # noqa: PLC0415 - as above
+
+    lines = timeline(store_of(arguments), arguments.cluster, arguments.digest)
+    show(arguments, "\n".join(lines), {"timeline": list(lines)})
+    return ExitStatus.DONE
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.executions import request_stop, timeline  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    lines = timeline(store, arguments.cluster, arguments.digest)
+    uri = request_stop(
+        store,
+        arguments.cluster,
+        arguments.digest,
+        by=approver_of(arguments),
+        reason=arguments.reason,
+        now=datetime.now(UTC),
+    )
+    show(arguments, f"asked for; the last of the record is:\n{lines[-1]}\n{uri}", {"request": uri, "last": lines[-1]})
+    return ExitStatus.DONE
+
+
+def _unlock(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.executions import left_behind, unlock  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.cluster.observe import session  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    if arguments.approve:
+        found = unlock(
+            store=store,
+            cluster=arguments.cluster,
+            **cluster_of(arguments),
+            approved_digest=arguments.approve,
+            approver=approver_of(arguments),
+            now=datetime.now(UTC),
+        )
+        show(arguments, f"removed:\n{found.text}", {"removed": found._asdict()})
+        return ExitStatus.DONE
+    with session(**cluster_of(arguments)) as opened:
+        found = left_behind(store, arguments.cluster, opened)
+    show(arguments, found.text, {"found": found._asdict()})
+    tell(f"kafka-maintenance: nothing removed; when no run of ours is at work: --approve {found.digest}")
+    return ExitStatus.REFUSED

@@ -1,0 +1,181 @@
+"""What was and is carried out: the record of each plan as a time line, a wish that a run ends, and what a dead run left behind.
+
+Source: docs/operations.md, "The receipt".
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import require_name
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
+from controller_core.model.errors import NoNodeError
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.fields import canonical
+from controller_core.ports.object_store import put_once
+from controller_core.ports.zookeeper import Delete, Operation, ZooKeeper
+from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
+from kafka_maintenance.operations.apply.receipts import Event, ReceiptLog, read_events, receipt_prefix
+from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
+from kafka_maintenance.operations.cluster.observe import session
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+
+_RECEIPTS = "v1/receipts/"
+
+
+class Recorded(NamedTuple):
+    """A plan that was begun: its cluster, digest and kind, who approved it, since when, its last event and that one's time."""
+
+    cluster: str
+    digest: str
+    kind: str
+    approver: str
+    began: str
+    last: str
+    at: str
+
+
+def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded, ...]:
+    """All plans that were begun, of one cluster or of all, the latest last."""
+    folders: dict[str, tuple[str, str]] = {}
+    for key in store.list(_RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]):
+        folder, _, _ = key.rpartition("/")
+        folders.setdefault(folder, (key, key))
+        folders[folder] = (folders[folder][0], key)
+    found = []
+    for folder, keys in folders.items():
+        name, _, digest = folder.removeprefix(f"{_RECEIPTS}cluster=").partition("/")
+        first, last = (json.loads(store.get(key)) for key in keys)
+        kind = str(first.get("detail", {}).get("kind", "?"))
+        found.append(Recorded(name, digest, kind, first["approver"], first["at"], last["event"], last["at"]))
+    return tuple(sorted(found, key=lambda each: each.began))
+
+
+def timeline(store: ObjectStore, cluster: str, digest: str) -> tuple[str, ...]:
+    """The record of a plan, a line per event.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    events = read_events(store, cluster, digest)
+    if not events:
+        raise BadInputError(
+            f"no record of plan {digest!r} on {cluster!r} in {store.uri}: expected 64 hex digits of a plan that was begun; "
+            "`executions` lists them"
+        )
+    return tuple(_line(each) for each in events)
+
+
+def _line(event: Event) -> str:
+    where = "" if event.step is None else f"  step {event.step + 1}"
+    return f"{event.at}  {event.event:<12}{where}  {'; '.join(_details(event.detail))}".rstrip()
+
+
+def _details(detail: Any) -> Iterator[str]:
+    for name, value in detail.items():
+        match value:
+            case None | [] | {} | "":
+                continue
+            case [*rows] if name in {"left_out", "differing"}:
+                yield f"{name.replace('_', ' ')}: {', '.join(str(TopicPartition(row['topic'], row['partition'])) for row in rows)}"
+            case [*rows] if name == "overrides":
+                yield f"{len(rows)} overrides"
+            case [*rows]:
+                yield f"{name}: {'; '.join(map(str, rows))}"
+            case _:
+                yield f"{name} {value}"
+
+
+# ----------------------------------------------------------------------------------------------------------- stop
+
+
+def stop_requests(store: ObjectStore, cluster: str, digest: str) -> tuple[str, ...]:
+    """The keys of what was asked of the runs of a plan, in the order of time."""
+    return tuple(store.list(f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/"))
+
+
+def request_stop(store: ObjectStore, cluster: str, digest: str, *, by: str, reason: str, now: datetime) -> str:
+    """Asks the run of the plan that is at work to end at its next safe point; the address of the request.
+
+    A run that begins later is not concerned.
+    """
+    at = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    key = f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/{at}.json"
+    put_once(store, key, json.dumps({"by": by, "reason": reason}, sort_keys=True, ensure_ascii=False).encode())
+    return store.uri_of(key)
+
+
+# --------------------------------------------------------------------------------------------------------- unlock
+
+
+class LeftBehind(NamedTuple):
+    """What of ours stands on a cluster; `digest` names exactly this, for whoever approves its removal."""
+
+    znodes: tuple[tuple[str, int, str], ...]
+    throttled: tuple[str, ...]
+    digest: str
+
+    @property
+    def text(self) -> str:
+        """For whoever approves."""
+        lines = [f"{path}  version {version}  {data}" for path, version, data in self.znodes]
+        lines += [f"throttle of plan {digest}" for digest in self.throttled]
+        return "\n".join(lines) or "nothing of ours is there"
+
+
+def left_behind(store: ObjectStore, cluster: str, zookeeper: ZooKeeper) -> LeftBehind:
+    """Lock, fences and execution that stand, with their data, and throttles that were not taken back."""
+    admin = LOCK_PATH.rpartition("/")[0]
+    zookeeper.sync("/")
+    names = [f"{admin}/{name}" for name in zookeeper.children(admin)]
+    paths = sorted(path for path in names if path in {LOCK_PATH, EXECUTION_PATH} or path.startswith(FENCE_PREFIX))
+    znodes = tuple(
+        (path, found[1].version, found[0].decode("utf-8", "backslashreplace"))
+        for path, found in zip(paths, zookeeper.get_many(paths), strict=True)
+        if found is not None
+    )
+    throttled = left_over(store, cluster)
+    digest = hashlib.sha256(canonical([list(map(list, znodes)), list(throttled)])).hexdigest()
+    return LeftBehind(znodes, throttled, digest)
+
+
+def unlock(
+    *,
+    store: ObjectStore,
+    cluster: str,
+    zookeeper: str | ZooKeeper,
+    auth: ZooKeeperAuth | None = None,
+    tls: ZooKeeperTls | None = None,
+    approved_digest: str,
+    approver: str,
+    now: datetime,
+) -> LeftBehind:
+    """Removes what `left_behind` named, if it is still exactly that; a run that lives loses its lock and asks for nothing more.
+
+    Raises:
+        RefusedError: something else stands there now, or it changed while it was removed.
+    """
+    with session(zookeeper, auth, tls) as opened:
+        found = left_behind(store, cluster, opened)
+        if found.digest != approved_digest:
+            raise RefusedError(
+                f"nothing removed on {cluster!r}: approved {approved_digest!r}, found {found.digest!r}:\n{found.text}\nlook at it "
+                "and approve that"
+            )
+        operations: list[Operation] = [Delete(path=path, version=version) for path, version, _ in found.znodes]
+        try:
+            opened.multi(operations)
+        except NoNodeError as error:
+            raise RefusedError(
+                f"nothing removed on {cluster!r}: it changed meanwhile ({error}); look at it again"
+            ) from None
+        holder = Holder("unlock", f"unlock of {cluster}", approver, now.isoformat(timespec="seconds"))
+        with cluster_lock(opened, holder, wait_s=0) as fence:
+            for digest in found.throttled:
+                record = ReceiptLog(store, cluster=cluster, digest=digest, run=holder.run, approver=approver, now=now)
+                end_throttle(opened, fence, record)
+        return found
