@@ -145,7 +145,12 @@ class S3Store:
             try:
                 with self._calling("written", key):
                     self._client.put_object(
-                        Bucket=self._bucket, Key=self._full(key), Body=data, ChecksumSHA256=checksum, **conditions
+                        Bucket=self._bucket,
+                        Key=self._full(key),
+                        Body=data,
+                        ChecksumAlgorithm="SHA256",  # a bucket with object lock wants it named
+                        ChecksumSHA256=checksum,
+                        **conditions,
                     )
             except _ConflictError:  # Amazon's answer while two conditional writes overlap: ask once more
                 if not may_repeat:

@@ -3,9 +3,11 @@
 import base64
 from datetime import UTC, datetime
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
-from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.model.errors import ObjectExistsError, SnapshotKeyError, StoreAccessDeniedError
 from kafka_maintenance.operations.errors import RefusedError
@@ -13,6 +15,7 @@ from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.check import check_store
 from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.operations.snapshots.pins import pin, pins
+from kafka_maintenance.servers import ObjectStoreServer
 from tests.kafka_maintenance import snapshot_world as world
 
 NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
@@ -104,6 +107,37 @@ def test_another_snapshot_at_the_same_place_is_not_overwritten(source, target):
     target.put(own.key, other.get(own.key))
     with pytest.raises(ObjectExistsError, match="keep the one that is whole"):
         copy_snapshots(source, target, cluster="beta")
+
+
+@pytest.mark.services
+def test_a_bucket_with_object_lock(source):
+    """Real S3 over HTTP: every version is locked for a day; what was written can be read and checked, and not be removed."""
+    with ObjectStoreServer(kind="moto") as server:
+        client = boto3.client(
+            "s3",
+            endpoint_url=server.endpoint_url,
+            aws_access_key_id=server.access_key,
+            aws_secret_access_key=server.secret_key,
+            region_name="us-east-1",
+        )
+        client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+        retention = {"DefaultRetention": {"Mode": "COMPLIANCE", "Days": 1}}
+        client.put_object_lock_configuration(
+            Bucket="locked", ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": retention}
+        )
+        target = open_store(
+            "s3://locked/kafka",
+            endpoint_url=server.endpoint_url,
+            access_key=server.access_key,
+            secret_key=server.secret_key,
+        )
+        assert len(copy_snapshots(source, target).copied) == 4
+        assert copy_snapshots(source, target).already_there == 4
+        assert [each.digest for each in list_snapshots(target)] == [each.digest for each in list_snapshots(source)]
+        (raw, *_) = [key for key in target.list("v1/") if key.endswith("raw.parquet")]
+        version = client.head_object(Bucket="locked", Key=f"kafka/{raw}")["VersionId"]
+        with pytest.raises(ClientError, match="AccessDenied"):
+            client.delete_object(Bucket="locked", Key=f"kafka/{raw}", VersionId=version)
 
 
 def test_a_store_is_not_copied_onto_itself(source):
