@@ -11,6 +11,7 @@ from controller_core.adapters.object_store import folder as folder_store
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot import tree_writer
 from controller_core.adapters.snapshot.tree_writer import WriteOptions
+from kafka_maintenance.operations.apply.receipts import ReceiptLog
 from kafka_maintenance.operations.restore import apply as restore
 from kafka_maintenance.operations.restore.apply import Target, apply_restore
 from kafka_maintenance.operations.snapshots import retention as snapshot_retention
@@ -80,7 +81,7 @@ def restore_whole(step: int, zookeeper: str, folder: str, plan_uri: str, digest:
     for name in ("_submit", "set_root", "raise_version"):
         fuse.around(tree_writer, name)
     fuse.after(tree_writer, "_submit")
-    fuse.around(restore, "_note")
+    fuse.around(ReceiptLog, "append")
     _apply(zookeeper, folder, plan_uri, digest)
 
 
@@ -89,7 +90,7 @@ def restore_part(step: int, zookeeper: str, folder: str, plan_uri: str, digest: 
     restore.TRANSACTION_STEPS_MAX = 1
     fuse.around(restore, "_commit")
     fuse.after(restore, "_commit")
-    fuse.around(restore, "_note")
+    fuse.around(ReceiptLog, "append")
     _apply(zookeeper, folder, plan_uri, digest)
 
 

@@ -70,7 +70,7 @@ def all_gone(cluster):
             zookeeper.client.delete(f"/{name}", recursive=True)
 
 
-@pytest.mark.parametrize("version", ["2.4", "2.8", "3.9"])
+@pytest.mark.parametrize("version", ["2.4", "3.9"])
 def test_an_old_tree_under_newer_logs(version):
     store = MemoryStore("newer-logs")
     with KafkaCluster(version, brokers=2, chroot="/k") as cluster:
