@@ -90,3 +90,10 @@ def test_metadata_errors_are_told():
     context = cluster({"t-0": (1, 2)})
     assert run(context, events.UpdateMetadataAnswered(BrokerId(1), "STALE_BROKER_EPOCH")).refusals
     assert not run(context, events.UpdateMetadataAnswered(BrokerId(1), "NONE")).refusals
+
+
+def test_a_notification_that_names_nothing_is_deleted():
+    context = cluster({"t-0": (1, 2)})
+    zookeeper = zookeeper_of(context, isr_notifications={"isr_change_1": ()})
+    found = run(context, events.IsrNotificationsChanged(), zookeeper)
+    assert found.kinds() == ["ListIsrNotifications", "ReadIsrNotifications", "DeleteIsrNotifications"]

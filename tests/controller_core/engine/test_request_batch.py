@@ -230,3 +230,10 @@ def test_configs_have_the_defaults_of_their_version():
     assert (old.delete_topic, old.unclean_leader_election) == (True, True)
     told = config_from({"inter.broker.listener.name": "IN"}, controller_id=BrokerId(1), dialect=dialect_for("3.9"))
     assert told.inter_broker_listener == "IN"
+
+
+def test_a_leadership_that_the_context_does_not_know_goes_to_its_replicas_only():
+    context = cluster({"t-0": (1, 2)}, states={})
+    requests = sent(context, told(context)).requests
+    assert {type(request).__name__ for request in requests} == {"SendLeaderAndIsr", "SendUpdateMetadata"}
+    assert all(request.partition_states == () for request in requests if isinstance(request, e.SendUpdateMetadata))
