@@ -89,7 +89,7 @@ def test_breaking_the_glass_is_for_those_named_with_a_reason_and_is_told():
     assert found.verdict("delete_topics", "otto", (Answered("otto", "break glass: me too"),)).missing
 
 
-RULE = {"name": "night-elections", "kind": "elect_preferred_leaders", "partitions_max": 20, "all_in_sync": True}
+RULE = {"name": "early-elections", "kind": "elect_preferred_leaders", "partitions_max": 20, "all_in_sync": True}
 NIGHT = NOON.replace(hour=3)
 
 

@@ -97,8 +97,8 @@ class KafkaWorld:
     def elect(self, broker_id: int) -> None:
         data, stat = self.own.get(znode.CONTROLLER_EPOCH)
         self.own.set(znode.CONTROLLER_EPOCH, encode_controller_epoch(int(data) + 1), stat.version)
-        office = ControllerZnode(broker_id=BrokerId(broker_id), timestamp="1700000000000")
-        self.sessions[broker_id].create(znode.CONTROLLER, encode_controller(office), ephemeral=True)
+        controller = ControllerZnode(broker_id=BrokerId(broker_id), timestamp="1700000000000")
+        self.sessions[broker_id].create(znode.CONTROLLER, encode_controller(controller), ephemeral=True)
 
     def topic(self, name: str, *partitions: tuple[tuple[int, ...], int, tuple[int, ...]]) -> None:
         """A topic; each partition is (replicas, leader, isr)."""

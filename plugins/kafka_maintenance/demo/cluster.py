@@ -18,7 +18,7 @@ from kafka_maintenance.servers.ports import LOOPBACK
 from kafka_maintenance.servers.process import wait_until
 
 INTER_BROKER_PROTOCOL_VERSION = "2.6"
-# A controller that hangs keeps its office as long as its session; a person may take her time to approve.
+# A controller that hangs stays the active one as long as its session lives; a person may take her time to approve.
 SESSION_TIMEOUT_MS = 2 * 3600 * 1000
 ZOOKEEPER_CONFIG = {"maxSessionTimeout": str(SESSION_TIMEOUT_MS)}
 # A replica that hangs is out of the ISRs soon, one that only waits for a busy machine is not.

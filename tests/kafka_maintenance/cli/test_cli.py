@@ -283,8 +283,8 @@ def test_kraft_is_refused(capsys, world, tmp_path):
     plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
     assert plan is not None
     world.own.delete(znode.CONTROLLER, ANY_VERSION)
-    office = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
-    world.own.create(znode.CONTROLLER, encode_controller(office))
+    controller = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
+    world.own.create(znode.CONTROLLER, encode_controller(controller))
     before = world.own.children("/admin")
     status, _, err = run(capsys, "apply", plan.uri, "--approve", plan.digest, "--zookeeper", world.server.hosts)
     assert (status, "use Kafka's own tools" in err) == (1, True)

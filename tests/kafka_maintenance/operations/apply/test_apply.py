@@ -126,15 +126,15 @@ def migrating(world: KafkaWorld) -> None:
 def kraft_claimed(world: KafkaWorld) -> None:
     for broker in list(world.sessions):
         world.kill(broker)
-    office = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
-    world.own.create(znode.CONTROLLER, encode_controller(office))
+    controller = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
+    world.own.create(znode.CONTROLLER, encode_controller(controller))
 
 
 def another_cluster(world: KafkaWorld) -> None:
     world.own.set(znode.CLUSTER_ID, encode_cluster_id("AnotherClusterAltogetr"), ANY_VERSION)
 
 
-def nobody_in_office(world: KafkaWorld) -> None:
+def no_active_controller(world: KafkaWorld) -> None:
     for broker in (1, 2, 3):
         world.kill(broker)
 
@@ -209,7 +209,7 @@ def broker_gone(world: KafkaWorld) -> None:
         pytest.param(elections, migrating, "KRaft", id="a migration to KRaft has begun"),
         pytest.param(elections, kraft_claimed, "kraftControllerEpoch 1", id="KRaft rules"),
         pytest.param(elections, another_cluster, "another cluster", id="the chroot holds another cluster"),
-        pytest.param(elections, nobody_in_office, "/controller", id="there is no active controller"),
+        pytest.param(elections, no_active_controller, "/controller", id="there is no active controller"),
         pytest.param(elections, moved_meanwhile, "orders-0: expected replicas [1, 2, 3]", id="replicas moved"),
         pytest.param(elections, isr_shrunk, "found leader 2, ISR [2, 3]", id="the ISR shrank"),
         pytest.param(moves, moved_meanwhile, "found replicas [2, 1, 3]", id="moved by somebody else"),
