@@ -3,7 +3,12 @@
 Airflow 3.1 is not supported: it has no partitioned runs, and the UTC date of an analysis is a partition key (docs/adr/0005).
 """
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
 
 from controller_core.model.errors import (
     ConnectionLostError,
@@ -13,6 +18,9 @@ from controller_core.model.errors import (
     ZooKeeperUnreachableError,
 )
 from kafka_maintenance.operations.errors import NotFinishedError
+
+if TYPE_CHECKING:
+    from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 TRANSIENT_ERRORS = (
     ConnectionLostError,
@@ -40,3 +48,45 @@ def retry_arguments() -> dict[str, Any]:
         exception=ControllerCoreError, action=RetryAction.FAIL, reason="asking again gives the same answer"
     )
     return {"retry_policy": ExceptionRetryPolicy(rules=[transient, final])}
+
+
+def ask(gate: "ApprovalOperator", context: Context) -> Any:
+    """Opens the question of a gate; what Airflow shows from now on, as `subject` and `body`.
+
+    Not `gate.execute`, which drops Airflow's reply: of a cleared gate, Airflow keeps subject and body.
+    """
+    question = CreateHITLDetailPayload(
+        ti_id=context["ti"].id,
+        options=gate.options,
+        subject=gate.subject,
+        body=gate.body,
+        defaults=gate.defaults,
+        multiple=gate.multiple,
+        params=gate.serialized_params,
+        assigned_users=gate.assigned_users or [],  # type: ignore[arg-type]  # pydantic takes the dicts
+    )
+    return task_runner.SUPERVISOR_COMMS.send(msg=question)
+
+
+def parking(gate: "ApprovalOperator", context: Context) -> BaseException:
+    """What a gate raises to wait until it is answered or its time is over; `execute_complete` then gets the answer.
+
+    Airflow 3.3 knows a state for that. In 3.2 the triggerer waits, and the task is deferred.
+    """
+    resumed = "execute_complete"
+    try:
+        from airflow.sdk.exceptions import TaskAwaitingInput
+    except ImportError:  # Airflow 3.2
+        from airflow.providers.standard.triggers.hitl import HITLTrigger
+        from airflow.sdk.exceptions import TaskDeferred
+
+        waiting = HITLTrigger(
+            ti_id=context["ti"].id,
+            options=gate.options,
+            defaults=gate.defaults,
+            params=gate.serialized_params,
+            multiple=gate.multiple,
+            timeout_datetime=None if gate.response_timeout is None else datetime.now(UTC) + gate.response_timeout,
+        )
+        return TaskDeferred(trigger=waiting, method_name=resumed)
+    return TaskAwaitingInput(method_name=resumed, timeout=gate.response_timeout)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
-from airflow.sdk.execution_time import task_runner
-from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
+from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.apply import approvals
@@ -23,6 +21,7 @@ from kafka_maintenance.operations.apply.permission import Approval, permission
 from kafka_maintenance.operations.apply.policy import policy_of
 from kafka_maintenance.operations.apply.shown import shown
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.tasks.airflow_versions import ask, parking
 from kafka_maintenance.tasks.common import cluster_of_run, run_name
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -89,7 +88,7 @@ class PlanApprovalOperator(ApprovalOperator):
                 "responded_by_user": None,
                 "rule": rule["name"],
             }
-        visible = self._ask(context)
+        visible = ask(self, context)
         if (visible.subject, visible.body) != (self.subject, self.body):
             run = context["dag_run"]
             raise AirflowFailException(
@@ -99,7 +98,7 @@ class PlanApprovalOperator(ApprovalOperator):
             )
         for notifier in self.notifiers:
             notifier(context)
-        raise TaskAwaitingInput(method_name="execute_complete", timeout=self.response_timeout)
+        raise parking(self, context)
 
     def _answered_before(self, context: Context, store: "ObjectStore", digest: str) -> dict[str, Any] | None:
         """The answer to an earlier try of this gate, where it decides: the scheduler of Airflow 3.3 may take a gate for lost
@@ -121,23 +120,6 @@ class PlanApprovalOperator(ApprovalOperator):
             "responded_by_user": {"id": last["user"], "name": last["user"]},
         }
 
-    def _ask(self, context: Context) -> Any:
-        """Opens the question; what Airflow shows from now on, as `subject` and `body`.
-
-        Not `super().execute`, which drops Airflow's reply: of a cleared gate, Airflow 3.3 keeps subject and body.
-        """
-        question = CreateHITLDetailPayload(
-            ti_id=context["ti"].id,
-            options=self.options,
-            subject=self.subject,
-            body=self.body,
-            defaults=self.defaults,
-            multiple=self.multiple,
-            params=self.serialized_params,
-            assigned_users=self.assigned_users or [],  # type: ignore[arg-type]  # pydantic takes the dicts
-        )
-        return task_runner.SUPERVISOR_COMMS.send(msg=question)
-
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """The answer, kept before anything follows from it, with what was shown; asks on while the policy wants more of them."""
         store, asked = hooks.store(), self._asked(context)
@@ -156,8 +138,8 @@ class PlanApprovalOperator(ApprovalOperator):
                 self.log.info("asked on: %s", "; ".join(verdict.missing))
                 text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(found.question["digest"]))
                 self.subject, self.body = text.subject, text.body
-                self._ask(context)
-                raise TaskAwaitingInput(method_name="execute_complete", timeout=self.response_timeout)
+                ask(self, context)
+                raise parking(self, context)
             if verdict.broke_glass:
                 self.log.error("BREAK GLASS: %s approved alone: %s", answer["user"], answer["comment"])
         return super().execute_complete(context, event)
