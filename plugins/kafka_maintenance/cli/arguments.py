@@ -42,6 +42,7 @@ class ExitStatus(IntEnum):
     REFUSED = 1
     BAD_INPUT = 2
     OUTSIDE_FAILED = 3
+    FOUND = 4
 
 
 _BAD_INPUT: Final = (

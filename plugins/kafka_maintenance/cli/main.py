@@ -1,6 +1,6 @@
 """`kafka-maintenance`: the operations of the DAGs without Airflow; each sub-command calls what a DAG's task calls.
 
-Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed.
+Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 findings of the asked severity.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
-from kafka_maintenance.cli import analyse, audit, executions, install_dags, kraft, plan_file, snapshots
+from kafka_maintenance.cli import analyse, audit, executions, install_dags, kraft, plan_file, snapshots, status
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -55,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it would say is in our own messages
     parsed = parser().parse_args(arguments)
     try:
-        return int(parsed.run(parsed) or ExitStatus.DONE)
+        return _finished(parsed)
+    except BrokenPipeError:  # the reader has enough; the end of the process must not write the rest either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.DONE
     except KeyboardInterrupt:
         print("kafka-maintenance: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -70,12 +73,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(status)
 
 
+def _finished(parsed: argparse.Namespace) -> int:
+    """Runs the sub-command; what it printed is written when this returns, so that a closed pipe is seen here."""
+    found = int(parsed.run(parsed) or ExitStatus.DONE)
+    sys.stdout.flush()
+    return found
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     root = argparse.ArgumentParser(
         prog="kafka-maintenance",
         description="Snapshots, analysis and approved repairs of ZooKeeper-mode Kafka clusters.",
-        epilog="Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed.",
+        epilog="Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 findings (status).",
     )
     root.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     add_json_argument(root)
@@ -83,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
     _add_snapshot(commands)
     snapshots.add_parsers(commands)
     analyse.add_parsers(commands)
+    status.add_parsers(commands)
     cli_plan.add_parsers(commands)
     plan_file.add_parsers(commands)
     install_dags.add_parsers(commands)

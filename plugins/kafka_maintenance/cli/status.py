@@ -1,0 +1,93 @@
+"""`kafka-maintenance status`: every cluster in one line, the worst first, from the newest published analysis."""
+
+import argparse
+from typing import Any, Final
+
+from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
+
+_SEVERITIES: Final = ("critical", "warning", "info")
+_NEVER: Final = "never"
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-command."""
+    command = commands.add_parser(
+        "status",
+        help="all clusters in one line each, the worst first",
+        description="The counts of the newest published analysis, a line per cluster, with the change since the date before. "
+        "Nothing is computed and no cluster is contacted.",
+        epilog="Exit status: 4 when a cluster has a finding of the severity of --fail-on, or a worse one.",
+    )
+    command.add_argument(
+        "--fail-on",
+        choices=(*_SEVERITIES, _NEVER),
+        default="critical",
+        help="the mildest severity that ends with status 4 (default: critical)",
+    )
+    add_store_arguments(command)
+    add_json_argument(command)
+    command.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> ExitStatus:
+    from kafka_maintenance.operations.analysis.overviews import (  # noqa: PLC0415 - a quick start of every command
+        newest_overviews,
+        require_overview,
+    )
+
+    store = store_of(arguments)
+    newest = require_overview(store)
+    before = next(iter(newest_overviews(store, 2)), newest)
+    rows = [
+        {
+            "cluster": name,
+            "severity": _severity(counts),
+            **counts,
+            "critical_change": _change(counts, before.clusters.get(name), "critical_count"),
+            "warning_change": _change(counts, before.clusters.get(name), "warning_count"),
+        }
+        for name, counts in newest.clusters.items()
+    ]
+    rows.sort(
+        key=lambda row: (
+            _rank(row["severity"]),
+            -(row["critical_count"] or 0),
+            -(row["warning_count"] or 0),
+            row["cluster"],
+        )
+    )
+    document = {"date": newest.date, "run_id": newest.run_id, "clusters": rows}
+    show(
+        arguments,
+        "\n".join([_line(row) for row in rows] + [f"{len(rows)} clusters, analysis of {newest.date}"]),
+        document,
+    )
+    failing = _SEVERITIES[: _SEVERITIES.index(arguments.fail_on) + 1] if arguments.fail_on != _NEVER else ()
+    return ExitStatus.FOUND if any(row["severity"] in failing for row in rows) else ExitStatus.DONE
+
+
+def _severity(counts: Any) -> str:
+    if counts["critical_count"] is None:
+        return "not analysed"
+    return next((severity for severity in _SEVERITIES if counts[f"{severity}_count"]), "healthy")
+
+
+def _rank(severity: str) -> int:
+    return (*_SEVERITIES, "not analysed", "healthy").index(severity)
+
+
+def _change(now: Any, before: Any, field: str) -> int | None:
+    if before is None or now[field] is None or before[field] is None:
+        return None
+    return int(now[field] - before[field])
+
+
+def _line(row: dict[str, Any]) -> str:
+    def counted(name: str) -> str:
+        count, change = row[f"{name}_count"], row[f"{name}_change"]
+        return f"{'-' if count is None else count}" + (f" ({change:+d})" if change else "")
+
+    return (
+        f"{row['severity']:<12}  {row['cluster']:<24}  critical {counted('critical'):<10}  warnings {counted('warning'):<10}  "
+        f"offline {row['leaderless_count']}  under-replicated {row['under_replicated_count']}  partitions {row['partition_count']}"
+    )

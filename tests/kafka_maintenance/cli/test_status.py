@@ -1,0 +1,66 @@
+"""`kafka-maintenance status`: a line per cluster, the worst first, and an exit status by severity."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.cli.main import main
+from tests.kafka_maintenance.web.fleet import TODAY, Sick, publish_date
+
+CLUSTERS = (Sick("calm"), Sick("warned", warnings=4), Sick("broken", critical=2, warnings=1))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("status")
+    for day in (1, 0):
+        publish_date(open_store(str(folder)), CLUSTERS, day)
+    return folder
+
+
+def test_clusters_are_listed_the_worst_first_with_their_change(stored, capsys):
+    assert main(["status", "--store", str(stored)]) == 4
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [
+        ["critical", "broken"],
+        ["warning", "warned"],
+        ["healthy", "calm"],
+    ]
+    assert "critical 2 (+2)" in lines[0]
+    assert "warnings 4 (+2)" in lines[1]
+    assert lines[3] == f"3 clusters, analysis of {TODAY}"
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("critical", 4), ("warning", 4), ("never", 0)])
+def test_the_exit_status_is_that_of_the_severity_asked_for(stored, fail_on, status, capsys):
+    assert main(["status", "--store", str(stored), "--fail-on", fail_on]) == status
+
+
+def test_warnings_do_not_fail_where_critical_is_asked_for(tmp_path, capsys):
+    publish_date(open_store(str(tmp_path)), CLUSTERS[:2], 0)
+    assert main(["status", "--store", str(tmp_path)]) == 0
+    assert main(["status", "--store", str(tmp_path), "--fail-on", "warning"]) == 4
+
+
+def test_a_relative_store_will_do_and_json_has_all_counts(stored, capsys, monkeypatch):
+    monkeypatch.chdir(stored.parent)
+    main(["status", "--store", stored.name, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["date"] == str(TODAY)
+    assert document["clusters"][0]["leaderless_count"] == 2
+
+
+def test_a_store_without_an_analysis_says_what_to_run(tmp_path, capsys):
+    assert main(["status", "--store", str(tmp_path)]) == 2
+    assert "run nightly_analysis" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_ends_quietly(stored):
+    command = [sys.executable, "-m", "kafka_maintenance", "status", "--store", str(stored)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
