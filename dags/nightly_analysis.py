@@ -23,8 +23,10 @@ from kafka_maintenance.tasks.analysis import (
     choose_snapshots,
     chosen_snapshots,
     gated_runs,
+    listed_clusters,
     plan_repairs,
     publish_report,
+    remove_expired_analyses,
 )
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS
 from kafka_maintenance.tasks.pools import SPARK_POOL
@@ -48,7 +50,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 )
 def nightly_analysis() -> None:
     """Snapshots of the date → one Spark job → report and plans."""
-    choice = choose_snapshots()
+    choice = choose_snapshots(listed_clusters())
     analyse = AnalyseOperator(
         task_id="analyse",
         choice=choice,
@@ -69,6 +71,7 @@ def nightly_analysis() -> None:
         "the others are opened all the same.",
     )
     all_clusters_analysed(report)
+    report >> remove_expired_analyses()
     analyse >> report >> plans >> all_clusters_planned
 
 

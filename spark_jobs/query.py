@@ -3,7 +3,8 @@
     spark-submit --py-files JOBS.zip spark_jobs/query.py --input FOLDER… --sql-file FILE --output FILE [--rows-max N]
 
 The tables are those of `schemas.INPUTS`, each with a column `date` (the snapshot's UTC date) in front of its own, and
-`snapshots` with one row per snapshot. The result is one JSON document: columns, types, rows, whether rows were cut off.
+`snapshots` with one row per snapshot. Where published analyses lie below an input (`v1/analysis`), their results are tables too, by the
+names of `schemas.OUTPUTS`: `run_date` and `run` say which run made a row, `current` whether that is the newest of its date. The result is one JSON document: columns, types, rows, whether rows were cut off.
 Exit status 0: done; 2: bad input, such as SQL that Spark refuses.
 """
 
@@ -24,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from spark_jobs import schemas
 from spark_jobs.io import datasets
 from spark_jobs.io import snapshots as stored
+from spark_jobs.io.analyses import PublishedRun, find_analyses, read_result
 from spark_jobs.io.errors import DatasetError
 from spark_jobs.io.snapshots import Snapshot
 from spark_jobs.select_only import refusal
@@ -54,6 +56,7 @@ def run(spark: SparkSession, args: Args) -> None:
     if not snapshots:
         raise DatasetError(f"query not run: expected snapshots in {list(args.inputs)!r}, found none; fetch some first")
     register(spark, snapshots)
+    register_results(spark, find_analyses(spark, args.inputs))
     try:
         found = spark.sql(args.sql)
         rows = found.limit(args.rows_max + 1).collect()
@@ -78,6 +81,12 @@ def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
     dated(known).select(
         "date", "cluster", "snapshot_id", "taken_at", "zxid", "consistent", "kafka_cluster_id"
     ).createOrReplaceTempView("snapshots")
+
+
+def register_results(spark: SparkSession, runs: Sequence[PublishedRun]) -> None:
+    """Makes the results of published `runs` known to SQL by their names."""
+    for result in schemas.OUTPUTS:
+        read_result(spark, runs, result).createOrReplaceTempView(result)
 
 
 def dated(rows: DataFrame) -> DataFrame:

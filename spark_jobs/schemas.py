@@ -85,6 +85,12 @@ BAD_ROWS = _input("bad_rows")
 
 INPUTS: Mapping[str, StructType] = MappingProxyType({name: _input(name) for name in tables.TABLES})
 
+OF_DATE = tuple(table for table in INPUTS if table != "acls")
+"""The tables that an analysis reads of the snapshots of its date and of the ones before."""
+
+OF_HISTORY = ("partitions", "brokers", "cluster")
+"""The tables that are read of a snapshot of the window before the newest earlier one."""
+
 FACTS = _result(
     ("taken_at", _TIME),
     ("live", _BROKERS),
@@ -106,6 +112,7 @@ FACTS = _result(
     ("min_isr_default", _INT),
     ("min_isr_capped", _BOOL),
     ("unreadable", ArrayType(_columns(("topic", _STRING), ("path", _STRING), ("reason", _STRING)))),
+    ("unreadable_states", ArrayType(_columns(("topic", _STRING), ("partition", _INT)))),
 )
 """One row per snapshot: everything a rule must know about the cluster as a whole."""
 
@@ -117,7 +124,8 @@ CORE_FACTS = StructType(
         StructField("controller_epoch_version", _INT),
         StructField("reassign_requests", ArrayType(_NAMED_PARTITION)),
         StructField("election_requests", ArrayType(_NAMED_PARTITION)),
-        StructField("topic_configs", ArrayType(_columns(("topic", _STRING), ("key", _STRING), ("value", _STRING)))),
+        StructField("topic_unclean", ArrayType(_columns(("topic", _STRING), ("value", _STRING)))),
+        StructField("topic_min_isr", ArrayType(_columns(("topic", _STRING), ("min_isr", _INT)))),
     ]
 )
 """One row per snapshot: what `controller_core` is told beside the partitions."""
@@ -169,8 +177,10 @@ FINDINGS = _result(
     ("brokers", _BROKERS),
     ("age_s", _LONG),
     ("detail", _STRING),
+    ("cause", _STRING),
 )
-"""One row per thing that is wrong; severity is critical, warning or info."""
+"""One row per thing that is wrong; severity is critical, warning or info. `cause` is the finding it follows from, null where
+it stands alone: one broker that is down is one finding, whatever it takes with it."""
 
 HEALTH_SUMMARY = _result(("kind", _STRING), ("severity", _STRING), ("count", _LONG))
 
@@ -180,7 +190,7 @@ CLUSTER_SUMMARY = _result(
     ("partition_count", _LONG),
     ("replica_count", _LONG),
     ("broker_count", _LONG),
-    ("leaderless_count", _LONG),
+    ("offline_count", _LONG),
     ("imbalanced_count", _LONG),
     ("under_replicated_count", _LONG),
     ("kafka_version", _STRING),
@@ -273,6 +283,7 @@ FAILURE_DRILL = _result(
     ("scenario", _STRING),
     ("failed", _BROKERS),
     ("affected_count", _LONG),
+    ("unreadable_count", _LONG),
     ("offline_count", _LONG),
     ("under_min_isr_count", _LONG),
     ("unclean_count", _LONG),
@@ -281,7 +292,8 @@ FAILURE_DRILL = _result(
     ("leaders_gained_max_broker", _INT),
     ("rank", _INT),
 )
-"""One row per imagined failure; `scenario` is broker, rack:<name> or pair; rank 1 is the worst of its cluster."""
+"""One row per imagined failure. `unreadable_count`: partitions with a replica there whose state cannot be read, which no
+other number counts. `scenario` is broker, rack:<name> or pair; rank 1 is the worst of its cluster."""
 
 REFUSED_ROWS = _result(("dataset", _STRING), ("path", _STRING), ("reason", _STRING))
 """Input rows that no analysis used, and why."""

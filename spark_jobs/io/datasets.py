@@ -12,15 +12,18 @@ from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.io.errors import DatasetError
 
+SESSION_CONF: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Spark lists each path of a table in a task of its own, up to 10,000: one task costs more than a hundred local listings.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+}
+"""What the jobs cannot do without, whatever spark-submit set."""
+
 
 def session(name: str) -> SparkSession:
-    """The session of a job: what spark-submit set, and what the jobs cannot do without."""
-    return (
-        SparkSession.builder.appName(name)
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.parquet.compression.codec", "zstd")
-        .getOrCreate()
-    )
+    """The session of a job."""
+    return SparkSession.builder.appName(name).config(map=dict(SESSION_CONF)).getOrCreate()
 
 
 def checked(frame: DataFrame, schema: StructType, name: str) -> DataFrame:

@@ -44,6 +44,11 @@ class Folder:
         """Deletes the file `name`; raises FileNotFoundError."""
         self.filesystem.delete_file(self._at(name))
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        (info,) = self.filesystem.get_file_info([self._at(name)])
+        return bool(info.type == arrow_fs.FileType.File)
+
     def rows(self, table: str, limit: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The first rows of a result written by `write_result`, in file order; none when it was not written."""
         return list(islice(self.each(table, columns), limit))
@@ -84,6 +89,10 @@ class Folder:
         selector = arrow_fs.FileSelector(self._at(name) if name else self.path, recursive=True, allow_not_found=True)
         return [info.path for info in self.filesystem.get_file_info(selector) if info.type == arrow_fs.FileType.File]
 
+    def names(self, name: str) -> list[str]:
+        """The files below `name`, as `read` takes them."""
+        return [path.removeprefix(f"{self.path}/") for path in self.files(name)]
+
     def _parts(self, table: str) -> list[str]:
         return sorted(path for path in self.files(table) if path.endswith(".parquet"))
 
@@ -92,11 +101,11 @@ class Folder:
 
 
 def folder(spark: SparkSession, uri: str) -> Folder:
-    """The folder at `uri`, reached with Spark's own S3 settings when it is `s3a://`."""
+    """The folder at `uri`, reached with Spark's own S3 settings when it is `s3a://`; a relative path becomes absolute."""
     uri = uri.rstrip("/")
     if not uri.startswith(_S3):
         path = str(Path(uri.removeprefix("file://")).absolute())
-        return Folder(arrow_fs.LocalFileSystem(), path, uri)
+        return Folder(arrow_fs.LocalFileSystem(), path, path)
     return Folder(_s3(spark), uri.split("://", 1)[1], "s3a://" + uri.split("://", 1)[1])
 
 

@@ -5,14 +5,15 @@ snapshot: it comes back as a `Problem`.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
-from pyspark.sql.types import StructType
 
 from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, StoredObject, parse_manifest
 from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
@@ -25,6 +26,7 @@ from spark_jobs.io.folders import Folder, folder
 
 _ANALYSIS = "analysis"
 _READERS = 8
+_HASHED = "path string, size bigint, sha256 string, error string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,9 @@ class Snapshot:
 
     uri: str
     manifest: Manifest
+    there: frozenset[str] = frozenset(
+        schemas.INPUTS
+    )  # tables that lie in the folder: of earlier ones not all are fetched
 
     @property
     def cluster(self) -> str:
@@ -79,36 +84,63 @@ class Problem:
     date: str = ""  # of the snapshot, where its manifest or its folder says it
 
 
-def find_snapshots(spark: SparkSession, inputs: Iterable[str]) -> tuple[list[Snapshot], list[Problem]]:
+def find_snapshots(
+    spark: SparkSession, inputs: Iterable[str], tables: Iterable[str] = tuple(schemas.INPUTS)
+) -> tuple[list[Snapshot], list[Problem]]:
     """Every snapshot at or below `inputs`, oldest first, and what is wrong with the others.
 
     Args:
         spark: the session whose S3 settings are used.
         inputs: snapshot folders, or folders that hold some at any depth.
+        tables: those whose columns and rows are looked at, by their footers; `misshapen` looks at more.
 
     Returns:
         Snapshots sorted by (taken_at, cluster, snapshot_id) and the problems of folders that cannot be used.
     """
-    folders = [found for uri in inputs for found in _manifests(folder(spark, uri))]
+    wanted = tuple(tables)
+    folders = [found for uri in inputs for found in _with_tables(folder(spark, uri))]
     with ThreadPoolExecutor(_READERS) as readers:
-        results = list(readers.map(_open_snapshot, folders))
+        results = list(readers.map(lambda one: _open_snapshot(one[0], one[1], wanted), folders))
     good = {(found.cluster, found.snapshot_id): found for found in results if isinstance(found, Snapshot)}
     problems = [found for found in results if isinstance(found, Problem)]
     return sorted(good.values(), key=lambda s: (s.manifest.taken_at, s.cluster, s.snapshot_id)), problems
 
 
-def damaged(spark: SparkSession, snapshots: Iterable[Snapshot]) -> list[Problem]:
-    """Snapshots with a table whose bytes are not those that the manifest names, by size and SHA-256.
+def misshapen(spark: SparkSession, needed: Iterable[tuple[Snapshot, str]]) -> list[Problem]:
+    """Snapshots of which a `needed` table is missing, lacks a column, or holds other rows than its manifest says."""
+
+    def look(one: tuple[Snapshot, str]) -> Problem | None:
+        snapshot, table = one
+        try:
+            _check_footer(folder(spark, snapshot.uri), snapshot, table)
+        except (OSError, ValueError, DatasetError) as error:
+            return _problem(snapshot, error)
+        return None
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = [problem for problem in readers.map(look, needed) if problem is not None]
+    return list({(problem.cluster, problem.snapshot_id): problem for problem in reversed(found)}.values())
+
+
+def damaged(spark: SparkSession, needed: Iterable[tuple[Snapshot, str]], *, decode: bool = False) -> list[Problem]:
+    """Snapshots of which a `needed` table has other bytes than the manifest names, by size and SHA-256.
+
+    `decode`: also those of which a page cannot be decoded, although its bytes are those that were written.
 
     A Parquet footer tells nothing of the pages: one that is damaged would end the job, and with it every other cluster's
     date. Each table is read once more for this, by the executors.
     """
-    listed = [(snapshot, entry) for snapshot in snapshots for entry in snapshot.tables]
+    listed = [(snapshot, entry) for snapshot, table in needed for entry in snapshot.tables if entry.table == table]
     paths = [snapshot.table_uri(entry.table) for snapshot, entry in listed]
     if not paths:
         return []
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)  # no partition columns
-    hashed = files.select("path", F.col("length").alias("size"), F.sha2("content", 256).alias("sha256"))
+    hashed = files.select(
+        "path",
+        F.col("length").alias("size"),
+        F.sha2("content", 256).alias("sha256"),
+        (F.col("content") if decode else F.lit(None).cast("binary")).alias("content"),
+    ).mapInArrow(_decoded, _HASHED)
     there = {_without_scheme(row["path"]): row for row in hashed.toArrow().to_pylist()}
     found: dict[str, Problem] = {}
     for (snapshot, entry), path in zip(listed, paths, strict=True):
@@ -116,9 +148,28 @@ def damaged(spark: SparkSession, snapshots: Iterable[Snapshot]) -> list[Problem]
         for field, expected in (("size", entry.size), ("sha256", entry.sha256)):
             if row[field] != expected and snapshot.uri not in found:
                 reason = f"{entry.table}.parquet has the {field} {row[field]!s:.12}, its manifest says {expected!s:.12}"
-                told = _unreadable(snapshot.uri, DatasetError(reason))
-                found[snapshot.uri] = Problem(snapshot.cluster, snapshot.snapshot_id, "read", told, snapshot.date)
+                found[snapshot.uri] = _problem(snapshot, DatasetError(reason))
+        if row["error"] is not None and snapshot.uri not in found:
+            found[snapshot.uri] = _problem(snapshot, DatasetError(f"{entry.table}.parquet: {row['error']}"))
     return list(found.values())
+
+
+def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Files with the first error that decoding their `content` gives; null where there is none, or no content."""
+    for batch in batches:
+        errors = [_decode_error(content.as_py()) for content in batch.column("content")]
+        kept = batch.select(["path", "size", "sha256"])
+        yield pa.RecordBatch.from_arrays([*kept.columns, pa.array(errors, pa.string())], [*kept.schema.names, "error"])
+
+
+def _decode_error(content: bytes | None) -> str | None:
+    if content is None:
+        return None
+    try:
+        pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
@@ -130,14 +181,18 @@ def read_table(spark: SparkSession, snapshots: Sequence[Snapshot], table: str) -
     return spark.read.schema(schema).parquet(*(snapshot.table_uri(table) for snapshot in holders))
 
 
-def _manifests(place: Folder) -> list[Folder]:
-    """Folders at or below `place` that hold a manifest."""
-    found = sorted(path for path in place.files() if path.endswith("/" + MANIFEST))
-    inside = [path.removesuffix("/" + MANIFEST) for path in found]
-    return [Folder(place.filesystem, path, place.uri + path.removeprefix(place.path)) for path in inside]
+def _with_tables(place: Folder) -> Iterator[tuple[Folder, frozenset[str]]]:
+    """Folders at or below `place` that hold a manifest, each with the tables that lie there; one listing for all."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for path in place.files():
+        inside, _, name = path.rpartition("/")
+        names[inside].add(name)
+    for inside in sorted(inside for inside, found in names.items() if MANIFEST in found):
+        tables = frozenset(table for table in schemas.INPUTS if f"{table}.parquet" in names[inside])
+        yield Folder(place.filesystem, inside, place.uri + inside.removeprefix(place.path)), tables
 
 
-def _open_snapshot(place: Folder) -> Snapshot | Problem | None:
+def _open_snapshot(place: Folder, there: frozenset[str], tables: Iterable[str]) -> Snapshot | Problem | None:
     """None for a published analysis, which lies in the same store."""
     named = dict(part.split("=", 1) for part in place.path.split("/") if "=" in part)
     cluster, snapshot_id, date = named.get("cluster", place.path), named.get("snap", ""), named.get("date", "")
@@ -148,14 +203,17 @@ def _open_snapshot(place: Folder) -> Snapshot | Problem | None:
             return None
         manifest = parse_manifest(content, f"{place.uri}/{MANIFEST}", MANIFEST)
         cluster, snapshot_id, date = manifest.cluster, manifest.snapshot_id, manifest.date
-        snapshot = Snapshot(place.uri, manifest)
-        for table, schema in schemas.INPUTS.items():
-            if table in LATER_TABLES and table not in snapshot.row_counts:
-                continue
-            _check_footer(place, table, schema, snapshot.row_counts.get(table))
+        _check_place(named, manifest)
+        snapshot = Snapshot(place.uri, manifest, there)
+        for table in tables:
+            _check_footer(place, snapshot, table)
     except (OSError, ValueError, ControllerCoreError, DatasetError) as error:
         return Problem(cluster, snapshot_id, "read", _unreadable(place.uri, error), date)
     return snapshot
+
+
+def _problem(snapshot: Snapshot, error: Exception) -> Problem:
+    return Problem(snapshot.cluster, snapshot.snapshot_id, "read", _unreadable(snapshot.uri, error), snapshot.date)
 
 
 def _unreadable(uri: str, error: Exception) -> str:
@@ -167,9 +225,40 @@ def _without_scheme(path: str) -> str:
     return path.removeprefix("file:").lstrip("/")
 
 
-def _check_footer(place: Folder, table: str, schema: StructType, row_count: int | None) -> None:
+def _check_place(named: Mapping[str, str], manifest: Manifest) -> None:
+    """Where a folder names cluster, date or snapshot, its manifest says the same."""
+    for name, said in (("cluster", manifest.cluster), ("date", manifest.date), ("snap", manifest.snapshot_id)):
+        if named.get(name, said) != said:
+            raise DatasetError(f"its folder says {name}={named[name]}, its manifest {said!r}")
+
+
+def _check_owner(file: pq.ParquetFile, snapshot: Snapshot, table: str) -> None:
+    """Every row carries the cluster and the id of its snapshot: rows of another would be counted as that one's.
+
+    The statistics of the footer say so; where a writer left them out, the columns are read.
+    """
+    for name, expected in (("cluster", snapshot.cluster), ("snapshot_id", snapshot.snapshot_id)):
+        column = file.schema_arrow.get_field_index(name)
+        for group in range(file.metadata.num_row_groups):
+            told = file.metadata.row_group(group).column(column).statistics
+            if told is not None and told.has_min_max and told.has_null_count and not told.null_count:
+                found = {told.min, told.max}
+            else:
+                found = set(file.read_row_group(group, columns=[name]).column(name).unique().to_pylist())
+            if found - {expected}:
+                raise DatasetError(
+                    f"table {table!r} holds rows of {name} {min(map(str, found - {expected}))!r}, expected {expected!r} only"
+                )
+
+
+def _check_footer(place: Folder, snapshot: Snapshot, table: str) -> None:
+    schema, row_count = schemas.INPUTS[table], snapshot.row_counts.get(table)
+    if table in LATER_TABLES and row_count is None:
+        return
     with pq.ParquetFile(f"{place.path}/{table}.parquet", filesystem=place.filesystem) as file:
         found, rows = file.schema_arrow, file.metadata.num_rows
+        if {"cluster", "snapshot_id"} <= set(found.names):
+            _check_owner(file, snapshot, table)
     for field in schema.fields:
         wanted = arrow_type(field.dataType)
         if field.name not in found.names and came_later(TABLES[table].field(field.name)):

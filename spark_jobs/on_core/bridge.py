@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import StringType, StructField, StructType
@@ -69,9 +70,12 @@ class SnapshotRows:
         """Queued topic → what of it cannot be read, and why."""
         return {entry["topic"]: f"{entry['path']}: {entry['reason']}" for entry in self.facts["unreadable"]}
 
-    def config(self, name: str) -> dict[str, str]:
-        """Topic → value of one topic config."""
-        return {entry["topic"]: entry["value"] for entry in self.facts["topic_configs"] if entry["key"] == name}
+    def split_by_state(self) -> "tuple[SnapshotRows, SnapshotRows]":
+        """The partitions whose `state` znode can be read or is not there, and the others."""
+        unreadable = {TopicPartition(each["topic"], each["partition"]) for each in self.facts["unreadable_states"]}
+        is_readable = pa.array([name not in unreadable for name in self.names()], pa.bool_())
+        both = (self.partitions.filter(is_readable), self.partitions.filter(pc.invert(is_readable)))
+        return SnapshotRows(self.facts, both[0]), SnapshotRows(self.facts, both[1])
 
 
 Analysis = Callable[[SnapshotRows], Iterable[Mapping[str, Any]]]

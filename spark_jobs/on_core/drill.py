@@ -1,7 +1,8 @@
 """Failure drill: what each imagined failure would do to a cluster, as the core's state machines decide it.
 
 Partitions fail independently of each other, so a big cluster is cut into slices that are drilled at the same time;
-their counts add up. Runs on executors through `core_bridge.per_snapshot`.
+their counts add up. A partition whose `state` znode cannot be read is left out and counted: Kafka's controller takes it
+for a new one, finds the znode when it creates it, and leaves the partition without a leader (docs/fidelity.md). Runs on executors through `core_bridge.per_snapshot`.
 """
 
 from collections import Counter
@@ -16,18 +17,25 @@ from pyspark.sql.window import Window
 from controller_core.context.context import ControllerContext
 from controller_core.controller.brokers import OnBrokerFailure, RemoveLiveBrokers
 from controller_core.controller.partition_state_machine import TriggerOnlinePartitionStateChange
+from controller_core.model.config import UNCLEAN_LEADER_ELECTION
 from controller_core.model.partitions import BrokerId, TopicPartition
 from spark_jobs.on_core import bridge
 from spark_jobs.on_core.bridge import SnapshotRows, context_of
 from spark_jobs.on_core.simulate import outcome
 from spark_jobs.schemas import FAILURE_DRILL, SNAPSHOT_KEY
-from spark_jobs.transforms.facts import MIN_ISR, UNCLEAN
 
 _KEY = list(SNAPSHOT_KEY)
 SLICE_ROWS = 25_000
 """Partitions of a cluster that one task drills; a smaller cluster is one slice."""
 PAIRS_MAX = 10
-_COUNTS = ("affected_count", "offline_count", "under_min_isr_count", "unclean_count", "leaders_moved_count")
+_COUNTS = (
+    "affected_count",
+    "unreadable_count",
+    "offline_count",
+    "under_min_isr_count",
+    "unclean_count",
+    "leaders_moved_count",
+)
 PARTIAL = StructType(
     [
         StructField("cluster", StringType()),
@@ -49,7 +57,7 @@ def failure_drill(
 ) -> DataFrame:
     """Every live broker, every rack, and the pairs of brokers that share the most partitions fail, each by itself.
 
-    `slices`: how many there are of all clusters together, where known.
+    A cluster without partitions has nothing to lose: no row. `slices`: how many there are of all clusters together, where known.
 
     In:  schemas.PARTITIONS and CORE_FACTS.
     Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.
@@ -154,11 +162,11 @@ def drill(
 ) -> dict[str, Any]:
     """What the failure of `failed` does: the columns of `PARTIAL` that count.
 
-    Offline and below min ISR are those that were not so before.
+    A partition is led where its leader is live. Offline and below min ISR are those that were not so before.
     """
     affected = _affected(context, failed)
     after = outcome(context, (RemoveLiveBrokers(failed), OnBrokerFailure(failed)), topic_configs).context
-    gone = frozenset(failed)
+    gone, live = frozenset(failed), frozenset(after.live_broker_ids)
     offline = below = 0
     gained: Counter[BrokerId] = Counter()
     for partition in affected:
@@ -168,7 +176,7 @@ def drill(
         least = min_isr.get(partition.topic, min_isr_default)
         if context.dialect.min_isr_capped_by_replicas:
             least = min(least, len(context.full_assignment(partition).replicas))
-        leads = is_now.leader >= 0
+        leads = is_now.leader in live
         if was.leader in gone:
             if leads:
                 gained[is_now.leader] += 1
@@ -187,13 +195,17 @@ def drill(
 
 
 def _drill(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
-    min_isr = {topic: int(value) for topic, value in rows.config(MIN_ISR).items() if value.isdecimal()}
-    configs = {topic: {UNCLEAN: value} for topic, value in rows.config(UNCLEAN).items()}
+    min_isr = {each["topic"]: each["min_isr"] for each in rows.facts["topic_min_isr"]}
+    configs = {each["topic"]: {UNCLEAN_LEADER_ELECTION: each["value"]} for each in rows.facts["topic_unclean"]}
     default = rows.facts["min_isr_default"]
+    readable, unreadable = rows.split_by_state()
     # What is left to elect as things stand is no imagined failure's doing.
-    context = outcome(context_of(rows).context, (TriggerOnlinePartitionStateChange(),), configs).context
+    context = outcome(context_of(readable).context, (TriggerOnlinePartitionStateChange(),), configs).context
+    named = zip(unreadable.names(), unreadable.broker_lists("replicas"), strict=True)
+    holders = [frozenset(held) for name, held in named if name.topic not in context.topics_to_be_deleted]
     for name, failed in scenarios(rows.facts):
-        yield {"scenario": name, **drill(context, failed, min_isr, default, configs)}
+        unknown = sum(not held.isdisjoint(failed) for held in holders)
+        yield {"scenario": name, "unreadable_count": unknown, **drill(context, failed, min_isr, default, configs)}
 
 
 def _affected(context: ControllerContext, failed: tuple[BrokerId, ...]) -> set[TopicPartition]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.on_core.bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
-from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError
+from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError, RacksUnknownError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState, shorten
 from spark_jobs.planner.movable import unmovable
@@ -42,8 +42,13 @@ def propose(goals: Goals) -> Analysis:
     return analysis
 
 
-def cluster_state(rows: SnapshotRows) -> ClusterState:
-    """The planner's arrays of one snapshot; replicas on unregistered brokers count as dead."""
+def cluster_state(rows: SnapshotRows, *, ignore_racks: bool = False) -> ClusterState:
+    """The planner's arrays of one snapshot; replicas on unregistered brokers count as dead.
+
+    Raises:
+        RacksUnknownError: some registered brokers have a rack and others none, unless racks are ignored.
+        InvalidStateError: the rows cannot be planned on.
+    """
     table = rows.partitions
     topics = table.column("topic").combine_chunks().dictionary_encode()
     replicas, isr = rows.broker_lists("replicas"), rows.broker_lists("isr")
@@ -59,7 +64,7 @@ def cluster_state(rows: SnapshotRows) -> ClusterState:
         leaders=table.column("leader").fill_null(-1).to_numpy(),
         isr_offsets=_offsets(isr),
         isr_ids=_flat(isr),
-        ignore_racks=any(broker.rack is None for broker in brokers),
+        ignore_racks=ignore_racks,
     )
 
 
@@ -78,10 +83,12 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
     if all(row in left_out or topic not in topics for row, topic in enumerate(rows.column("topic"))):
         return _without_plan(POSTPONED, _left_out_in_words(rows, left_out))
     try:
-        state = cluster_state(_without(rows, left_out))
+        state = cluster_state(_without(rows, left_out), ignore_racks=goals.ignore_racks)
         plan = plan_reassignment(state, goals)
         waves = schedule(plan)
         predicted = require_safe(predict_plan(state, moves_of(waves), rows.dialect))
+    except RacksUnknownError as error:
+        return _without_plan(POSTPONED, str(error))
     except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
         return _without_plan(IMPOSSIBLE, str(error))
     seconds = time.process_time() - started

@@ -9,6 +9,10 @@ class InvalidStateError(PlannerError):
     """The cluster state cannot be planned on: it contradicts itself or names what does not exist."""
 
 
+class RacksUnknownError(InvalidStateError):
+    """Some brokers have a rack and others none: the plan waits until all have one, or racks are ignored on purpose."""
+
+
 class ImpossibleGoalError(PlannerError):
     """No plan meets the goals, e.g. more replicas than eligible brokers or a cap below what a drain needs."""
 

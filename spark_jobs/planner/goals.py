@@ -53,6 +53,9 @@ class Goals:
 
     aim: Aim = Aim.BALANCE
     topic_spread: bool = True
+    ignore_racks: bool = (
+        False  # plan as if there were no racks; without it, brokers without a rack beside others postpone a plan
+    )
     tolerance: Tolerance = field(default_factory=Tolerance)
     drain: frozenset[int] = frozenset()  # broker ids to empty, beside those the state marks
     replace: Mapping[int, int] = field(
@@ -89,6 +92,7 @@ class Goals:
         return {
             "aim": str(self.aim),
             "topic_spread": self.topic_spread,
+            "ignore_racks": self.ignore_racks,
             "tolerance": {
                 "replicas": self.tolerance.replicas,
                 "leaders": self.tolerance.leaders,
@@ -178,6 +182,7 @@ _NATURAL = one(int, 0)
 _READERS: dict[str, Reader] = {
     "aim": _aim,
     "topic_spread": one(bool),
+    "ignore_racks": one(bool),
     "tolerance": _tolerance,
     "drain": several(_NATURAL, frozenset),
     "replace": _replacements,

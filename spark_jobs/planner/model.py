@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.planner.errors import InvalidStateError
+from spark_jobs.planner.errors import InvalidStateError, RacksUnknownError
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -127,9 +127,9 @@ class ClusterState:
             The state, partitions sorted by (topic, number).
 
         Raises:
-            InvalidStateError: duplicate brokers or partitions, an unknown broker, an empty list, racks on some brokers only,
-                columns of different lengths, a number out of range (ids, numbers and factors up to 2^31 - 1, bytes up to
-                2^53 - 1).
+            RacksUnknownError: racks on some brokers only.
+            InvalidStateError: duplicate brokers or partitions, an unknown broker, an empty list, columns of different lengths,
+                a number out of range (ids, numbers and factors up to 2^31 - 1, bytes up to 2^53 - 1).
         """
         offsets = np.asarray(replica_offsets, np.int64)
         values = _whole(replica_ids, "partitions", "replicas", offsets=offsets)
@@ -309,9 +309,9 @@ def _brokers(
     bare = [rack is None for rack in racks]
     if not ignore_racks and any(bare) and not all(bare):
         lacking = sorted(int(b) for b, none in zip(listed, bare, strict=True) if none)
-        raise InvalidStateError(
+        raise RacksUnknownError(
             f"brokers read: a rack on every broker or on none expected, brokers {shorten(lacking)} have none; "
-            "set broker.rack there or ignore the racks"
+            "set broker.rack there, or ask for a plan that ignores racks (ignore_racks)"
         )
     flat = ignore_racks or all(bare)
     names = [NO_RACK if flat else str(rack) for rack in racks] + [NO_RACK] * len(strangers)

@@ -145,6 +145,8 @@ def _require_even_racks(state: ClusterState, goals: Goals) -> None:
 
 
 def _remarks(state: ClusterState, goals: Goals) -> Iterator[str]:
+    if goals.ignore_racks:
+        yield "racks are ignored, as asked: several replicas of a partition may come to lie in one rack"
     rows = np.intersect1d(state.without_live_replica(), chosen_rows(state, goals))
     if len(rows):
         names = shorten([state.partition_name(int(row)) for row in rows])

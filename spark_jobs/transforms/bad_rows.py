@@ -23,6 +23,14 @@ def with_reason(partitions: DataFrame) -> DataFrame:
     )
 
 
+def plausible(partitions: DataFrame) -> DataFrame:
+    """In and out: schemas.PARTITIONS, without the rows that contradict themselves.
+
+    Of rows with the same key all stay: to find them takes a sort, which the history of millions of rows makes once anyway.
+    """
+    return partitions.where(F.coalesce(*_of_row()).isNull())
+
+
 def good_partitions(judged: DataFrame) -> DataFrame:
     """In: what `with_reason` made. Out: schemas.PARTITIONS, the rows without a reason."""
     return judged.where(F.col("reason").isNull()).select(*PARTITIONS.names)
@@ -39,6 +47,11 @@ def refused_rows(judged: DataFrame, undecoded: DataFrame) -> DataFrame:
 
 
 def _reasons() -> list[Column]:
+    return [*_of_row(), F.when(F.col("_copy") > 1, F.lit("another row has the same topic and partition"))]
+
+
+def _of_row() -> list[Column]:
+    """What one row says against itself."""
     nulls_in_state = [F.col(name).isNull() for name in _STATE_COLUMNS]
     half_a_state = F.greatest(*nulls_in_state) != F.least(*nulls_in_state)
     has_hole = F.exists("replicas", lambda replica: replica.isNull() | (replica < 0))
@@ -62,6 +75,5 @@ def _reasons() -> list[Column]:
         (F.array_min("isr") < 0, "ISR holds a negative broker id"),
         (F.col("leader") < NO_LEADER, "leader is neither a broker id nor -1"),
         (F.col("leader_epoch") < 0, "leader epoch is negative"),
-        (F.col("_copy") > 1, "another row has the same topic and partition"),
     )
     return [F.when(condition, F.lit(text)) for condition, text in checks]

@@ -10,7 +10,10 @@ from spark_jobs.schemas import CORE_FACTS, FACTS, SNAPSHOT_KEY
 
 KEY = list(SNAPSHOT_KEY)
 NO_LEADER = -1
+STATE_PATH = "^/brokers/topics/([^/]+)/partitions/([0-9]+)/state$"
 _TOPIC_OF_PATH = "^/brokers/topics/([^/]+)"
+_WHOLE_NUMBER = r"^[\x00-\x20]*\+?([0-9]{1,10})[\x00-\x20]*$"
+"""What Kafka reads as a positive integer config: Java's `trim` and `Integer.parseInt`."""
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
@@ -50,6 +53,7 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
         .join(F.broadcast(under_way.withColumn("under_way", F.lit(True))), KEY, how="left")
         .join(F.broadcast(_cluster_defaults(tables["configs"])), KEY, how="left")
         .join(F.broadcast(_unreadable(undecided, tables["requests"])), KEY, how="left")
+        .join(F.broadcast(_unreadable_states(tables["bad_rows"])), KEY, how="left")
         .join(F.broadcast(rules), KEY, how="inner")
         .withColumns(
             {
@@ -58,7 +62,7 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
                 "any_reassignment": _or_false("under_way") | _or_false("reassignment_requested"),
                 "any_election": _or_false("election_requested"),
                 "rack_count": F.coalesce("rack_count", F.lit(0)),
-                **_or_empty(FACTS, "live", "rack_of", "queued_topics", "unreadable"),
+                **_or_empty(FACTS, "live", "rack_of", "queued_topics", "unreadable", "unreadable_states"),
             }
         )
         .select(*FACTS.names)
@@ -80,19 +84,25 @@ def core_facts(facts: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
             F.collect_list(F.when(F.col("kind") == "preferred_replica_election", partition)).alias("election_requests"),
         )
     )
-    wanted = (F.col("entity_type") == "topics") & F.col("key").isin(UNCLEAN, MIN_ISR)
+    min_isr = (
+        min_isr_of_topics(tables["configs"])
+        .groupBy(*KEY)
+        .agg(F.collect_list(F.struct("topic", F.col("topic_min_isr").alias("min_isr"))).alias("topic_min_isr"))
+    )
+    wanted = (F.col("entity_type") == "topics") & (F.col("key") == UNCLEAN)
     configs = (
         tables["configs"]
         .where(wanted)
         .groupBy(*KEY)
-        .agg(F.collect_list(F.struct(F.col("entity_name").alias("topic"), "key", "value")).alias("topic_configs"))
+        .agg(F.collect_list(F.struct(F.col("entity_name").alias("topic"), "value")).alias("topic_unclean"))
     )
     epochs = tables["cluster"].select(*KEY, "controller_epoch", "controller_epoch_version")
     return (
         facts.join(requests, KEY, how="left")  # one row per snapshot on each side
         .join(configs, KEY, how="left")
+        .join(min_isr, KEY, how="left")
         .join(epochs, KEY, how="left")
-        .withColumns(_or_empty(CORE_FACTS, "reassign_requests", "election_requests", "topic_configs"))
+        .withColumns(_or_empty(CORE_FACTS, "reassign_requests", "election_requests", "topic_unclean", "topic_min_isr"))
         .select(*CORE_FACTS.names)
     )
 
@@ -131,6 +141,27 @@ def led_by_another() -> Column:
     return F.col("leader").isNotNull() & (F.col("leader") != F.col("preferred_leader"))
 
 
+def offline() -> Column:
+    """True for a row of PARTITIONS with `live` whose state names no live leader: Kafka's `OfflinePartitionsCount`."""
+    return F.col("leader").isNotNull() & ~F.array_contains("live", F.col("leader"))
+
+
+def min_isr_of_topics(configs: DataFrame) -> DataFrame:
+    """In: schemas.CONFIGS. Out: (cluster, snapshot_id, topic, topic_min_isr), where a topic has one that Kafka can read."""
+    of_topics = (F.col("key") == MIN_ISR) & (F.col("entity_type") == "topics")
+    return (
+        configs.where(of_topics)
+        .select(*KEY, F.col("entity_name").alias("topic"), _min_isr().alias("topic_min_isr"))
+        .where(F.col("topic_min_isr").isNotNull())
+    )
+
+
+def _min_isr() -> Column:
+    """The column `value` as min.insync.replicas; null for what Kafka refuses."""
+    number = F.regexp_extract("value", _WHOLE_NUMBER, 1).try_cast("int")
+    return F.when(number >= 1, number)
+
+
 def _cluster_defaults(configs: DataFrame) -> DataFrame:
     """What `/config/brokers/<default>` says to every broker, since Kafka 1.1; null where it says nothing (that can be read).
 
@@ -143,7 +174,7 @@ def _cluster_defaults(configs: DataFrame) -> DataFrame:
         configs.where(is_default & F.col("key").isin(UNCLEAN, MIN_ISR))
         .groupBy(*KEY)
         .agg(
-            F.max(F.when(F.col("key") == MIN_ISR, F.col("value").try_cast("int"))).alias("cluster_min_isr"),
+            F.max(F.when(F.col("key") == MIN_ISR, _min_isr())).alias("cluster_min_isr"),
             F.max(unclean).alias("cluster_unclean"),
         )
     )
@@ -163,6 +194,17 @@ def _unreadable(refused: DataFrame, requests: DataFrame) -> DataFrame:
         .agg(F.min(F.struct("path", "reason")).alias("first"))
         .groupBy(*KEY)
         .agg(F.sort_array(F.collect_list(F.struct("topic", "first.path", "first.reason"))).alias("unreadable"))
+    )
+
+
+def _unreadable_states(bad_rows: DataFrame) -> DataFrame:
+    """In: schemas.BAD_ROWS. Out: (cluster, snapshot_id, unreadable_states): partitions whose `state` znode cannot be read."""
+    of_state = [F.regexp_extract("path", STATE_PATH, group) for group in (1, 2)]
+    name = F.struct(of_state[0].alias("topic"), of_state[1].try_cast("int").alias("partition"))
+    return (
+        bad_rows.where(F.col("path").rlike(STATE_PATH))
+        .groupBy(*KEY)
+        .agg(F.sort_array(F.collect_set(name)).alias("unreadable_states"))
     )
 
 

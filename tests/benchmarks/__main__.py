@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-BENCHMARKS = ("bench_core", "bench_snapshots", "bench_staging", "bench_pages", "bench_planning", "bench_spark")
+BENCHMARKS = (
+    *("bench_core", "bench_snapshots", "bench_staging", "bench_pages", "bench_planning", "bench_spark"),
+    "bench_analysis",
+)
 
 
 def main() -> int:

@@ -56,6 +56,7 @@ def session(folder, memory, rows=None):
     settings = SparkSettings(driver_memory=memory)
     submit = submit_arguments("nightly_analysis", [], work_folder=folder, settings=settings, row_count=rows)
     builder = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", memory)
+    builder = builder.config(map=dict(datasets.SESSION_CONF))
     for key, value in submit.conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -183,7 +184,7 @@ def facts_of(spark, count, brokers=BROKERS, dead=0):
             "deletion_enabled": True, "unclean_election_default": False, "election_needs_isr": True,
             "election_blocked_by_reassignment": False, "deletion_blocked_by_election": False, "min_isr_default": 2,
             "controller_epoch": 9, "controller_epoch_version": 9, "reassign_requests": [], "election_requests": [],
-            "topic_configs": [],
+            "topic_unclean": [], "topic_min_isr": [], "unreadable": [], "unreadable_states": [],
         }
         for day in range(count)
     ]  # fmt: skip

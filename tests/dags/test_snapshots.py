@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from tests import airflow_home
 from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
@@ -68,6 +69,8 @@ def spark(monkeypatch):
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+    from spark_jobs.io.delivery import deliver
+    from spark_jobs.io.folders import Folder
 
     jobs = []
 
@@ -86,6 +89,7 @@ def spark(monkeypatch):
         (output / "summary.json").write_text(json.dumps({"clusters": clusters, "not_analysed": gaps + missed}))
         (output / "report.html").write_text(REPORT)
         (output / "report.md").write_text("# Report")
+        deliver(Folder(LocalFileSystem(), str(output), str(output)), ["report.html", "report.md", "summary.json"])
 
     monkeypatch.setattr(SparkSubmitHook, "submit", submit)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_SPARK", '{"conn_type": "spark", "host": "local[2]"}')
@@ -238,7 +242,9 @@ class TestNightlyAnalysis:
             _take_old(zookeeper, store, day)
         past = datetime(2026, 11, 3, 3, tzinfo=UTC)
         run = bag.dags["nightly_analysis"].test(logical_date=past, run_after=past)
-        assert set(_states(run).values()) == {"skipped"}
+        states = _states(run)
+        assert states.pop("listed_clusters") == "success"
+        assert set(states.values()) == {"skipped"}
         page = clients["victor"].get("/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id})
         assert "date 2026-11-03 not analysed" in page.text
         assert "the nearest are of 2026-11-02, 2026-11-05." in page.text
@@ -283,21 +289,21 @@ class TestNightlyAnalysis:
         assert not (Path(store) / "v1" / "analysis").exists()
 
     def test_the_choice_takes_each_clusters_newest_snapshot_of_the_day(self, store, zookeeper):
-        from kafka_maintenance.tasks.analysis import choice_of
+        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
 
         for day in OLD_DAYS:
             _take_old(zookeeper, store, day)
         _take_old(zookeeper, store, "2026-11-05", "alpha")
-        choice = choice_of(date(2026, 11, 5))
+        choice = choice_of(date(2026, 11, 5), clusters_listed())
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["alpha", "old"]
         assert choice["missing"] == []
 
     def test_the_choice_names_the_nearest_days_of_a_cluster_without_one(self, store, zookeeper):
-        from kafka_maintenance.tasks.analysis import choice_of
+        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
 
         for day in OLD_DAYS:
             _take_old(zookeeper, store, day)
-        choice = choice_of(date(2026, 11, 2))
+        choice = choice_of(date(2026, 11, 2), clusters_listed())
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
         assert choice["missing"] == [
             {
@@ -309,23 +315,23 @@ class TestNightlyAnalysis:
         ]
 
     def test_a_cluster_whose_connection_cannot_be_used_does_not_hold_up_the_others(self, store, zookeeper, monkeypatch):
-        from kafka_maintenance.tasks.analysis import choice_of
+        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
 
         _take_old(zookeeper, store, OLD_DAYS[0])
         monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic"}))
-        choice = choice_of(date(2026, 11, 2))
+        choice = choice_of(date(2026, 11, 2), clusters_listed())
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
         (missing,) = choice["missing"]
         assert (missing["cluster"], missing["expected"], missing["awaited"]) == ("alpha", True, False)
         assert missing["note"].startswith("cluster 'alpha' not used: its connection has no host")
 
     def test_a_cluster_whose_snapshot_cannot_be_read_does_not_hold_up_the_others(self, store, zookeeper):
-        from kafka_maintenance.tasks.analysis import choice_of
+        from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
 
         manifest = _take_old(zookeeper, store, OLD_DAYS[0], "alpha").manifest
         _take_old(zookeeper, store, OLD_DAYS[0])
         _write_over(store, manifest.key, b"{")
-        choice = choice_of(date(2026, 11, 2))
+        choice = choice_of(date(2026, 11, 2), clusters_listed())
         assert [chosen["cluster"] for chosen in choice["snapshots"]] == ["old"]
         (missing,) = choice["missing"]
         assert (missing["cluster"], missing["expected"], missing["awaited"]) == ("alpha", True, False)

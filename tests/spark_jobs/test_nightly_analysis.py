@@ -15,15 +15,17 @@ from kafka_maintenance.operations.analysis import published as published_analyse
 from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.choice import choose
-from spark_jobs import nightly_analysis, schemas
+from spark_jobs import nightly_analysis, results, schemas
 from spark_jobs.io import datasets, folders
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.arrow import arrow_schema
+from spark_jobs.io.choice import Check, intact
 from spark_jobs.on_core import drill
 from spark_jobs.planner.goals import Goals
 from spark_jobs.report import build as report
-from spark_jobs.transforms import facts, health, history, imbalance
-from tests.spark_jobs.worlds import DAY, World, publish, published, write
+from spark_jobs.report import content, numbers
+from spark_jobs.transforms import facts, history, imbalance, summary
+from tests.spark_jobs.worlds import DAY, World, publish, published, put_in, write
 
 ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
 ALPHA = World(
@@ -57,7 +59,7 @@ def job(spark, staged, *more):
 def day(spark, tmp_path_factory):
     """One run over five clusters: one with a newer snapshot of the date that cannot be read, one with bad rows and an earlier
     date that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
-    folder = tmp_path_factory.mktemp("day")
+    folder = tmp_path_factory.mktemp("night")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
     for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
@@ -102,14 +104,25 @@ def test_clusters_that_cannot_be_analysed_are_named_and_do_not_stop_the_others(d
     assert published.summary["not_analysed_count"] == 6
 
 
+def test_of_earlier_snapshots_only_what_the_history_reads_is_fetched(day):
+    folders = (Path(day[1].folder) / "input" / "cluster=alpha").glob("date=*/snap=*")
+    found = {folder.parent.name: {path.stem for path in folder.glob("*.parquet")} for folder in folders}
+    assert found == {
+        "date=2026-11-18": set(schemas.OF_HISTORY),
+        "date=2026-11-19": set(schemas.INPUTS),
+        "date=2026-11-20": set(schemas.INPUTS),
+    }
+    assert analyse.OF_HISTORY == schemas.OF_HISTORY
+
+
 def test_bad_rows_are_counted_and_kept(day):
     found = {(row["cluster"], row["dataset"], row["path"]) for row in table_of(day, "refused_rows")}
     assert found == {("beta", "partitions", "/brokers/topics/t/partitions/1"), ("alpha", "raw", "/brokers/topics/odd")}
     assert day[3].summary["refused_row_count"] == 2
     (queued,) = [row for row in table_of(day, "deletion_eligibility") if row["cluster"] == "beta"]
     assert [reason["kind"] for reason in queued["reasons"]] == ["unreadable, cannot be judged"]
-    prediction = [row["effect"] for row in table_of(day, "deletion_prediction") if row["cluster"] == "beta"]
-    assert prediction == [reason["text"] for reason in queued["reasons"]]
+    foretold = [row["effect"] for row in table_of(day, "deletion_prediction") if row["cluster"] == "beta"]
+    assert foretold == [reason["text"] for reason in queued["reasons"]]
 
 
 def test_the_summary_says_what_a_task_needs(day):
@@ -193,10 +206,10 @@ def test_a_part_of_the_results_is_all_that_is_described(day, spark, tmp_path, mo
         raise AssertionError("nobody asked for it")
 
     unasked = (
-        (nightly_analysis, "propose"),
+        (results, "propose"),
         (drill, "failure_drill"),
         (facts, "core_facts"),
-        (health, "broker_load"),
+        (summary, "broker_load"),
         (history, "leader_churn"),
         (imbalance, "imbalance"),
     )
@@ -208,8 +221,8 @@ def test_a_part_of_the_results_is_all_that_is_described(day, spark, tmp_path, mo
     assert {path.parent.name for path in (tmp_path / "part").glob("*/*.parquet")} == {"growth", "not_analysed"}
 
 
-def test_a_day_without_a_snapshot_names_the_days_there_are(day):
-    with pytest.raises(BadInputError, match="dates with one are 2026-11-18, 2026-11-19, 2026-11-20"):
+def test_a_night_without_a_snapshot_names_the_nights_there_are(day):
+    with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
         choose(day[0], "2026-01-01")
 
 
@@ -235,7 +248,7 @@ def test_publishing_needs_a_finished_analysis(tmp_path):
         pytest.param(
             ("--date", "2026-01-01"),
             "found 1 of the dates ['2026-11-20'] and 1 of other dates that cannot be read; name one of them",
-            id="no snapshot of that date",
+            id="no snapshot of that night",
         ),
         pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
         pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
@@ -282,26 +295,60 @@ def test_a_damaged_page_costs_its_own_cluster_only(spark, tmp_path, only):
     assert "1 cluster analysed, 1 problem," in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_of_a_day_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
+def wrecked(path):
+    """The bytes of a file whose first page cannot be read; its footer can."""
+    data = path.read_bytes()
+    return data[:4] + bytes(40) + data[44:]
+
+
+def wreck(folder, table):
+    (folder / f"{table}.parquet").write_bytes(wrecked(folder / f"{table}.parquet"))
+
+
+def rehashed(folder, table):
+    """A damaged table whose manifest names the damaged bytes."""
+    put_in(folder, table, wrecked(folder / f"{table}.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "more"),
+    [
+        pytest.param(lambda folder: wreck(folder, "partitions"), ("--verified",), id="nobody verified it"),
+        pytest.param(lambda folder: rehashed(folder, "brokers"), (), id="written so"),
+    ],
+)
+def test_a_page_that_only_reading_betrays_costs_its_own_cluster_only(spark, tmp_path, monkeypatch, damage, more):
+    """Named by a relative path, as a person does."""
+    damage(write(ALPHA, tmp_path / "store"))
+    write(BETA, tmp_path / "store")
+    monkeypatch.chdir(tmp_path)
+    arguments = ("store", "out", "--fail-if-incomplete", "--only", "broker_load", *more)
+    assert run_by_hand(spark, *arguments) == nightly_analysis.INCOMPLETE
+    (problem,) = pq.read_table(tmp_path / "out" / "not_analysed", partitioning=None).to_pylist()
+    assert (problem["cluster"], problem["stage"]) == ("alpha", "read")
+    assert {row["cluster"] for row in pq.read_table(tmp_path / "out" / "broker_load").to_pylist()} == {"beta"}
+
+
+def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
     write(BETA, tmp_path / "store")
     flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
     flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")
     snapshots, _ = stored.find_snapshots(spark, [str(tmp_path)])
-    chosen, damaged = nightly_analysis._intact(spark, snapshots, nightly_analysis.parse(by_hand("in", "out")))
+    chosen, damaged = intact(spark, snapshots, DAY, 30, Check(hashes=True))
     assert [(found.cluster, found.snapshot_id) for found in chosen.window] == [("beta", BETA.snapshot_id)]
     assert len(damaged) == 2
 
 
 def test_what_was_verified_is_not_read_twice(spark, tmp_path, monkeypatch):
     read = []
-    monkeypatch.setattr(stored, "damaged", lambda _, snapshots: read.extend(snapshots) or [])
+    monkeypatch.setattr(stored, "damaged", lambda _, needed, **__: read.extend(needed) or [])
     write(GAMMA, tmp_path / "store")
     for verified, count in ((("--verified",), 0), ((), 1)):
         assert run_by_hand(spark, tmp_path / "store", tmp_path / "out", *verified, "--only", "growth") == 0
-        assert len(read) == count
+        assert len(read) == count * len(schemas.OF_DATE)
 
 
-def test_a_folder_that_is_used_again_shows_this_day_only(spark, tmp_path):
+def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
     write(replace(ALPHA, queued={}), tmp_path / "store")
     output, only = tmp_path / "out", ("--only", "proposals", "failure_drill", "findings")
     run_by_hand(spark, tmp_path / "store", output, *only)
@@ -315,12 +362,12 @@ def test_a_folder_that_is_used_again_shows_this_day_only(spark, tmp_path):
     assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
 
 
-def test_a_cluster_that_is_missing_is_named_however_many_days_others_lack():
+def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
     problem = {"snapshot_id": "s", "stage": stored.HISTORY, "reason": "damaged"}
     gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
     missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]
-    page = report.Page("r", DAY, {"not_analysed": [*gaps, *missed]}, ())
-    found = report.summary(page)
+    page = content.Page("r", DAY, {"not_analysed": [*gaps, *missed]}, ())
+    found = numbers.summary(page)
     named = [row["cluster"] for row in found["not_analysed"]]
     assert named == [*(f"z{number:02}" for number in range(30)), *(f"c{number:02}" for number in range(20))]
     assert found["not_analysed_count"] == 80
@@ -345,11 +392,11 @@ def named(cluster):
 
 def page_of(spark, folder, made, *clusters):
     current = [named(cluster) for cluster in clusters]
-    return report.read(folders.folder(spark, str(folder)), made, run="r", day=DAY, snapshots=current)
+    return content.read(folders.folder(spark, str(folder)), made, run="r", day=DAY, snapshots=current)
 
 
 def test_a_big_cluster_hides_no_other(spark, tmp_path):
-    many = report.ROWS_MAX + 5
+    many = content.ROWS_MAX + 5
     written(
         tmp_path, "findings", cluster=["alpha"] * many + ["zeta"] * 3, snapshot_id="s", topic="t",
         kind=["non_preferred_leader"] * many + ["offline"] * 3, severity=["info"] * many + ["critical"] * 3,
@@ -357,7 +404,7 @@ def test_a_big_cluster_hides_no_other(spark, tmp_path):
     )  # fmt: skip
     page = page_of(spark, tmp_path, ["findings"], "alpha", "zeta")
     assert page.order == ["zeta", "alpha"]
-    clusters = report.summary(page)["clusters"]
+    clusters = numbers.summary(page)["clusters"]
     assert (clusters["zeta"]["critical_count"], clusters["alpha"]["findings"]) == (3, {"non_preferred_leader": many})
     text = report.markdown(page)
     assert "| critical | offline | 3 | t-4: led by another |" in text
@@ -365,7 +412,7 @@ def test_a_big_cluster_hides_no_other(spark, tmp_path):
 
 
 def test_rows_that_a_report_does_not_read_are_told(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "ROWS_MAX", 2)
+    monkeypatch.setattr(content, "ROWS_MAX", 2)
     written(
         tmp_path, "deletion_prediction", cluster=["alpha"] * 3, snapshot_id="s", topic="t", step=[1, 2, 3], effect="e"
     )
@@ -383,8 +430,8 @@ def test_a_cluster_is_called_healthy_only_where_somebody_looked(spark, tmp_path)
     text = report.markdown(page)
     assert "Nothing was found, but 40 rows of it could not be judged" in text
     assert "| alpha | partitions | no replicas | 40 |" in text
-    numbers = report.summary(page)["clusters"]["alpha"]
-    assert (numbers["refused_row_count"], numbers["critical_count"], numbers["electable_count"]) == (40, 0, None)
+    found = numbers.summary(page)["clusters"]["alpha"]
+    assert (found["refused_row_count"], found["critical_count"], found["electable_count"]) == (40, 0, None)
 
 
 def test_the_page_says_what_it_leaves_out(spark, tmp_path):
@@ -412,7 +459,7 @@ def test_a_report_names_goals_and_reads_no_plan(spark, tmp_path, monkeypatch):
     place, read = folders.folder(spark, str(tmp_path)), []
     monkeypatch.setattr(folders.Folder, "each", _told(folders.Folder.each, read))
     current = [named("alpha")]
-    page = report.read(
+    page = content.read(
         place, ["proposals"], run="r", day=DAY, snapshots=current, goals=Goals(moves_max=7, drain=frozenset({3}))
     )
     assert not {"plan", "rollback", "certificate"} & {name for columns in read for name in columns}

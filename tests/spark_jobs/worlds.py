@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from controller_core.adapters.snapshot.manifest import (
     StoredObject,
     manifest_bytes,
     new_manifest,
+    parse_manifest,
     snapshot_prefix,
 )
 from spark_jobs import schemas
@@ -187,6 +189,20 @@ def publish(world, store):
         store.put(key, content)
     store.put_new(manifest.key, manifest_bytes(manifest))
     return replace(manifest, uri=store.uri_of(manifest.key))
+
+
+def put_in(folder, table, data, rows=None):
+    """Puts other bytes in the place of a snapshot's table, and names them in its manifest; `rows` where their number changes."""
+    (folder / f"{table}.parquet").write_bytes(data)
+    manifest = parse_manifest((folder / "manifest.json").read_bytes(), f"{folder}/manifest.json", "manifest.json")
+    said = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest(), **({} if rows is None else {"rows": rows})}
+    objects = tuple(replace(each, **said) if each.table == table else each for each in manifest.objects)
+    fields = {field.name: getattr(manifest, field.name) for field in dataclass_fields(manifest)}
+    again = new_manifest(
+        **{name: value for name, value in fields.items() if name not in {"format_version", "digest"}}
+        | {"objects": objects}
+    )
+    (folder / "manifest.json").write_bytes(manifest_bytes(again))
 
 
 def published(world):

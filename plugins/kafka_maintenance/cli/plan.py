@@ -72,6 +72,11 @@ def add_parsers(commands: Any) -> None:
     goals.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
     goals.add_argument("--include", metavar="PATTERN", action="append", help="only these topics (repeatable)")
     goals.add_argument("--exclude", metavar="PATTERN", action="append", help="not these topics (repeatable)")
+    goals.add_argument(
+        "--ignore-racks",
+        action="store_true",
+        help="plan as if there were no racks, also where only some brokers have one",
+    )
     goals.add_argument("--tolerance", metavar="N", type=natural, help="widens all bounds alike (default: 0, topics 1)")
     _add_size_arguments(goals)
     moves.set_defaults(run=_plan_reassignment)
@@ -147,6 +152,7 @@ def _goals(arguments: argparse.Namespace) -> Any:
         {
             "aim": arguments.aim,
             "tolerance": arguments.tolerance,
+            "ignore_racks": arguments.ignore_racks or None,
             "drain": arguments.drain_broker,
             "replace": replacements(arguments.replace_broker or ()),
             "replication_factor": arguments.replication_factor,

@@ -80,7 +80,6 @@ def _run(arguments: argparse.Namespace) -> int:
         certificate=arguments.certificate,
         rollback=arguments.rollback,
         waves=arguments.waves,
-        ignore_racks=arguments.ignore_racks,
         goals=_goals(arguments),
         limits=_limits(arguments),
     )
@@ -120,6 +119,7 @@ def _goals(arguments: argparse.Namespace) -> Any:
     wanted = {
         "aim": arguments.aim,
         "topic_spread": arguments.topic_spread,
+        "ignore_racks": arguments.ignore_racks,
         "tolerance": arguments.tolerance,
         "drain": arguments.drain,
         "replace": replacements(arguments.replace or ()),

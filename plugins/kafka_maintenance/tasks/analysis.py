@@ -32,16 +32,36 @@ _ABANDONED_AFTER = timedelta(days=2)
 """Staged snapshots of a run that failed are kept so long, for whoever looks into it or clears a task."""
 
 
+@task
+def listed_clusters() -> list[dict[str, Any]]:
+    """The clusters that the Variable lists, each with `archived`, or with `unusable`: why its settings cannot be read.
+
+    Read once for a run: a sensor that waits would ask for every connection at each look.
+    """
+    return clusters_listed()
+
+
+def clusters_listed() -> list[dict[str, Any]]:
+    """As `listed_clusters`."""
+    found: list[dict[str, Any]] = []
+    for name in hooks.cluster_names():
+        try:
+            found.append({"cluster": name, "archived": hooks.cluster(name).archived, "unusable": None})
+        except hooks.SettingsMissingError as error:
+            found.append({"cluster": name, "archived": False, "unusable": str(error)})
+    return found
+
+
 @task.sensor(mode="reschedule", poke_interval=SETTINGS.poke_interval_s, timeout=SETTINGS.snapshot_wait_s + 3600)
-def choose_snapshots() -> PokeReturnValue:
-    """The newest whole snapshot of each cluster of the run's date.
+def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
+    """Of the `listed` clusters the newest whole snapshot of each cluster of the run's date.
 
     While the date is today, waits a bounded while for the clusters that are not archived. A cluster without a
     snapshot is named with the nearest ones that exist; when no cluster has one, the run is skipped with that note.
     """
     context = context_of_run()
     day, now = day_of(context), datetime.now(UTC)
-    choice = choice_of(day)
+    choice = choice_of(day, listed)
     waited_for = [missing for missing in choice["missing"] if missing["awaited"]]
     until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
     if waited_for and day == now.date() and now < until:
@@ -58,21 +78,20 @@ def choose_snapshots() -> PokeReturnValue:
     return PokeReturnValue(is_done=True, xcom_value=choice)
 
 
-def choice_of(day: date) -> dict[str, Any]:
-    """What the store holds for `day`: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
+def choice_of(day: date, listed: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the store holds for `date` of the `listed` clusters: `snapshots` (one per cluster), and the clusters that are `missing`, each with a note.
 
     One whose connection or whose snapshot cannot be used is missing, too, and not `awaited`: it does not hold up the others.
     An archived one is not even `expected`.
     """
     from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, snapshots_of_date
 
-    archived: dict[str, bool] = {}
-    missing: list[dict[str, Any]] = []
-    for name in hooks.cluster_names():
-        try:
-            archived[name] = hooks.cluster(name).archived
-        except hooks.SettingsMissingError as error:
-            missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{error}."})
+    missing: list[dict[str, Any]] = [
+        {"cluster": each["cluster"], "expected": True, "awaited": False, "note": f"{each['unusable']}."}
+        for each in listed
+        if each["unusable"] is not None
+    ]
+    archived = {each["cluster"]: each["archived"] for each in listed if each["unusable"] is None}
     found, errors = snapshots_of_date(hooks.store(), archived, day)
     for name, reason in errors.items():
         if isinstance(reason, NoSnapshotError):
@@ -94,7 +113,9 @@ def _settings_of(name: str) -> dict[str, Any]:
 
 
 class AnalyseOperator(SparkSubmitOperator):
-    """Fetches the chosen snapshots into the scratch folder and starts the Spark job that reads them.
+    """Fetches the chosen snapshots into a scratch folder, runs the Spark job that reads them, and publishes what it delivers.
+
+    All in one task, each try in a folder of its own: no task needs a file that another one left on the same machine.
 
     Every checksum is verified; the report names the clusters that have no snapshot of the date. Where the Spark connection
     names a cluster and the store is S3, its workers read the snapshots from there and nothing is fetched. The submission is
@@ -103,7 +124,7 @@ class AnalyseOperator(SparkSubmitOperator):
     Args:
         choice: what `choose_snapshots` returned; only its names are used: date, clusters, snapshot ids, notes.
     Returns (XCom):
-        `try`: the number of the try whose output `publish_report` takes.
+        `try`: the number of the try that published.
     """
 
     template_fields = ("choice",)
@@ -113,8 +134,9 @@ class AnalyseOperator(SparkSubmitOperator):
         self.choice = choice
 
     def execute(self, context: Context) -> Any:
-        """Stages, submits, waits for the end of the job."""
+        """Stages, submits, waits for the end of the job, publishes; the manifest is written last."""
         from kafka_maintenance.operations.analysis import run as analyse
+        from kafka_maintenance.operations.analysis.published import publish
         from kafka_maintenance.spark import submit as spark
 
         tried = context["ti"].try_number
@@ -124,11 +146,12 @@ class AnalyseOperator(SparkSubmitOperator):
         long_ago = datetime.now(UTC) - max(_ABANDONED_AFTER, 4 * SETTINGS.analysis_timeout)
         for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
             self.log.info("removed what a failed run left: %s", left)
-        staged = _staged(hooks.store(), self.choice, folder, run)
+        store = hooks.store()
+        staged = _staged(store, self.choice, folder, run)
         submit = spark.submit_arguments(
             analyse.JOB,
             staged.arguments,
-            work_folder=SETTINGS.scratch / "spark",
+            work_folder=folder / "spark",
             settings=hooks.spark_settings(),
             row_count=staged.row_count,
         )
@@ -137,6 +160,9 @@ class AnalyseOperator(SparkSubmitOperator):
         for name, value in submission.items():
             setattr(self, name, value)
         super().execute(context)
+        published = publish(staged.output, store, day=_day(self.choice), run_id=run)
+        self.log.info("published: %s", published.uri)
+        shutil.rmtree(folder, ignore_errors=True)
         return {"try": tried}
 
 
@@ -174,14 +200,6 @@ def _folder(run: str) -> Path:
     return SETTINGS.scratch / run_token(run)
 
 
-def _output(store: "ObjectStore", run: str) -> str:
-    """Where the job of the run left its results."""
-    from kafka_maintenance.operations.analysis import run as analyse
-
-    in_place = analyse.works_in_place(store, hooks.spark_settings())
-    return analyse.output_of(store, _folder(run), run, in_place=in_place)
-
-
 @task
 def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
     """The chosen snapshots as a list, one mapped instance of the next task each."""
@@ -190,23 +208,44 @@ def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
 
 @task
 def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
-    """Puts report, tables and summary into the store, the manifest last; says where they are."""
-    from kafka_maintenance.operations.analysis.published import publish
+    """Says where the published report is, which one of its date is current, and what is missing; reads the store only."""
+    from controller_core.model.errors import ObjectMissingError
+    from kafka_maintenance.operations.analysis.published import latest_report, of_run
 
-    run = _run_of_try(context_of_run(), analysed["try"])
-    folder, store = _folder(run), hooks.store()
-    output = _output(store, run)
-    published = publish(output, store, day=_day(choice), run_id=run)
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"report: {published.report_markdown}")  # noqa: T201 - the task's log
+    run, store, day = _run_of_try(context_of_run(), analysed["try"]), hooks.store(), _day(choice)
+    published = of_run(store, day, run)
+    if published is None:
+        raise ObjectMissingError(
+            f"no report of run {run!r} in {store.uri!r}: clear the task analyse, it makes a new one"
+        )
+    current = latest_report(store, day)
+    print(f"report: {published.report_markdown}; current of {day}: {current.report_markdown}")  # noqa: T201 - the task's log
     return {
         "night": published.day,
         "manifest": published.uri,
         "report": published.report_markdown,
         "report_html": published.report_html,
+        "current": current.uri,
         "missing": [missing["note"] for missing in choice["missing"]],
         "not_analysed": list(published.missed),
     }
+
+
+@task(doc_md="Removes analyses of dates that are over, and replaced runs: their snapshots are kept by their own rules.")
+def remove_expired_analyses() -> list[str]:
+    """Keys of the manifests that are gone."""
+    from kafka_maintenance.operations.analysis.retention import expired_analyses, remove_analysis
+
+    store = hooks.store()
+    keys = expired_analyses(
+        store,
+        datetime.now(UTC).date(),
+        keep_days=SETTINGS.keep_analyses_days,
+        replaced_days=SETTINGS.keep_replaced_analyses_days,
+    )
+    for key in keys:
+        remove_analysis(store, key)
+    return keys
 
 
 @task(

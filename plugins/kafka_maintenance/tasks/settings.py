@@ -34,6 +34,8 @@ class Settings:
     keep_daily: int = 14
     keep_weekly: int = 8
     keep_monthly: int = 12
+    keep_analyses_days: int = 400
+    keep_replaced_analyses_days: int = 14
     approval_timeout_s: int = 12 * 3600
     snapshot_wait_s: int = 2 * 3600
     analysis_timeout_s: int = 6 * 3600
@@ -95,7 +97,7 @@ def _positive(variable: str, text: str) -> int:
 def _count(variable: str, text: str, *, low: int) -> int:
     if not text.isdecimal() or int(text) < low:
         raise SettingsError(
-            f"{variable} not read: expected how many snapshots to keep, {low} or more, found {text!r}; correct it"
+            f"{variable} not read: expected how many to keep, {low} or more, found {text!r}; correct it"
         )
     return int(text)
 

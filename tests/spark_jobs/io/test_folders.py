@@ -1,6 +1,7 @@
 """Reading and writing name what differs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -192,16 +193,40 @@ def test_rows_are_read_up_to_a_limit_and_in_the_columns_that_are_wanted(spark, t
 
 def test_other_bytes_than_the_manifest_names_are_a_problem_of_their_cluster(spark, tmp_path):
     snapshots, _ = stored.find_snapshots(spark, [str(write(WORLD.on(day), tmp_path)) for day in (2, 1, 0)])
-    assert stored.damaged(spark, snapshots) == []
+    needed = [(snapshot, table) for snapshot in snapshots for table in schemas.INPUTS]
+    assert stored.damaged(spark, needed) == []
     for snapshot, change in zip(snapshots, (lambda data: data[::-1], lambda data: data + b"x"), strict=False):
         path = Path(snapshot.uri) / "topics.parquet"
         path.write_bytes(change(path.read_bytes()))
-    problems = stored.damaged(spark, snapshots)
+    problems = stored.damaged(spark, needed)
     assert [(problem.cluster, problem.snapshot_id, problem.date) for problem in problems] == [
         (snapshot.cluster, snapshot.snapshot_id, snapshot.date) for snapshot in snapshots[:2]
     ]
     assert "topics.parquet has the sha256 " in problems[0].reason
     assert "topics.parquet has the size " in problems[1].reason
+
+
+@pytest.mark.parametrize("statistics", [True, False], ids=["told by the footer", "looked for in the rows"])
+def test_rows_of_another_cluster_make_a_snapshot_unreadable(spark, tmp_path, statistics):
+    folder, other = (write(replace(WORLD, cluster=name), tmp_path) for name in ("alpha", "beta"))
+    rows = pq.read_table(other / "partitions.parquet", partitioning=None)
+    pq.write_table(rows, folder / "partitions.parquet", write_statistics=statistics)
+    found, (problem,) = stored.find_snapshots(spark, [str(tmp_path)])
+    assert ([snapshot.cluster for snapshot in found], problem.cluster) == (["beta"], "alpha")
+    assert "'partitions' holds rows of cluster 'beta', expected 'alpha' only" in problem.reason
+
+
+@pytest.mark.parametrize("name", ["cluster", "date", "snap"])
+def test_a_folder_that_contradicts_its_manifest_is_a_problem(spark, tmp_path, name):
+    folder = write(WORLD, tmp_path)
+    parts = [
+        f"{name}=2020-01-01" if part.startswith(f"{name}=") else part for part in folder.relative_to(tmp_path).parts
+    ]
+    moved = tmp_path.joinpath("moved", *parts)
+    moved.parent.mkdir(parents=True)
+    folder.rename(moved)
+    found, (problem,) = stored.find_snapshots(spark, [str(tmp_path)])
+    assert (found, f"its folder says {name}=2020-01-01, its manifest" in problem.reason) == ([], True)
 
 
 def test_rows_are_counted_over_files_and_batches(spark, tmp_path):

@@ -57,6 +57,17 @@ def test_a_proposal_is_the_plain_planners_plan(kind, racks):
     assert (found["moves"], found["moves_lower_bound"]) == (plain.moves, plain.moves_bound)
 
 
+def test_brokers_without_a_rack_postpone_a_proposal_unless_racks_are_to_be_ignored():
+    state = of_kind("rack broken", racks=3)
+    whole = snapshot(state)
+    bare = [{**entry, "rack": None} if place == 0 else entry for place, entry in enumerate(whole.facts["rack_of"])]
+    waits = proposal(state, rack_of=bare)
+    assert (waits["status"], "broker.rack" in waits["reason"]) == ("postponed", True)
+    asked = proposal(state, Goals(ignore_racks=True), rack_of=bare)
+    assert asked["status"] in {"planned", "balanced"}
+    assert "racks are ignored, as asked" in f"{asked['reason']} {asked['explanation']}"
+
+
 def test_a_proposal_says_why_and_what_the_controller_will_do():
     said = proposal(of_kind("skewed"))["explanation"]
     assert "Why: a broker holds too many replicas:" in said

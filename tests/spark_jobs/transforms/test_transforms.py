@@ -1,4 +1,4 @@
-"""The date's analyses on frames of a few rows."""
+"""The night's analyses on frames of a few rows."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ from pyspark.testing import assertSchemaEqual
 from spark_jobs import schemas, settings
 from spark_jobs.io import datasets
 from spark_jobs.planner.bounds import rack_quota
-from spark_jobs.transforms import bad_rows, deletion, facts, health, imbalance
+from spark_jobs.transforms import bad_rows, cluster_findings, deletion, facts, imbalance, partition_findings, summary
 from tests.spark_jobs.worlds import World, frame, frames
 
 SETTINGS = '{"default": {"kafka_version": "3.9", "min_insync_replicas": 1}}'
@@ -259,7 +259,7 @@ SICK = World(
 
 def test_each_sickness_is_found_once(spark):
     tables = frames(spark, SICK)
-    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    result = partition_findings.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
     assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
     assert rows_of(result, "topic", "kind") == [
         ("away", "non_preferred_leader"),
@@ -281,14 +281,6 @@ def test_each_sickness_is_found_once(spark):
     ]
 
 
-def test_a_leader_that_is_not_in_the_isr_is_found(spark):
-    world = World(brokers={1: None, 2: None}, partitions=(("t", 0, (1, 2), 1, (2,)), ("t", 1, (1, 2), 1, (1, 2))))
-    tables = frames(spark, world)
-    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
-    found = [row for row in rows_of(result, "partition", "kind") if row[1] == "leader_outside_isr"]
-    assert found == [(0, "leader_outside_isr")]
-
-
 def test_the_default_min_isr_of_the_cluster_counts(spark):
     world = World(
         brokers={1: None, 2: None},
@@ -296,7 +288,7 @@ def test_the_default_min_isr_of_the_cluster_counts(spark):
         configs=(("brokers", "<default>", "min.insync.replicas", "2"),),
     )
     tables = frames(spark, world)
-    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    result = partition_findings.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
     assert ("under_min_isr", "ISR [1] is smaller than min.insync.replicas=2") in rows_of(result, "kind", "detail")
 
 
@@ -338,7 +330,7 @@ def test_the_min_isr_that_counts_follows_the_version(spark, version, found):
     )
     tables = frames(spark, world)
     told = facts_of(spark, tables, f'{{"default": {{"kafka_version": "{version}", "min_insync_replicas": 2}}}}')
-    result = health.partition_findings(tables["partitions"], told, tables["configs"])
+    result = partition_findings.partition_findings(tables["partitions"], told, tables["configs"])
     assert rows_of(result.where("kind like '%min_isr%'"), "topic", "kind", "severity") == found
 
 
@@ -370,7 +362,7 @@ RACKS = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"}
 )
 def test_replicas_that_lie_too_close(spark, brokers, replicas, detail):
     tables = frames(spark, World(brokers=brokers, partitions=(("t", 0, replicas, replicas[0], replicas),)))
-    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    result = partition_findings.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
     found = [row["detail"] for row in result.where("kind = 'rack_violation'").collect()]
     assert len(found) == (detail is not None)
     assert detail is None or detail in found[0]
@@ -392,7 +384,7 @@ def test_a_rack_violation_is_what_the_planner_would_mend(spark):
         if not within_quota(Counter(world.brokers[broker] for broker in row[2]), Counter(world.brokers.values()))
     }
     tables = frames(spark, *fleet)
-    result = health.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
+    result = partition_findings.partition_findings(tables["partitions"], facts_of(spark, tables), tables["configs"])
     found = result.where("kind = 'rack_violation'").select("cluster", "partition").collect()
     assert {tuple(row) for row in found} == expected
     assert 50 < len(expected) < 400
@@ -401,6 +393,45 @@ def test_a_rack_violation_is_what_the_planner_would_mend(spark):
 def within_quota(held, sizes):
     least, most = rack_quota(held.total(), list(sizes.values()))
     return all(low <= held[rack] <= high for rack, low, high in zip(sizes, least, most, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("racks", "found"),
+    [
+        pytest.param({1: "a", 2: None, 3: None}, [([2, 3],)], id="some have none"),
+        pytest.param({1: "a", 2: "b"}, [], id="all have one"),
+        pytest.param({1: None, 2: None}, [], id="none has one"),
+        pytest.param({}, [], id="no broker"),
+    ],
+)
+def test_brokers_without_a_rack_beside_others_are_named(spark, racks, found):
+    tables = frames(spark, World(brokers=racks))
+    result = cluster_findings.registration_findings(facts_of(spark, tables), tables["brokers"], tables["cluster"])
+    assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert rows_of(result.where("kind = 'broker_without_rack'"), "brokers") == found
+
+
+def test_what_is_not_registered_is_named(spark):
+    world = World(
+        brokers={1: None, 2: None},
+        partitions=(("t", 0, (1, 3), 3, (3,)), ("t", 1, (1, 2), 4, (1,))),
+        controller={"controller_id": 3},
+    )
+    before = replace(world, brokers=dict.fromkeys((1, 2, 3))).on(1)
+    tables = frames(spark, world)
+    told = facts_of(spark, tables)
+    load = summary.broker_load(tables["partitions"], told)
+    down = cluster_findings.broker_findings(load, told, frame(spark, "brokers", world, before))
+    assertSchemaEqual(down.schema, schemas.FINDINGS, ignoreNullable=True)
+    assert rows_of(down, "brokers", "age_s", "severity") == [([3], 86400, "critical"), ([4], None, "critical")]
+    first, second = (row["detail"] for row in down.orderBy("brokers").collect())
+    assert first.startswith(
+        "broker 3 is not registered, last registered in the snapshot of 2026-11-19 02:30; holds 1 replicas,"
+    )
+    assert "registered in no snapshot of the window; holds 0 replicas" in second
+    assert "still named leader of 1" in second
+    result = cluster_findings.registration_findings(told, tables["brokers"], tables["cluster"])
+    assert rows_of(result, "kind", "brokers") == [("controller_not_registered", [3])]
 
 
 def test_old_requests_and_notifications_are_reported_with_their_age(spark):
@@ -422,7 +453,7 @@ def test_old_requests_and_notifications_are_reported_with_their_age(spark):
         ),
     )
     tables = frames(spark, world)
-    result = health.request_findings(tables["requests"], tables["notifications"])
+    result = cluster_findings.request_findings(tables["requests"], tables["notifications"])
     assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
     assert sorted((r["kind"], r["age_s"], tuple(r["brokers"] or ())) for r in result.collect()) == [
         ("stale_isr_change", 400, ()),
@@ -433,14 +464,16 @@ def test_old_requests_and_notifications_are_reported_with_their_age(spark):
     ]
 
 
-def test_a_reassignment_that_has_not_moved_since_last_day_is_stuck(spark):
+def test_a_reassignment_that_has_not_moved_since_last_night_is_stuck(spark):
     rows = (("t", 0, (1, 2, 3), 1, (1, 2), (3,), (2,)), ("t", 1, (1, 2), 1, (1, 2)))
     moved = (("t", 0, (1, 2, 4), 1, (1, 2), (4,), (2,)), rows[1])
     current = frame(spark, "partitions", World(partitions=rows))
-    stuck = health.unmoved_findings(current, frame(spark, "partitions", World(partitions=rows).on(1)))
+    stuck = partition_findings.unmoved_findings(current, frame(spark, "partitions", World(partitions=rows).on(1)))
     assertSchemaEqual(stuck.schema, schemas.FINDINGS, ignoreNullable=True)
     assert rows_of(stuck, "kind", "partition", "age_s") == [("stuck_reassignment", 0, 86400)]
-    assert health.unmoved_findings(current, frame(spark, "partitions", World(partitions=moved).on(1))).isEmpty()
+    assert partition_findings.unmoved_findings(
+        current, frame(spark, "partitions", World(partitions=moved).on(1))
+    ).isEmpty()
 
 
 @pytest.mark.parametrize(
@@ -461,8 +494,7 @@ def test_throttles_are_stale_when_nothing_moves(spark, requests, found):
         ),
     )
     tables = frames(spark, world)
-    result = health.config_findings(tables["configs"], facts_of(spark, tables))
-    assert {row["kind"] for row in result.collect()} <= {"stale_throttle"}
+    result = cluster_findings.config_findings(tables["configs"], facts_of(spark, tables))
     assert sorted(((r["topic"], r["brokers"]) for r in result.collect()), key=str) == sorted(found, key=str)
 
 
@@ -472,7 +504,7 @@ def test_the_controller_and_the_tree_are_judged(spark):
         controller={"controller_id": None, "controller_epoch": 12, "migration": "{}", "consistent": False},
         bad_rows=(("/brokers/topics/t/partitions/0/state", "not JSON"), ("/config/topics/u", "not JSON")),
     )
-    result = health.cluster_findings(
+    result = cluster_findings.cluster_findings(
         frame(spark, "cluster", current),
         frame(spark, "cluster", current.on(1), World().on(1))
         .limit(0)
@@ -492,27 +524,27 @@ def test_the_controller_and_the_tree_are_judged(spark):
 def test_a_queued_topic_is_judged_where_nothing_is_deleted(spark):
     tables = frames(spark, SICK)
     kept = facts_of(spark, tables, '{"default": {"delete_topic_enable": false}}')
-    result = health.partition_findings(tables["partitions"], kept, tables["configs"])
+    result = partition_findings.partition_findings(tables["partitions"], kept, tables["configs"])
     assert [kind for topic, kind in rows_of(result, "topic", "kind") if topic == "gone"] == [
         "non_preferred_leader", "offline", "under_replicated",
     ]  # fmt: skip
-    assert rows_of(health.cluster_summary(tables["partitions"], kept), "leaderless_count") == [(3,)]
+    assert rows_of(summary.cluster_summary(tables["partitions"], kept), "offline_count") == [(2,)]
 
 
 def test_cluster_summary_and_broker_load_count_everything_once(spark):
     tables = frames(spark, SICK)
     found = facts_of(spark, tables)
-    summary = health.cluster_summary(tables["partitions"], found)
-    load = health.broker_load(tables["partitions"], found)
-    assertSchemaEqual(summary.schema, schemas.CLUSTER_SUMMARY, ignoreNullable=True)
+    numbers = summary.cluster_summary(tables["partitions"], found)
+    load = summary.broker_load(tables["partitions"], found)
+    assertSchemaEqual(numbers.schema, schemas.CLUSTER_SUMMARY, ignoreNullable=True)
     assertSchemaEqual(load.schema, schemas.BROKER_LOAD, ignoreNullable=True)
-    counts = ("topic_count", "partition_count", "replica_count", "broker_count", "leaderless_count", "imbalanced_count")
-    assert rows_of(summary, *counts, "under_replicated_count") == [(11, 11, 22, 3, 2, 3, 2)]
-    assert rows_of(summary, "kafka_version", "version_reason") == [("3.9", "named in the settings")]
+    counts = ("topic_count", "partition_count", "replica_count", "broker_count", "offline_count", "imbalanced_count")
+    assert rows_of(numbers, *counts, "under_replicated_count") == [(11, 11, 22, 3, 1, 3, 2)]
+    assert rows_of(numbers, "kafka_version", "version_reason") == [("3.9", "named in the settings")]
     assert rows_of(load, "broker_id", "live", "replica_count", "leader_count", "preferred_count") == [
         (1, True, 9, 5, 9),
         (2, True, 9, 2, 1),
-        (3, True, 2, 0, 0),
+        (3, True, 2, 1, 0),
         (8, False, 1, 0, 0),
         (9, False, 1, 0, 1),
     ]

@@ -6,10 +6,12 @@ Every run is kept; of one date the newest counts.
 
 import hashlib
 import json
+import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +32,10 @@ _SUMMARY: Final = "summary.json"
 _HISTORY: Final = "history"
 """`spark_jobs.io.snapshots.HISTORY`, which is imported with Spark only."""
 _DAYS_SHOWN: Final = 5
-_LEFT_BY_SPARK: Final = (".", "_")
+_DELIVERED: Final = "delivered.json"
+"""`spark_jobs.io.delivery.DELIVERED`: the list of its files that a job writes last."""
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.=-]*")
+_TABLE: Final = ".parquet"
 
 
 class AnalysisIncompleteError(OperationError):
@@ -68,7 +73,10 @@ def publish(
     now: datetime | None = None,
     fail_if_incomplete: bool = False,
 ) -> Analysis:
-    """Puts the job's results into the store, the manifest last; a second call of one run changes nothing.
+    """Puts the files that the job says it delivered into the store, the manifest last.
+
+    A run that was published stays as it is, whatever lies in `output` now. What the job does not list was not finished, or
+    is somebody else's: it is not published.
 
     Args:
         output: the job's output, as `Staged` names it; what lies in the store is removed when all is published.
@@ -79,16 +87,18 @@ def publish(
         fail_if_incomplete: whether a cluster that could not be analysed is a failure, after all is published.
 
     Raises:
-        BadInputError: the folder holds no finished analysis.
+        BadInputError: the folder holds no finished analysis, or a file is not the one that was delivered.
         AnalysisIncompleteError: a cluster could not be analysed, and that was to fail.
         StoreUnwritableError, StoreUnreachableError: as of the store; nothing is visible then.
     """
     store = opened(store)
-    if str(output).startswith(S3A):
+    if (published := of_run(store, day, run_id)) is not None:
+        analysis = published
+    elif str(output).startswith(S3A):
         with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
-            left = _fetched(store, str(output), Path(scratch))
+            _fetch(store, str(output), Path(scratch))
             analysis = _published(Path(scratch), store, day, run_id, now)
-        for key in sorted(left, key=lambda name: name.endswith(_SUMMARY)):  # without it nobody could try again
+        for key in _keys_below(store, str(output)):
             store.delete(key)
     else:
         analysis = _published(Path(output), store, day, run_id, now)
@@ -99,10 +109,21 @@ def publish(
     return analysis
 
 
+def of_run(store: ObjectStore | str, day: date | str, run_id: str) -> Analysis | None:
+    """What that run has published; None where it has published nothing.
+
+    Raises:
+        ObjectDamagedError: its manifest cannot be read.
+    """
+    store = opened(store)
+    key = f"{_prefix(day, run_id)}/{MANIFEST}"
+    return _read(store, key) if key in store.list(key) else None
+
+
 def list_analyses(store: ObjectStore | str, day: date | str | None = None) -> list[Analysis]:
     """Every published analysis, of one date where it is given, oldest first; of one time the later run id is last."""
     store = opened(store)
-    return _read_all(store, _published_keys(store, day))
+    return _read_all(store, published_keys(store, day))
 
 
 def latest_report(store: ObjectStore | str, day: date | str | None = None) -> Analysis:
@@ -113,15 +134,43 @@ def latest_report(store: ObjectStore | str, day: date | str | None = None) -> An
         ObjectDamagedError: one of that date is.
     """
     store = opened(store)
-    keys = _published_keys(store, day)
+    keys = published_keys(store, day)
     if not keys:
-        days = sorted({_day_of(key) for key in _published_keys(store)})[-_DAYS_SHOWN:]
+        days = sorted({date_of(key) for key in published_keys(store)})[-_DAYS_SHOWN:]
         raise ObjectMissingError(
-            f"no report{f' of {day}' if day is not None else ''} in {store.uri!r}: expected a published analysis, "
+            f"no report{f' of date {day}' if date is not None else ''} in {store.uri!r}: expected a published analysis, "
             f"found those of {listed(days) or 'none'}; name such a date, or run one"
         )
-    newest = max(map(_day_of, keys))
-    return _read_all(store, [key for key in keys if _day_of(key) == newest])[-1]
+    newest = max(map(date_of, keys))
+    return _read_all(store, [key for key in keys if date_of(key) == newest])[-1]
+
+
+def fetch_results(store: ObjectStore | str, folder: Path) -> list[Path]:
+    """Brings the tables of every published analysis to `folder`, as they lie in the store; returns their folders.
+
+    What was fetched before is kept.
+
+    Only tables and manifests; a run whose manifest is damaged, or whose tables are not those that it names, is left out.
+    """
+    store = opened(store)
+
+    def fetch(key: str) -> Path | None:
+        target = folder / key
+        if target.exists():
+            return target.parent
+        try:
+            document = json.loads(store.get(_read(store, key).uri.removeprefix(f"{store.uri}/")))
+            for entry in document["objects"]:
+                if entry["key"].endswith(_TABLE):
+                    (folder / entry["key"]).parent.mkdir(parents=True, exist_ok=True)
+                    store.get_to_file(entry["key"], folder / entry["key"])
+        except (ObjectDamagedError, ObjectMissingError):
+            return None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(document), encoding="utf-8")  # last: what lacks it is fetched again
+        return target.parent
+
+    return [found for found in at_once(fetch, published_keys(store)) if found is not None]
 
 
 def key_of(store: ObjectStore, uri: str) -> str:
@@ -129,12 +178,14 @@ def key_of(store: ObjectStore, uri: str) -> str:
     return uri.removeprefix(f"{store.uri}/")
 
 
-def _published_keys(store: ObjectStore, day: date | str | None = None) -> list[str]:
+def published_keys(store: ObjectStore, day: date | str | None = None) -> list[str]:
+    """Keys of the manifests of published analyses, of one date where it is given."""
     prefix = PREFIX if day is None else f"{PREFIX}date={day}/"
     return [key for key in store.list(prefix) if key.endswith(f"/{MANIFEST}")]
 
 
-def _day_of(key: str) -> str:
+def date_of(key: str) -> str:
+    """The analysed date that is part of a manifest's key."""
     return key.removeprefix(f"{PREFIX}date=").partition("/")[0]
 
 
@@ -144,14 +195,15 @@ def _read_all(store: ObjectStore, keys: Iterable[str]) -> list[Analysis]:
 
 
 def _published(output: Path, store: ObjectStore, day: date | str, run_id: str, now: datetime | None) -> Analysis:
-    prefix = f"{PREFIX}date={day}/run={run_token(run_id)}"
+    prefix = _prefix(day, run_id)
     key = f"{prefix}/{MANIFEST}"
-    summary = _summary(output)
+    files = _delivered(output / _DELIVERED)
+    contents = {file.name: _content(output, file) for file in files}
+    summary = json.loads(contents[_SUMMARY])
     objects = []
-    for name, path in sorted(_results(output).items()):
-        content = path.read_bytes()
-        store.put(f"{prefix}/{name}", content)
-        objects.append({"key": f"{prefix}/{name}", "size": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+    for name, file in sorted(_named(files).items()):
+        store.put(f"{prefix}/{name}", contents[file.name])
+        objects.append({**asdict(file), "key": f"{prefix}/{name}"})
     document = {
         "format_version": FORMAT_VERSION,
         "kind": "analysis",
@@ -173,41 +225,86 @@ def _published(output: Path, store: ObjectStore, day: date | str, run_id: str, n
     return published
 
 
-def _fetched(store: ObjectStore, output: str, folder: Path) -> list[str]:
-    """Brings what a job wrote into the store to `folder`; returns the keys."""
-    prefix = S3 + output.removeprefix(S3A)
-    keys = [key for key in store.list(key_of(store, prefix) + "/") if not key.endswith("/")]
-    for key in keys:
-        target = folder / store.uri_of(key).removeprefix(f"{prefix}/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        store.get_to_file(key, target)
-    return keys
+def _prefix(day: date | str, run_id: str) -> str:
+    return f"{PREFIX}date={day}/run={run_token(run_id)}"
 
 
-def _results(output: Path) -> dict[str, Path]:
-    """Files of the job by the name they get in the store: a table of one part becomes `<table>.parquet`."""
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that a job delivered, its name below the job's output."""
+
+    name: str
+    size: int
+    sha256: str
+    rows: int | None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a name that leads out of the output."""
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"a name that is none: {self.name!r}")
+
+
+def _delivered(path: Path) -> list[_File]:
+    try:
+        files = [_File(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["files"]]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadInputError(
+            f"{path.parent} not published: expected {path.name}, the last file of a finished analysis, found "
+            f"{type(error).__name__}: {error}; run the job again"
+        ) from error
+    if _SUMMARY not in {file.name for file in files}:
+        raise BadInputError(f"{path.parent} not published: expected {_SUMMARY} in its {path.name}; run the job again")
+    return files
+
+
+def _content(output: Path, file: _File) -> bytes:
+    """The bytes that the job delivered under that name."""
+    try:
+        content = (output / file.name).read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{output} not published: {file.name} not read ({error}); run the job again") from error
+    if (len(content), hashlib.sha256(content).hexdigest()) != (file.size, file.sha256):
+        raise BadInputError(
+            f"{output} not published: expected {file.name} as the job delivered it ({file.size} bytes, SHA-256 "
+            f"{file.sha256[:12]}…), found {len(content)} other bytes; run the job again"
+        )
+    return content
+
+
+def _named(files: Iterable[_File]) -> dict[str, _File]:
+    """The files by the name that they get in the store: a table of one part becomes `<table>.parquet`."""
+    parts: dict[str, list[_File]] = defaultdict(list)
     found = {}
-    for path in output.rglob("*"):
-        parts = path.relative_to(output).parts
-        if not path.is_file() or any(part.startswith(_LEFT_BY_SPARK) for part in parts):
-            continue
-        if path.suffix != ".parquet":
-            found["/".join(parts)] = path
-            continue
-        siblings = sorted(path.parent.glob("*.parquet"))
-        place = siblings.index(path)
-        table = parts[0]
-        found[f"{table}.parquet" if len(siblings) == 1 else f"{table}/part-{place:05}.parquet"] = path
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.endswith(_TABLE):
+            parts[file.name.partition("/")[0]].append(file)
+        else:
+            found[file.name] = file
+    for table, those in parts.items():
+        names = [f"{table}{_TABLE}"] if len(those) == 1 else [f"{table}/part-{n:05}{_TABLE}" for n in range(len(those))]
+        found |= dict(zip(names, those, strict=True))
     return found
 
 
-def _summary(output: Path) -> dict[str, Any]:
+def _fetch(store: ObjectStore, output: str, folder: Path) -> None:
+    """Brings what a job delivered into the store to `folder`."""
+    prefix = key_of(store, S3 + output.removeprefix(S3A))
     try:
-        return dict(json.loads((output / _SUMMARY).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        store.get_to_file(f"{prefix}/{_DELIVERED}", folder / _DELIVERED)
+    except ObjectMissingError as error:
         raise BadInputError(
-            f"{output} not published: expected the summary.json of a finished analysis, found {error}; run the job again"
+            f"{output} not published: no finished analysis lies there ({error}); run it again"
         ) from error
+    for file in _delivered(folder / _DELIVERED):
+        target = folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        store.get_to_file(f"{prefix}/{file.name}", target)
+
+
+def _keys_below(store: ObjectStore, output: str) -> list[str]:
+    """What lies below a job's output, the list of it last: until then somebody can try again."""
+    keys = store.list(key_of(store, S3 + output.removeprefix(S3A)) + "/")
+    return sorted((key for key in keys if not key.endswith("/")), key=lambda key: key.endswith(_DELIVERED))
 
 
 def read_analysis(store: ObjectStore, key: str) -> Analysis:

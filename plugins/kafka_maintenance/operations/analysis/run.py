@@ -7,6 +7,7 @@ its results says `published_analyses`.
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -27,6 +28,8 @@ JOB: Final = "nightly_analysis"
 UNPUBLISHED: Final = "unpublished/"
 """Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
 _BAD_INPUT_STATUS: Final = 2
+OF_HISTORY: Final = ("partitions", "brokers", "cluster")
+"""`spark_jobs.schemas.OF_HISTORY`, which is imported with Spark only."""
 _OUTPUT: Final = "output"
 _MARK: Final = ".kafka-maintenance"
 """Lies in a local output folder; without it nothing there is removed."""
@@ -100,14 +103,15 @@ def stage(
     earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_days)
     problems += [_problem(cluster, "", of_day, reason) for (cluster, of_day), reason in unusable.items()]
     wanted = (*earlier, *chosen)
-    output = output_of(store, folder, run_id, in_place=in_place)
     if in_place:
+        output = _s3a(store.uri_of(_unpublished(run_id)))
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
         _empty_in_store(store, _unpublished(run_id))
         verified = []
     else:
+        output = str(folder / _OUTPUT)
         _empty(folder / _OUTPUT)
-        inputs, unfetched = _fetched_inputs(store, wanted, folder / "input")
+        inputs, unfetched = _fetched_inputs(store, wanted, _whole(earlier, chosen), folder / "input")
         problems += unfetched
         verified = ["--verified"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,11 +127,6 @@ def stage(
         *(part for name, path in files.items() for part in (name, str(path))),
     )
     return Staged(folder, output, arguments, partition_rows(wanted))
-
-
-def output_of(store: ObjectStore, folder: Path, run_id: str, *, in_place: bool) -> str:
-    """Where the job of that run leaves its results; arguments as of `stage`."""
-    return _s3a(store.uri_of(_unpublished(run_id))) if in_place else str(folder / _OUTPUT)
 
 
 def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
@@ -186,14 +185,24 @@ def analyse(
     return publish(staged.output, store, day=day, run_id=run_id, now=now, fail_if_incomplete=fail_if_incomplete)
 
 
+def _whole(earlier: Iterable[Manifest], chosen: Iterable[Manifest]) -> frozenset[str]:
+    """Addresses of the snapshots of which every table is read: the chosen ones, and the newest earlier one of each cluster."""
+    newest = {manifest.cluster: manifest for manifest in sorted(earlier, key=lambda one: one.taken_at)}
+    return frozenset(manifest.uri for manifest in (*newest.values(), *chosen))
+
+
 def _fetched_inputs(
-    store: ObjectStore, manifests: Iterable[Manifest], folder: Path
+    store: ObjectStore, manifests: Iterable[Manifest], whole: AbstractSet[str], folder: Path
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """The folders of these snapshots below `folder`, and a line of `--problems` for each that could not be fetched."""
+    """The folders of these snapshots below `folder`, and a line of `--problems` for each that could not be fetched.
+
+    Of a snapshot that is not among the `whole` only the tables of the history are fetched.
+    """
 
     def fetched(manifest: Manifest) -> str | dict[str, str]:
         try:
-            return str(fetch_tables(store, manifest, folder))
+            tables = None if manifest.uri in whole else OF_HISTORY
+            return str(fetch_tables(store, manifest, folder, tables))
         except ControllerCoreError as error:
             return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
 

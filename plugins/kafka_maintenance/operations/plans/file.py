@@ -37,7 +37,6 @@ def plan_file(
     waves: Path | None = None,
     goals: Goals,
     limits: Limits | None = None,
-    ignore_racks: bool = False,
 ) -> FilePlan:
     """Reads a cluster state, plans, verifies, and writes the files; nothing is written unless all went well.
 
@@ -49,7 +48,6 @@ def plan_file(
         waves: a folder that gets `wave-0001.json`, … and `waves.json` (figures); made if it is missing.
         goals: what is wanted.
         limits: what one wave may load; only with `waves`.
-        ignore_racks: plan as if there were no racks.
 
     Raises:
         BadInputError: the state cannot be read, is not JSON, an output cannot be written, or limits without waves.
@@ -60,7 +58,7 @@ def plan_file(
             f"cluster state {state} not planned: limits of waves (--wave-…, --bandwidth, --window-s) belong to --waves, which "
             "is missing; name a folder for the waves, or leave the limits out"
         )
-    cluster = ClusterState.from_json(_read(state), ignore_racks=ignore_racks)
+    cluster = ClusterState.from_json(_read(state), ignore_racks=goals.ignore_racks)
     plan = plan_reassignment(cluster, goals)
     cut = schedule(plan, limits) if waves is not None else None
     files: dict[Path, Any] = {out: plan.reassignment_json()}

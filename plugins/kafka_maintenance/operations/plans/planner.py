@@ -45,7 +45,8 @@ def propose(
     waves have been run through the rules of a controller of `dialect`.
 
     Raises:
-        RefusedError: no plan meets the goals, the metadata cannot be planned on, or the controller's rules say that a
+        RefusedError: no plan meets the goals, the metadata cannot be planned on (some brokers have a rack and others none,
+            and the goals do not ignore racks), or the controller's rules say that a
             wave would cost a partition its in-sync majority or not fit into a znode.
         BadInputError: `sizes` lack a partition.
     """
@@ -57,8 +58,8 @@ def propose(
     movable = [partition for partition in sorted(observed.assignments) if partition not in left_out]
     if not movable or not observed.brokers:
         return None
-    state = _state(movable, observed, sizes)
     try:
+        state = _state(movable, observed, sizes, ignore_racks=goals.ignore_racks)
         plan = plan_reassignment(state, goals)
         waves = schedule(plan, limits)
         predicted = require_safe(predict_plan(state, moves_of(waves), dialect))
@@ -95,7 +96,7 @@ def cut(observed: Observation, targets: Sequence[Target], limits: Limits, sizes:
         RefusedError: a limit that no wave keeps to.
         BadInputError: `sizes` lack a partition.
     """
-    state = _state(sorted(target.partition for target in targets), observed, sizes)
+    state = _state(sorted(target.partition for target in targets), observed, sizes, ignore_racks=True)
     ((rows, lists),) = given_moves(state, [targets])
     try:
         waves = schedule(GivenLists.of(state, rows, lists), limits)
@@ -117,7 +118,7 @@ def prediction(observed: Observation, steps: Sequence[Sequence[Target]], *, dial
     there = [
         each for each in sorted(observed.assignments) if each.topic in topics and _unmovable(each, observed) is None
     ]
-    state = _state(there, observed, None)
+    state = _state(there, observed, None, ignore_racks=True)
     try:
         return require_possible(predict_plan(state, given_moves(state, steps), dialect)).text
     except PlanRejectedError as error:
@@ -167,7 +168,10 @@ def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:
     )
 
 
-def _state(partitions: list[TopicPartition], observed: Observation, sizes: Sizes | None) -> ClusterState:
+def _state(
+    partitions: list[TopicPartition], observed: Observation, sizes: Sizes | None, *, ignore_racks: bool
+) -> ClusterState:
+    """The planner's arrays; racks play no part where the targets are given."""
     missing = [] if sizes is None else [partition for partition in partitions if partition not in sizes]
     if missing:
         raise BadInputError(
@@ -189,5 +193,5 @@ def _state(partitions: list[TopicPartition], observed: Observation, sizes: Sizes
         sizes=None if sizes is None else [sizes[partition] for partition in partitions],
         isr_offsets=[0, *accumulate(map(len, isr))],
         isr_ids=[broker for each in isr for broker in each],
-        ignore_racks=None in racks,
+        ignore_racks=ignore_racks,
     )

@@ -12,6 +12,7 @@ from typing import Any
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.analysis.published import fetch_results
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
@@ -60,7 +61,7 @@ def query_history(
 
     Args:
         store: where the snapshots are.
-        sql: a SELECT; docs/snapshots.md lists tables and columns.
+        sql: a SELECT; docs/snapshots.md lists tables and columns. Results of published analyses are tables, too.
         folder: keeps the fetched tables, so that the next query fetches only new snapshots.
         cluster: only its snapshots.
         rows_max: more rows than that are cut off.
@@ -79,13 +80,18 @@ def query_history(
     manifests, unusable = readable_snapshots(store, keys)
     with locked(folder / "lock"):
         inputs, damaged = _fetched(store, manifests, folder / "snapshots", progress)
+        results = fetch_results(store, folder / "analyses")
     passed_over = tuple(str(error) for error in (*unusable, *damaged))
     if not inputs:
         raise ObjectDamagedError(
             f"query not run: expected a snapshot in {store.uri!r} that can be read, found {len(passed_over)} that cannot: "
             f"{listed(passed_over)}"
         )
-    arguments = [*(part for path in inputs for part in ("--input", str(path))), "--rows-max", str(rows_max)]
+    arguments = [
+        *(part for path in (*inputs, *results) for part in ("--input", str(path))),
+        "--rows-max",
+        str(rows_max),
+    ]
     found = _answer(sql, arguments, folder / "work", settings=settings, row_count=partition_rows(manifests))
     return QueryResult(
         tuple(found["columns"]),

@@ -1,0 +1,47 @@
+"""How long published analyses are kept: they can be made again as long as their snapshots are there, so no gate asks.
+
+Of each date the current run is kept for `keep_days`, the runs that it replaced for `replaced_days`.
+"""
+
+from collections import defaultdict
+from datetime import date, timedelta
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import MANIFEST
+from kafka_maintenance.operations.analysis.published import date_of, key_of, latest_report, published_keys
+from kafka_maintenance.operations.snapshots.catalog import opened
+
+
+def expired_analyses(store: ObjectStore | str, today: date, *, keep_days: int, replaced_days: int) -> list[str]:
+    """Keys of the manifests of expired analyses, oldest date first.
+
+    Args:
+        store: where they are.
+        today: the UTC date.
+        keep_days: how old the date of a current run may be.
+        replaced_days: how old the date of a replaced run may be.
+
+    Raises:
+        ObjectDamagedError: of a date with several runs one cannot be read, so that nobody knows which is current.
+    """
+    store = opened(store)
+    by_date: dict[str, list[str]] = defaultdict(list)
+    for key in published_keys(store):
+        by_date[date_of(key)].append(key)
+    oldest, oldest_replaced = (str(today - timedelta(days=days)) for days in (keep_days, replaced_days))
+    found: list[str] = []
+    for day, keys in sorted(by_date.items()):
+        if day < oldest:
+            found += keys
+        elif day < oldest_replaced and len(keys) > 1:
+            current = key_of(store, latest_report(store, day).uri)
+            found += [key for key in keys if key != current]
+    return found
+
+
+def remove_analysis(store: ObjectStore | str, manifest_key: str) -> None:
+    """Removes a published analysis, its manifest first: what is left of it then is nothing to anybody."""
+    store = opened(store)
+    store.delete(manifest_key)
+    for key in store.list(manifest_key.removesuffix(MANIFEST)):
+        store.delete(key)

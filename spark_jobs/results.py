@@ -1,0 +1,188 @@
+"""The results of one analysis as frames, each described when it is wanted, and persisted where several share it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial, reduce
+from operator import or_
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from controller_core.model.errors import ControllerCoreError
+from spark_jobs import schemas
+from spark_jobs.arguments import NOT_ANALYSED, Args
+from spark_jobs.io import datasets
+from spark_jobs.io import snapshots as stored
+from spark_jobs.io.choice import Chosen
+from spark_jobs.io.snapshots import Problem, Snapshot
+from spark_jobs.on_core import agreement, bridge, drill
+from spark_jobs.on_core.deletion_steps import predict_deletions
+from spark_jobs.on_core.proposals import propose
+from spark_jobs.settings import RULES, SettingsError, evidence_frame, rules_of
+from spark_jobs.transforms import (
+    bad_rows,
+    cluster_findings,
+    deletion,
+    facts,
+    history,
+    imbalance,
+    partition_findings,
+    summary,
+)
+
+_NAMED_MAX = 20
+"""Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
+Output = tuple[str, Callable[[], DataFrame]]
+"""A result's name, and what describes its frame when it is wanted: that costs the driver as much as a small cluster's run."""
+
+
+class Results:
+    """The frames of one run, each described once and persisted where several outputs share it."""
+
+    def __init__(self, spark: SparkSession, chosen: Chosen, args: Args, problems: Sequence[Problem]) -> None:
+        self._spark, self._chosen, self._args = spark, chosen, args
+        self._kept: list[DataFrame] = []
+        both = [*chosen.current, *chosen.before]
+        self._tables = {name: stored.read_table(spark, both, name) for name in schemas.OF_DATE}
+        self._judged = self._keep(bad_rows.with_reason(self._tables["partitions"]))
+        good = bad_rows.good_partitions(self._judged)
+        self._tables["partitions"] = good
+        rules, refused = self._rules(good)
+        self._problems = [*problems, *refused]
+        lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
+        self.analysed = tuple(found for found in chosen.current if (found.cluster, found.snapshot_id) not in lost)
+        unused = bad_rows.refused_rows(self._judged, self._tables["bad_rows"])
+        self._facts = datasets.through_driver(facts.snapshot_facts(self._tables, rules, unused), schemas.FACTS)
+        self._current = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
+        self._facts_current = self._only(self.analysed, self._facts)
+        self._past = {name: stored.read_table(spark, chosen.window, name) for name in schemas.OF_HISTORY}
+        self._past["partitions"] = bad_rows.plausible(self._past["partitions"])
+        self._load = cache(lambda: self._keep(summary.broker_load(self._current["partitions"], self._facts_current)))
+
+    def outputs(self) -> Iterable[Output]:
+        """Every output by name, in an order that fills shared frames first."""
+        now, told = self._current, self._facts_current
+        partitions = now["partitions"]
+        yield "imbalance", lambda: imbalance.imbalance(partitions, told)
+        yield "imbalanced_partitions", lambda: imbalance.imbalanced_partitions(partitions, told)
+        yield (
+            "deletion_eligibility",
+            lambda: deletion.deletion_eligibility(partitions, now["topics"], now["requests"], told),
+        )
+        yield "findings", self._findings
+        yield "cluster_summary", lambda: summary.cluster_summary(self._tables["partitions"], self._facts)
+        yield "broker_load", self._load
+        yield (
+            "refused_rows",
+            lambda: bad_rows.refused_rows(self._only(self.analysed, self._judged), now["bad_rows"]),
+        )
+        yield from self._history()
+        yield from self._by_core()
+
+    def release(self) -> None:
+        """Frees what was persisted."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def _by_core(self) -> Iterable[Output]:
+        """What the core answers on executors, and whatever could not be analysed."""
+        partitions = self._current["partitions"]
+        failures = [datasets.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
+        core = cache(lambda: self._keep(facts.core_facts(self._facts_current, self._current)))
+        for name, analysis in self._analyses():
+            schema, groups = schemas.OUTPUTS[name], len(self.analysed)
+            analysed = self._keep(bridge.per_snapshot(partitions, core(), analysis, schema, groups=groups))
+            yield name, partial(bridge.results, analysed, schema)
+            failures.append(bridge.failures(analysed, name))
+        if self._args.with_drill and self._args.wants("failure_drill"):
+            pairs_max = self._args.drill_pairs_max
+            drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, slices=self._slices()))
+            yield "failure_drill", lambda: drill.ranked(bridge.results(drilled, drill.PARTIAL))
+            failures.append(bridge.failures(drilled, "failure_drill").distinct())
+        yield NOT_ANALYSED, lambda: reduce(DataFrame.unionByName, failures)
+
+    def _analyses(self) -> Iterable[tuple[str, bridge.Analysis]]:
+        if self._args.wants("deletion_prediction"):
+            yield "deletion_prediction", predict_deletions
+        if self._args.with_plans and self._args.wants("proposals"):
+            yield "proposals", propose(self._args.goals)
+
+    def _slices(self) -> int | None:
+        """Slices of all clusters in the failure drill; None where a manifest does not count its partitions."""
+        counts = [found.row_counts.get("partitions") for found in self.analysed]
+        return None if None in counts else sum(map(drill.slices_of, filter(None, counts)))
+
+    def _findings(self) -> DataFrame:
+        now, told = self._current, self._facts_current
+        cluster_before = self._only(self._chosen.before, self._tables["cluster"])
+        partitions_before = self._only(self._chosen.before, self._tables["partitions"])
+        return (
+            partition_findings.partition_findings(now["partitions"], told, now["configs"])
+            .unionByName(partition_findings.unmoved_findings(now["partitions"], partitions_before))
+            .unionByName(partition_findings.min_isr_findings(now["partitions"], told, now["configs"]))
+            .unionByName(cluster_findings.broker_findings(self._load(), told, self._past["brokers"]))
+            .unionByName(cluster_findings.registration_findings(told, now["brokers"], now["cluster"]))
+            .unionByName(cluster_findings.unclean_findings(now["configs"], told))
+            .unionByName(self._disagreements())
+            .unionByName(cluster_findings.request_findings(now["requests"], now["notifications"]))
+            .unionByName(cluster_findings.config_findings(now["configs"], told))
+            .unionByName(cluster_findings.cluster_findings(now["cluster"], cluster_before, now["bad_rows"]))
+        )
+
+    def _disagreements(self) -> DataFrame:
+        """What the core says otherwise of the date's sample of clusters."""
+        sizes = [(found.cluster, found.row_counts["partitions"]) for found in self.analysed]
+        sample = set(agreement.sample_of(sizes, self._args.date))
+        chosen = [found for found in self.analysed if found.cluster in sample]
+        if not chosen:
+            return datasets.driver_rows(self._spark, [], schemas.FINDINGS)
+        names = ("partitions", "topics", "requests", "configs", "cluster")
+        now = {name: self._only(chosen, self._tables[name]) for name in names}
+        told = self._only(chosen, self._facts)
+        return agreement.disagreements(
+            now["partitions"], now["topics"], now["requests"], told, facts.core_facts(told, now)
+        )
+
+    def _history(self) -> Iterable[Output]:
+        past = self._past
+        changes = cache(lambda: self._keep(history.partition_changes(past["partitions"])))
+        grown = cache(lambda: self._keep(history.growth(past["partitions"], past["brokers"], past["cluster"])))
+        yield "growth", grown
+        yield "leader_churn", lambda: history.leader_churn(changes(), grown())
+        yield "unstable_partitions", lambda: history.unstable_partitions(changes())
+        yield (
+            "broker_history",
+            lambda: history.broker_history(
+                past["brokers"], past["cluster"], history.replicas_by_day(past["partitions"])
+            ),
+        )
+        yield "controller_churn", lambda: history.controller_churn(past["cluster"])
+
+    def _rules(self, good: DataFrame) -> tuple[DataFrame, list[Problem]]:
+        """settings.RULES of every snapshot, and the clusters whose settings cannot be used, or name a version nobody knows."""
+        tables = self._tables
+        found, refused = [], []
+        for row in evidence_frame(tables["cluster"], tables["brokers"], tables["topics"], good).collect():
+            try:
+                found.append(rules_of(self._args.settings, row))
+            except (ControllerCoreError, SettingsError) as error:
+                refused.append(Problem(row["cluster"], row["snapshot_id"], "settings", str(error)))
+        return datasets.driver_rows(self._spark, found, RULES), refused
+
+    def _problem_rows(self) -> list[dict[str, str]]:
+        return [{name: getattr(problem, name) for name in schemas.NOT_ANALYSED.names} for problem in self._problems]
+
+    def _only(self, snapshots: Sequence[Snapshot], frame: DataFrame) -> DataFrame:
+        """Rows of `frame` that belong to `snapshots`."""
+        keys = [(snapshot.cluster, snapshot.snapshot_id) for snapshot in snapshots]
+        if len(keys) <= _NAMED_MAX:
+            tests = [(F.col("cluster") == name) & (F.col("snapshot_id") == snapshot_id) for name, snapshot_id in keys]
+            return frame.where(reduce(or_, tests, F.lit(False)))
+        rows = [dict(zip(facts.KEY, key, strict=True)) for key in keys]
+        wanted = datasets.driver_rows(self._spark, rows, schemas.SNAPSHOTS)
+        return frame.join(wanted.hint("broadcast"), facts.KEY, how="left_semi")
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept

@@ -1,0 +1,237 @@
+"""What is wrong with a cluster as a whole: its brokers, controller, requests, configs, and the tree itself.
+
+Source: docs/operations.md, "ISR-change notifications", for what a wedged controller leaves behind.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from spark_jobs.transforms import racks
+from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN
+from spark_jobs.transforms.findings import BROKER_DOWN, CRITICAL, INFO, WARNING, as_findings, each, finding, listed
+
+STUCK_AFTER_S = 600
+"""A request older than this is called stuck; Kafka handles one in seconds, data movement apart."""
+STALE_AFTER_S = 60
+"""A notification older than this means that nobody handles them (docs/operations.md, "ISR-change notifications")."""
+_RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_REPLICA_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+def broker_findings(load: DataFrame, facts: DataFrame, seen: DataFrame) -> DataFrame:
+    """Brokers that hold or lead partitions and are not registered, the first thing to look at.
+
+    In:  schemas.BROKER_LOAD and FACTS of the analysed snapshots; schemas.BROKERS of the window.
+    Out: schemas.FINDINGS, one row broker_down per such broker; `age_s` is the time since the last snapshot that had it.
+    """
+    last = seen.groupBy("cluster", "broker_id").agg(F.max("taken_at").alias("last_seen"))
+    since = F.when(
+        F.col("last_seen").isNotNull(),
+        F.concat(F.lit("last registered in the snapshot of "), F.date_format("last_seen", "yyyy-MM-dd HH:mm")),
+    ).otherwise(F.lit("registered in no snapshot of the window"))
+    counts = F.format_string(
+        "holds %d replicas, is preferred for %d partitions and still named leader of %d: start it again, or move its replicas",
+        *("replica_count", "preferred_count", "leader_count"),
+    )
+    down = (
+        load.where(~F.col("live") & (F.col("replica_count") + F.col("leader_count") > 0))
+        .join(F.broadcast(last), ["cluster", "broker_id"], how="left")  # one row per broker on each side
+        .join(F.broadcast(facts.select(*KEY, "taken_at")), KEY)
+        .select(
+            *KEY,
+            F.lit(BROKER_DOWN).alias("kind"),
+            F.lit(CRITICAL).alias("severity"),
+            F.array("broker_id").alias("brokers"),
+            (F.unix_timestamp("taken_at") - F.unix_timestamp("last_seen")).alias("age_s"),
+            F.concat(F.format_string("broker %d is not registered, ", "broker_id"), since, F.lit("; "), counts).alias(
+                "detail"
+            ),
+        )
+    )
+    return as_findings(down)
+
+
+def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFrame) -> DataFrame:
+    """What the registrations of a cluster contradict.
+
+    In:  schemas.FACTS, BROKERS and CLUSTER.
+    Out: schemas.FINDINGS, one row per cluster and kind: broker_without_rack (only some have one), mixed_broker_formats (their
+         registrations have several JSON versions), controller_not_registered.
+    """
+    bare = F.transform(F.filter("rack_of", lambda entry: entry["rack"].isNull()), lambda entry: entry["broker_id"])
+    formats = brokers.groupBy(*KEY).agg(F.sort_array(F.collect_set("json_version")).alias("formats"))
+    checks = (
+        finding(
+            F.col("controller_id").isNotNull() & ~F.array_contains("live", F.col("controller_id")),
+            "controller_not_registered",
+            CRITICAL,
+            F.format_string("the controller is broker %d, which is not registered", "controller_id"),
+            F.array("controller_id"),
+        ),
+        finding(
+            racks.some_without_rack(),
+            "broker_without_rack",
+            WARNING,
+            F.format_string(
+                "brokers %s have no broker.rack, others have: Kafka spreads new replicas over no racks then, rack_violation "
+                "is not judged, and reassignments are planned only if racks are to be ignored; set broker.rack there",
+                listed(bare),
+            ),
+            bare,
+        ),
+        finding(
+            F.size("formats") > 1,
+            "mixed_broker_formats",
+            WARNING,
+            F.format_string(
+                "brokers register with the JSON versions %s: they run different versions or protocols of Kafka; finish the "
+                "upgrade",
+                listed(F.col("formats")),
+            ),
+        ),
+    )
+    judged = facts.join(cluster.select(*KEY, "controller_id"), KEY, how="left").join(formats, KEY, how="left")
+    return as_findings(judged.select(*KEY, each(*checks)).select(*KEY, "finding.*"))
+
+
+def unclean_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
+    """In: schemas.CONFIGS and FACTS. Out: schemas.FINDINGS: unclean_election_allowed, by the default or by a topic's config."""
+    may_lose = "elections may take a leader that lacks messages: they are lost"
+    by_default = finding(
+        F.col("unclean_election_default"),
+        "unclean_election_allowed",
+        WARNING,
+        f"unclean.leader.election.enable is true for every topic that does not say otherwise: {may_lose}",
+    )
+    of_cluster = as_findings(facts.select(*KEY, each(by_default)).select(*KEY, "finding.*"))
+    says_so = (F.col("key") == UNCLEAN) & (F.lower(F.trim("value")) == "true") & (F.col("entity_type") == "topics")
+    of_topics = (
+        configs.where(says_so)
+        .join(F.broadcast(facts.where(~F.col("unclean_election_default")).select(*KEY)), KEY)
+        .select(
+            *KEY,
+            F.lit("unclean_election_allowed").alias("kind"),
+            F.lit(WARNING).alias("severity"),
+            F.col("entity_name").alias("topic"),
+            F.lit(f"unclean.leader.election.enable is true: {may_lose}").alias("detail"),
+        )
+    )
+    return of_cluster.unionByName(as_findings(of_topics))
+
+
+def request_findings(requests: DataFrame, notifications: DataFrame) -> DataFrame:
+    """Requests that nobody finishes and notifications that nobody handles.
+
+    In:  schemas.REQUESTS and NOTIFICATIONS.
+    Out: schemas.FINDINGS, one row per stuck request kind and topic, and per stale notification kind; `age_s` is the
+         oldest, in seconds before the snapshot.
+    """
+    age_s = F.unix_timestamp("taken_at") - F.unix_timestamp("ctime")
+    stuck = (
+        requests.withColumn("age_s", age_s)
+        .where(F.col("age_s") >= STUCK_AFTER_S)
+        .groupBy(*KEY, F.col("kind").alias("request"), "topic")
+        .agg(F.max("age_s").alias("age_s"), F.count("partition").alias("partition_count"))
+        .select(
+            *KEY,
+            F.concat(F.lit("stuck_"), "request").alias("kind"),
+            F.lit(WARNING).alias("severity"),
+            "topic",
+            "age_s",
+            F.format_string("request for %s pending for %d s", "topic", "age_s").alias("detail"),
+        )
+    )
+    stale = (
+        notifications.where(F.col("kind") != "config_change")  # brokers leave those behind on purpose, for 15 minutes
+        .withColumn("age_s", age_s)
+        .where(F.col("age_s") >= STALE_AFTER_S)
+        .groupBy(*KEY, F.col("kind").alias("queue"))
+        .agg(
+            F.max("age_s").alias("age_s"),
+            F.countDistinct("name").alias("name_count"),
+            F.sort_array(F.collect_set("broker")).alias("brokers"),
+        )
+        .select(
+            *KEY,
+            F.concat(F.lit("stale_"), "queue").alias("kind"),
+            F.lit(CRITICAL).alias("severity"),
+            "brokers",
+            "age_s",
+            F.format_string(
+                "%d notifications wait, the oldest for %d s: the controller does not handle them", "name_count", "age_s"
+            ).alias("detail"),
+        )
+    )
+    return as_findings(stuck.unionByName(stale, allowMissingColumns=True))
+
+
+def config_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
+    """Replication throttles that stayed behind after the reassignment they were for.
+
+    In:  schemas.CONFIGS and FACTS. Out: schemas.FINDINGS, one row per throttled broker or topic.
+    """
+    is_throttle = F.col("key").isin(*_RATE_KEYS, *_REPLICA_KEYS)
+    idle = facts.where(~F.col("any_reassignment")).select(*KEY)
+    stale = (
+        configs.where(is_throttle)
+        .join(F.broadcast(idle), KEY)
+        .groupBy(*KEY, "entity_type", "entity_name")
+        .agg(F.concat_ws(", ", F.sort_array(F.collect_set("key"))).alias("keys"))
+        .select(
+            *KEY,
+            F.lit("stale_throttle").alias("kind"),
+            F.lit(WARNING).alias("severity"),
+            F.when(F.col("entity_type") == "topics", F.col("entity_name")).alias("topic"),
+            F.when(F.col("entity_type") == "brokers", F.array(F.col("entity_name").try_cast("int"))).alias("brokers"),
+            F.format_string("%s %s keeps %s while nothing is reassigned", "entity_type", "entity_name", "keys").alias(
+                "detail"
+            ),
+        )
+    )
+    return as_findings(stale)
+
+
+def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame, *, churn_max: int = 3) -> DataFrame:
+    """What is wrong with the controller and with the tree itself.
+
+    In:  schemas.CLUSTER of the current snapshot and of the snapshot before (at most one row per cluster each); schemas.BAD_ROWS.
+    Out: schemas.FINDINGS: no_controller, controller_churn (more than `churn_max` elections since the snapshot before),
+         kraft_migration, inconsistent_snapshot, unreadable_znode.
+    """
+    before = earlier.select("cluster", F.col("controller_epoch").alias("epoch_before"))
+    elections = F.col("controller_epoch") - F.col("epoch_before")
+    in_migration = (F.col("kraft_controller_epoch") >= 0) | F.col("migration").isNotNull()
+    checks = (
+        finding(F.col("controller_id").isNull(), "no_controller", CRITICAL, "no broker is controller"),
+        finding(
+            elections > churn_max,
+            "controller_churn",
+            WARNING,
+            F.format_string("%d controller elections since the snapshot before", elections),
+        ),
+        finding(in_migration, "kraft_migration", WARNING, "a migration to KRaft is under way: change nothing by hand"),
+        finding(
+            ~F.col("consistent"), "inconsistent_snapshot", INFO, "the tree changed while it was read; see its manifest"
+        ),
+    )
+    of_cluster = (
+        cluster.join(F.broadcast(before), ["cluster"], how="left").select(*KEY, each(*checks)).select(*KEY, "finding.*")
+    )
+    is_state = F.col("path").rlike(STATE_PATH)
+    unreadable = bad_rows.select(
+        *KEY,
+        F.lit("unreadable_znode").alias("kind"),
+        F.when(is_state, CRITICAL).otherwise(WARNING).alias("severity"),
+        F.concat_ws(
+            "",
+            F.format_string("%s: %s", "path", "reason"),
+            F.when(
+                is_state,
+                F.lit(
+                    "; Kafka's controller takes it for a new partition, finds the znode there and leaves it without a leader, or ends "
+                    "the elections of every partition in the same call: the failure drill leaves it out"
+                ),
+            ),
+        ).alias("detail"),
+    )
+    return as_findings(of_cluster.unionByName(unreadable, allowMissingColumns=True))

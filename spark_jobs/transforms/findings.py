@@ -1,0 +1,55 @@
+"""What a finding looks like, for all that make some."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from spark_jobs.schemas import FINDINGS
+
+CRITICAL, WARNING, INFO = "critical", "warning", "info"
+BROKER_DOWN = "broker_down"
+_FINDING = "struct<kind:string,severity:string,brokers:array<int>,age_s:bigint,detail:string,cause:string>"
+
+
+def finding(
+    condition: Column,
+    kind: str,
+    severity: str,
+    detail: str | Column,
+    brokers: Column | None = None,
+    *,
+    cause: Column | None = None,
+) -> Column:
+    """A struct with kind, severity, brokers, age_s (null), detail and cause where `condition` holds; null elsewhere.
+
+    `cause` is the finding that this one follows from, in words that the report groups by; null where it stands alone.
+    """
+    whole = F.struct(
+        F.lit(kind).alias("kind"),
+        F.lit(severity).alias("severity"),
+        (F.lit(None) if brokers is None else brokers).cast("array<int>").alias("brokers"),
+        F.lit(None).cast("bigint").alias("age_s"),
+        (F.lit(detail) if isinstance(detail, str) else detail).alias("detail"),
+        (F.lit(None) if cause is None else cause).cast("string").alias("cause"),
+    )
+    return F.when(condition, whole.cast(_FINDING))
+
+
+def each(*findings: Column) -> Column:
+    """One row for each of the `findings` that is not null."""
+    return F.explode(F.array_compact(F.array(*findings))).alias("finding")
+
+
+def listed(brokers: Column) -> Column:
+    """Broker ids as text, `[1, 2]`."""
+    return F.concat(F.lit("["), F.concat_ws(", ", brokers.cast("array<string>")), F.lit("]"))
+
+
+def as_findings(frame: DataFrame) -> DataFrame:
+    """`frame` with the columns of schemas.FINDINGS; absent ones are null."""
+    present = set(frame.columns)
+    return frame.select(
+        *[
+            (F.col(field.name) if field.name in present else F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in FINDINGS.fields
+        ]
+    )

@@ -1,0 +1,60 @@
+"""Results of published analyses are tables of `query`, with the run that made each row and whether it is the current one."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
+
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.operations.analysis.published import fetch_results, publish
+from spark_jobs import query, schemas
+from spark_jobs.io.analyses import find_analyses, read_result
+from spark_jobs.io.arrow import arrow_schema
+from spark_jobs.io.delivery import deliver
+from spark_jobs.io.folders import Folder
+from tests.spark_jobs.worlds import World
+from tests.spark_jobs.worlds import publish as publish_snapshot
+
+
+def published(store, folder, date, run, kinds, hour):
+    """An analysis of one result, in as many files as there are kinds."""
+    schema = arrow_schema(schemas.FINDINGS)
+    (folder / "findings").mkdir(parents=True)
+    for number, kind in enumerate(kinds):
+        row = {"cluster": "alpha", "snapshot_id": "s", "kind": kind, "severity": "critical"}
+        pq.write_table(pa.Table.from_pylist([row], schema=schema), folder / "findings" / f"part-{number}.parquet")
+    (folder / "summary.json").write_text('{"clusters": {}, "not_analysed": []}')
+    place = Folder(LocalFileSystem(), str(folder), str(folder))
+    deliver(place, place.names(""))
+    return publish(folder, store, day=date, run_id=run, now=datetime(2026, 11, 20, hour, tzinfo=UTC))
+
+
+def test_results_are_tables_with_the_run_that_made_them(spark, tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    publish_snapshot(World(brokers={1: None}), store)
+    published(store, tmp_path / "a", "2026-11-19", "first", ["offline"], 3)
+    published(store, tmp_path / "b", "2026-11-20", "first", ["offline", "broker_down"], 3)
+    published(store, tmp_path / "c", "2026-11-20", "again", ["broker_down"], 5)
+    args = query.Args(
+        inputs=(str(tmp_path / "store"),), output=tmp_path / "out.json", rows_max=9, sql="SELECT 1 FROM snapshots"
+    )
+    query.run(spark, args)
+    rows = spark.sql("SELECT run_date, run, current, kind FROM findings ORDER BY ALL").collect()
+    assert [(str(row["run_date"]), *row[1:]) for row in rows] == [
+        ("2026-11-19", "first", True, "offline"),
+        ("2026-11-20", "again", True, "broker_down"),
+        ("2026-11-20", "first", False, "broker_down"),
+        ("2026-11-20", "first", False, "offline"),
+    ]
+    fetched = fetch_results(store, tmp_path / "cache")
+    assert fetched == fetch_results(store, tmp_path / "cache")
+    again = read_result(spark, find_analyses(spark, map(str, fetched)), "findings")
+    assert sorted(again.collect(), key=str) == sorted(spark.table("findings").collect(), key=str)
+
+
+def test_without_analyses_the_tables_are_empty(spark):
+    for result in schemas.OUTPUTS:
+        empty = read_result(spark, [], result)
+        assert empty.columns == ["run_date", "run", "current", *schemas.OUTPUTS[result].names]
+        assert empty.isEmpty()
