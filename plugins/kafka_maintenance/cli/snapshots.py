@@ -340,15 +340,18 @@ def _add_query(commands: Any) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.analysis.published import fetch_results  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots import query as operation  # noqa: PLC0415 - as above
     from kafka_maintenance.servers.cache import cache_folder  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     own = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
+    folder = arguments.folder or cache_folder() / "history" / own
     result = operation.query_history(
         store,
         arguments.sql,
-        folder=arguments.folder or cache_folder() / "history" / own,
+        folder=folder,
+        results=fetch_results(store, folder / "analyses"),
         cluster=arguments.cluster,
         rows_max=arguments.rows_max,
     )

@@ -12,7 +12,6 @@ from typing import Any
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
-from kafka_maintenance.operations.analysis.published import fetch_results
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
@@ -54,6 +53,7 @@ def query_history(
     folder: Path,
     cluster: str | None = None,
     rows_max: int = 10_000,
+    results: Sequence[Path] = (),
     settings: SparkSettings | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> QueryResult:
@@ -61,10 +61,11 @@ def query_history(
 
     Args:
         store: where the snapshots are.
-        sql: a SELECT; docs/snapshots.md lists tables and columns. Results of published analyses are tables, too.
+        sql: a SELECT; docs/snapshots.md lists tables and columns.
         folder: keeps the fetched tables, so that the next query fetches only new snapshots.
         cluster: only its snapshots.
         rows_max: more rows than that are cut off.
+        results: folders of published analyses, as `fetch_results` leaves them: their results are tables, too.
         settings: of Spark.
         progress: told of each snapshot fetched.
 
@@ -80,7 +81,6 @@ def query_history(
     manifests, unusable = readable_snapshots(store, keys)
     with locked(folder / "lock"):
         inputs, damaged = _fetched(store, manifests, folder / "snapshots", progress)
-        results = fetch_results(store, folder / "analyses")
     passed_over = tuple(str(error) for error in (*unusable, *damaged))
     if not inputs:
         raise ObjectDamagedError(
