@@ -41,11 +41,11 @@ def test_a_behaviour_is_where_the_list_says(name, place):
 
 
 def kinds_of_findings():
-    """The literals that stand as `kind` in the transforms: an argument of `_finding`, or a literal with that alias."""
-    tree = ast.parse(text("spark_jobs/transforms/health.py"))
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    """The literals that stand as `kind` in the transforms: an argument of `finding`, or a literal with that alias."""
+    trees = [ast.parse(text(f"spark_jobs/transforms/{name}_findings.py")) for name in ("cluster", "partition")]
+    for call in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
         match call:
-            case ast.Call(func=ast.Name(id="_finding"), args=[_, ast.Constant(value=str(kind)), *_]):
+            case ast.Call(func=ast.Name(id="finding"), args=[_, ast.Constant(value=str(kind)), *_]):
                 yield kind
             case ast.Call(
                 func=ast.Attribute(attr="alias", value=ast.Call(args=[ast.Constant(value=str(kind))])),
@@ -54,10 +54,13 @@ def kinds_of_findings():
                 yield kind
 
 
-@pytest.mark.parametrize("kind", sorted(kinds_of_findings()))
-@pytest.mark.parametrize("place", ["docs/analysis.md", "tests/spark_jobs/transforms/test_transforms.py"])
-def test_a_finding_is_documented_and_tested(kind, place):
-    assert re.search(rf"[`\"]{kind}[`\"]", text(place))
+@pytest.mark.parametrize("kind", sorted(set(kinds_of_findings())))
+@pytest.mark.parametrize(
+    "places",
+    [("docs/analysis.md",), ("tests/spark_jobs/transforms/test_transforms.py", "tests/spark_jobs/sick/oracle.py")],
+)
+def test_a_finding_is_documented_and_tested(kind, places):
+    assert re.search(rf"[`\"']{kind}[`\"']", "".join(map(text, places)))
 
 
 @pytest.mark.parametrize("switch", [field.name for field in fields(Dialect)])

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.testing import assertSchemaEqual
 
 from spark_jobs import schemas, settings
@@ -409,6 +410,14 @@ def test_brokers_without_a_rack_beside_others_are_named(spark, racks, found):
     result = cluster_findings.registration_findings(facts_of(spark, tables), tables["brokers"], tables["cluster"])
     assertSchemaEqual(result.schema, schemas.FINDINGS, ignoreNullable=True)
     assert rows_of(result.where("kind = 'broker_without_rack'"), "brokers") == found
+
+
+def test_brokers_that_register_in_several_formats_are_named(spark):
+    tables = frames(spark, World(brokers={1: None, 2: None}))
+    told = facts_of(spark, tables)
+    mixed = tables["brokers"].withColumn("json_version", F.col("broker_id") + 3)
+    for brokers, found in ((tables["brokers"], []), (mixed, [("mixed_broker_formats",)])):
+        assert rows_of(cluster_findings.registration_findings(told, brokers, tables["cluster"]), "kind") == found
 
 
 def test_what_is_not_registered_is_named(spark):
