@@ -33,12 +33,10 @@ class Chosen:
 def choose(snapshots: Sequence[Snapshot], day: date, history_days: int) -> Chosen:
     """The newest snapshot of each cluster and date, up to `date`; clusters without one of that date are left out."""
     newest = {(snapshot.cluster, snapshot.date): snapshot for snapshot in snapshots}  # sorted: the last one stays
-    current = {cluster: found for (cluster, day), found in newest.items() if day == day.isoformat()}
+    current = {cluster: found for (cluster, of), found in newest.items() if of == day.isoformat()}
     first = (day - timedelta(days=history_days - 1)).isoformat()
     earlier = [
-        found
-        for (cluster, day), found in sorted(newest.items())
-        if cluster in current and first <= day < day.isoformat()
+        found for (cluster, of), found in sorted(newest.items()) if cluster in current and first <= of < day.isoformat()
     ]
     before = {found.cluster: found for found in earlier if found.there.issuperset(schemas.OF_DATE)}
     return Chosen(
