@@ -31,7 +31,7 @@ class Chosen:
 
 
 def choose(snapshots: Sequence[Snapshot], day: date, history_days: int) -> Chosen:
-    """The newest snapshot of each cluster and date, up to `date`; clusters without one of that date are left out."""
+    """The newest snapshot of each cluster and date, up to `day`; clusters without one of that date are left out."""
     newest = {(snapshot.cluster, snapshot.date): snapshot for snapshot in snapshots}  # sorted: the last one stays
     current = {cluster: found for (cluster, of), found in newest.items() if of == day.isoformat()}
     first = (day - timedelta(days=history_days - 1)).isoformat()

@@ -138,7 +138,7 @@ def latest_report(store: ObjectStore | str, day: date | str | None = None) -> An
     if not keys:
         days = sorted({date_of(key) for key in published_keys(store)})[-_DAYS_SHOWN:]
         raise ObjectMissingError(
-            f"no report{f' of date {day}' if date is not None else ''} in {store.uri!r}: expected a published analysis, "
+            f"no report{f' of {day}' if day is not None else ''} in {store.uri!r}: expected a published analysis, "
             f"found those of {listed(days) or 'none'}; name such a date, or run one"
         )
     newest = max(map(date_of, keys))
