@@ -117,7 +117,7 @@ def of_run(store: ObjectStore | str, day: date | str, run_id: str) -> Analysis |
     """
     store = opened(store)
     key = f"{_prefix(day, run_id)}/{MANIFEST}"
-    return _read(store, key) if key in store.list(key) else None
+    return read_analysis(store, key) if key in store.list(key) else None
 
 
 def list_analyses(store: ObjectStore | str, day: date | str | None = None) -> list[Analysis]:
@@ -159,7 +159,7 @@ def fetch_results(store: ObjectStore | str, folder: Path) -> list[Path]:
         if target.exists():
             return target.parent
         try:
-            document = json.loads(store.get(_read(store, key).uri.removeprefix(f"{store.uri}/")))
+            document = json.loads(store.get(read_analysis(store, key).uri.removeprefix(f"{store.uri}/")))
             for entry in document["objects"]:
                 if entry["key"].endswith(_TABLE):
                     (folder / entry["key"]).parent.mkdir(parents=True, exist_ok=True)
