@@ -1,6 +1,6 @@
 """Plans applied to the simulated cluster: the controller of every Kafka version does what the plan predicted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -33,10 +33,14 @@ class Settling(MemoryZooKeeper):
 
 
 @pytest.fixture(params=MINOR_VERSIONS)
-def cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedCluster]:
+def cluster(request: pytest.FixtureRequest) -> SimulatedCluster:
+    return simulated(request.param)
+
+
+def simulated(version: str) -> SimulatedCluster:
     """Three brokers and two topics; broker 2 was away and leads nothing since."""
     simulated = SimulatedCluster(
-        dialect_for(request.param), broker_config={"delete.topic.enable": "true"}, server=MemoryServer()
+        dialect_for(version), broker_config={"delete.topic.enable": "true"}, server=MemoryServer()
     )
     for broker in (1, 2, 3):
         simulated.start_broker(BrokerId(broker))
