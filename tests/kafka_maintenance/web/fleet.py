@@ -124,7 +124,7 @@ def _summary(cluster, rows, day):
         "partition_count": total,
         "replica_count": total * min(3, cluster.brokers),
         "broker_count": cluster.brokers,
-        "leaderless_count": cluster.critical if day == 0 else 0,
+        "offline_count": cluster.critical if day == 0 else 0,
         "imbalanced_count": total // 5,
         "under_replicated_count": cluster.warnings if day == 0 else 0,
         "before": None,

@@ -26,7 +26,7 @@ COUNTS: Final = (
     "partition_count",
     "replica_count",
     "broker_count",
-    "leaderless_count",
+    "offline_count",
     "under_replicated_count",
     "imbalanced_count",
     "ratio_max",

@@ -114,7 +114,7 @@ def _facts(chosen: Overview, before: Overview | None, summary: Row, name: str) -
         (
             ("Critical", changed("critical_count", "critical")),
             ("Warnings", changed("warning_count", "warning")),
-            ("Offline partitions", changed("leaderless_count", "critical")),
+            ("Offline partitions", changed("offline_count", "critical")),
             ("Under-replicated", changed("under_replicated_count", "warning")),
             ("Not led by preferred", changed("imbalanced_count")),
             ("Largest imbalance", number(None if ratio is None else 100 * ratio, unit=" %")),

@@ -212,7 +212,7 @@ def _row(
         _with_change(found.get("critical_count"), before.get("critical_count"), "critical"),
         _with_change(found.get("warning_count"), before.get("warning_count"), "warning"),
         _trend(cluster.name, overviews),
-        _count(found.get("leaderless_count"), "critical"),
+        _count(found.get("offline_count"), "critical"),
         _count(found.get("under_replicated_count"), "warning"),
         _percent(found.get("ratio_max"), found.get("brokers_above_ratio")),
         _count(found.get("deletions_waiting_count"), "warning"),

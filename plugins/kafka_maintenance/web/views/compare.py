@@ -13,7 +13,7 @@ _WORDS = {
     "partition_count": "partitions",
     "replica_count": "replicas",
     "broker_count": "brokers",
-    "leaderless_count": "partitions without a leader",
+    "offline_count": "offline partitions",
     "under_replicated_count": "under-replicated partitions",
     "imbalanced_count": "partitions not led by the preferred leader",
     "ratio_max": "largest imbalance of a broker, %",
