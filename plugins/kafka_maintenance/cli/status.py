@@ -89,5 +89,5 @@ def _line(row: dict[str, Any]) -> str:
 
     return (
         f"{row['severity']:<12}  {row['cluster']:<24}  critical {counted('critical'):<10}  warnings {counted('warning'):<10}  "
-        f"offline {row['leaderless_count']}  under-replicated {row['under_replicated_count']}  partitions {row['partition_count']}"
+        f"offline {row['offline_count']}  under-replicated {row['under_replicated_count']}  partitions {row['partition_count']}"
     )

@@ -50,7 +50,7 @@ def test_a_relative_store_will_do_and_json_has_all_counts(stored, capsys, monkey
     main(["status", "--store", stored.name, "--json"])
     document = json.loads(capsys.readouterr().out)
     assert document["date"] == str(TODAY)
-    assert document["clusters"][0]["leaderless_count"] == 2
+    assert document["clusters"][0]["offline_count"] == 2
 
 
 def test_a_store_without_an_analysis_says_what_to_run(tmp_path, capsys):
