@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
 from kafka_maintenance.operations.analysis.published import publish as publish_analysis
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_schema
+from spark_jobs.io.delivery import deliver
+from spark_jobs.io.folders import Folder
 from tests.spark_jobs.worlds import World
 from tests.spark_jobs.worlds import publish as publish_snapshot
 
@@ -106,6 +109,8 @@ def publish_date(store, clusters, day, *, run=RUN, more=None):
             pq.write_table(pa.table(columns, schema=schema), output / name / "part-0.parquet")
         document = {"schema_version": 1, "run": run, "date": str(date_of_run), "clusters": summary, "not_analysed": []}
         (output / "summary.json").write_text(json.dumps(document))
+        place = Folder(LocalFileSystem(), str(output), str(output))
+        deliver(place, place.names(""))
         (output / "report.md").write_text("# Report\n")
         (output / "report.html").write_text("<!doctype html><title>Report</title>")
         now = datetime.combine(date_of_run, time(3, 30), UTC)
