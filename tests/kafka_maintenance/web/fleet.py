@@ -109,10 +109,10 @@ def publish_date(store, clusters, day, *, run=RUN, more=None):
             pq.write_table(pa.table(columns, schema=schema), output / name / "part-0.parquet")
         document = {"schema_version": 1, "run": run, "date": str(date_of_run), "clusters": summary, "not_analysed": []}
         (output / "summary.json").write_text(json.dumps(document))
-        place = Folder(LocalFileSystem(), str(output), str(output))
-        deliver(place, place.names(""))
         (output / "report.md").write_text("# Report\n")
         (output / "report.html").write_text("<!doctype html><title>Report</title>")
+        place = Folder(LocalFileSystem(), str(output), str(output))
+        deliver(place, place.names(""))
         now = datetime.combine(date_of_run, time(3, 30), UTC)
         return publish_analysis(output, store, day=date_of_run, run_id=f"{run}-{date_of_run}", now=now)
 
