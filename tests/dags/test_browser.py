@@ -63,7 +63,7 @@ def test_a_plan_is_read_and_approved_by_clicking(page, live):
     _open_run(page, "delete_topics", run_id)
     page.get_by_role("link", name="Plan", exact=True).click()
     plan = page.frame_locator("iframe")
-    digest = plan.get_by_test_id("digest").inner_text()
+    digest = plan.get_by_test_id("fact-digest").inner_text()
     assert digest in gate.body
     assert "retired-by-click" in plan.locator("body").inner_text()
     page.goto(gate.page)
