@@ -222,7 +222,7 @@ def test_a_part_of_the_results_is_all_that_is_described(day, spark, tmp_path, mo
 
 
 def test_a_night_without_a_snapshot_names_the_nights_there_are(day):
-    with pytest.raises(BadInputError, match="nights with one are 2026-11-18, 2026-11-19, 2026-11-20"):
+    with pytest.raises(BadInputError, match="dates with one are 2026-11-18, 2026-11-19, 2026-11-20"):
         choose(day[0], "2026-01-01")
 
 
