@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kafka_maintenance import __version__, hooks
 
@@ -87,6 +89,19 @@ def test_an_installed_wheel_is_all_that_airflow_needs(environment, site, tmp_pat
     assert found["plugins"] == ["kafka_maintenance"]
     assert (found["pool"], found["queue"]) == ("kafka_apply_100", "company"), "ours and the company's policy both act"
     assert found["connection_types"] == ["kafka_maintenance_store", "kafka_zookeeper"]
+
+
+def test_the_ranges_of_the_wheel_name_every_library_that_is_pinned():
+    """All of requirements.in, apart from what an Airflow brings itself (its database) and what only tests need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ranges = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    pinned = (line for line in (ROOT / "requirements.in").read_text().splitlines() if line and not line.startswith("#"))
+    names = [{Requirement(each).name for each in listed} for listed in (ranges, pinned)]
+    assert names[1] - names[0] == {"apache-airflow-providers-postgres", "asyncpg", "psycopg2-binary", "pytest"}
+    assert names[0] <= names[1]
 
 
 def test_airflow_calls_the_policy_where_there_is_no_file_of_a_company():
