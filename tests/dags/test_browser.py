@@ -47,7 +47,7 @@ def test_the_report_of_a_day_is_a_tab_of_its_run(page, live, analysed):
 
 def test_mapped_tasks_are_labelled_by_their_cluster(page, live, scheduled_snapshot):
     page.goto(f"/dags/snapshot_metadata/runs/{quote(scheduled_snapshot)}/tasks/take_snapshot/mapped/0")
-    page.get_by_text(CLUSTER, exact=True).first.wait_for()
+    page.get_by_text(f"cluster {CLUSTER}", exact=True).first.wait_for()
 
 
 def test_the_overview_shows_the_cluster(page, live, scheduled_snapshot):
