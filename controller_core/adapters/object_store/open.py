@@ -80,7 +80,7 @@ def _s3_store() -> "type[S3Store]":
         from controller_core.adapters.object_store.s3 import S3Store  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ObjectStoreError(
-            f"store not opened: S3 needs the library {error.name}, which is not installed; pip install 'kafka-maintenance[s3]'"
+            f"store not opened: S3 needs the library {error.name}, which is not installed; pip install boto3, or the wheel with the extra s3"
         ) from error
     return S3Store
 
