@@ -45,7 +45,7 @@ def test_the_newest_day_is_analysed_and_its_report_is_printed(store, tmp_path, c
     assert main(["report", "--store", store.uri, "--date", str(LAST), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["manifest_uri"] == manifest
     assert main(["report", "--store", store.uri, "--date", "2020-01-01"]) == 2
-    assert f"no report of date 2020-01-01 in {store.uri!r}: expected a published analysis, found those of {LAST};" in (
+    assert f"no report of 2020-01-01 in {store.uri!r}: expected a published analysis, found those of {LAST};" in (
         capsys.readouterr().err
     )
     days = pq.read_table(tmp_path / "kept" / "output" / "growth", partitioning=None).column("date").to_pylist()
