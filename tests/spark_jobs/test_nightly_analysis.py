@@ -59,7 +59,7 @@ def job(spark, staged, *more):
 def day(spark, tmp_path_factory):
     """One run over five clusters: one with a newer snapshot of the date that cannot be read, one with bad rows and an earlier
     date that cannot be read, one damaged in the store, two with settings nobody can use; of a sixth there is none."""
-    folder = tmp_path_factory.mktemp("night")
+    folder = tmp_path_factory.mktemp("day")
     store = open_store(str(folder / "store"))
     older = World(cluster="alpha", brokers=dict.fromkeys(range(5), "a"), partitions=ROWS)
     for world in (older.on(2), older.on(1), ALPHA, BETA, GAMMA, DELTA, EPSILON):
@@ -121,8 +121,8 @@ def test_bad_rows_are_counted_and_kept(day):
     assert day[3].summary["refused_row_count"] == 2
     (queued,) = [row for row in table_of(day, "deletion_eligibility") if row["cluster"] == "beta"]
     assert [reason["kind"] for reason in queued["reasons"]] == ["unreadable, cannot be judged"]
-    foretold = [row["effect"] for row in table_of(day, "deletion_prediction") if row["cluster"] == "beta"]
-    assert foretold == [reason["text"] for reason in queued["reasons"]]
+    predicted = [row["effect"] for row in table_of(day, "deletion_prediction") if row["cluster"] == "beta"]
+    assert predicted == [reason["text"] for reason in queued["reasons"]]
 
 
 def test_the_summary_says_what_a_task_needs(day):
@@ -248,7 +248,7 @@ def test_publishing_needs_a_finished_analysis(tmp_path):
         pytest.param(
             ("--date", "2026-01-01"),
             "found 1 of the dates ['2026-11-20'] and 1 of other dates that cannot be read; name one of them",
-            id="no snapshot of that night",
+            id="no snapshot of that date",
         ),
         pytest.param(("--settings", "/nowhere"), "name a file that exists", id="no settings file"),
         pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),

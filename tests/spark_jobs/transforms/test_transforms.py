@@ -1,4 +1,4 @@
-"""The night's analyses on frames of a few rows."""
+"""The analyses of a date on frames of a few rows."""
 
 import random
 from collections import Counter
