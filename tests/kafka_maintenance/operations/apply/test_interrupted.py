@@ -234,7 +234,7 @@ def killing(store: MemoryStore, after: int) -> MemoryStore:
 
 
 @pytest.mark.parametrize("make", [elections, moves, deletion, draining])
-@pytest.mark.parametrize("after", range(1, 33))
+@pytest.mark.parametrize("after", range(1, 49))
 def test_a_run_killed_at_any_event_is_finished_by_the_next(make, after):
     store, world, plan = planned(make)
     session = world.zookeeper()
