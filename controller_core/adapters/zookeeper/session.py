@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient
@@ -284,6 +284,8 @@ class KazooZooKeeper:
                 return DeleteRequest(path, version)
             case Check(version=version):
                 return CheckVersion(path, version)
+            case _:
+                assert_never(operation)
 
     def _result(self, operation: Operation, answer: Any) -> str | ZnodeStat | None:
         match operation:
@@ -291,8 +293,10 @@ class KazooZooKeeper:
                 return str(answer).removeprefix(self.client.chroot)
             case Set():
                 return ZnodeStat(*answer)
-            case _:
+            case Delete() | Check():
                 return None
+            case _:
+                assert_never(operation)
 
     def _acl(self, path: str, acl: tuple[Acl, ...] | None) -> list[Any]:
         chosen = acl or self._default_acl or self._acl_of_children(path.rpartition("/")[0] or "/")
