@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.tasks.apply import apply_plan, verify
-from kafka_maintenance.tasks.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.drain import clusters_to_report, lingering_runs, plan_drain, report_notifications
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -30,11 +30,7 @@ KIND = "drain_isr_notifications"
     tags=["kafka", "changes-cluster", "scheduled"],
     render_template_as_native_obj=True,
     params={
-        "after_rejection": Param(
-            None,
-            type=["string", "null"],
-            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
-        ),
+        "after_rejection": after_rejection(),
         "cluster": Param(
             None, type=["string", "null"], description="Connection id of one cluster; empty: report on all"
         ),

@@ -9,7 +9,7 @@ Nothing is written to ZooKeeper before the approval; a rejected or unanswered pl
 from airflow.sdk import Param, dag
 
 from kafka_maintenance.tasks.apply import apply_plan, verify
-from kafka_maintenance.tasks.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
 
@@ -25,11 +25,7 @@ KIND = "elect_preferred_leaders"
     tags=["kafka", "changes-cluster", "manual"],
     render_template_as_native_obj=True,
     params={
-        "after_rejection": Param(
-            None,
-            type=["string", "null"],
-            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
-        ),
+        "after_rejection": after_rejection(),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(
             None, type=["string", "null"], description="Digest of a stored plan; empty: plan from a fresh snapshot"

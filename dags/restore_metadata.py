@@ -10,7 +10,7 @@ Nothing is written to ZooKeeper before the approval; a rejected or unanswered pl
 
 from airflow.sdk import Param, dag
 
-from kafka_maintenance.tasks.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.restore import KIND, SCOPE, apply_restore, plan_restore, verify_restore
 
@@ -26,11 +26,7 @@ NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
     tags=["kafka", "changes-cluster", "manual"],
     render_template_as_native_obj=True,
     params={
-        "after_rejection": Param(
-            None,
-            type=["string", "null"],
-            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
-        ),
+        "after_rejection": after_rejection(),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
         "plan": Param(None, type=["string", "null"], description="Digest of a stored plan; empty: plan now"),
         "snapshot": Param("newest", type="string", description="Snapshot id, its beginning, its address, or newest"),

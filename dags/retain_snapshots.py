@@ -12,7 +12,7 @@ Schedule: `KAFKA_MAINTENANCE_RETENTION_CRON`, UTC.
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
-from kafka_maintenance.tasks.approval import PlanApprovalOperator
+from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.retention import (
     KEEP,
@@ -36,11 +36,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
     tags=["kafka", "changes-store", "scheduled"],
     render_template_as_native_obj=True,
     params={
-        "after_rejection": Param(
-            None,
-            type=["string", "null"],
-            description="DAG.RUN_ID of each run in which this very plan was rejected, with commas",
-        ),
+        "after_rejection": after_rejection(),
         "cluster": Param(
             None, type=["string", "null"], description="Name of one cluster in the store; empty: report on all"
         ),

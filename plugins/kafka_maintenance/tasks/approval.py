@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 _RETRY_DELAY = timedelta(seconds=5)
 
 
+def after_rejection() -> Param:
+    """The param of every gated DAG with which a new request names the rejections of the same plan."""
+    said = "DAG.RUN_ID of each run in which this very plan was rejected, with commas"
+    return Param(None, type=["string", "null"], description=said)
+
+
 class PlanApprovalOperator(ApprovalOperator):
     """Shows a stored plan and waits for a person; no answer in time counts as Reject.
 

@@ -48,7 +48,7 @@ def config_values(tree: Tree) -> Judged:
 def _bad_configs(tree: Tree) -> Iterator[str]:
     for kind in ("topics", "brokers", "users", "clients", "ips"):
         for path in tree.below(f"/config/{kind}"):
-            if is_secret(tree, path) or tree.znodes[path].why_unread:
+            if tree.znodes[path].why_unread:
                 continue
             try:
                 decode_config(tree.data(path), path=path)
