@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafka_maintenance.operations.apply.contents import Contents
-from kafka_maintenance.operations.apply.policy import Answered, Policy, policy_from, policy_of
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.gate.contents import Contents
+from kafka_maintenance.operations.gate.policy import Answered, Policy, policy_from, policy_of
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DEFAULT = Policy("default", {}, {})

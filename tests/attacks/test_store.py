@@ -32,9 +32,10 @@ def test_a_rejection_edited_into_an_approval_is_none(world, plan, tmp_path, monk
 
     from controller_core.adapters.object_store.open import FolderStore
     from kafka_maintenance.cli.main import main
-    from kafka_maintenance.operations.apply import approvals, audit
-    from kafka_maintenance.operations.apply.permission import permission
-    from kafka_maintenance.operations.apply.policy import Policy
+    from kafka_maintenance.operations.gate import approvals
+    from kafka_maintenance.operations.gate.permission import permission
+    from kafka_maintenance.operations.gate.policy import Policy
+    from kafka_maintenance.operations.record import audit
 
     assert main(["audit", "keygen", str(tmp_path / "key")]) == 0
     monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "key"))
@@ -91,7 +92,8 @@ def test_retention_removes_no_key_that_its_plan_names(tmp_path):
 
     from controller_core.adapters.object_store.open import FolderStore
     from controller_core.model.errors import InvalidPlanError
-    from kafka_maintenance.operations.snapshots import retention, retention_plan
+    from kafka_maintenance.operations.retention import plan as retention
+    from kafka_maintenance.operations.retention import store as retention_plan
     from tests.kafka_maintenance.snapshot_world import stored_day
 
     store, now = FolderStore(tmp_path), datetime.now(UTC)
@@ -126,7 +128,7 @@ def chain(monkeypatch, tmp_path_factory):
     """A store with four signed records, and who may check them."""
     from controller_core.adapters.object_store.open import MemoryStore
     from kafka_maintenance.cli.main import main
-    from kafka_maintenance.operations.apply import audit
+    from kafka_maintenance.operations.record import audit
 
     key = tmp_path_factory.mktemp("keys") / "audit.pem"
     assert main(["audit", "keygen", str(key)]) == 0
@@ -142,7 +144,7 @@ def chain(monkeypatch, tmp_path_factory):
 def _findings(store, **how):
     import os
 
-    from kafka_maintenance.operations.apply.audit import audit_findings, keys_from
+    from kafka_maintenance.operations.record.audit import audit_findings, keys_from
 
     return audit_findings(store, CLUSTER, keys=keys_from(os.environ), **how)
 
@@ -185,7 +187,7 @@ def test_the_first_break_of_the_chain_is_named(chain, tamper, first):
 
 def test_an_entry_that_somebody_else_signed_is_a_break(chain, monkeypatch, tmp_path):
     from kafka_maintenance.cli.main import main
-    from kafka_maintenance.operations.apply import audit
+    from kafka_maintenance.operations.record import audit
 
     assert main(["audit", "keygen", str(tmp_path / "theirs")]) == 0
     monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "theirs"))

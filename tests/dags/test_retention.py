@@ -125,8 +125,8 @@ def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowe
 def test_a_removal_that_did_not_happen_as_planned_fails_its_check(days, tmp_path, monkeypatch):
     from airflow.sdk.exceptions import AirflowFailException
 
-    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
-    from kafka_maintenance.operations.snapshots.retention_plan import store_retention
+    from kafka_maintenance.operations.retention.plan import RetentionPolicy, plan_retention
+    from kafka_maintenance.operations.retention.store import store_retention
     from kafka_maintenance.tasks import retention
 
     policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
@@ -141,7 +141,7 @@ def test_a_removal_that_did_not_happen_as_planned_fails_its_check(days, tmp_path
 
 
 def test_the_defaults_of_the_dag_are_those_of_the_command():
-    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
+    from kafka_maintenance.operations.retention.plan import RetentionPolicy
     from kafka_maintenance.tasks.settings import Settings
 
     defaults, settings = RetentionPolicy(), Settings()
@@ -151,8 +151,8 @@ def test_the_defaults_of_the_dag_are_those_of_the_command():
 
 def test_the_page_of_a_retention_plan_says_what_goes_and_what_stays(bag, days, tmp_path):
     from controller_core.adapters.object_store.open import FolderStore
-    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, plan_retention
-    from kafka_maintenance.operations.snapshots.retention_plan import store_retention
+    from kafka_maintenance.operations.retention.plan import RetentionPolicy, plan_retention
+    from kafka_maintenance.operations.retention.store import store_retention
     from kafka_maintenance.web.views.plan import Named, plan_page
 
     store = FolderStore(tmp_path)

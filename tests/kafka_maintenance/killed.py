@@ -11,11 +11,11 @@ from controller_core.adapters.object_store import folder as folder_store
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot import tree_writer
 from controller_core.adapters.snapshot.tree_writer import WriteOptions
-from kafka_maintenance.operations.apply.receipts import ReceiptLog
+from kafka_maintenance.operations.record.receipts import ReceiptLog
 from kafka_maintenance.operations.restore import apply as restore
 from kafka_maintenance.operations.restore.apply import Target, apply_restore
-from kafka_maintenance.operations.snapshots import retention as snapshot_retention
-from kafka_maintenance.operations.snapshots import retention_plan
+from kafka_maintenance.operations.retention import plan as snapshot_retention
+from kafka_maintenance.operations.retention import store as retention_plan
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 

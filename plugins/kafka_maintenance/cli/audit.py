@@ -64,7 +64,7 @@ def add_parsers(commands: Any) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.audit import Keys, audit_findings, read_public_keys  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.record.audit import Keys, audit_findings, read_public_keys  # noqa: PLC0415 - the other commands start faster
 
     keys = Keys() if arguments.public_keys is None else Keys(public=read_public_keys(arguments.public_keys))
     count, head, findings = audit_findings(store_of(arguments), arguments.cluster, keys=keys, head=arguments.head)
@@ -78,7 +78,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.audit import entries  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.audit import entries  # noqa: PLC0415 - as above
 
     for entry in entries(store_of(arguments), arguments.cluster):
         print(entry.decode())
@@ -89,7 +89,7 @@ def _keygen(arguments: argparse.Namespace) -> int:
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - as above
 
-    from kafka_maintenance.operations.apply.audit import key_name  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.audit import key_name  # noqa: PLC0415 - as above
 
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
@@ -112,7 +112,7 @@ def _keygen(arguments: argparse.Namespace) -> int:
 
 
 def _withdraw(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.approvals import withdraw  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.approvals import withdraw  # noqa: PLC0415 - as above
 
     who = approver_of(arguments)
     what = {"cluster": arguments.cluster, "run": arguments.approved_run, "by": who, "comment": arguments.comment}

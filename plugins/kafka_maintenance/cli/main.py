@@ -252,9 +252,9 @@ def _permitted(arguments: argparse.Namespace, store: Any) -> Any:
         RefusedError: the policy lets no command apply plans, or somebody rejected this one.
         NotApprovedError: no gate approved it.
     """
-    from kafka_maintenance.operations.apply.approvals import refuse_rejected  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.apply.permission import NotApprovedError, permission  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.apply.policy import policy_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.approvals import refuse_rejected  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.gate.permission import NotApprovedError, permission  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
     plan, now = load_plan(store, arguments.plan), datetime.now(UTC)

@@ -251,7 +251,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 
 def _retain(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots import retention  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.retention import plan as retention  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
     policy = retention.RetentionPolicy(

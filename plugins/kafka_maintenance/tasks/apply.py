@@ -56,7 +56,7 @@ def apply_plan(kind: str) -> dict[str, Any]:
 def verify(kind: str) -> PokeReturnValue:
     """Compares the live tree with what the approved plan predicted, until it is so."""
     from kafka_maintenance.operations.apply import plan as apply
-    from kafka_maintenance.operations.apply.receipts import EventKind, read_events
+    from kafka_maintenance.operations.record.receipts import EventKind, read_events
 
     context = context_of_run()
     store, cluster = hooks.store(), hooks.cluster(cluster_of_run(context))

@@ -15,12 +15,12 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.operations.apply import approvals
-from kafka_maintenance.operations.apply.contents import contents_of_stored
-from kafka_maintenance.operations.apply.permission import Approval, permission
-from kafka_maintenance.operations.apply.policy import policy_of
-from kafka_maintenance.operations.apply.shown import shown
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.gate import approvals
+from kafka_maintenance.operations.gate.contents import contents_of_stored
+from kafka_maintenance.operations.gate.permission import Approval, permission
+from kafka_maintenance.operations.gate.policy import policy_of
+from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_versions import ask, parking
 from kafka_maintenance.tasks.common import cluster_of_run, run_name
 from kafka_maintenance.tasks.settings import SETTINGS

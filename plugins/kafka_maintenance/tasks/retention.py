@@ -21,8 +21,8 @@ from kafka_maintenance.tasks.common import (
 from kafka_maintenance.tasks.pools import APPLY_POOL
 
 if TYPE_CHECKING:
-    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
-    from kafka_maintenance.operations.snapshots.retention_plan import StoredRetention
+    from kafka_maintenance.operations.retention.plan import RetentionPolicy
+    from kafka_maintenance.operations.retention.store import StoredRetention
 
 KIND: Final = "retain_snapshots"
 KEEP: Final = {name: given(f"keep_{name}") for name in ("last", "daily", "weekly", "monthly")}
@@ -41,8 +41,8 @@ def clusters_to_judge(cluster: str | None) -> list[str]:
 )
 def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
     """The counts; the text, with each snapshot's reasons, is in the log."""
-    from kafka_maintenance.operations.snapshots.retention import plan_retention as decided
-    from kafka_maintenance.operations.snapshots.retention import retention_text
+    from kafka_maintenance.operations.retention.plan import plan_retention as decided
+    from kafka_maintenance.operations.retention.plan import retention_text
 
     label(cluster)
     plan = decided(hooks.store(), _policy(keep), now=datetime.now(UTC), cluster=cluster)
@@ -54,8 +54,8 @@ def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
 @task
 def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[str, int]) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """The removal for one cluster, stored; skipped unless the run was told to act, or when nothing is to be removed."""
-    from kafka_maintenance.operations.snapshots.retention import plan_retention as decided
-    from kafka_maintenance.operations.snapshots.retention_plan import find_retention, store_retention
+    from kafka_maintenance.operations.retention.plan import plan_retention as decided
+    from kafka_maintenance.operations.retention.store import find_retention, store_retention
 
     if not act or not cluster:
         raise AirflowSkipException("report only: start a run with `cluster` and `act` to have a plan made")
@@ -74,7 +74,7 @@ def remove_snapshots() -> dict[str, Any]:
 
     Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest. The receipt names the approver; a second try removes what is left.
     """
-    from kafka_maintenance.operations.snapshots.retention_plan import apply_stored_retention
+    from kafka_maintenance.operations.retention.store import apply_stored_retention
 
     context = context_of_run()
     store, run, cluster = hooks.store(), run_name(context), cluster_of_run(context)
@@ -102,7 +102,7 @@ def remove_snapshots() -> dict[str, Any]:
 @task
 def verify_removal() -> dict[str, Any]:
     """Lists the cluster's snapshots again: none of the removed ones may be there, and each of the kept ones must."""
-    from kafka_maintenance.operations.snapshots.retention_plan import find_retention, still_there
+    from kafka_maintenance.operations.retention.store import find_retention, still_there
 
     context = context_of_run()
     store, cluster = hooks.store(), cluster_of_run(context)
@@ -131,7 +131,7 @@ def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int])
 
 
 def _policy(keep: dict[str, int]) -> "RetentionPolicy":
-    from kafka_maintenance.operations.snapshots.retention import RetentionPolicy
+    from kafka_maintenance.operations.retention.plan import RetentionPolicy
 
     return RetentionPolicy(**{name: int(count) for name, count in keep.items()})
 

@@ -11,10 +11,11 @@ import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
 from kafka_maintenance.cli.main import main
-from kafka_maintenance.operations.apply import approvals, audit, audit_sink
-from kafka_maintenance.operations.apply.shown import shown
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.gate import approvals
+from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.operations.plans.make import plan_elections
+from kafka_maintenance.operations.record import audit, audit_sink
 from tests.dags.world import World
 
 RUN = "elect_preferred_leaders.manual"

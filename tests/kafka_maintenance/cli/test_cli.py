@@ -20,8 +20,8 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.cli.main import main
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.ports import free_port
 from kafka_maintenance.servers.process import wait_until

@@ -12,14 +12,14 @@ import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.model.errors import InvalidPlanError
-from kafka_maintenance.operations.apply.approvals import asked
-from kafka_maintenance.operations.apply.audit import UntrustedRecordError
-from kafka_maintenance.operations.apply.receipts import read_events
+from kafka_maintenance.operations.gate.approvals import asked
 from kafka_maintenance.operations.plans.store import load_plan
+from kafka_maintenance.operations.record.audit import UntrustedRecordError
+from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.restore.document import load_restore
+from kafka_maintenance.operations.retention.plan import pins
+from kafka_maintenance.operations.retention.store import load_retention
 from kafka_maintenance.operations.snapshots import catalog
-from kafka_maintenance.operations.snapshots.retention import pins
-from kafka_maintenance.operations.snapshots.retention_plan import load_retention
 from tests.kafka_maintenance.operations.apply import applying
 
 WRITTEN = Path(__file__).parents[2] / "data" / "stores" / "0.1"

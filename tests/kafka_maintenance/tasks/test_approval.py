@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.apply import approvals
-from kafka_maintenance.operations.apply.permission import NotApprovedError, permission
-from kafka_maintenance.operations.apply.policy import Policy
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.gate import approvals
+from kafka_maintenance.operations.gate.permission import NotApprovedError, permission
+from kafka_maintenance.operations.gate.policy import Policy
 
 assert airflow_home
 
@@ -32,7 +32,7 @@ def store():
 @pytest.fixture
 def text(store):
     """What the gate shows of a stored plan of one election on `alpha`."""
-    from kafka_maintenance.operations.apply.shown import shown
+    from kafka_maintenance.operations.gate.shown import shown
     from kafka_maintenance.operations.plans.make import plan_elections
     from tests.dags.world import World
 
@@ -221,7 +221,7 @@ def test_the_text_is_the_plan_and_ends_with_its_place_and_digest(text):
 
 
 def test_a_plan_that_nobody_would_read_is_not_shown(store, text, monkeypatch):
-    from kafka_maintenance.operations.apply import shown
+    from kafka_maintenance.operations.gate import shown
 
     monkeypatch.setattr(shown, "BODY_LENGTH_MAX", 100)
     with pytest.raises(RefusedError, match=r"expected at most 100 characters to read, found [0-9]+; split the plan"):

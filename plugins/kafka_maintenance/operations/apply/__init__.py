@@ -1,1 +1,1 @@
-"""Approved plans: the lock, the steps, approvals and receipts."""
+"""Approved plans: the lock, the steps, what is waited for, and how a run ends."""

@@ -27,10 +27,10 @@ from controller_core.ports.zookeeper import Check, Create, Delete, Operation
 from controller_core.znodes.paths import CONTROLLER_EPOCH, topic_path
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, begin_execution
-from kafka_maintenance.operations.apply.receipts import EventKind
 from kafka_maintenance.operations.apply.run import Run, is_asked_once, standing
 from kafka_maintenance.operations.apply.throttle import end_throttle, throttle
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, listed
+from kafka_maintenance.operations.record.receipts import EventKind
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from controller_core.plans.verdicts import differing, request_partitions
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, end_execution, find_execution
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events
 from kafka_maintenance.operations.apply.run import Run, look_at
 from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
 
 
 def refuse_foreign(plan: Plan, observed: Observation) -> None:

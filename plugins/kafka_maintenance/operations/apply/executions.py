@@ -19,10 +19,10 @@ from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import Delete, Operation, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
-from kafka_maintenance.operations.apply.receipts import Event, ReceiptLog, read_events, receipt_prefix
 from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.record.receipts import Event, ReceiptLog, read_events, receipt_prefix
 
 _RECEIPTS = "v1/receipts/"
 

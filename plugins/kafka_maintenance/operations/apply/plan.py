@@ -32,7 +32,6 @@ from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import stop_requests
 from kafka_maintenance.operations.apply.ready import cluster_health
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
 from kafka_maintenance.operations.apply.run import Run, exceptions, first_open_step, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.step import is_under_way, take_step
 from kafka_maintenance.operations.apply.stop import Stop
@@ -48,6 +47,7 @@ from kafka_maintenance.operations.errors import (
 )
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.store import opened, read_plan, read_proof
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
 
 SETTLE_TIMEOUT_S: Final = 10.0
 """How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""

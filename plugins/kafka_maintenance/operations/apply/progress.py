@@ -10,9 +10,9 @@ from typing import Final
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.progress import StepProgress, step_progress
-from kafka_maintenance.operations.apply.receipts import EventKind
 from kafka_maintenance.operations.apply.run import Run
 from kafka_maintenance.operations.errors import listed
+from kafka_maintenance.operations.record.receipts import EventKind
 
 LINE_S: Final = 60.0
 """One line in this time at most."""

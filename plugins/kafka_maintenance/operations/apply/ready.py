@@ -13,10 +13,10 @@ from controller_core.plans.progress import Health, health
 from controller_core.plans.rules import BeforeStep
 from controller_core.plans.verdicts import differing, request_partitions
 from kafka_maintenance.operations.apply.progress import LINE_S
-from kafka_maintenance.operations.apply.receipts import EventKind
 from kafka_maintenance.operations.apply.run import Run, look_at, stop_if_asked
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import listed
+from kafka_maintenance.operations.record.receipts import EventKind
 
 READY_RECHECK_S = 10.0
 """How often is looked whether the cluster is ready by now."""

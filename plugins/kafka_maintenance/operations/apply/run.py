@@ -9,10 +9,10 @@ from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import DeleteController, may_be_asked_twice, request_data, request_path
 from controller_core.ports.zookeeper import Check, ZooKeeper
-from kafka_maintenance.operations.apply.receipts import Event, EventKind, ReceiptLog
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import StoppedError, StoppedForGoodError
+from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog
 
 _ASKING: Final = frozenset({EventKind.INTENDED, EventKind.REQUESTED, EventKind.REFUSED})
 

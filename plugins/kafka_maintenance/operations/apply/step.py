@@ -9,7 +9,6 @@ from controller_core.plans.verdicts import without
 from kafka_maintenance.operations.apply.ask import ask, request
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.ready import await_ready
-from kafka_maintenance.operations.apply.receipts import EventKind
 from kafka_maintenance.operations.apply.run import (
     Run,
     is_asked_once,
@@ -20,6 +19,7 @@ from kafka_maintenance.operations.apply.run import (
     stop_if_asked,
 )
 from kafka_maintenance.operations.apply.wait import await_outcomes
+from kafka_maintenance.operations.record.receipts import EventKind
 
 
 def take_step(run: Run, number: int, step: PlanStep) -> None:

@@ -24,9 +24,9 @@ from controller_core.znodes.configs import (
 )
 from controller_core.znodes.paths import CONFIG, CONFIG_CHANGE_PREFIX, CONFIG_CHANGES
 from kafka_maintenance.operations.apply.execution import end_execution
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, receipt_prefix
 from kafka_maintenance.operations.apply.run import Run
 from kafka_maintenance.operations.errors import LockLostError
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, receipt_prefix
 
 TRIES_MAX = 5
 """How often a write is tried whose znode somebody else changes meanwhile."""

@@ -19,10 +19,10 @@ from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import UNSETTLED, Fate, Verdict, verdicts
 from controller_core.ports.zookeeper import Watcher, WatchEvent
 from kafka_maintenance.operations.apply.progress import Teller
-from kafka_maintenance.operations.apply.receipts import EventKind
 from kafka_maintenance.operations.apply.run import Run, last_asking, look_at, standing, stop_if_asked
 from kafka_maintenance.operations.apply.throttle import end_step
 from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, listed
+from kafka_maintenance.operations.record.receipts import EventKind
 
 RECHECK_S: Final = 0.5
 """The outcome is read again at least this often, and at once when a request znode changes."""

@@ -25,8 +25,8 @@ from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,

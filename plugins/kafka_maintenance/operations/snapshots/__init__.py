@@ -1,1 +1,1 @@
-"""Snapshots: taking, listing, comparing, questions, retention."""
+"""Snapshots: taking, listing, comparing, questions."""

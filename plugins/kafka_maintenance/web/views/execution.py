@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from kafka_maintenance.operations.apply.receipts import receipt_prefix
+from kafka_maintenance.operations.record.receipts import receipt_prefix
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Note, Table, Tone, number
 

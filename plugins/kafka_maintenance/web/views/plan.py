@@ -15,9 +15,9 @@ from controller_core.plans.request_znodes import CreateReassignPartitions, rende
 from controller_core.plans.text import plan_summary
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans.store import find_plan, read_plan, read_proof
-from kafka_maintenance.operations.snapshots.retention import RetentionPlan
-from kafka_maintenance.operations.snapshots.retention_plan import KIND as RETENTION
-from kafka_maintenance.operations.snapshots.retention_plan import find_retention
+from kafka_maintenance.operations.retention.plan import RetentionPlan
+from kafka_maintenance.operations.retention.store import KIND as RETENTION
+from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
 from kafka_maintenance.web.views.execution import receipt_blocks

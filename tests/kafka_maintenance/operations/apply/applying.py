@@ -12,9 +12,9 @@ from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import ExecutionRules
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)

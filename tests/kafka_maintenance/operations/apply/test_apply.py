@@ -15,7 +15,6 @@ from controller_core.znodes import ControllerZnode, encode_cluster_id, encode_co
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.plan import verify
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.errors import (
     BadInputError,
     ClusterBusyError,
@@ -24,6 +23,7 @@ from kafka_maintenance.operations.errors import (
 )
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,

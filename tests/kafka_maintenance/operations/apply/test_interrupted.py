@@ -15,12 +15,12 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import wait as apply_wait
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.apply.plan import verify
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import (
     ClusterBusyError,
     NotFinishedError,
 )
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,

@@ -22,10 +22,10 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, PlanStaleError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.on_core.deletion_steps import predict

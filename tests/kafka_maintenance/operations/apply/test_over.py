@@ -13,9 +13,9 @@ from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import verify
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, PlanStaleError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     NOW,

@@ -11,11 +11,11 @@ from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import progress as progress_module
 from kafka_maintenance.operations.apply.progress import Teller
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.apply.run import look_at
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import ClusterBusyError, StoppedError
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.operations.apply.applying import (
     apply,
     events,

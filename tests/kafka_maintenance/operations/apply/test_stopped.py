@@ -16,9 +16,9 @@ from kafka_maintenance.operations.apply import stop as stop_module
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import verify
-from kafka_maintenance.operations.apply.receipts import read_events
 from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, StoppedError
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     apply,

@@ -14,9 +14,9 @@ from controller_core.adapters.snapshot.reader import read_cut
 from controller_core.adapters.zookeeper.session import connect
 from kafka_maintenance.operations.restore.apply import Target, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
+from kafka_maintenance.operations.retention.store import store_retention
 from kafka_maintenance.operations.snapshots import catalog as snapshots
-from kafka_maintenance.operations.snapshots.retention import RetentionPolicy, apply_retention, plan_retention
-from kafka_maintenance.operations.snapshots.retention_plan import store_retention
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance import killed

@@ -8,23 +8,23 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.manifest import run_key
 from controller_core.model.errors import InvalidPlanError
-from kafka_maintenance.operations.apply import approvals
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog, read_events
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
-from kafka_maintenance.operations.snapshots.pins import pin, unpin
-from kafka_maintenance.operations.snapshots.retention import (
+from kafka_maintenance.operations.gate import approvals
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
+from kafka_maintenance.operations.retention.plan import (
     RetentionPolicy,
     apply_retention,
     plan_retention,
     retention_text,
 )
-from kafka_maintenance.operations.snapshots.retention_plan import (
+from kafka_maintenance.operations.retention.store import (
     apply_stored_retention,
     load_retention,
     still_there,
     store_retention,
 )
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.snapshots.pins import pin, unpin
 from tests.kafka_maintenance import snapshot_world as world
 
 NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)

@@ -15,8 +15,8 @@ from typing import Any, Final
 import yaml
 from jsonschema import Draft202012Validator
 
-from kafka_maintenance.operations.apply.contents import Contents
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.gate.contents import Contents
 
 POLICY_VARIABLE: Final = "KAFKA_MAINTENANCE_POLICY"
 TWO_PERSONS: Final = frozenset({"delete_topics", "retain_snapshots", "restore"})

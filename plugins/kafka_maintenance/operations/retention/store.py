@@ -14,11 +14,10 @@ from controller_core.adapters.snapshot.manifest import ROOT, require_name, snaps
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from controller_core.plans.plain import code
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
 from kafka_maintenance.operations.plans.store import key_of
-from kafka_maintenance.operations.snapshots.catalog import manifest_keys, opened, readable_snapshots
-from kafka_maintenance.operations.snapshots.retention import (
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.retention.plan import (
     Dropped,
     Kept,
     RetentionPlan,
@@ -27,6 +26,7 @@ from kafka_maintenance.operations.snapshots.retention import (
     retention_digest,
     retention_text,
 )
+from kafka_maintenance.operations.snapshots.catalog import manifest_keys, opened, readable_snapshots
 
 KIND: Final = "retain_snapshots"
 FORMAT_VERSION: Final = 1

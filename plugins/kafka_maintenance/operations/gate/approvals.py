@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_token
 from controller_core.ports.object_store import ObjectStore
-from kafka_maintenance.operations.apply.audit import AuditChain, trusted_record
-from kafka_maintenance.operations.apply.policy import Answered
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.gate.policy import Answered
+from kafka_maintenance.operations.record.audit import AuditChain, trusted_record
 
 APPROVE: Final = "Approve"
 _ASKED: Final = "-asked.json"

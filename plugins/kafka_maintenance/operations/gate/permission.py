@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.ports.object_store import ObjectStore
-from kafka_maintenance.operations.apply.approvals import Asked, asked
-from kafka_maintenance.operations.apply.policy import Policy
-from kafka_maintenance.operations.apply.receipts import receipt_prefix
-from kafka_maintenance.operations.apply.shown import Shown, shown
 from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.gate.approvals import Asked, asked
+from kafka_maintenance.operations.gate.policy import Policy
+from kafka_maintenance.operations.gate.shown import Shown, shown
+from kafka_maintenance.operations.record.receipts import receipt_prefix
 
 _CLEARED: Final = (
     "the run was cleared after its gate had asked, and a task is not told by whom; clear the gate and have it answered again, or "

@@ -11,7 +11,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, cluster_prefix
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.apply.receipts import EventKind, receipt_prefix
+from kafka_maintenance.operations.record.receipts import EventKind, receipt_prefix
 
 DIGEST_LETTERS: Final = 12
 """Of a plan's digest, in the name of its object."""

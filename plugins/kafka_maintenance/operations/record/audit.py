@@ -27,8 +27,8 @@ from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from controller_core.plans.fields import canonical
 from controller_core.ports.object_store import ObjectStore, put_once
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.apply.audit_sink import Sink, sink_from
 from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError, RefusedError
+from kafka_maintenance.operations.record.audit_sink import Sink, sink_from
 
 KEY_FILE_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_KEY_FILE"
 PUBLIC_KEYS_VARIABLE: Final = "KAFKA_MAINTENANCE_AUDIT_PUBLIC_KEYS"

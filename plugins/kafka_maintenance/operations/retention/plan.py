@@ -17,17 +17,9 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, parse_manifest, run_key
 from controller_core.model.errors import MisplacedSnapshotError
 from controller_core.plans.plain import plain
-from kafka_maintenance.operations.apply.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.errors import PlanChangedError
-from kafka_maintenance.operations.snapshots.catalog import (
-    UNUSABLE,
-    manifest_keys,
-    opened,
-    read_raw,
-    readable_snapshots,
-)
-from kafka_maintenance.operations.snapshots.pins import pins
-from kafka_maintenance.operations.snapshots.retention_needs import (
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.retention.needs import (
     DIGEST_LETTERS,
     digest_in,
     is_plan,
@@ -36,6 +28,14 @@ from kafka_maintenance.operations.snapshots.retention_needs import (
     unfinished_plans,
     waiting_plans,
 )
+from kafka_maintenance.operations.snapshots.catalog import (
+    UNUSABLE,
+    manifest_keys,
+    opened,
+    read_raw,
+    readable_snapshots,
+)
+from kafka_maintenance.operations.snapshots.pins import pins
 
 RECENT: Final = timedelta(days=2)
 ABANDONED_AFTER_DAYS: Final = 2

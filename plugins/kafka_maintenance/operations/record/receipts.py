@@ -14,8 +14,8 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectExistsError
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.apply.audit import FIELD, AuditChain
 from kafka_maintenance.operations.errors import ClusterBusyError
+from kafka_maintenance.operations.record.audit import FIELD, AuditChain
 
 _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
 

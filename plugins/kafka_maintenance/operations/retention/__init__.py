@@ -1,0 +1,1 @@
+"""Retention: which snapshots go, what still needs one, the plan that is approved and carried out."""
