@@ -18,6 +18,7 @@ from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
     from controller_core.adapters.object_store.open import ObjectStore
+    from controller_core.adapters.zookeeper.address import ClusterAddress
     from controller_core.adapters.zookeeper.session import KazooZooKeeper, ZooKeeperAuth, ZooKeeperTls
     from kafka_maintenance.spark.submit import SparkSettings
 
@@ -71,15 +72,13 @@ class ConnectionFields(Protocol):
 class Cluster:
     """One Kafka cluster as its connection describes it; `name` is the connection id.
 
-    `zookeeper` is a connect string with chroot, e.g. `zk1:2181,zk2:2181/kafka`. An `archived` cluster is gone: its
+    An `archived` cluster is gone: its
     past snapshots are analysed, no new one is tried. `analysis` holds what no snapshot shows, such as broker configs (the
     fields of `spark_jobs.settings.ClusterSettings`).
     """
 
     name: str
-    zookeeper: str
-    auth: "ZooKeeperAuth | None" = None
-    tls: "ZooKeeperTls | None" = None
+    address: "ClusterAddress"
     kafka_version: str | None = None
     inter_broker_protocol_version: str | None = None
     archived: bool = False
@@ -127,10 +126,7 @@ class KafkaClusterHook(BaseHook):
 
     def get_conn(self) -> "AbstractContextManager[KazooZooKeeper]":
         """A ZooKeeper session (a context manager); raises ZooKeeperUnreachableError or NoNodeError (chroot)."""
-        from controller_core.adapters.zookeeper.session import connect  # noqa: PLC0415 - see the imports
-
-        found = self.settings()
-        return connect(found.zookeeper, auth=found.auth, tls=found.tls, timeout_s=ZOOKEEPER_TIMEOUT_S)
+        return self.settings().address.session(timeout_s=ZOOKEEPER_TIMEOUT_S)
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the tree is Kafka's and may be read, path by path; writes nothing. The button *Test* of the form."""
@@ -231,6 +227,8 @@ def live_names(names: Iterable[str] | None = None) -> tuple[str, ...]:
 
 def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
     """What a connection says of a cluster; raises SettingsMissingError with the field that is wrong."""
+    from controller_core.adapters.zookeeper.address import ClusterAddress  # noqa: PLC0415 - see the imports
+
     extra = {field: value for field, value in _extra(name, connection).items() if value is not None}
     unknown = sorted(extra.keys() - set(CLUSTER_FIELDS))
     if unknown:
@@ -241,9 +239,11 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
     chroot = str(extra.get("chroot") or "").strip("/")
     return Cluster(
         name=name,
-        zookeeper=_hosts(name, connection) + (f"/{chroot}" if chroot else ""),
-        auth=_auth(name, connection, extra),
-        tls=_tls(name, _parsed(extra.get("tls", False))),
+        address=ClusterAddress(
+            _hosts(name, connection) + (f"/{chroot}" if chroot else ""),
+            _auth(name, connection, extra),
+            _tls(name, _parsed(extra.get("tls", False))),
+        ),
         kafka_version=_text(extra.get("kafka_version")),
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(f"cluster {name!r} not used: its connection says archived", extra.get("archived", False)),

@@ -11,6 +11,7 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.snapshot.tree_writer import WriteOptions, write_tree
 from controller_core.adapters.zookeeper import tls as zookeeper_tls
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperTls, connect
 from controller_core.model.errors import NoAuthError, TlsSettingsError, ZooKeeperUnreachableError
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -47,7 +48,11 @@ def test_a_snapshot_over_mutual_tls_is_the_tree(server, files):
     with connect(hosts, tls=tls(files)) as secured, connect(f"{server.hosts}/kafka") as plain:
         assert read_cut(secured.client).znodes == read_cut(plain.client).znodes
     result = take_snapshot(
-        zookeeper=hosts, tls=tls(files), cluster="a", store=MemoryStore("tls"), run_id="r", now=snapshot_world.NOON
+        address=ClusterAddress(hosts, tls=tls(files)),
+        cluster="a",
+        store=MemoryStore("tls"),
+        run_id="r",
+        now=snapshot_world.NOON,
     )
     assert result.consistent
     assert result.counts["partitions"] == TOPICS * PARTITIONS + 3

@@ -57,7 +57,7 @@ def world(monkeypatch, tmp_path):
     made = World()
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER]))
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    monkeypatch.setattr(hooks, "cluster", lambda name: hooks.Cluster(name=name, zookeeper=made.zookeeper))
+    monkeypatch.setattr(hooks, "cluster", lambda name: hooks.Cluster(name=name, address=made.zookeeper))
     return made
 
 

@@ -162,7 +162,8 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
     assert names == ("compose",)
     cluster = Connection.from_json(environment["AIRFLOW_CONN_COMPOSE"], conn_id="compose")
     assert (
-        hooks.cluster_from("compose", cluster).zookeeper == SERVICES["kafka1"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
+        hooks.cluster_from("compose", cluster).address.zookeeper
+        == SERVICES["kafka1"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
     )
     store = Connection.from_json(environment[f"AIRFLOW_CONN_{hooks.STORE_CONNECTION.upper()}"], conn_id="store")
     assert {cluster.conn_type, store.conn_type} == {

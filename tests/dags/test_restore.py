@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests.dags.test_gates import _answer, answering
 from tests.kafka_maintenance import snapshot_world as world
 
@@ -21,7 +22,13 @@ def wounded(monkeypatch, tmp_path):
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
         monkeypatch.setenv("AIRFLOW_CONN_ALPHA", f'{{"conn_type": "generic", "host": "{server.hosts}"}}')
         world.fill(session)
-        take_snapshot(zookeeper=server.hosts, cluster="alpha", store=str(tmp_path), run_id="r", now=datetime.now(UTC))
+        take_snapshot(
+            address=ClusterAddress(server.hosts),
+            cluster="alpha",
+            store=str(tmp_path),
+            run_id="r",
+            now=datetime.now(UTC),
+        )
         session.delete("/config/topics/orders", -1)
         yield session
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests import airflow_home
 from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
 from tests.dags.world import BROKERS, registration
@@ -108,7 +109,7 @@ def _take_old(zookeeper, store, day, cluster="old"):
 
     now = datetime.fromisoformat(f"{day}T01:30:00+00:00")
     return take_snapshot(
-        zookeeper=f"{zookeeper.hosts}/kafka", cluster=cluster, store=store, run_id=f"date-{day}", now=now
+        address=ClusterAddress(f"{zookeeper.hosts}/kafka"), cluster=cluster, store=store, run_id=f"date-{day}", now=now
     )
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from controller_core.adapters.object_store.open import FolderStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -23,7 +24,7 @@ def taken(hosts: str, folder: Path) -> dict[str, object]:
     store = FolderStore(folder)
     error = None
     try:
-        take_snapshot(zookeeper=hosts, cluster="alpha", store=store, run_id="run", now=world.NOON)
+        take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="run", now=world.NOON)
     except ControllerCoreError as raised:
         error = raised
     visible = snapshots.list_snapshots(store) if folder.is_dir() else []

@@ -11,9 +11,10 @@ from controller_core.adapters.object_store import folder as folder_store
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot import tree_writer
 from controller_core.adapters.snapshot.tree_writer import WriteOptions
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.operations.record.receipts import ReceiptLog
 from kafka_maintenance.operations.restore import apply as restore
-from kafka_maintenance.operations.restore.apply import Target, apply_restore
+from kafka_maintenance.operations.restore.apply import apply_restore
 from kafka_maintenance.operations.retention import plan as snapshot_retention
 from kafka_maintenance.operations.retention import store as retention_plan
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -73,7 +74,13 @@ def publish(step: int, zookeeper: str, folder: str) -> None:
     fuse.around(folder_store, "_write_synced")
     fuse.around(Path, "hardlink_to")
     fuse.around(Path, "unlink")
-    take_snapshot(zookeeper=zookeeper, cluster="alpha", store=FolderStore(Path(folder)), run_id="run", now=world.NOON)
+    take_snapshot(
+        address=ClusterAddress(zookeeper),
+        cluster="alpha",
+        store=FolderStore(Path(folder)),
+        run_id="run",
+        now=world.NOON,
+    )
 
 
 def restore_whole(step: int, zookeeper: str, folder: str, plan_uri: str, digest: str) -> None:
@@ -100,7 +107,7 @@ def _apply(zookeeper: str, folder: str, plan_uri: str, digest: str) -> None:
         plan_uri=plan_uri,
         approved_digest=digest,
         approver="ada",
-        target=Target(zookeeper=zookeeper),
+        target=ClusterAddress(zookeeper),
         now=world.NOON,
         write_options=WriteOptions(count_max=5, window=2),
     )

@@ -45,7 +45,7 @@ class Fields:
 def test_the_connect_string_of_a_connection(fields, zookeeper):
     from kafka_maintenance.hooks import cluster_from
 
-    assert cluster_from("alpha", fields).zookeeper == zookeeper
+    assert cluster_from("alpha", fields).address.zookeeper == zookeeper
 
 
 def test_all_that_a_connection_may_say():
@@ -55,7 +55,7 @@ def test_all_that_a_connection_may_say():
     found = cluster_from("alpha", Fields(login="kafka", password="secret of zookeeper", extra_dejson=extra))
     assert (found.name, found.kafka_version, found.inter_broker_protocol_version) == ("alpha", "3.9", "2.6")
     assert found.archived
-    assert (found.auth.scheme, found.auth.username) == ("sasl", "kafka")
+    assert (found.address.auth.scheme, found.address.auth.username) == ("sasl", "kafka")
     assert "secret of zookeeper" not in repr(found)
 
 
@@ -78,7 +78,7 @@ def test_all_that_a_connection_may_say():
 def test_tls_of_a_connection(tls, fields):
     from kafka_maintenance.hooks import cluster_from
 
-    found = cluster_from("alpha", Fields(extra_dejson={"tls": tls})).tls
+    found = cluster_from("alpha", Fields(extra_dejson={"tls": tls})).address.tls
     assert (found and (found.ca, found.certificate, found.key, found.check_hostname)) == fields
 
 
@@ -158,7 +158,7 @@ def test_objects_may_be_typed_into_the_form_as_text():
 
     extra = {"tls": '{"ca": "/etc/ca.pem"}', "analysis": ' {"min_insync_replicas": 2}'}
     found = cluster_from("alpha", Connection(conn_id="alpha", host="zk1", extra=json.dumps(extra)))
-    assert (found.tls.ca, dict(found.analysis)) == ("/etc/ca.pem", {"min_insync_replicas": 2})
+    assert (found.address.tls.ca, dict(found.analysis)) == ("/etc/ca.pem", {"min_insync_replicas": 2})
 
 
 def test_an_ipv6_uri_keeps_its_port():
@@ -166,7 +166,9 @@ def test_an_ipv6_uri_keeps_its_port():
 
     from kafka_maintenance.hooks import cluster_from
 
-    assert cluster_from("alpha", Connection(conn_id="alpha", uri="generic://[::1]:2281")).zookeeper == "[::1]:2281"
+    assert (
+        cluster_from("alpha", Connection(conn_id="alpha", uri="generic://[::1]:2281")).address.zookeeper == "[::1]:2281"
+    )
 
 
 @pytest.mark.parametrize(

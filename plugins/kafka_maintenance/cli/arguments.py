@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Any, Final, Literal
 
 from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
 from controller_core.model.errors import (
     ControllerCoreError,
@@ -136,12 +137,7 @@ def store_of(arguments: argparse.Namespace) -> ObjectStore:
     return open_store(arguments.store)
 
 
-def auth_of(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
-    """The credentials that `add_zookeeper_arguments` names; None: anonymous.
-
-    Raises:
-        BadInputError: a user without a password.
-    """
+def _auth(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
     if not arguments.zookeeper_user:
         return None
     password = os.environ.get(PASSWORD_VARIABLE)
@@ -153,8 +149,7 @@ def auth_of(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
     return ZooKeeperAuth(scheme=scheme, username=arguments.zookeeper_user, password=password)
 
 
-def tls_of(arguments: argparse.Namespace) -> ZooKeeperTls | None:
-    """The TLS files that `add_zookeeper_arguments` names; None: plain text."""
+def _tls(arguments: argparse.Namespace) -> ZooKeeperTls | None:
     found = ZooKeeperTls(
         ca=arguments.zookeeper_ca,
         certificate=arguments.zookeeper_certificate,
@@ -181,9 +176,13 @@ def approver_of(arguments: argparse.Namespace) -> str:
         ) from error
 
 
-def cluster_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the operations need to open a session with the cluster that `add_zookeeper_arguments` names, by keyword."""
-    return {"zookeeper": arguments.zookeeper, "auth": auth_of(arguments), "tls": tls_of(arguments)}
+def address_of(arguments: argparse.Namespace) -> ClusterAddress:
+    """The cluster that `add_zookeeper_arguments` names.
+
+    Raises:
+        BadInputError: a user without a password.
+    """
+    return ClusterAddress(arguments.zookeeper, _auth(arguments), _tls(arguments))
 
 
 def day(text: str) -> date:

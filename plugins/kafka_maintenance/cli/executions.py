@@ -11,8 +11,8 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
+    address_of,
     approver_of,
-    cluster_of,
     show,
     store_of,
     tell,
@@ -115,14 +115,14 @@ def _unlock(arguments: argparse.Namespace) -> int:
         found = unlock(
             store=store,
             cluster=arguments.cluster,
-            **cluster_of(arguments),
+            zookeeper=address_of(arguments),
             approved_digest=arguments.approve,
             approver=approver_of(arguments),
             now=datetime.now(UTC),
         )
         show(arguments, f"removed:\n{found.text}", {"removed": found._asdict()})
         return ExitStatus.DONE
-    with session(**cluster_of(arguments)) as opened:
+    with session(address_of(arguments)) as opened:
         found = left_behind(store, arguments.cluster, opened)
     show(arguments, found.text, {"found": found._asdict()})
     tell(f"kafka-maintenance: nothing removed; when no run of ours is at work: --approve {found.digest}")

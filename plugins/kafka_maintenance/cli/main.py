@@ -26,15 +26,13 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
+    address_of,
     approver_of,
-    auth_of,
-    cluster_of,
     exit_status,
     positive,
     show,
     store_of,
     tell,
-    tls_of,
     wants_json,
 )
 from kafka_maintenance.cli.plan import plan_document
@@ -153,9 +151,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
     now = datetime.now(UTC)
     result = take_snapshot(
-        zookeeper=arguments.zookeeper,
-        auth=auth_of(arguments),
-        tls=tls_of(arguments),
+        address=address_of(arguments),
         cluster=arguments.cluster,
         store=store_of(arguments),
         run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
@@ -234,7 +230,7 @@ def _apply(arguments: argparse.Namespace) -> int:
             approver=approver_of(arguments) if permitted is None else permitted.approver,
             comment=arguments.comment,
             approval=None if permitted is None else permitted.record,
-            **cluster_of(arguments),
+            zookeeper=address_of(arguments),
             now=datetime.now(UTC),
             step_timeout_s=arguments.step_timeout_s,
             stop=stop,
@@ -297,7 +293,7 @@ def _add_drain(commands: Any) -> None:
 def _drain(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.cluster.isr_notifications import report  # noqa: PLC0415 - the other commands start faster
 
-    found = report(**cluster_of(arguments), age_min_s=arguments.age_min_s)
+    found = report(zookeeper=address_of(arguments), age_min_s=arguments.age_min_s)
     document = {name: getattr(found, name) for name in found.__slots__ if name not in {"text", "partitions"}}
     show(arguments, found.text, {**document, "partitions": [str(partition) for partition in found.partitions]})
     return ExitStatus.DONE

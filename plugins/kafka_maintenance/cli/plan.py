@@ -17,7 +17,7 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
-    cluster_of,
+    address_of,
     given,
     natural,
     positive,
@@ -267,7 +267,8 @@ def _plan_drain(arguments: argparse.Namespace) -> int:
 
 
 def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
-    plan = make(store_of(arguments), arguments.cluster, **cluster_of(arguments), **what)
+    live = address_of(arguments) if arguments.zookeeper else None
+    plan = make(store_of(arguments), arguments.cluster, zookeeper=live, **what)
     if plan is None:
         show(arguments, "nothing to do, no plan was made", {"plan": None})
     else:

@@ -16,14 +16,13 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
+    address_of,
     approver_of,
-    auth_of,
     day,
     positive,
     show,
     store_of,
     tell,
-    tls_of,
 )
 
 _PROGRESS_EVERY_S = 1.0
@@ -305,10 +304,8 @@ def _diff(arguments: argparse.Namespace) -> int:
         after = operation.side_of_snapshot(store, find_snapshot(store, arguments.after, arguments.cluster))
     else:
         after = operation.side_of_cluster(
-            arguments.zookeeper,
+            address_of(arguments),
             now=datetime.now(UTC),
-            auth=auth_of(arguments),
-            tls=tls_of(arguments),
             progress=progress_teller(),
             before=before,
         )
@@ -415,7 +412,7 @@ def _restore(arguments: argparse.Namespace) -> int:
 
     store = store_of(arguments)
     manifest = _found(arguments)
-    target = operation.Target(zookeeper=arguments.zookeeper, auth=auth_of(arguments), tls=tls_of(arguments))
+    target = address_of(arguments)
     if arguments.approve:
         uri = store.uri_of(f"{manifest.prefix}/plans/{operation.KIND}-{arguments.approve[:12]}.json")
         receipt = operation.apply_restore(

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
@@ -62,7 +63,7 @@ def record(folder: Path) -> None:
                 happens(_Cluster(kafka, zookeeper))
             moment = datetime(day.year, day.month, day.day, _HOUR, tzinfo=UTC)
             result = take_snapshot(
-                zookeeper=kafka.zookeeper_connect,
+                address=ClusterAddress(kafka.zookeeper_connect),
                 cluster=CLUSTER,
                 store=str(folder),
                 run_id=f"sample-{day}",

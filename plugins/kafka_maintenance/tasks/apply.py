@@ -38,9 +38,7 @@ def apply_plan(kind: str) -> dict[str, Any]:
             plan_uri=approval.shown.plan.uri,
             approved_digest=approval.shown.plan.digest,
             approver=approval.approver,
-            zookeeper=cluster.zookeeper,
-            auth=cluster.auth,
-            tls=cluster.tls,
+            zookeeper=cluster.address,
             now=datetime.now(UTC),
             run_id=run,
             comment=approval.comment,
@@ -70,9 +68,7 @@ def verify(kind: str) -> PokeReturnValue:
     found = apply.verify(
         store=store,
         plan_uri=plan.uri,
-        zookeeper=cluster.zookeeper,
-        auth=cluster.auth,
-        tls=cluster.tls,
+        zookeeper=cluster.address,
     )
     log.info("%s", found.text)
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

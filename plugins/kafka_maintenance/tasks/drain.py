@@ -28,9 +28,7 @@ def report_notifications(cluster: str) -> dict[str, Any]:
 
     label(cluster)
     settings = hooks.cluster(cluster)
-    found = isr_notifications.report(
-        zookeeper=settings.zookeeper, auth=settings.auth, tls=settings.tls, age_min_s=SETTINGS.drain_age_min_s
-    )
+    found = isr_notifications.report(zookeeper=settings.address, age_min_s=SETTINGS.drain_age_min_s)
     print(found.text)  # noqa: T201 - the task's log is where the report is read
     return {
         "cluster": cluster,
@@ -56,9 +54,7 @@ def plan_drain(cluster: str | None, plan: str | None, act: bool) -> dict[str, An
     made = planning.plan_drain(
         hooks.store(),
         cluster,
-        zookeeper=settings.zookeeper,
-        auth=settings.auth,
-        tls=settings.tls,
+        zookeeper=settings.address,
         age_min_s=SETTINGS.drain_age_min_s,
         kafka_version=settings.kafka_version,
     )

@@ -1,7 +1,7 @@
 """A restore as tasks: planned against the living target, carried out after approval, compared again."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException
@@ -11,9 +11,6 @@ from kafka_maintenance.tasks.approval import approved, approved_plan
 from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, given, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
-
-if TYPE_CHECKING:
-    from kafka_maintenance.operations.restore.target import Target
 
 KIND: Final = "restore"
 SCOPE: Final = {
@@ -53,7 +50,7 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
         found = planned(
             store=store,
             manifest=find_snapshot(store, snapshot, cluster),
-            target=_target(cluster),
+            target=hooks.cluster(cluster).address,
             scope=RestoreScope(**{**scope, **texts}),
             key_file=SETTINGS.snapshot_key_file,
         )
@@ -79,7 +76,7 @@ def apply_restore() -> dict[str, Any]:
         approved_digest=approval.shown.plan.digest,
         approver=approval.approver,
         comment=approval.comment,
-        target=_target(cluster),
+        target=hooks.cluster(cluster).address,
         now=datetime.now(UTC),
         run_id=run,
         key_file=SETTINGS.snapshot_key_file,
@@ -109,7 +106,7 @@ def verify_restore() -> dict[str, Any]:
         left = planned(
             store=store,
             manifest=document["snapshot"]["manifest"],
-            target=_target(cluster),
+            target=hooks.cluster(cluster).address,
             scope=scope_of(document["scope"]),
             key_file=SETTINGS.snapshot_key_file,
         )
@@ -118,10 +115,3 @@ def verify_restore() -> dict[str, Any]:
     raise AirflowFailException(
         f"cluster {cluster!r}: the restore was carried out, but {left.step_count} differences are there again: {left.text}"
     )
-
-
-def _target(cluster: str) -> "Target":
-    from kafka_maintenance.operations.restore.target import Target
-
-    settings = hooks.cluster(cluster)
-    return Target(zookeeper=settings.zookeeper, auth=settings.auth, tls=settings.tls)

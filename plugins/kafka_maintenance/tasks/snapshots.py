@@ -53,9 +53,7 @@ def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> 
 
     settings = hooks.cluster(cluster)
     result = take(
-        zookeeper=settings.zookeeper,
-        auth=settings.auth,
-        tls=settings.tls,
+        address=settings.address,
         cluster=cluster,
         store=hooks.store(),
         run_id=run,

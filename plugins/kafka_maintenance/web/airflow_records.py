@@ -132,7 +132,7 @@ def _listed(name: str) -> Listed:
     except ControllerCoreError as error:
         return Listed(name=name, problem=str(error))
     tags = (f"Kafka {settings.kafka_version}",) if settings.kafka_version else ()
-    return Listed(name=name, zookeeper=settings.zookeeper, tags=tags, archived=settings.archived)
+    return Listed(name=name, zookeeper=settings.address.zookeeper, tags=tags, archived=settings.archived)
 
 
 def key_of(opened: ObjectStore, uri: str) -> str:

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import ControllerZnode, encode_controller
@@ -271,7 +272,7 @@ def test_from_plan_to_receipt(capsys, world, tmp_path):
 
 @pytest.mark.services
 def test_the_wrong_digest_is_refused(capsys, world, tmp_path):
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     status, _, err = run(capsys, "apply", plan.uri, "--approve", "0" * 64, "--zookeeper", world.server.hosts)
     assert (status, f"approved digest '{'0' * 64}', stored digest '{plan.digest}'" in err) == (1, True)
@@ -280,7 +281,7 @@ def test_the_wrong_digest_is_refused(capsys, world, tmp_path):
 
 @pytest.mark.services
 def test_kraft_is_refused(capsys, world, tmp_path):
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     world.own.delete(znode.CONTROLLER, ANY_VERSION)
     controller = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
@@ -345,7 +346,7 @@ def test_a_zookeeper_that_is_down_is_the_outside(capsys, monkeypatch, stored):
 @pytest.mark.services
 def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
     store = FolderStore(tmp_path)
-    plan = planning.plan_elections(store, "demo", zookeeper=world.server.hosts)
+    plan = planning.plan_elections(store, "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     apply = ("apply", plan.uri, "--approve", plan.digest, "--zookeeper", world.server.hosts)
     process = subprocess.Popen(
@@ -358,7 +359,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
             timeout_s=TIMEOUT_S,
         )
         second = planning.plan_deletions(
-            store, "demo", topics=["old"], zookeeper=world.server.hosts, kafka_version="2.4"
+            store, "demo", topics=["old"], zookeeper=ClusterAddress(world.server.hosts), kafka_version="2.4"
         )
         assert second is not None
         arguments = ("apply", second.uri, "--approve", second.digest, "--zookeeper", world.server.hosts)
@@ -376,7 +377,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
 
 @pytest.mark.services
 def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys, world, tmp_path):
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.server.hosts)
+    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     where = ("--cluster", "demo", "--store", str(tmp_path))
     assert run(capsys, "stop", plan.digest, "--reason", "peak", *where)[0] == 2  # it was not begun

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
@@ -37,7 +38,11 @@ def run(capsys, store):
 @pytest.fixture
 def snapshot(kafka, chroot, store):
     return take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r0", now=world.NOON
+        address=ClusterAddress(chroot),
+        cluster="alpha",
+        store=FolderStore(store_path(store)),
+        run_id="r0",
+        now=world.NOON,
     ).manifest
 
 
@@ -87,7 +92,11 @@ def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run
     """The commands of an emergency, with the newest date and another cluster damaged."""
     newer, foreign = (
         take_snapshot(
-            zookeeper=chroot, cluster=cluster, store=FolderStore(store_path(store)), run_id="r", now=world.NOON + DAY
+            address=ClusterAddress(chroot),
+            cluster=cluster,
+            store=FolderStore(store_path(store)),
+            run_id="r",
+            now=world.NOON + DAY,
         ).manifest
         for cluster in ("alpha", "beta")
     )
@@ -109,7 +118,11 @@ def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run
 
 def test_what_proves_the_newest_snapshot_fails_when_it_is_passed_over(snapshot, chroot, run, store):
     later = take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=FolderStore(store_path(store)), run_id="r", now=world.NOON + DAY
+        address=ClusterAddress(chroot),
+        cluster="alpha",
+        store=FolderStore(store_path(store)),
+        run_id="r",
+        now=world.NOON + DAY,
     ).manifest
     (store_path(store) / later.key).write_text("{")
     for command in (("snapshots", "verify", "newest"), ("drill",)):
@@ -136,7 +149,7 @@ def test_pin_and_retain(snapshot, kafka, chroot, run, store):
     for day in range(1, 4):
         kafka.set("/controller_epoch", b"%d" % day, -1)
         take_snapshot(
-            zookeeper=chroot,
+            address=ClusterAddress(chroot),
             cluster="alpha",
             store=FolderStore(store_path(store)),
             run_id=f"r{day}",

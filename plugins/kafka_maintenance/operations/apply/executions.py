@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.fields import canonical
@@ -147,9 +147,7 @@ def unlock(
     *,
     store: ObjectStore,
     cluster: str,
-    zookeeper: str | ZooKeeper,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper,
     approved_digest: str,
     approver: str,
     now: datetime,
@@ -159,7 +157,7 @@ def unlock(
     Raises:
         RefusedError: something else stands there now, or it changed while it was removed.
     """
-    with session(zookeeper, auth, tls) as opened:
+    with session(zookeeper) as opened:
         found = left_behind(store, cluster, opened)
         if found.digest != approved_digest:
             raise RefusedError(

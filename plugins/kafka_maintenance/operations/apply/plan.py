@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import (
     ConnectionLostError,
     SessionExpiredError,
@@ -91,9 +91,7 @@ def apply_plan(
     plan_uri: str,
     approved_digest: str,
     approver: str,
-    zookeeper: str | ZooKeeper,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper,
     now: datetime,
     run_id: str | None = None,
     comment: str | None = None,
@@ -111,9 +109,7 @@ def apply_plan(
         plan_uri: address of the stored plan.
         approved_digest: the 64 hex digits that the approver saw.
         approver: who approved.
-        zookeeper: `host:port,…/chroot` of the cluster, or a session on it.
-        auth: credentials; None: anonymous.
-        tls: certificates; None: plain text.
+        zookeeper: the cluster's address, or a session on it.
         now: the time, with zone, for the record.
         run_id: names this run in lock and receipt; None makes one up.
         comment: what the approver wrote, for the record.
@@ -156,7 +152,7 @@ def apply_plan(
         holder=Holder(approved_digest, run, approver, now.isoformat(timespec="seconds")),
         now=now,
         comment=comment,
-        who={"approval": approval, "principal": principal_of(auth, tls)},
+        who={"approval": approval, "principal": _principal(zookeeper)},
         permit=permit,
         step_timeout_s=kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s,
         settle_timeout_s=settle_timeout_s,
@@ -167,7 +163,7 @@ def apply_plan(
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, earlier))
     while True:
         try:
-            with session(zookeeper, auth, tls) as opened_session:
+            with session(zookeeper) as opened_session:
                 return attempt.carry_out(opened_session)
         except _AWAY as error:
             attempt.lost(error)
@@ -178,9 +174,7 @@ def verify(
     *,
     store: ObjectStore | str,
     plan_uri: str,
-    zookeeper: str | ZooKeeper,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper,
 ) -> Verified:
     """Compares the live cluster with what the plan predicted, without waiting; reads only.
 
@@ -188,7 +182,7 @@ def verify(
     """
     store = opened(store)
     plan = read_plan(store, plan_uri)
-    with session(zookeeper, auth, tls) as opened_session:
+    with session(zookeeper) as opened_session:
         observed = look_at(opened_session, plan.conditions)
     digest = plan_digest(plan)
     excepted = partitions_left_out(read_events(store, plan.cluster, digest))
@@ -199,13 +193,6 @@ def verify(
         return Verified(done=True, text=f"all {len(outcomes)} predictions of plan {digest[:12]} hold{beside}")
     text = f"{len(reasons)} of {len(outcomes)} predictions do not hold: {listed(reasons)}{beside}"
     return Verified(done=False, text=text)
-
-
-def principal_of(auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None) -> str:
-    """As whom ZooKeeper sees us, as far as the settings say."""
-    if auth is not None:
-        return f"{auth.scheme}:{auth.username}"
-    return f"x509 of {tls.certificate}" if tls is not None and tls.certificate else "anonymous"
 
 
 def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver: str) -> Plan:
@@ -219,6 +206,10 @@ def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver:
     if not approver.strip():
         raise PlanChangedError(f"plan {plan_uri} not applied: nobody is named as its approver; have it approved")
     return plan
+
+
+def _principal(zookeeper: ClusterAddress | ZooKeeper) -> str:
+    return zookeeper.principal if isinstance(zookeeper, ClusterAddress) else "of the given session"
 
 
 def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str, ...]) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.kinds import LINGER_AGE_MS, lingering_notifications, makes_no_notifications
 from controller_core.plans.observation import Observation
@@ -52,18 +52,14 @@ class NotificationReport:
 
 def report(
     *,
-    zookeeper: str | ZooKeeper,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper,
     age_min_s: float = LINGER_AGE_MS / 1000,
     now: datetime | None = None,
 ) -> NotificationReport:
     """What waits in `/isr_change_notification` of a live cluster.
 
     Args:
-        zookeeper: `host:port/chroot`, or a session.
-        auth: credentials; None: anonymous.
-        tls: certificates; None: plain text.
+        zookeeper: the cluster's address, or a session.
         age_min_s: from which age on a notification lingers; a living controller takes it in milliseconds.
         now: the time, with zone; None: the clock's, which should agree with ZooKeeper's.
 
@@ -71,7 +67,7 @@ def report(
         BadInputError: no Kafka tree here.
         ZooKeeperError: as its subclasses say.
     """
-    with session(zookeeper, auth, tls) as opened_session:
+    with session(zookeeper) as opened_session:
         observed = observe(opened_session, partitions=())
     now_ms = int((now or datetime.now(UTC)).timestamp() * 1000)
     return _report(observed, now_ms, age_min_s)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls, connect
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.dialect import VERSION_ZNODES
 from controller_core.model.errors import MalformedZnodeError, NoNodeError
 from controller_core.model.partitions import (
@@ -45,20 +45,16 @@ _Content = TypeVar("_Content")
 
 
 @contextmanager
-def session(
-    zookeeper: str | ZooKeeper, auth: ZooKeeperAuth | None = None, tls: ZooKeeperTls | None = None
-) -> Iterator[ZooKeeper]:
-    """A ZooKeeper session: a new one to `host:port/chroot`, or the one that is given, which stays open.
+def session(zookeeper: ClusterAddress | ZooKeeper) -> Iterator[ZooKeeper]:
+    """A ZooKeeper session: a new one to the address, or the one that is given, which stays open.
 
     Raises:
         ZooKeeperUnreachableError: nobody answered.
         NoAuthError: the credentials were refused.
         NoNodeError: the chroot does not exist.
     """
-    if isinstance(zookeeper, str):
-        with connect(
-            zookeeper, auth=auth, tls=tls, timeout_s=ZOOKEEPER_TIMEOUT_S, session_timeout_s=SESSION_TIMEOUT_S
-        ) as opened:
+    if isinstance(zookeeper, ClusterAddress):
+        with zookeeper.session(timeout_s=ZOOKEEPER_TIMEOUT_S, session_timeout_s=SESSION_TIMEOUT_S) as opened:
             yield opened
     else:
         yield zookeeper

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.context.builder import build_leniently
 from controller_core.context.context import ControllerContext
 from controller_core.controller.deletion_eligibility import deletion_eligibility
@@ -67,9 +67,7 @@ def plan_elections(
     cluster: str,
     *,
     manifest: str | None = None,
-    zookeeper: str | ZooKeeper | None = None,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper | None = None,
     election_count_max: int | None = None,
     topics: Sequence[str] = (),
     kafka_version: str | None = None,
@@ -81,9 +79,7 @@ def plan_elections(
         store: where the snapshot lies and the plan goes.
         cluster: its name in the store.
         manifest: address of the snapshot's manifest; None: the newest one, or a live read when `zookeeper` is given.
-        zookeeper: `host:port/chroot` or a session; the cluster is read live.
-        auth: credentials for it; None: anonymous.
-        tls: certificates for it; None: plain text.
+        zookeeper: the cluster's address or a session; it is read live.
         election_count_max: at most so many; None: all.
         topics: only topics that match one of these shell patterns; empty: all.
         kafka_version: of the brokers; None: the oldest that explains what is seen.
@@ -97,7 +93,7 @@ def plan_elections(
         BadInputError: no snapshot, no Kafka tree, or a pattern that no topic matches.
     """
     store = opened(store)
-    seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
+    seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     electable, left_out = _electable(seen, topics)
     made = elections(seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max)
     return _stored(store, made, seen)
@@ -108,9 +104,7 @@ def plan_reassignment(
     cluster: str,
     *,
     manifest: str | None = None,
-    zookeeper: str | ZooKeeper | None = None,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper | None = None,
     waves: Sequence[Sequence[Target]] | None = None,
     goals: Goals | None = None,
     move_count_max: int | None = None,
@@ -140,7 +134,7 @@ def plan_reassignment(
     """
     _require_effect(cluster, waves, goals, move_count_max, limits, sizes, may_differ=may_change_replication_factor)
     store = opened(store)
-    seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
+    seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     if waves is not None:
         asked = partial(
             reassignment,
@@ -176,9 +170,7 @@ def plan_deletions(
     *,
     topics: Sequence[str] = (),
     manifest: str | None = None,
-    zookeeper: str | ZooKeeper | None = None,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper | None = None,
     brokers: BrokersAsked | None = None,
     unused_days: int = UNUSED_DAYS,
     even_if_used: bool = False,
@@ -204,7 +196,7 @@ def plan_deletions(
     if not topics:
         return None
     store = opened(store)
-    seen = _seen(store, cluster, manifest, zookeeper, auth, tls, kafka_version, now)
+    seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     eligible, left_out = _deletable(seen, topics)
     use = ask_use(seen.observed, eligible, brokers, unused_days=unused_days, now=now)
     used = {topic: why for topic, found in use.items() if (why := why_in_use(found, unused_days=unused_days))}
@@ -232,9 +224,7 @@ def plan_drain(
     store: ObjectStore | str,
     cluster: str,
     *,
-    zookeeper: str | ZooKeeper,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    zookeeper: ClusterAddress | ZooKeeper,
     age_min_s: float = 60.0,
     kafka_version: str | None = None,
     now: datetime | None = None,
@@ -252,7 +242,7 @@ def plan_drain(
     """
     store = opened(store)
     moment = now or datetime.now(UTC)
-    seen = _seen(store, cluster, None, zookeeper, auth, tls, kafka_version, moment)
+    seen = _seen(store, cluster, None, zookeeper, kafka_version, moment)
     made = drain(
         seen.observed,
         seen.origin,
@@ -382,14 +372,12 @@ def _seen(
     store: ObjectStore,
     cluster: str,
     manifest: str | None,
-    zookeeper: str | ZooKeeper | None,
-    auth: ZooKeeperAuth | None,
-    tls: ZooKeeperTls | None,
+    zookeeper: ClusterAddress | ZooKeeper | None,
     kafka_version: str | None,
     now: datetime | None,
 ) -> _Seen:
     if manifest is None and zookeeper is not None:
-        with session(zookeeper, auth, tls) as opened_session:
+        with session(zookeeper) as opened_session:
             observed = observe(opened_session)
         day = (now or datetime.now(UTC)).astimezone(UTC).date()
         folder = f"v1/cluster={cluster}/date={day}/live/"

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from controller_core.adapters.snapshot.format import MASKED_ACL
 from controller_core.adapters.snapshot.live_acls import live_acls
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
 from kafka_maintenance.operations.restore.document import Step, content_sum, kind_of
 from kafka_maintenance.operations.restore.rights import require_no_wider
-from kafka_maintenance.operations.restore.target import Target
 
 
 def acl_steps(
@@ -18,7 +18,7 @@ def acl_steps(
     scope: RestoreScope,
     steps: Sequence[Step],
     mzxids: Mapping[str, int],
-    target: Target,
+    target: ClusterAddress,
 ) -> tuple[list[Step], dict[str, str]]:
     """Steps for ACLs that are others than the snapshot's, and those that stand now; refuses to give everybody more rights.
 

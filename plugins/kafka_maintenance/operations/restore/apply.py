@@ -21,6 +21,7 @@ from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
@@ -58,11 +59,10 @@ from kafka_maintenance.operations.restore.plan import (
     require_login_for,
     require_no_brokers,
 )
-from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened, read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
-__all__ = ["KIND", "RestoreReceipt", "StoredRestore", "Target", "apply_restore", "load_restore", "plan_restore"]
+__all__ = ["KIND", "RestoreReceipt", "StoredRestore", "apply_restore", "load_restore", "plan_restore"]
 
 TRANSACTION_BYTES_MAX: Final = 400_000
 TRANSACTION_STEPS_MAX: Final = 50
@@ -85,7 +85,7 @@ def apply_restore(
     plan_uri: str,
     approved_digest: str,
     approver: str,
-    target: Target,
+    target: ClusterAddress,
     now: datetime,
     run_id: str = "command",
     comment: str | None = None,
@@ -130,7 +130,7 @@ def apply_restore(
 
 
 def _apply_whole(
-    target: Target,
+    target: ClusterAddress,
     content: Content,
     document: Mapping[str, Any],
     manifest: Manifest,
@@ -162,7 +162,7 @@ def _apply_whole(
 
 
 def _apply_part(
-    target: Target,
+    target: ClusterAddress,
     raw: pa.Table,
     content: Content,
     document: Mapping[str, Any],
@@ -176,7 +176,7 @@ def _apply_part(
     require_login_for(assumed_acls(content, steps, scope), target)
     written = there = 0
     with target.session(create_chroot=False) as session:
-        require_zookeeper_mode(session, target.zookeeper)
+        require_zookeeper_mode(session, target)
         require_same_cluster(session, raw, manifest, target, scope)
         if scope.whole:
             require_no_brokers(read_target(session), target)

@@ -14,10 +14,10 @@ from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, cluster_prefix
 from controller_core.adapters.snapshot.secrets import is_secret
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
-from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import opened
 
 PLAN_SCHEMA_VERSION: Final = 3
@@ -135,7 +135,7 @@ def stored_restore(uri: str, document: Mapping[str, Any]) -> StoredRestore:
 
 def plan_document(
     manifest: Manifest,
-    target: Target,
+    target: ClusterAddress,
     scope: RestoreScope,
     steps: Sequence[Step],
     left_out: Mapping[str, str],

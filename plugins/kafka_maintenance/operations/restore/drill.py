@@ -20,10 +20,11 @@ from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.restore.apply import Target, apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, restorable
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, opened, read_manifest, read_raw
@@ -95,7 +96,7 @@ def restore_drill(
     with ExitStack() as stack:
         server = stack.enter_context(_server(workspace, auth))
         scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
-        target = Target(zookeeper=f"{server.hosts}/drill", auth=auth)
+        target = ClusterAddress(f"{server.hosts}/drill", auth=auth)
         scratch = MemoryStore("drill")
         for stored in chosen.objects:
             scratch.put(stored.key, store.get(stored.key))
@@ -111,8 +112,7 @@ def restore_drill(
             key_file=key_file,
         )
         again = take_snapshot(
-            zookeeper=target.zookeeper,
-            auth=auth,
+            address=target,
             cluster=chosen.cluster,
             store=scratch,
             run_id="restore-drill",

@@ -12,18 +12,18 @@ import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError, NoNodeError
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.content import RestoreScope
-from kafka_maintenance.operations.restore.target import Target
 
 _LOOKED_AT_MAX: Final = 5000
 """Znodes of the snapshot that are looked for in the target."""
 
 
 def require_same_cluster(
-    session: ZooKeeper, raw: pa.Table, manifest: Manifest, target: Target, scope: RestoreScope
+    session: ZooKeeper, raw: pa.Table, manifest: Manifest, target: ClusterAddress, scope: RestoreScope
 ) -> str | None:
     """How the target is known to be the snapshot's cluster, as a sentence for the approver; None where its id says so.
 

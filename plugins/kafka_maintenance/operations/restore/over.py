@@ -9,17 +9,19 @@ from typing import Final
 
 from controller_core import znodes
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
 from kafka_maintenance.operations.restore.content import NOTIFICATION_PARENTS, REQUESTS, Content, RestoreScope
 from kafka_maintenance.operations.restore.document import Part, Step, content_sum
-from kafka_maintenance.operations.restore.target import Target
 
 _SHOWN_MAX: Final = 20
 
 
-def plan_over(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: Target, found: Cut) -> Part:
+def plan_over(
+    session: KazooZooKeeper, content: Content, scope: RestoreScope, target: ClusterAddress, found: Cut
+) -> Part:
     """The steps of a whole restore over the tree `found`."""
     wanted = {znode.path: znode for znode in content.znodes}
     steps: list[Step] = []

@@ -19,6 +19,7 @@ from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Cut
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import NoNodeError, ObjectExistsError
 from controller_core.ports.object_store import put_once
@@ -58,7 +59,6 @@ from kafka_maintenance.operations.restore.document import (
 )
 from kafka_maintenance.operations.restore.identity import require_same_cluster
 from kafka_maintenance.operations.restore.over import extras, plan_over, read_target, removals
-from kafka_maintenance.operations.restore.target import Target
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
     opened,
@@ -80,7 +80,7 @@ def plan_restore(
     *,
     store: ObjectStore | str,
     manifest: Manifest | str,
-    target: Target,
+    target: ClusterAddress,
     scope: RestoreScope,
     key_file: Path | None = None,
 ) -> StoredRestore:
@@ -130,7 +130,7 @@ def plan_restore(
     return stored_restore(store.uri_of(key), document)
 
 
-def _part(target: Target, raw: pa.Table, content: Content, manifest: Manifest, scope: RestoreScope) -> Part:
+def _part(target: ClusterAddress, raw: pa.Table, content: Content, manifest: Manifest, scope: RestoreScope) -> Part:
     """What is to be written into the target, as the scope says."""
     if scope.whole and not scope.over:
         writes = _missing_in(target, content, manifest)
@@ -138,7 +138,7 @@ def _part(target: Target, raw: pa.Table, content: Content, manifest: Manifest, s
             [Step(path=each.path, expected_mzxid=None, notice=False, **content_sum(each.data)) for each in writes]
         )
     with target.session(create_chroot=False) as session:
-        require_zookeeper_mode(session, target.zookeeper)
+        require_zookeeper_mode(session, target)
         known_by = require_same_cluster(session, raw, manifest, target, scope)
         if scope.whole:
             found = read_target(session)
@@ -186,7 +186,7 @@ def assumed_acls(content: Content, steps: Sequence[Step], scope: RestoreScope) -
     return [path for path in content.assumed_acls if path in created]
 
 
-def require_login_for(assumed: Sequence[str], target: Target) -> None:
+def require_login_for(assumed: Sequence[str], target: ClusterAddress) -> None:
     """Refuses ACLs that name who restores when that is nobody: the session is anonymous."""
     if not assumed or target.auth is not None or (target.tls is not None and target.tls.certificate is not None):
         return
@@ -228,7 +228,7 @@ def _size_note(steps: Iterable[Step]) -> str | None:
     )
 
 
-def _missing_in(target: Target, content: Content, manifest: Manifest) -> list[NewZnode]:
+def _missing_in(target: ClusterAddress, content: Content, manifest: Manifest) -> list[NewZnode]:
     try:
         with target.session(create_chroot=False) as session:
             return missing_znodes(session, content, manifest, target)
@@ -236,7 +236,9 @@ def _missing_in(target: Target, content: Content, manifest: Manifest) -> list[Ne
         return [znode for znode in content.znodes if znode.path != "/"]
 
 
-def missing_znodes(session: KazooZooKeeper, content: Content, manifest: Manifest, target: Target) -> list[NewZnode]:
+def missing_znodes(
+    session: KazooZooKeeper, content: Content, manifest: Manifest, target: ClusterAddress
+) -> list[NewZnode]:
     """What is still missing of the tree; refuses a target that holds anything else."""
     found = read_target(session)
     require_no_brokers(found, target)
@@ -256,7 +258,7 @@ def missing_znodes(session: KazooZooKeeper, content: Content, manifest: Manifest
     return [znode for path, znode in wanted.items() if path not in found.znodes]
 
 
-def require_no_brokers(found: Cut, target: Target) -> None:
+def require_no_brokers(found: Cut, target: ClusterAddress) -> None:
     """Refuses a whole restore under running brokers."""
     brokers = sorted(path.rpartition("/")[2] for path in found.znodes if path.startswith(f"{znodes.BROKER_IDS}/"))
     if brokers:
@@ -266,7 +268,7 @@ def require_no_brokers(found: Cut, target: Target) -> None:
         )
 
 
-def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: Target) -> Part:
+def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, target: ClusterAddress) -> Part:
     """The steps of a restore that is not whole."""
     wanted = {znode.path: znode.data or b"" for znode in content.znodes}
     notes: list[str] = []

@@ -19,7 +19,7 @@ from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_ta
 from controller_core.adapters.snapshot.format import known_acls, raw_layer
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Progress, ReadOptions, read_cut
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls, connect
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.operations.snapshots.catalog import (
     identity_of,
@@ -55,18 +55,16 @@ def side_of_snapshot(store: ObjectStore | str, manifest: Manifest | str) -> Side
 
 
 def side_of_cluster(
-    zookeeper: str,
+    address: ClusterAddress,
     *,
     now: datetime,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
     options: ReadOptions | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     before: Side | None = None,
 ) -> Side:
     """The living cluster as of one transaction; nothing is stored. ACLs that `before` knows are not read again."""
-    with connect(zookeeper, auth=auth, tls=tls) as session:
-        require_kafka_tree(session, zookeeper)
+    with address.session() as session:
+        require_kafka_tree(session, address)
         known = known_acls(before.raw) if before else None
         cut = read_cut(session.client, options, progress, known_acls=known)
     raw = raw_layer(cut)
@@ -74,7 +72,7 @@ def side_of_cluster(
         cluster="live", snapshot_id="live", taken_at=now, zxid=cut.zxid, consistent=cut.consistent
     )
     return Side(
-        f"live {zookeeper}",
+        f"live {address}",
         now,
         cut.zxid,
         raw.table,

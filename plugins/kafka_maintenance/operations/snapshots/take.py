@@ -47,7 +47,7 @@ from controller_core.adapters.snapshot.manifest import (
 )
 from controller_core.adapters.snapshot.reader import Cut, Progress, ReadOptions, read_cut
 from controller_core.adapters.snapshot.secrets import Sealer
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls, connect
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import (
     MalformedZnodeError,
     MigratingClusterError,
@@ -87,9 +87,7 @@ class SnapshotResult:
 
 def take_snapshot(
     *,
-    zookeeper: str,
-    auth: ZooKeeperAuth | None = None,
-    tls: ZooKeeperTls | None = None,
+    address: ClusterAddress,
     cluster: str,
     store: ObjectStore | str,
     run_id: str,
@@ -103,9 +101,7 @@ def take_snapshot(
     """Stores the whole tree of a cluster, once per run id.
 
     Args:
-        zookeeper: `host:port,host:port/chroot`.
-        auth: None for a cluster that is open to everybody.
-        tls: None for plain text.
+        address: where the cluster's tree is, and as whom it is read.
         cluster: our name of it; letters, digits, `.`, `_`, `-`.
         store: a store, or its address.
         run_id: names the run; a second call with the same id returns the snapshot of the first.
@@ -127,18 +123,17 @@ def take_snapshot(
     made = _made_before(store, cluster, run_id)
     if made is not None:
         return _result(made, created=False)
-    with connect(zookeeper, auth=auth, tls=tls, timeout_s=timeout_s) as session:
-        require_kafka_tree(session, zookeeper)
+    with address.session(timeout_s=timeout_s) as session:
+        require_kafka_tree(session, address)
         if not new_cluster_id:
-            _require_same_id(store, cluster, _cluster_id(_data(session, znodes.CLUSTER_ID)), zookeeper)
+            _require_same_id(store, cluster, _cluster_id(_data(session, znodes.CLUSTER_ID)), address)
         cut = read_cut(session.client, options, progress, known_acls=_acls_before(store, cluster))
-    _require_no_migration(cut, zookeeper)
+    _require_no_migration(cut, address)
     raw = raw_layer(cut, sealer)
     cut = replace(cut, znodes={}, acls={})  # hundreds of MB that nobody needs any more
     draft, contents = _contents(cut, raw, cluster, run_id, now)
-    chroot = zookeeper[zookeeper.index("/") :].rstrip("/") if "/" in zookeeper else ""
     manifest, created = _publish(
-        store, contents, {**draft, "chroot": chroot, "key_id": sealer.key_id if sealer else None}
+        store, contents, {**draft, "chroot": address.chroot, "key_id": sealer.key_id if sealer else None}
     )
     return _result(manifest, created=created)
 
@@ -158,7 +153,7 @@ def _result(manifest: Manifest, *, created: bool) -> SnapshotResult:
 # ------------------------------------------------------------------------------------------------- refusals
 
 
-def require_kafka_tree(zookeeper: ZooKeeper, address: str) -> None:
+def require_kafka_tree(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
     """Refuses, before much is read, what is not a ZooKeeper-mode cluster of Kafka's."""
     if zookeeper.exists(znodes.TOPICS) is None or zookeeper.exists(znodes.BROKER_IDS) is None:
         names = zookeeper.children("/")
@@ -174,7 +169,7 @@ def require_kafka_tree(zookeeper: ZooKeeper, address: str) -> None:
     require_zookeeper_mode(zookeeper, address)
 
 
-def require_zookeeper_mode(zookeeper: ZooKeeper, address: str) -> None:
+def require_zookeeper_mode(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
     """Refuses a cluster that KRaft rules or is about to; a tree in which znodes of Kafka's are missing is none."""
     migration = _data(zookeeper, znodes.MIGRATION)
     if migration is not None:
@@ -188,7 +183,7 @@ def require_zookeeper_mode(zookeeper: ZooKeeper, address: str) -> None:
         raise _migrating(address, f"/controller is held by KRaft node {controller.broker_id}")
 
 
-def _require_same_id(store: ObjectStore, cluster: str, found: str | None, address: str) -> None:
+def _require_same_id(store: ObjectStore, cluster: str, found: str | None, address: ClusterAddress) -> None:
     """Refuses a tree of another cluster than the one whose snapshots have this name; one without an id is no other one."""
     before = next((each for each in earlier_of(store, cluster) if each.kafka_cluster_id is not None), None)
     if before is None or found in (None, before.kafka_cluster_id):
@@ -221,12 +216,12 @@ def _data(zookeeper: ZooKeeper, path: str) -> bytes | None:
         return None
 
 
-def _require_no_migration(cut: Cut, address: str) -> None:
+def _require_no_migration(cut: Cut, address: ClusterAddress) -> None:
     if znodes.MIGRATION in cut.znodes:
         raise _migrating(address, "/migration appeared while the tree was read")
 
 
-def _migrating(address: str, found: str) -> MigratingClusterError:
+def _migrating(address: ClusterAddress, found: str) -> MigratingClusterError:
     return MigratingClusterError(
         f"{address} refused: expected a cluster that ZooKeeper rules, but it moves to KRaft ({found}); "
         "finish or roll back the migration, and use Kafka's own metadata log from then on"

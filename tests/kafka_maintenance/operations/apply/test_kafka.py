@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
 from controller_core.context.builder import build_leniently
 from controller_core.context.context import ControllerContext
@@ -50,7 +51,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 def apply(store: MemoryStore, plan: planning.StoredPlan, cluster: KafkaCluster, **changed: Any) -> Receipt:
     return apply_plan(
         store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
-        zookeeper=cluster.zookeeper_connect, now=datetime.now(UTC), step_timeout_s=60.0, **changed,
+        now=datetime.now(UTC), step_timeout_s=60.0, **{"zookeeper": ClusterAddress(cluster.zookeeper_connect), **changed},
     )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def applied_twice(store: MemoryStore, plan: planning.StoredPlan | None, cluster:
     """Applies the plan, finds it verified, and finds that a second run writes nothing."""
     assert plan is not None
     assert not apply(store, plan, cluster).already_applied
-    assert verify(store=store, plan_uri=plan.uri, zookeeper=cluster.zookeeper_connect).done
+    assert verify(store=store, plan_uri=plan.uri, zookeeper=ClusterAddress(cluster.zookeeper_connect)).done
     events = read_events(store, "demo", plan.digest)
     assert apply(store, plan, cluster).already_applied
     assert read_events(store, "demo", plan.digest) == events
@@ -77,12 +78,12 @@ def test_leaders_return_to_their_preferred_replicas(cluster):
             timeout_s=60,
         )
     store = MemoryStore()
-    plan = planning.plan_elections(store, "demo", zookeeper=cluster.zookeeper_connect)
+    plan = planning.plan_elections(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect))
     applied_twice(store, plan, cluster)
     with cluster.session() as zookeeper:
         leaders = [state.leader for state in partition_states(zookeeper, partitions).values() if state]
     assert leaders == [1, 2, 3, 1, 2, 3]
-    assert planning.plan_elections(store, "demo", zookeeper=cluster.zookeeper_connect) is None
+    assert planning.plan_elections(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect)) is None
 
 
 def test_replicas_move_wave_by_wave_and_back(cluster):
@@ -90,7 +91,7 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
     written = produce(cluster, "move", 0, count=20)
     store = MemoryStore()
     waves = [[Target(first, _ids(3, 2))], [Target(second, _ids(1, 3))]]
-    plan = planning.plan_reassignment(store, "demo", zookeeper=cluster.zookeeper_connect, waves=waves)
+    plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     applied_twice(store, plan, cluster)
     assert plan is not None
     assert plan.rollback_uri is not None
@@ -105,7 +106,11 @@ def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
     create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
     store = MemoryStore()
     plan = planning.plan_deletions(
-        store, "demo", zookeeper=cluster.zookeeper_connect, topics=["old"], kafka_version=cluster.version
+        store,
+        "demo",
+        zookeeper=ClusterAddress(cluster.zookeeper_connect),
+        topics=["old"],
+        kafka_version=cluster.version,
     )
     assert plan is not None
     unrecorded = MemoryStore()
@@ -209,13 +214,13 @@ def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
     assert cluster.shared_jvm is not None
     store = MemoryStore()
     waves = [[Target(partitions[0], _ids(2, 3))]]
-    plan = planning.plan_reassignment(store, "demo", zookeeper=cluster.zookeeper_connect, waves=waves)
+    plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     cluster.shared_jvm.pause()
     with pytest.raises(NotFinishedError, match="run again to go on waiting"):
         apply_plan(
             store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
-            zookeeper=cluster.zookeeper_connect, now=datetime.now(UTC), step_timeout_s=0.0,
+            zookeeper=ClusterAddress(cluster.zookeeper_connect), now=datetime.now(UTC), step_timeout_s=0.0,
         )  # fmt: skip
     cluster.shared_jvm.resume()
     apply(store, plan, cluster)
@@ -262,11 +267,15 @@ def test_on_a_secured_zookeeper_only_the_brokers_user_may_ask():
         (partition,) = create_topic(secured, "safe", {0: (1, 2)})
         store = MemoryStore()
         waves = [[Target(partition, _ids(2, 1))]]
-        plan = planning.plan_reassignment(store, "demo", zookeeper=secured.zookeeper_connect, auth=auth, waves=waves)
+        plan = planning.plan_reassignment(
+            store, "demo", zookeeper=ClusterAddress(secured.zookeeper_connect, auth=auth), waves=waves
+        )
         assert plan is not None
         for stranger in (None, ZooKeeperAuth(scheme="sasl", username="stranger", password="fremd")):
             with pytest.raises(NoAuthError):
-                apply(store, plan, secured, auth=stranger)
-        assert not apply(store, plan, secured, auth=auth).already_applied
+                apply(store, plan, secured, zookeeper=ClusterAddress(secured.zookeeper_connect, auth=stranger))
+        assert not apply(
+            store, plan, secured, zookeeper=ClusterAddress(secured.zookeeper_connect, auth=auth)
+        ).already_applied
         with secured.session() as zookeeper:
             assert observe(zookeeper, partitions=[partition]).assignments[partition].replicas == (2, 1)

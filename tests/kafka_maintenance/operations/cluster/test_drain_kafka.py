@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.znodes.paths import ISR_CHANGE_NOTIFICATION
 from kafka_maintenance.demo.cluster import (
     BROKER_CONFIG,
@@ -39,18 +40,18 @@ def test_lingering_notifications_of_real_leaders_are_drained():
             troubled.hang_the_controller()
             wedged = kafka.controller_id()
             lingering = notifications(kafka)
-            report = isr_notifications.report(zookeeper=kafka.zookeeper_connect, age_min_s=0.0)
+            report = isr_notifications.report(zookeeper=ClusterAddress(kafka.zookeeper_connect), age_min_s=0.0)
             assert (report.controller_id, report.lingering, report.never_written) == (wedged, True, False)
             assert set(report.partitions) & set(troubled.partitions)
 
             store = MemoryStore()
-            plan = planning.plan_drain(store, "demo", zookeeper=kafka.zookeeper_connect, age_min_s=0.0)
+            plan = planning.plan_drain(store, "demo", zookeeper=ClusterAddress(kafka.zookeeper_connect), age_min_s=0.0)
             assert plan is not None
             apply_plan(
                 store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann",
-                zookeeper=kafka.zookeeper_connect, now=datetime.now(UTC),
+                zookeeper=ClusterAddress(kafka.zookeeper_connect), now=datetime.now(UTC),
             )  # fmt: skip
-            assert verify(store=store, plan_uri=plan.uri, zookeeper=kafka.zookeeper_connect).done
+            assert verify(store=store, plan_uri=plan.uri, zookeeper=ClusterAddress(kafka.zookeeper_connect)).done
             assert kafka.controller_id() not in {wedged, None}
             assert lingering
             assert not lingering & notifications(kafka)

@@ -14,6 +14,7 @@ from kazoo.security import ACL, Id
 from controller_core import znodes
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import read_cut
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE
 from kafka_maintenance.cli.main import main
@@ -164,7 +165,12 @@ def test_an_accident_is_repaired_by_its_documented_command(accident, chroot, tmp
         for path, data in {**world.PERSISTENT, "/kafka-acl/Topic/orders": RULES, "/config_before": b"kept"}.items():
             session.create(path, data, make_parents=True)
         snapshot = take_snapshot(
-            zookeeper=chroot, auth=auth, cluster="blue", store=store, run_id="r", now=world.NOON, key_file=key_file
+            address=ClusterAddress(chroot, auth=auth),
+            cluster="blue",
+            store=store,
+            run_id="r",
+            now=world.NOON,
+            key_file=key_file,
         ).manifest
         before, epochs = contents(chroot, auth)
         ACCIDENTS[accident](session)
@@ -195,7 +201,9 @@ WITH_STATES = {
 
 def test_a_tree_of_which_nothing_survives_is_not_taken_for_ours_without_a_word(kafka, chroot, tmp_path, run, key_file):
     store = FolderStore(tmp_path / "store")
-    manifest = take_snapshot(zookeeper=chroot, cluster="blue", store=store, run_id="r", now=world.NOON).manifest
+    manifest = take_snapshot(
+        address=ClusterAddress(chroot), cluster="blue", store=store, run_id="r", now=world.NOON
+    ).manifest
     with world.session(f"{chroot}-other") as other:
         for path in ("/brokers/ids", "/brokers/topics", "/admin"):
             other.create(path, b"", make_parents=True)
@@ -207,7 +215,9 @@ def test_a_tree_of_which_nothing_survives_is_not_taken_for_ours_without_a_word(k
 
 def test_fill_keeps_what_differs_and_says_so(kafka, chroot, tmp_path, run):
     store = FolderStore(tmp_path / "store")
-    manifest = take_snapshot(zookeeper=chroot, cluster="blue", store=store, run_id="r", now=world.NOON).manifest
+    manifest = take_snapshot(
+        address=ClusterAddress(chroot), cluster="blue", store=store, run_id="r", now=world.NOON
+    ).manifest
     for path in ("/brokers/ids/1", "/brokers/ids/2", "/controller"):
         kafka.delete(path, -1)
     kafka.set("/config/topics/orders", world.config(retention_ms="7"), -1)
@@ -227,7 +237,9 @@ def test_more_differences_than_a_plan_shows_stand_in_a_file(kafka, chroot, tmp_p
     store = FolderStore(tmp_path / "store")
     for number in range(120):
         kafka.create(f"/config/topics/t{number:03}", world.config(retention_ms="1"))
-    manifest = take_snapshot(zookeeper=chroot, cluster="blue", store=store, run_id="r", now=world.NOON).manifest
+    manifest = take_snapshot(
+        address=ClusterAddress(chroot), cluster="blue", store=store, run_id="r", now=world.NOON
+    ).manifest
     for number in range(120):
         kafka.set(f"/config/topics/t{number:03}", world.config(retention_ms="2"), -1)
     shown = run(

@@ -6,9 +6,10 @@ from kafka import TopicPartition as ClientPartition
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
 from kafka_maintenance.demo.traffic import create_topic, partition_states
-from kafka_maintenance.operations.restore.apply import Target, apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster
@@ -77,7 +78,7 @@ def test_an_old_tree_under_newer_logs(version):
         partitions = create_topic(cluster, TOPIC, {0: (1, 2), 1: (2, 1)})
         issued = [in_a_transaction(cluster, "before")]
         snapshot = take_snapshot(
-            zookeeper=cluster.zookeeper_connect, cluster="blue", store=store, run_id="r", now=world.NOON
+            address=ClusterAddress(cluster.zookeeper_connect), cluster="blue", store=store, run_id="r", now=world.NOON
         ).manifest
         for broker in (1, 2, 1):  # leaders move, and each broker that starts takes another block of producer ids
             cluster[broker].terminate()
@@ -93,7 +94,7 @@ def test_an_old_tree_under_newer_logs(version):
         cluster.terminate()
         all_gone(cluster)
 
-        target = Target(zookeeper=cluster.zookeeper_connect)
+        target = ClusterAddress(cluster.zookeeper_connect)
         scope = RestoreScope(whole=True, epoch_bump=100_000)
         plan = plan_restore(store=store, manifest=snapshot, target=target, scope=scope)
         assert "are raised over those of the snapshot: epochs by 100,000" in plan.text

@@ -9,13 +9,14 @@ import pytest
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.snapshot.tree_writer import WriteOptions
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import InvalidPlanError, NoAuthError
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, PlanChangedError, RefusedError
 from kafka_maintenance.operations.restore import apply as restore
-from kafka_maintenance.operations.restore.apply import Target, apply_restore, load_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore, load_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -43,12 +44,14 @@ def store(tmp_path):
 
 @pytest.fixture
 def snapshot(kafka, chroot, store):
-    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+    return take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
+    ).manifest
 
 
 def plan(store, manifest, target, key_file=None, **scope):
     return plan_restore(
-        store=store, manifest=manifest, target=Target(zookeeper=target), scope=RestoreScope(**scope), key_file=key_file
+        store=store, manifest=manifest, target=ClusterAddress(target), scope=RestoreScope(**scope), key_file=key_file
     )
 
 
@@ -58,7 +61,7 @@ def apply(store, stored, target, digest=None, **kwargs):
         plan_uri=stored.uri,
         approved_digest=digest or stored.digest,
         approver="ada",
-        target=Target(zookeeper=target),
+        target=ClusterAddress(target),
         now=world.NOON + timedelta(hours=1),
         **kwargs,
     )
@@ -119,7 +122,7 @@ def test_secrets_come_back_with_their_key(kafka, store, chroot, tmp_path):
     key_file = tmp_path / "key"
     key_file.write_bytes(base64.b64encode(os.urandom(32)))
     manifest = take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON, key_file=key_file
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON, key_file=key_file
     ).manifest
     stored = plan(store, manifest, f"{chroot}-new", key_file, whole=True)
     assert "s3cr3t" not in stored.text
@@ -132,7 +135,9 @@ def test_secrets_come_back_with_their_key(kafka, store, chroot, tmp_path):
 def test_requests_and_notifications_only_when_asked(kafka, store, chroot):
     kafka.create("/admin/delete_topics/orders", b"")
     kafka.create("/isr_change_notification/isr_change_", b'{"version":1,"partitions":[]}', sequential=True)
-    manifest = take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+    manifest = take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
+    ).manifest
     apply(store, plan(store, manifest, f"{chroot}-a", whole=True), f"{chroot}-a")
     apply(store, plan(store, manifest, f"{chroot}-b", whole=True, requests=True, notifications=True), f"{chroot}-b")
     extra = {"/admin/delete_topics/orders", "/isr_change_notification/isr_change_0000000000"}
@@ -142,7 +147,9 @@ def test_requests_and_notifications_only_when_asked(kafka, store, chroot):
 def test_the_generator_of_broker_ids_goes_on_where_it_was(kafka, store, chroot):
     for _ in range(5):
         kafka.set("/brokers/seqid", b"", -1)
-    manifest = take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+    manifest = take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
+    ).manifest
     apply(store, plan(store, manifest, f"{chroot}-new", whole=True), f"{chroot}-new")
     with connect(f"{chroot}-new") as session:
         assert session.exists("/brokers/seqid").version == 5
@@ -152,7 +159,9 @@ def test_null_and_empty_data_are_kept_apart(server, store, chroot):
     with world.session(chroot) as session:
         world.fill(session)
         cut = read_cut(session.client)
-        manifest = take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+        manifest = take_snapshot(
+            address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
+        ).manifest
     apply(store, plan(store, manifest, f"{chroot}-new", whole=True), f"{chroot}-new")
     with connect(f"{chroot}-new") as session:
         after = read_cut(session.client)
@@ -259,7 +268,9 @@ def test_what_brokers_hold_in_memory_is_not_written_under_them(kafka, snapshot, 
 def test_with_stopped_brokers_any_path_comes_back(store, chroot):
     with world.session(chroot) as session:
         world.fill(session, brokers=(), controller=None)
-        manifest = take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+        manifest = take_snapshot(
+            address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
+        ).manifest
         session.set("/brokers/topics/orders/partitions/0/state", world.state(2, 9), -1)
         apply(store, plan(store, manifest, chroot, paths=("/brokers/topics/orders",)), chroot)
         assert session.get("/brokers/topics/orders/partitions/0/state")[0] == world.state(1)
@@ -275,7 +286,9 @@ def stopped(chroot):
 
 
 def taken(chroot, store, **kwargs):
-    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON, **kwargs).manifest
+    return take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON, **kwargs
+    ).manifest
 
 
 def test_brokers_that_started_after_the_plan_are_told(stopped, store, chroot):
@@ -326,7 +339,7 @@ def test_a_snapshot_of_no_one_moment_is_told_to_the_approver(kafka, store, chroo
     first = plan(store, torn, chroot, configs=("clients/*",))
     assert "note: NOT of one moment: plain scan, as asked: no proof was tried; no snapshot of" in first.text
     later = take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=store, run_id="sure", now=world.NOON + timedelta(days=1)
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="sure", now=world.NOON + timedelta(days=1)
     ).manifest
     second = plan(store, torn, chroot, configs=("clients/*",))
     assert f"the newest that is of one moment is {later.snapshot_id}, of 2026-03-02" in second.text
@@ -442,7 +455,11 @@ def test_acls_come_back_and_sensitive_trees_are_left_out_for_strangers(secured, 
             )
     taken = {
         name: take_snapshot(
-            zookeeper=f"{secured.hosts}/k", auth=auth, cluster="alpha", store=store, run_id=name, now=world.NOON
+            address=ClusterAddress(f"{secured.hosts}/k", auth=auth),
+            cluster="alpha",
+            store=store,
+            run_id=name,
+            now=world.NOON,
         ).manifest
         for name, auth in {"brokers": brokers, "stranger": None}.items()
     }
@@ -450,7 +467,7 @@ def test_acls_come_back_and_sensitive_trees_are_left_out_for_strangers(secured, 
     assert taken["brokers"].unreadable == ()
     assert taken["stranger"].unreadable == ("/config/brokers", "/config/users")
     assert taken["stranger"].consistent
-    target = Target(zookeeper=f"{secured.hosts}/copy", auth=brokers)
+    target = ClusterAddress(f"{secured.hosts}/copy", auth=brokers)
     stored = plan_restore(store=store, manifest=taken["brokers"], target=target, scope=RestoreScope(whole=True))
     apply_restore(
         store=store, plan_uri=stored.uri, approved_digest=stored.digest, approver="ada", target=target, now=world.NOON
@@ -475,7 +492,7 @@ def test_a_digest_login_reads_what_strangers_may_not(server, chroot, store):
         session.create("/config/ips/10.0.0.1", world.config(connection_creation_rate="5"), acl=(Acl(31, "auth", ""),))
     taken = {
         name: take_snapshot(
-            zookeeper=chroot, auth=auth, cluster="alpha", store=store, run_id=name, now=world.NOON
+            address=ClusterAddress(chroot, auth=auth), cluster="alpha", store=store, run_id=name, now=world.NOON
         ).manifest
         for name, auth in {"owner": owner, "stranger": None}.items()
     }

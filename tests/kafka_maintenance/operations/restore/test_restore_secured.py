@@ -11,11 +11,12 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot import tree_writer
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, write_tree
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import NoAuthError, TooLargeZnodeError
 from controller_core.ports.zookeeper import ANYONE_ALL, Acl
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.restore.apply import Target, apply_restore, plan_restore
+from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, known_acl
 from kafka_maintenance.operations.restore.drill import drill_json, drill_text, restore_drill
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -74,7 +75,9 @@ def owned(chroot):
 
 
 def take(chroot, store, auth=None):
-    return take_snapshot(zookeeper=chroot, auth=auth, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+    return take_snapshot(
+        address=ClusterAddress(chroot, auth=auth), cluster="alpha", store=store, run_id="r", now=world.NOON
+    ).manifest
 
 
 def restored(store, manifest, target, **scope):
@@ -96,7 +99,7 @@ def applied(store, stored, target):
 @pytest.mark.services
 def test_what_a_stranger_saw_of_digest_acls_is_restored_for_the_owner_and_nobody_else(owned, store, chroot):
     manifest = take(chroot, store)
-    target = Target(zookeeper=f"{chroot}-new", auth=OWNER)
+    target = ClusterAddress(f"{chroot}-new", auth=OWNER)
     stored, acls = restored(store, manifest, target)
     assert re.search(
         r"note: the snapshot does not know the whole ACL of \d+ znodes, such as /.* nobody else", stored.text
@@ -113,8 +116,8 @@ def test_what_a_stranger_saw_of_digest_acls_is_restored_for_the_owner_and_nobody
 def test_a_stranger_cannot_restore_acls_that_a_stranger_saw_and_is_told_the_way_out(owned, store, chroot):
     manifest = take(chroot, store)
     with pytest.raises(RefusedError, match=r"log in as the brokers do, or leave all ACLs out \(--without-acls\)"):
-        restored(store, manifest, Target(zookeeper=f"{chroot}-new"))
-    _, acls = restored(store, manifest, Target(zookeeper=f"{chroot}-new"), acls=False)
+        restored(store, manifest, ClusterAddress(f"{chroot}-new"))
+    _, acls = restored(store, manifest, ClusterAddress(f"{chroot}-new"), acls=False)
     assert set(acls.values()) <= {OPEN}
 
 
@@ -128,7 +131,7 @@ def test_an_acl_that_was_not_read_is_not_restored_as_open(owned, store, chroot, 
     monkeypatch.setattr(KazooClient, "get_acls_async", vanished)
     manifest = take(chroot, store, OWNER)
     monkeypatch.undo()
-    stored, acls = restored(store, manifest, Target(zookeeper=f"{chroot}-new", auth=OWNER))
+    stored, acls = restored(store, manifest, ClusterAddress(f"{chroot}-new", auth=OWNER))
     assert "the whole ACL of 1 znodes, such as /config/topics/orders" in stored.text
     assert acls["/config/topics/orders"] == f'[[31, "digest", "{OWNER_ID}"]]'
     assert '"world"' in acls["/config/topics/payments"]
@@ -147,8 +150,8 @@ def test_an_acl_that_was_not_read_is_not_made_open_by_restoring_a_part(owned, st
     with connect(chroot) as stranger, pytest.raises(NoAuthError):
         stranger.create("/config/topics/orders")
     with pytest.raises(RefusedError, match=r"'/config/topics/orders'; expected a login"):
-        plan_restore(store=store, manifest=manifest, target=Target(zookeeper=chroot), scope=scope)
-    target = Target(zookeeper=chroot, auth=OWNER)
+        plan_restore(store=store, manifest=manifest, target=ClusterAddress(chroot), scope=scope)
+    target = ClusterAddress(chroot, auth=OWNER)
     stored = plan_restore(store=store, manifest=manifest, target=target, scope=scope)
     apply_restore(
         store=store, plan_uri=stored.uri, approved_digest=stored.digest, approver="ada", target=target, now=world.NOON
@@ -163,7 +166,7 @@ def test_acls_that_were_opened_are_a_difference_and_come_back(owned, store, chro
     opened = [path for path in read_cut(owned.client).znodes if path != "/" and path.startswith("/config")]
     for path in opened:
         owned.client.set_acls(path, [ACL(31, Id("world", "anyone"))])
-    target = Target(zookeeper=chroot, auth=OWNER)
+    target = ClusterAddress(chroot, auth=OWNER)
     scope = RestoreScope(paths=("/config",))
     stored = plan_restore(store=store, manifest=manifest, target=target, scope=scope)
     assert f"0 znodes: 0 created, 0 set, 0 deleted\n0 bytes; {len(opened)} ACLs set" in stored.text
@@ -183,7 +186,7 @@ def test_a_restore_does_not_open_what_is_closed_now(kafka, store, chroot):
     kafka.delete("/config/users/bob", -1)
     kafka.client.set_acls("/config/users", owner)
     kafka.client.set_acls("/config/topics/orders", owner)
-    target = Target(zookeeper=chroot, auth=OWNER)
+    target = ClusterAddress(chroot, auth=OWNER)
     for scope, named in (
         (("/config/users",), "'/config/users"),
         (("/config/topics/orders",), "'/config/topics/orders'"),
@@ -204,11 +207,16 @@ def test_a_restore_does_not_open_what_is_closed_now(kafka, store, chroot):
 @pytest.mark.services
 def test_a_snapshot_that_knows_no_acls_opens_nothing(kafka, store, chroot):
     manifest = take_snapshot(
-        zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON, options=ReadOptions(acls=False)
+        address=ClusterAddress(chroot),
+        cluster="alpha",
+        store=store,
+        run_id="r",
+        now=world.NOON,
+        options=ReadOptions(acls=False),
     ).manifest
     with pytest.raises(RefusedError, match="does not know the whole ACL of"):
-        restored(store, manifest, Target(zookeeper=f"{chroot}-new"))
-    stored, acls = restored(store, manifest, Target(zookeeper=f"{chroot}-new"), acls=False)
+        restored(store, manifest, ClusterAddress(f"{chroot}-new"))
+    stored, acls = restored(store, manifest, ClusterAddress(f"{chroot}-new"), acls=False)
     assert "WITHOUT ACLs: every znode becomes open to everybody" in stored.text
     assert set(acls.values()) == {OPEN}
 
@@ -265,7 +273,7 @@ def test_a_drill_says_that_its_snapshot_is_of_no_one_moment(chroot, store):
         world.fill(session)
         sure = take(chroot, store)
         torn = take_snapshot(
-            zookeeper=chroot,
+            address=ClusterAddress(chroot),
             cluster="alpha",
             store=store,
             run_id="torn",
@@ -346,7 +354,7 @@ def test_a_plan_warns_of_znodes_that_a_server_may_refuse(store):
                 session.create("/config/topics/large", b"x" * 1_100_000, acl=ANYONE_ALL)
                 manifest = take(f"{roomy.hosts}/k", store)
     with ZooKeeperServer() as usual:
-        target = Target(zookeeper=f"{usual.hosts}/k")
+        target = ClusterAddress(f"{usual.hosts}/k")
         stored = plan_restore(store=store, manifest=manifest, target=target, scope=RestoreScope(whole=True))
         assert "1 znodes hold more than 1,000,000 bytes, the largest /config/topics/large with 1,100,000" in stored.text
         with pytest.raises(TooLargeZnodeError, match="'/config/topics/large'"):

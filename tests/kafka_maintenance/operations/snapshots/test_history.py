@@ -10,6 +10,7 @@ from kazoo.security import ACL, Id
 from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
 from controller_core.model.errors import ObjectMissingError
 from controller_core.ports.zookeeper import Acl
@@ -32,9 +33,11 @@ def store(request):
     return MemoryStore(request.node.name)
 
 
-def take(chroot, store, day=0, **how):
+def take(chroot, store, day=0, auth=None, **how):
     now = world.NOON + timedelta(days=day)
-    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id=f"date {day}", now=now, **how).manifest
+    return take_snapshot(
+        address=ClusterAddress(chroot, auth=auth), cluster="alpha", store=store, run_id=f"date {day}", now=now, **how
+    ).manifest
 
 
 def delete_topic(session, topic):
@@ -116,7 +119,7 @@ def test_noise_is_left_out_unless_asked_for(kafka, chroot, store):
 def test_a_deleted_topic_is_one_change(kafka, chroot, store):
     before = take(chroot, store)
     delete_topic(kafka, "payments")
-    found = diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON))
+    found = diff(side_of_snapshot(store, before), side_of_cluster(ClusterAddress(chroot), now=world.NOON))
     assert [(change.kind, change.subject) for change in found.changes] == [("topic_deleted", "payments")]
     assert found.after.startswith("live ")
 
@@ -124,7 +127,7 @@ def test_a_deleted_topic_is_one_change(kafka, chroot, store):
 def test_an_isr_whose_member_is_replaced(kafka, chroot, store):
     before = take(chroot, store)
     kafka.set("/brokers/topics/orders/partitions/0/state", world.state(1, 0, (1, 3)), -1)
-    (change,) = diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON)).changes
+    (change,) = diff(side_of_snapshot(store, before), side_of_cluster(ClusterAddress(chroot), now=world.NOON)).changes
     assert (change.kind, change.before, change.after) == ("isr_changed", [1, 2], [1, 3])
 
 
@@ -136,7 +139,7 @@ def test_a_topic_that_gets_its_id_is_no_other_topic(kafka, chroot, store):
         b'"removing_replicas":{},"version":3}',
         -1,
     )
-    assert diff(side_of_snapshot(store, before), side_of_cluster(chroot, now=world.NOON)).changes == ()
+    assert diff(side_of_snapshot(store, before), side_of_cluster(ClusterAddress(chroot), now=world.NOON)).changes == ()
 
 
 # ------------------------------------------------------------------------------------- what may not be read
@@ -165,7 +168,7 @@ def test_what_may_not_be_read_is_not_gone(half_open, chroot, store):
     whole = take(chroot, store, auth=OPS)
     partial = take(chroot, store, 1)
     assert (whole.unreadable, partial.unreadable) == ((), half_open)
-    live = side_of_cluster(chroot, now=world.NOON)
+    live = side_of_cluster(ClusterAddress(chroot), now=world.NOON)
     for sides in permutations([side_of_snapshot(store, whole), side_of_snapshot(store, partial), live], 2):
         found = diff(*sides, noise=True)
         assert found.changes == ()
@@ -202,7 +205,7 @@ def test_a_side_that_is_not_consistent_is_named(kafka, chroot, store):
         "NOT consistent: plain scan, as asked: no proof was tried",
     ]
     assert diff_json(found)["after_torn"] == "plain scan, as asked: no proof was tried"
-    live = side_of_cluster(chroot, now=world.NOON, options=ReadOptions(method="plain"))
+    live = side_of_cluster(ClusterAddress(chroot), now=world.NOON, options=ReadOptions(method="plain"))
     assert "NOT consistent" in diff_text(diff(live, before)).splitlines()[0]
 
 
@@ -311,7 +314,7 @@ def test_every_znode_is_compared(kafka, chroot, store):
     kafka.create("/other/new", b"x")
     kafka.client.set_acls("/config/topics/orders", [ACL(31, Id("world", "anyone")), ACL(1, Id("ip", "10.0.0.1"))])
     after = take(chroot, store, 2)
-    for side in (side_of_snapshot(store, after), side_of_cluster(chroot, now=world.NOON)):
+    for side in (side_of_snapshot(store, after), side_of_cluster(ClusterAddress(chroot), now=world.NOON)):
         found = diff(side_of_snapshot(store, before), side)
         told = [(change.kind, change.subject, change.before, change.after) for change in found.changes]
         written = [each for each in told if each[0] == "secret_changed"]
@@ -424,7 +427,9 @@ def test_a_drill_with_real_brokers():
             session.create("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,1]}}')
             state = "/brokers/topics/orders/partitions/1/state"
             wait_until(lambda: session.exists(state) is not None, what="the topic has its states", timeout_s=60)
-        take_snapshot(zookeeper=cluster.zookeeper_connect, cluster="alpha", store=store, run_id="r", now=world.NOON)
+        take_snapshot(
+            address=ClusterAddress(cluster.zookeeper_connect), cluster="alpha", store=store, run_id="r", now=world.NOON
+        )
     report = restore_drill(store=store, cluster="alpha", now=world.NOON, kafka_version="3.9")
     assert report.passed, drill_text(report)
     assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topics")

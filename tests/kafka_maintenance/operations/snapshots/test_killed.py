@@ -11,8 +11,9 @@ import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import read_cut
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import connect
-from kafka_maintenance.operations.restore.apply import Target, plan_restore
+from kafka_maintenance.operations.restore.apply import plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
 from kafka_maintenance.operations.retention.store import store_retention
@@ -64,7 +65,9 @@ def test_publishing(kafka, chroot, tmp_path):
         visible = snapshots.list_snapshots(store) if (tmp_path / str(step)).exists() else []
         assert len(visible) <= 1
         assert all(snapshots.verify_snapshot(store, manifest) == [] for manifest in visible)
-        result = take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="run", now=world.NOON)
+        result = take_snapshot(
+            address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="run", now=world.NOON
+        )
         assert not (result.created and visible)
         (only,) = snapshots.list_snapshots(store)
         assert only.digest == result.digest
@@ -78,7 +81,9 @@ def test_publishing(kafka, chroot, tmp_path):
 @pytest.fixture
 def stored(kafka, chroot, tmp_path):
     store = FolderStore(tmp_path / "store")
-    return store, take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id="r", now=world.NOON).manifest
+    return store, take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
+    ).manifest
 
 
 def tree(hosts):
@@ -95,7 +100,7 @@ def test_restoring_a_whole_tree(stored, server, tmp_path):
 
     def attempt(step):
         plan = plan_restore(
-            store=store, manifest=manifest, target=Target(zookeeper=target(step)), scope=RestoreScope(whole=True)
+            store=store, manifest=manifest, target=ClusterAddress(target(step)), scope=RestoreScope(whole=True)
         )
         plans[step] = plan
         return killed.in_child(killed.restore_whole, step, target(step), store.uri, plan.uri, plan.digest)
@@ -130,7 +135,7 @@ def test_restoring_a_part(stored, kafka, chroot):
         for change in kafka.children("/config/changes"):
             kafka.delete(f"/config/changes/{change}", -1)
         scope = RestoreScope(topics=("orders",), configs=("clients/*", "users/bob"))
-        plan = plans[step] = plan_restore(store=store, manifest=manifest, target=Target(zookeeper=chroot), scope=scope)
+        plan = plans[step] = plan_restore(store=store, manifest=manifest, target=ClusterAddress(chroot), scope=scope)
         return killed.in_child(killed.restore_part, step, chroot, store.uri, plan.uri, plan.digest)
 
     def check(step, status):
@@ -148,7 +153,7 @@ def three_days(kafka, chroot, tmp_path):
     original = FolderStore(tmp_path / "original")
     for day in range(3):
         now = world.NOON + timedelta(days=day)
-        take_snapshot(zookeeper=chroot, cluster="alpha", store=original, run_id=f"r{day}", now=now)
+        take_snapshot(address=ClusterAddress(chroot), cluster="alpha", store=original, run_id=f"r{day}", now=now)
     return original
 
 

@@ -17,6 +17,7 @@ from threading import Thread
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ObjectStoreError, StoreAccessDeniedError
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -109,7 +110,11 @@ def test_a_folder_below_a_file(hosts, tmp_path):
         ObjectStoreError, match=r"file/store/.*' not written: expected folders on the way.*name another folder"
     ):
         take_snapshot(
-            zookeeper=hosts, cluster="alpha", store=str(tmp_path / "file" / "store"), run_id="r", now=world.NOON
+            address=ClusterAddress(hosts),
+            cluster="alpha",
+            store=str(tmp_path / "file" / "store"),
+            run_id="r",
+            now=world.NOON,
         )
     assert (tmp_path / "file").read_text() == "I am no folder"
 
@@ -199,11 +204,15 @@ def test_an_s3_server_that_stops_permitting_writes(hosts, s3, puts):
         ),
     ):
         take_snapshot(
-            zookeeper=hosts, cluster="alpha", store=s3_store(s3, prefix, endpoint), run_id="r", now=world.NOON
+            address=ClusterAddress(hosts),
+            cluster="alpha",
+            store=s3_store(s3, prefix, endpoint),
+            run_id="r",
+            now=world.NOON,
         )
     store = s3_store(s3, prefix, s3.endpoint_url)
     assert snapshots.list_snapshots(store) == []
-    result = take_snapshot(zookeeper=hosts, cluster="alpha", store=store, run_id="r", now=world.NOON)
+    result = take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="r", now=world.NOON)
     assert result.created == (puts < 13), "with the note written, the second run only shows what the first one made"
     (only,) = snapshots.list_snapshots(store)
     assert snapshots.verify_snapshot(store, only) == []
@@ -215,7 +224,7 @@ def test_an_s3_server_whose_answer_is_lost(hosts, s3, put):
     prefix = f"lost-{put}"
     with gate_before(s3, lost=put) as endpoint:
         store = s3_store(s3, prefix, endpoint)
-        result = take_snapshot(zookeeper=hosts, cluster="alpha", store=store, run_id="r", now=world.NOON)
+        result = take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="r", now=world.NOON)
         assert result.created
     (only,) = snapshots.list_snapshots(s3_store(s3, prefix, s3.endpoint_url))
     assert only == result.manifest

@@ -12,6 +12,7 @@ from kazoo.security import ACL, Id
 from controller_core.adapters.object_store.open import FolderStore, MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import (
     MigratingClusterError,
     NoNodeError,
@@ -34,7 +35,7 @@ def store(tmp_path):
 
 
 def take(chroot, store, run_id="run-1", now=world.NOON, **kwargs):
-    return take_snapshot(zookeeper=chroot, cluster="alpha", store=store, run_id=run_id, now=now, **kwargs)
+    return take_snapshot(address=ClusterAddress(chroot), cluster="alpha", store=store, run_id=run_id, now=now, **kwargs)
 
 
 def test_a_snapshot_holds_the_tree(kafka, chroot, store):
@@ -281,7 +282,7 @@ def test_a_store_that_cannot_be_written_is_found_before_the_cluster_is_read(tmp_
 @pytest.mark.parametrize("name", ["", "a/b", "../x", "ä"])
 def test_a_name_that_cannot_be_a_key(store, name):
     with pytest.raises(ValueError, match="cluster"):
-        take_snapshot(zookeeper="x", cluster=name, store=store, run_id="r", now=world.NOON)
+        take_snapshot(address=ClusterAddress("x"), cluster=name, store=store, run_id="r", now=world.NOON)
 
 
 def test_progress_is_told(kafka, chroot, store):
