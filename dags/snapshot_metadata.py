@@ -1,6 +1,6 @@
 # mypy: disable-error-code="arg-type,index"
 # Wiring: a typed function is handed an XComArg or a template.
-"""### Photograph the metadata of every cluster
+"""### Take a snapshot of the metadata of every cluster
 
 Reads each cluster's whole ZooKeeper tree and stores it as one consistent snapshot, the manifest last; then announces it
 as an event of the asset `kafka_metadata_snapshots`. Writes nothing to any cluster.

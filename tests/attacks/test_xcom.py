@@ -57,9 +57,9 @@ def test_no_folder_is_emptied_that_a_task_was_told(bag, world, monkeypatch, tmp_
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_SPARK", '{"conn_type": "spark", "host": "local[2]"}')
     run = SimpleNamespace(dag_id="nightly_analysis", run_id="manual")
     monkeypatch.setattr(analysis, "context_of_run", lambda: {"dag_run": run})
-    forged = {"folder": str(victim), "output": str(victim), "run": "../theirs", "night": "2026-11-02", "try": 1}
+    forged = {"folder": str(victim), "output": str(victim), "run": "../theirs", "date": "2026-11-02", "try": 1}
     with suppress(Exception):
-        analysis.publish_report.function(forged, {"night": "2026-11-02", "missing": [], "snapshots": []})
+        analysis.publish_report.function(forged, {"date": "2026-11-02", "missing": [], "snapshots": []})
     assert (victim / "summary.json").exists()
 
 

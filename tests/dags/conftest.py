@@ -1,5 +1,7 @@
 """The DagBag and the database that the tests of this folder share."""
 
+from controller_core.adapters.object_store.open import open_store
+
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
 import json
@@ -66,7 +68,7 @@ def plan(world, tmp_path):
     """A stored plan: one election."""
     from kafka_maintenance.operations.plans.make import plan_elections
 
-    made = plan_elections(str(tmp_path), CLUSTER, zookeeper=world.zookeeper, now=NOW)
+    made = plan_elections(open_store(str(tmp_path)), CLUSTER, zookeeper=world.zookeeper, now=NOW)
     assert made.count == 1
     return made
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests.dags.test_gates import _answer, answering
 from tests.kafka_maintenance import snapshot_world as world
@@ -25,7 +26,7 @@ def wounded(monkeypatch, tmp_path):
         take_snapshot(
             address=ClusterAddress(server.hosts),
             cluster="alpha",
-            store=str(tmp_path),
+            store=open_store(str(tmp_path)),
             run_id="r",
             now=datetime.now(UTC),
         )

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller_core.adapters.object_store.open import open_store
 from tests.dags.test_gates import WHEN_OPENED, _answer, answering
 from tests.kafka_maintenance.snapshot_world import stored_day
 
@@ -37,7 +38,7 @@ def _run(bag, **conf):
 def _left(tmp_path):
     from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
-    return {manifest.snapshot_id for manifest in list_snapshots(str(tmp_path), "alpha")}
+    return {manifest.snapshot_id for manifest in list_snapshots(open_store(str(tmp_path)), "alpha")}
 
 
 def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clients, days, tmp_path):
@@ -130,8 +131,11 @@ def test_a_removal_that_did_not_happen_as_planned_fails_its_check(days, tmp_path
     from kafka_maintenance.tasks import retention
 
     policy = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
+    store = open_store(str(tmp_path))
     made = store_retention(
-        str(tmp_path), plan_retention(str(tmp_path), policy, now=datetime.now(UTC), cluster="alpha"), "alpha"
+        store,
+        plan_retention(store, policy, now=datetime.now(UTC), cluster="alpha"),
+        "alpha",
     )
     monkeypatch.setattr(retention, "approved_plan", lambda *_, **__: made)
     run = SimpleNamespace(dag_id="retain_snapshots", run_id="manual")

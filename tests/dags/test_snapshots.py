@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests import airflow_home
 from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
@@ -109,7 +110,11 @@ def _take_old(zookeeper, store, day, cluster="old"):
 
     now = datetime.fromisoformat(f"{day}T01:30:00+00:00")
     return take_snapshot(
-        address=ClusterAddress(f"{zookeeper.hosts}/kafka"), cluster=cluster, store=store, run_id=f"date-{day}", now=now
+        address=ClusterAddress(f"{zookeeper.hosts}/kafka"),
+        cluster=cluster,
+        store=open_store(store),
+        run_id=f"date-{day}",
+        now=now,
     )
 
 
@@ -142,12 +147,12 @@ def _want_retry(run, task_id):
 def _snapshots(store, cluster=None):
     from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 
-    return list_snapshots(store, cluster)
+    return list_snapshots(open_store(store), cluster)
 
 
 @pytest.mark.services
 class TestSnapshotMetadata:
-    def test_every_live_cluster_is_photographed_and_announced(self, bag, store):
+    def test_every_live_cluster_gets_a_snapshot_and_announces_it(self, bag, store):
         from airflow.models.asset import AssetEvent, AssetModel
         from airflow.utils.session import create_session
 
@@ -203,7 +208,7 @@ class TestSnapshotMetadata:
         assert _states(run)["take_snapshot[0]"] == "success"
         (manifest,) = _snapshots(store)
         assert (manifest.key_id, manifest.redacted) == (Sealer.from_file(key_file).key_id, ("/config/users/alice",))
-        assert [data for data in read_raw(store, manifest)["sealed"].to_pylist() if data]
+        assert [data for data in read_raw(open_store(store), manifest)["sealed"].to_pylist() if data]
         monkeypatch.setattr(restore_drill, "label", lambda _: None)
         report = restore_drill.drill.function({"cluster": "alpha", "kafka_version": None})
         assert "secret" not in " ".join(report["left_out"])
@@ -217,9 +222,9 @@ class TestSnapshotMetadata:
         from kafka_maintenance.tasks import restore_drill, snapshots
 
         touched = []
-        monkeypatch.setattr(snapshot, "connect", lambda *_, **__: touched.append("cluster"))
+        monkeypatch.setattr(snapshot.ClusterAddress, "session", lambda *_, **__: touched.append("cluster"))
         monkeypatch.setattr(operation, "stop_orphans", lambda: touched.append("processes"))
-        monkeypatch.setattr(operation, "opened", lambda _: touched.append("store"))
+        monkeypatch.setattr(operation, "_chosen", lambda *_: touched.append("store"))
         monkeypatch.setattr(restore_drill, "label", lambda _: None)
         key_file.unlink()
         with pytest.raises(SnapshotKeyError, match=r"day\.key' not read: No such file or directory; correct the path"):
@@ -404,7 +409,7 @@ def test_a_day_that_lacks_a_cluster_fails_at_once_and_names_it(monkeypatch):
     from kafka_maintenance.tasks import analysis
 
     monkeypatch.setattr(analysis, "context_of_run", lambda: {"params": {"fail_if_incomplete": True}})
-    report = {"night": "2026-11-02", "report_html": "/s/report.html", "not_analysed": ["alpha: damaged", "beta: gone"]}
+    report = {"date": "2026-11-02", "report_html": "/s/report.html", "not_analysed": ["alpha: damaged", "beta: gone"]}
     message = "date 2026-11-02 not analysed for every cluster: alpha: damaged; beta: gone; the others are in /s/report"
     with pytest.raises(AirflowFailException, match=message):
         analysis.all_clusters_analysed.function(report)
@@ -490,7 +495,7 @@ PLANS = [[{"kind": "elect_preferred_leaders", "cluster": "alpha", "digest": "a" 
 
 
 def chosen_today():
-    return {"night": datetime.now(UTC).date().isoformat()}
+    return {"date": datetime.now(UTC).date().isoformat()}
 
 
 @pytest.mark.parametrize("dag_id", ["drain_isr_notifications", "nightly_analysis", "retain_snapshots"])
@@ -544,7 +549,7 @@ class TestGatedRuns:
         from kafka_maintenance.tasks.analysis import gated_runs
 
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
-        assert gated_runs.function(PLANS, {"night": "2026-11-02"}) == []
+        assert gated_runs.function(PLANS, {"date": "2026-11-02"}) == []
 
 
 @WHEN_OPENED
@@ -558,7 +563,7 @@ def test_lingering_notifications_open_one_gated_run_a_day(monkeypatch, allowed, 
     ]
     runs = lingering_runs.function(reports, act)
     assert [run["conf"] for run in runs] == [{"cluster": name, "act": True} for name in opened]
-    today = chosen_today()["night"]
+    today = chosen_today()["date"]
     assert [run["trigger_run_id"] for run in runs] == [
         f"lingering__{today}__{name}__isr_change_0000000007" for name in opened
     ]

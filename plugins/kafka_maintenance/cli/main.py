@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
 from kafka_maintenance.cli import analyse, audit, executions, install_dags, kraft, plan_file, snapshots, status
@@ -211,9 +212,9 @@ def _add_apply(commands: Any) -> None:
 def _apply(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.plan import apply_plan  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan, opened, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
 
-    store = opened(split_uri(arguments.plan)[0])
+    store = open_store(split_uri(arguments.plan)[0])
     if not arguments.approve:
         plan = load_plan(store, arguments.plan)
         show(arguments, plan.markdown, {**plan_document(plan), "applied": False})

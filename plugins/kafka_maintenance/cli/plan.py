@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import BrokerId
 from controller_core.plans.request_znodes import Target
@@ -278,9 +279,9 @@ def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
 
 
 def _show_plan(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.store import load_plan, opened, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
 
-    plan = load_plan(opened(split_uri(arguments.plan)[0]), arguments.plan)
+    plan = load_plan(open_store(split_uri(arguments.plan)[0]), arguments.plan)
     show(arguments, plan.markdown, plan_document(plan))
     return ExitStatus.DONE
 

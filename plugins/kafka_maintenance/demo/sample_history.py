@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.object_store.open import ObjectStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import NoNodeError
@@ -65,7 +65,7 @@ def record(folder: Path) -> None:
             result = take_snapshot(
                 address=ClusterAddress(kafka.zookeeper_connect),
                 cluster=CLUSTER,
-                store=str(folder),
+                store=open_store(str(folder)),
                 run_id=f"sample-{day}",
                 now=moment,
             )

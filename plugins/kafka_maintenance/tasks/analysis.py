@@ -100,7 +100,7 @@ def choice_of(day: date, listed: list[dict[str, Any]]) -> dict[str, Any]:
         else:
             missing.append({"cluster": name, "expected": True, "awaited": False, "note": f"{reason}."})
     chosen = [{"cluster": one.cluster, "date": one.date, "snapshot": one.snapshot_id} for one in found]
-    return {"night": day.isoformat(), "snapshots": chosen, "missing": missing}
+    return {"date": day.isoformat(), "snapshots": chosen, "missing": missing}
 
 
 def _settings_of(name: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _staged(store: "ObjectStore", choice: dict[str, Any], folder: Path, run: str
 
 def _day(choice: dict[str, Any]) -> date:
     """The UTC date of a choice; `ValueError` where it is none: it becomes a part of keys."""
-    return date.fromisoformat(choice["night"])
+    return date.fromisoformat(choice["date"])
 
 
 def _run_of_try(context: dict[str, Any], tried: int) -> str:
@@ -221,7 +221,7 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
     current = latest_report(store, day)
     print(f"report: {published.report_markdown}; current of {day}: {current.report_markdown}")  # noqa: T201 - the task's log
     return {
-        "night": published.day,
+        "date": published.day,
         "manifest": published.uri,
         "report": published.report_markdown,
         "report_html": published.report_html,
@@ -259,7 +259,7 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
     missed = report["not_analysed"]
     if missed and context_of_run()["params"]["fail_if_incomplete"]:
         raise AirflowFailException(
-            f"date {report['night']} not analysed for every cluster: {listed(missed)}; the others are in "
+            f"date {report['date']} not analysed for every cluster: {listed(missed)}; the others are in "
             f"{report['report_html']}; mend what is named and clear the run, or start it with fail_if_incomplete false"
         )
 
@@ -279,12 +279,12 @@ def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
 @task(trigger_rule=WHATEVER_SUCCEEDED)
 def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> list[dict[str, Any]]:
     """The gated runs to open, one per plan; none unless the Variable says so or the date is over."""
-    if not hooks.open_gated_runs() or choice["night"] != datetime.now(UTC).date().isoformat():
+    if not hooks.open_gated_runs() or choice["date"] != datetime.now(UTC).date().isoformat():
         return []
     return [
         {
             "trigger_dag_id": PlanKind(plan["kind"]).value,
-            **gated_run("nightly", choice["night"], plan["cluster"], plan["digest"][:12], plan=plan["digest"]),
+            **gated_run("nightly", choice["date"], plan["cluster"], plan["digest"][:12], plan=plan["digest"]),
         }
         for found in plans
         for plan in found

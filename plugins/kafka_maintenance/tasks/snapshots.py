@@ -43,7 +43,7 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
             f"cluster {cluster!r}: no snapshot taken, the date {day} is over (today is {today} UTC); "
             f"analyse a stored one, or start a run without a date"
         )
-    context["outlet_events"][SNAPSHOTS].extra = {**found, "night": day.isoformat()}
+    context["outlet_events"][SNAPSHOTS].extra = found
     return found
 
 

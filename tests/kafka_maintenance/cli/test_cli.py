@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from controller_core.adapters.object_store.open import FolderStore
+from controller_core.adapters.object_store.open import FolderStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION
@@ -52,7 +52,7 @@ def imbalanced(world: KafkaWorld) -> KafkaWorld:
 def stored(tmp_path: Path) -> planning.StoredPlan:
     """A plan in a folder."""
     world = imbalanced(three_brokers())
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=world.zookeeper())
+    plan = planning.plan_elections(open_store(str(tmp_path)), "demo", zookeeper=world.zookeeper())
     assert plan is not None
     return plan
 
@@ -272,7 +272,7 @@ def test_from_plan_to_receipt(capsys, world, tmp_path):
 
 @pytest.mark.services
 def test_the_wrong_digest_is_refused(capsys, world, tmp_path):
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=ClusterAddress(world.server.hosts))
+    plan = planning.plan_elections(open_store(str(tmp_path)), "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     status, _, err = run(capsys, "apply", plan.uri, "--approve", "0" * 64, "--zookeeper", world.server.hosts)
     assert (status, f"approved digest '{'0' * 64}', stored digest '{plan.digest}'" in err) == (1, True)
@@ -281,7 +281,7 @@ def test_the_wrong_digest_is_refused(capsys, world, tmp_path):
 
 @pytest.mark.services
 def test_kraft_is_refused(capsys, world, tmp_path):
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=ClusterAddress(world.server.hosts))
+    plan = planning.plan_elections(open_store(str(tmp_path)), "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     world.own.delete(znode.CONTROLLER, ANY_VERSION)
     controller = ControllerZnode(broker_id=BrokerId(3000), kraft_controller_epoch=1)
@@ -377,7 +377,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
 
 @pytest.mark.services
 def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys, world, tmp_path):
-    plan = planning.plan_elections(str(tmp_path), "demo", zookeeper=ClusterAddress(world.server.hosts))
+    plan = planning.plan_elections(open_store(str(tmp_path)), "demo", zookeeper=ClusterAddress(world.server.hosts))
     assert plan is not None
     where = ("--cluster", "demo", "--store", str(tmp_path))
     assert run(capsys, "stop", plan.digest, "--reason", "peak", *where)[0] == 2  # it was not begun

@@ -22,7 +22,7 @@ from controller_core.model.errors import ObjectDamagedError, ObjectExistsError, 
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.analysis.overviews import keep_overview
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
-from kafka_maintenance.operations.snapshots.catalog import at_once, opened
+from kafka_maintenance.operations.snapshots.catalog import at_once
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = f"{ROOT}/analysis/"
@@ -66,7 +66,7 @@ class Analysis:
 
 def publish(
     output: Path | str,
-    store: ObjectStore | str,
+    store: ObjectStore,
     *,
     day: date | str,
     run_id: str,
@@ -91,7 +91,6 @@ def publish(
         AnalysisIncompleteError: a cluster could not be analysed, and that was to fail.
         StoreUnwritableError, StoreUnreachableError: as of the store; nothing is visible then.
     """
-    store = opened(store)
     if (published := of_run(store, day, run_id)) is not None:
         analysis = published
     elif str(output).startswith(S3A):
@@ -109,31 +108,28 @@ def publish(
     return analysis
 
 
-def of_run(store: ObjectStore | str, day: date | str, run_id: str) -> Analysis | None:
+def of_run(store: ObjectStore, day: date | str, run_id: str) -> Analysis | None:
     """What that run has published; None where it has published nothing.
 
     Raises:
         ObjectDamagedError: its manifest cannot be read.
     """
-    store = opened(store)
     key = f"{_prefix(day, run_id)}/{MANIFEST}"
     return read_analysis(store, key) if key in store.list(key) else None
 
 
-def list_analyses(store: ObjectStore | str, day: date | str | None = None) -> list[Analysis]:
+def list_analyses(store: ObjectStore, day: date | str | None = None) -> list[Analysis]:
     """Every published analysis, of one date where it is given, oldest first; of one time the later run id is last."""
-    store = opened(store)
     return _read_all(store, published_keys(store, day))
 
 
-def latest_report(store: ObjectStore | str, day: date | str | None = None) -> Analysis:
+def latest_report(store: ObjectStore, day: date | str | None = None) -> Analysis:
     """The newest analysis of a date, or of the newest date; no other date's are read.
 
     Raises:
         ObjectMissingError: there is none; the message lists dates that have one.
         ObjectDamagedError: one of that date is.
     """
-    store = opened(store)
     keys = published_keys(store, day)
     if not keys:
         days = sorted({date_of(key) for key in published_keys(store)})[-_DAYS_SHOWN:]
@@ -145,14 +141,13 @@ def latest_report(store: ObjectStore | str, day: date | str | None = None) -> An
     return _read_all(store, [key for key in keys if date_of(key) == newest])[-1]
 
 
-def fetch_results(store: ObjectStore | str, folder: Path) -> list[Path]:
+def fetch_results(store: ObjectStore, folder: Path) -> list[Path]:
     """Brings the tables of every published analysis to `folder`, as they lie in the store; returns their folders.
 
     What was fetched before is kept.
 
     Only tables and manifests; a run whose manifest is damaged, or whose tables are not those that it names, is left out.
     """
-    store = opened(store)
 
     def fetch(key: str) -> Path | None:
         target = folder / key

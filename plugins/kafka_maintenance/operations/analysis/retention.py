@@ -9,10 +9,9 @@ from datetime import date, timedelta
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST
 from kafka_maintenance.operations.analysis.published import date_of, key_of, latest_report, published_keys
-from kafka_maintenance.operations.snapshots.catalog import opened
 
 
-def expired_analyses(store: ObjectStore | str, today: date, *, keep_days: int, replaced_days: int) -> list[str]:
+def expired_analyses(store: ObjectStore, today: date, *, keep_days: int, replaced_days: int) -> list[str]:
     """Keys of the manifests of expired analyses, oldest date first.
 
     Args:
@@ -24,7 +23,6 @@ def expired_analyses(store: ObjectStore | str, today: date, *, keep_days: int, r
     Raises:
         ObjectDamagedError: of a date with several runs one cannot be read, so that nobody knows which is current.
     """
-    store = opened(store)
     by_date: dict[str, list[str]] = defaultdict(list)
     for key in published_keys(store):
         by_date[date_of(key)].append(key)
@@ -39,9 +37,8 @@ def expired_analyses(store: ObjectStore | str, today: date, *, keep_days: int, r
     return found
 
 
-def remove_analysis(store: ObjectStore | str, manifest_key: str) -> None:
+def remove_analysis(store: ObjectStore, manifest_key: str) -> None:
     """Removes a published analysis, its manifest first: what is left of it then is nothing to anybody."""
-    store = opened(store)
     store.delete(manifest_key)
     for key in store.list(manifest_key.removesuffix(MANIFEST)):
         store.delete(key)

@@ -19,7 +19,7 @@ from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, parti
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
 from kafka_maintenance.operations.errors import BadInputError, OperationError
-from kafka_maintenance.operations.snapshots.catalog import at_once, fetch_tables, opened, read_manifest
+from kafka_maintenance.operations.snapshots.catalog import at_once, fetch_tables, read_manifest
 from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, earlier_snapshots, passed_over
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
 from kafka_maintenance.spark import submit as spark
@@ -53,7 +53,7 @@ class Staged:
 
 
 def stage(
-    store: ObjectStore | str,
+    store: ObjectStore,
     manifests: Sequence[Manifest | str],
     folder: Path,
     *,
@@ -90,7 +90,6 @@ def stage(
         BadInputError: nothing was chosen, `history_days` is invalid, or `folder/output` holds somebody's files.
         ObjectMissingError: a chosen manifest is not there.
     """
-    store = opened(store)
     chosen = [read_manifest(store, one) if isinstance(one, str) else one for one in manifests]
     if not chosen:
         raise BadInputError("nothing staged: expected the manifest of at least one snapshot, found none; choose some")
@@ -144,16 +143,16 @@ def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
     return removed
 
 
-def works_in_place(store: ObjectStore | str, settings: spark.SparkSettings) -> bool:
+def works_in_place(store: ObjectStore, settings: spark.SparkSettings) -> bool:
     """Whether the job reads and writes the store itself: its workers are elsewhere, and the store is S3.
 
     A store that is a folder is staged for a cluster, too; the scratch folder must then be one that its workers share.
     """
-    return not settings.local and opened(store).uri.startswith(S3)
+    return not settings.local and store.uri.startswith(S3)
 
 
 def analyse(
-    store: ObjectStore | str,
+    store: ObjectStore,
     manifests: Sequence[Manifest | str],
     folder: Path,
     *,

@@ -46,7 +46,7 @@ from kafka_maintenance.operations.errors import (
     listed,
 )
 from kafka_maintenance.operations.plans.proof import verify_again
-from kafka_maintenance.operations.plans.store import opened, read_plan, read_proof
+from kafka_maintenance.operations.plans.store import read_plan, read_proof
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
 
 SETTLE_TIMEOUT_S: Final = 10.0
@@ -87,7 +87,7 @@ class Verified(NamedTuple):
 
 def apply_plan(
     *,
-    store: ObjectStore | str,
+    store: ObjectStore,
     plan_uri: str,
     approved_digest: str,
     approver: str,
@@ -133,7 +133,6 @@ def apply_plan(
             (`StoppedError`); call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
     """
-    store = opened(store)
     plan = _approved(store, plan_uri, approved_digest, approver)
     proof = read_proof(store, plan_uri)
     if proof is not None:
@@ -172,7 +171,7 @@ def apply_plan(
 
 def verify(
     *,
-    store: ObjectStore | str,
+    store: ObjectStore,
     plan_uri: str,
     zookeeper: ClusterAddress | ZooKeeper,
 ) -> Verified:
@@ -180,7 +179,6 @@ def verify(
 
     Partitions that the record names as left out, or as ended elsewhere, are not looked for.
     """
-    store = opened(store)
     plan = read_plan(store, plan_uri)
     with session(zookeeper) as opened_session:
         observed = look_at(opened_session, plan.conditions)

@@ -35,7 +35,7 @@ from kafka_maintenance.operations.cluster.observe import observe, observe_tables
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.planner import cut, prediction, propose
 from kafka_maintenance.operations.plans.sizes import Sizes
-from kafka_maintenance.operations.plans.store import StoredPlan, load_plan, opened, store_plan
+from kafka_maintenance.operations.plans.store import StoredPlan, load_plan, store_plan
 from kafka_maintenance.operations.plans.topic_use import (
     NOBODY_ASKED,
     UNUSED_DAYS,
@@ -63,7 +63,7 @@ class _Seen(NamedTuple):
 
 
 def plan_elections(
-    store: ObjectStore | str,
+    store: ObjectStore,
     cluster: str,
     *,
     manifest: str | None = None,
@@ -92,7 +92,6 @@ def plan_elections(
         RefusedError: the cluster may not be asked, with the reasons.
         BadInputError: no snapshot, no Kafka tree, or a pattern that no topic matches.
     """
-    store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     electable, left_out = _electable(seen, topics)
     made = elections(seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max)
@@ -100,7 +99,7 @@ def plan_elections(
 
 
 def plan_reassignment(
-    store: ObjectStore | str,
+    store: ObjectStore,
     cluster: str,
     *,
     manifest: str | None = None,
@@ -133,7 +132,6 @@ def plan_reassignment(
         BadInputError: no snapshot, no Kafka tree, `sizes` lack a partition, or an argument would have no effect.
     """
     _require_effect(cluster, waves, goals, move_count_max, limits, sizes, may_differ=may_change_replication_factor)
-    store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     if waves is not None:
         asked = partial(
@@ -165,7 +163,7 @@ def plan_reassignment(
 
 
 def plan_deletions(
-    store: ObjectStore | str,
+    store: ObjectStore,
     cluster: str,
     *,
     topics: Sequence[str] = (),
@@ -195,7 +193,6 @@ def plan_deletions(
     """
     if not topics:
         return None
-    store = opened(store)
     seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     eligible, left_out = _deletable(seen, topics)
     use = ask_use(seen.observed, eligible, brokers, unused_days=unused_days, now=now)
@@ -221,7 +218,7 @@ def plan_deletions(
 
 
 def plan_drain(
-    store: ObjectStore | str,
+    store: ObjectStore,
     cluster: str,
     *,
     zookeeper: ClusterAddress | ZooKeeper,
@@ -240,7 +237,6 @@ def plan_drain(
         RefusedError: nobody is in active_controller, or a re-election would not drain (up to Kafka 1.0).
         BadInputError: no Kafka tree.
     """
-    store = opened(store)
     moment = now or datetime.now(UTC)
     seen = _seen(store, cluster, None, zookeeper, kafka_version, moment)
     made = drain(

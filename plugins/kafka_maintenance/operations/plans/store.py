@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from controller_core.plans.fields import canonical
@@ -45,11 +45,6 @@ class StoredPlan:
     count: int
     markdown: str
     rollback_uri: str | None = None
-
-
-def opened(store: ObjectStore | str) -> ObjectStore:
-    """The store at an address, or the one that is given."""
-    return open_store(store) if isinstance(store, str) else store
 
 
 def split_uri(uri: str) -> tuple[str, str]:
@@ -190,14 +185,13 @@ def _hash(proof: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(json.loads(canonical(dict(proof))))).hexdigest()
 
 
-def load_plan(store: ObjectStore | str, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
+def load_plan(store: ObjectStore, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
     """A stored plan, its own digest verified.
 
     Raises:
         InvalidPlanError: no plan, an altered one, or one of another kind or cluster than was asked for.
         BadInputError: no object of this store.
     """
-    store = opened(store)
     plan = read_plan(store, uri)
     for what, expected, found in (("kind", kind, plan.kind), ("cluster", cluster, plan.cluster)):
         if expected is not None and expected != found:

@@ -59,7 +59,7 @@ from kafka_maintenance.operations.restore.plan import (
     require_login_for,
     require_no_brokers,
 )
-from kafka_maintenance.operations.snapshots.catalog import opened, read_manifest, read_raw
+from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode
 
 __all__ = ["KIND", "RestoreReceipt", "StoredRestore", "apply_restore", "load_restore", "plan_restore"]
@@ -81,7 +81,7 @@ class RestoreReceipt:
 
 def apply_restore(
     *,
-    store: ObjectStore | str,
+    store: ObjectStore,
     plan_uri: str,
     approved_digest: str,
     approver: str,
@@ -99,7 +99,6 @@ def apply_restore(
     planned, also when somebody else wrote meanwhile; `NotFinishedError` when the lock was lost; those of ZooKeeper and of
     the store.
     """
-    store = opened(store)
     plan = load_restore(store, plan_uri)
     if plan.digest != approved_digest:
         raise PlanChangedError(

@@ -18,7 +18,6 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
-from kafka_maintenance.operations.snapshots.catalog import opened
 
 PLAN_SCHEMA_VERSION: Final = 3
 KIND: Final = "restore"
@@ -79,9 +78,8 @@ class StoredRestore:
         return f"### {self.summary.capitalize()}\n\nEvery difference: `{listing}`.\n\n```\n{self.text}\n```"
 
 
-def load_restore(store: ObjectStore | str, plan_uri: str) -> StoredRestore:
+def load_restore(store: ObjectStore, plan_uri: str) -> StoredRestore:
     """A stored plan, its digest verified; `InvalidPlanError` when it was altered or is none."""
-    store = opened(store)
     content = store.get(plan_uri.removeprefix(f"{store.uri}/"))
     try:
         document = json.loads(content)

@@ -27,7 +27,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, restorable
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
-from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, opened, read_manifest, read_raw
+from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster, Workspace, ZooKeeperServer, stop_orphans
 from kafka_maintenance.servers.process import wait_until
@@ -63,7 +63,7 @@ class DrillReport:
 
 def restore_drill(
     *,
-    store: ObjectStore | str,
+    store: ObjectStore,
     cluster: str | None = None,
     manifest: Manifest | str | None = None,
     now: datetime,
@@ -88,7 +88,6 @@ def restore_drill(
         Sealer.from_file(key_file) if key_file else None
     )  # one that cannot be used is told before anything is started
     stop_orphans()  # the servers of a drill that was killed would run on for ever
-    store = opened(store)
     chosen = _chosen(store, cluster, manifest)
     raw = read_raw(store, chosen)
     auth = _LOGIN if set(raw["acl"].unique().to_pylist()) != {OPEN_ACL} else None

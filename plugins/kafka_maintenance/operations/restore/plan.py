@@ -61,7 +61,6 @@ from kafka_maintenance.operations.restore.identity import require_same_cluster
 from kafka_maintenance.operations.restore.over import extras, plan_over, read_target, removals
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
-    opened,
     read_manifest,
     read_raw,
     readable_snapshots,
@@ -78,7 +77,7 @@ _LARGE_BYTES: Final = (
 
 def plan_restore(
     *,
-    store: ObjectStore | str,
+    store: ObjectStore,
     manifest: Manifest | str,
     target: ClusterAddress,
     scope: RestoreScope,
@@ -89,7 +88,6 @@ def plan_restore(
     Errors: `RefusedError` when the target does not fit (another cluster, brokers that run, a tree that is not empty) or
     nothing would change; `BadInputError` when the scope names nothing; those of `read_raw` and `connect`.
     """
-    store = opened(store)
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)

@@ -31,7 +31,6 @@ from kafka_maintenance.operations.retention.needs import (
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
     manifest_keys,
-    opened,
     read_raw,
     readable_snapshots,
 )
@@ -95,13 +94,12 @@ class RetentionPlan:
 
 
 def plan_retention(
-    store: ObjectStore | str, policy: RetentionPolicy, *, now: datetime, cluster: str | None = None
+    store: ObjectStore, policy: RetentionPolicy, *, now: datetime, cluster: str | None = None
 ) -> RetentionPlan:
     """Decides; deletes nothing. A cluster's snapshots are judged by themselves, inconsistent ones last of a period.
 
     Errors: one of `UNUSABLE` when a manifest at its own place cannot be read: `snapshots check` names all, `repair` mends some.
     """
-    store = opened(store)
     manifests, unusable = readable_snapshots(store, manifest_keys(store, cluster))
     for error in unusable:
         if not isinstance(error, MisplacedSnapshotError):
@@ -137,7 +135,7 @@ def plan_retention(
 
 
 def apply_retention(
-    store: ObjectStore | str,
+    store: ObjectStore,
     policy: RetentionPolicy,
     approved_digest: str,
     *,
@@ -152,7 +150,6 @@ def apply_retention(
 
     Errors: `PlanChangedError` when the plan made now is not the approved one: new snapshots, a pin, or a half-done deletion.
     """
-    store = opened(store)
     plan = plan_retention(store, policy, now=now, cluster=cluster)
     if plan.digest != approved_digest:
         raise PlanChangedError(

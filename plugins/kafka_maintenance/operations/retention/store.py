@@ -26,7 +26,7 @@ from kafka_maintenance.operations.retention.plan import (
     retention_digest,
     retention_text,
 )
-from kafka_maintenance.operations.snapshots.catalog import manifest_keys, opened, readable_snapshots
+from kafka_maintenance.operations.snapshots.catalog import manifest_keys, readable_snapshots
 
 KIND: Final = "retain_snapshots"
 FORMAT_VERSION: Final = 1
@@ -57,14 +57,13 @@ class RetentionReceipt:
     already_applied: bool
 
 
-def store_retention(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> StoredRetention | None:
+def store_retention(store: ObjectStore, plan: RetentionPlan, cluster: str) -> StoredRetention | None:
     """Writes the plan of one cluster, once; None when nothing is to be removed.
 
     Errors: `ObjectStoreError` subclasses; `InvalidPlanError` when another document has the plan's name.
     """
     if not plan.dropped and not plan.abandoned:
         return None
-    store = opened(store)
     key = _key(cluster, plan.digest)
     document = {"format_version": FORMAT_VERSION, "cluster": cluster, "code_version": __version__, **asdict(plan)}
     content = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
@@ -75,12 +74,11 @@ def store_retention(store: ObjectStore | str, plan: RetentionPlan, cluster: str)
     return _described(store.uri_of(key), cluster, plan)
 
 
-def load_retention(store: ObjectStore | str, uri: str, *, cluster: str) -> StoredRetention:
+def load_retention(store: ObjectStore, uri: str, *, cluster: str) -> StoredRetention:
     """The stored plan at `uri`, its digest checked against its content.
 
     Errors: `BadInputError` when there is none in this store, `InvalidPlanError` when it was altered or is of another cluster.
     """
-    store = opened(store)
     key = key_of(store, uri)
     try:
         plan, owner = _parsed(store.get(key))
@@ -113,7 +111,7 @@ def find_retention(store: ObjectStore, *, cluster: str, digest: str) -> StoredRe
 
 def apply_stored_retention(
     *,
-    store: ObjectStore | str,
+    store: ObjectStore,
     plan_uri: str,
     cluster: str,
     approved_digest: str,
@@ -132,7 +130,6 @@ def apply_stored_retention(
     Errors: `PlanChangedError` (another digest, or a snapshot that is to stay), those of `load_retention`,
     `ClusterBusyError` when another run applies the plan, `ObjectStoreError` subclasses.
     """
-    store = opened(store)
     plan = load_retention(store, plan_uri, cluster=cluster).plan
     if plan.digest != approved_digest:
         raise PlanChangedError(
@@ -181,9 +178,8 @@ def _keys_to_delete(store: ObjectStore, plan: RetentionPlan, today: RetentionPla
     return keys + sorted(set(plan.abandoned) & set(today.abandoned))
 
 
-def still_there(store: ObjectStore | str, plan: RetentionPlan, cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def still_there(store: ObjectStore, plan: RetentionPlan, cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(removed snapshots that are still listed, kept ones that are not); both empty when the plan was carried out."""
-    store = opened(store)
     found = {manifest.snapshot_id for manifest in readable_snapshots(store, manifest_keys(store, cluster))[0]}
     gone = tuple(dropped.snapshot_id for dropped in plan.dropped if dropped.snapshot_id in found)
     return gone, tuple(kept.snapshot_id for kept in plan.kept if kept.snapshot_id not in found)

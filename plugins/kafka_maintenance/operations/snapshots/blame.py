@@ -23,7 +23,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
     Unusable,
     manifest_keys,
-    opened,
     read_raw,
     read_table,
     readable_snapshots,
@@ -81,7 +80,7 @@ class BlameReport:
     borders: tuple[str, ...] = ()
 
 
-def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
+def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
     """The history of a topic with its configs (`orders`), of one partition (`orders-3`) or of a znode (`/kafka-acl/…`).
 
     A name that is a topic's in any snapshot is a topic, even if it ends in a number. Of a secret only the time of its last
@@ -89,7 +88,6 @@ def blame(store: ObjectStore | str, cluster: str, subject: str) -> BlameReport:
     Errors: `ObjectMissingError` when there are no snapshots, or none knows the subject; `ObjectDamagedError` when none can be
     read.
     """
-    store = opened(store)
     manifests, unusable = readable_snapshots(store, manifest_keys(store, cluster))
     if not manifests and not unusable:
         raise ObjectMissingError(

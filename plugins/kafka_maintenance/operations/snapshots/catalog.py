@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller_core.adapters.object_store.open import ObjectStore, open_store
+from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
 from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet
 from controller_core.adapters.snapshot.manifest import (
@@ -54,19 +54,11 @@ _AT_ONCE: Final = 8
 log = logging.getLogger(__name__)
 
 
-def opened(store: ObjectStore | str) -> ObjectStore:
-    """The store, or the one at that address."""
-    return open_store(store) if isinstance(store, str) else store
-
-
-def list_snapshots(
-    store: ObjectStore | str, cluster: str | None = None, date: date | str | None = None
-) -> list[Manifest]:
+def list_snapshots(store: ObjectStore, cluster: str | None = None, date: date | str | None = None) -> list[Manifest]:
     """All published snapshots, oldest first; of one cluster and one UTC date where they are given.
 
     A manifest that cannot be read is an error that names it: a list that leaves one out would mislead retention.
     """
-    store = opened(store)
     return sorted(at_once(lambda key: read_manifest(store, key), manifest_keys(store, cluster, date)), key=_age)
 
 
@@ -103,12 +95,11 @@ def _told_apart(results: Iterable[Manifest | Unusable]) -> tuple[list[Manifest],
     return sorted(found, key=_age), unusable
 
 
-def newest_snapshot(store: ObjectStore | str, cluster: str, date: date | str | None = None) -> Manifest | None:
+def newest_snapshot(store: ObjectStore, cluster: str, date: date | str | None = None) -> Manifest | None:
     """The newest snapshot of a cluster (of one UTC date, where it is given), or None.
 
     Only the manifests of one date are read; errors as of `newest_of`. It never falls back to an earlier date.
     """
-    store = opened(store)
     by_date = keys_by_date(store, cluster, date)
     return newest_of(store, by_date[max(by_date)]) if by_date else None
 
@@ -175,13 +166,12 @@ def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
         yield from pool.map(work, items)
 
 
-def read_manifest(store: ObjectStore | str, address: str) -> Manifest:
+def read_manifest(store: ObjectStore, address: str) -> Manifest:
     """The manifest at a key or a URI of the store; the folder of the snapshot will do.
 
     Errors: `ObjectMissingError` when there is none, `ObjectDamagedError` and `UnknownFormatError` as of `parse_manifest` and
     `require_own_place`.
     """
-    store = opened(store)
     key = address.removeprefix(f"{store.uri}/").rstrip("/")
     if not key.endswith(f"/{MANIFEST}"):
         key = f"{key}/{MANIFEST}"
@@ -189,7 +179,7 @@ def read_manifest(store: ObjectStore | str, address: str) -> Manifest:
 
 
 def find_snapshot(
-    store: ObjectStore | str,
+    store: ObjectStore,
     name: str,
     cluster: str | None = None,
     *,
@@ -203,7 +193,6 @@ def find_snapshot(
     Errors: `ObjectMissingError` when no snapshot, or more than one, is meant; the message lists what there is.
     `BadInputError` for `newest` without `cluster` in a store of several. Otherwise as of `read_manifest`.
     """
-    store = opened(store)
     if "/" in name:
         return read_manifest(store, name)
     there = sorted(manifest_keys(store, cluster), key=lambda key: (place_of(key)[1], _id_of(key)))
@@ -243,21 +232,19 @@ def checked_object(store: ObjectStore, stored: StoredObject) -> bytes:
     return content
 
 
-def read_raw(store: ObjectStore | str, manifest: Manifest) -> pa.Table:
+def read_raw(store: ObjectStore, manifest: Manifest) -> pa.Table:
     """The raw layer, checked; columns `tables.RAW`, sorted by path."""
-    store = opened(store)
     stored = manifest.object(RAW)
     return raw_from_parquet(checked_object(store, stored), store.uri_of(stored.key))
 
 
-def read_table(store: ObjectStore | str, manifest: Manifest, table: str) -> pa.Table:
+def read_table(store: ObjectStore, manifest: Manifest, table: str) -> pa.Table:
     """A decoded table as it was stored, checked; columns that came later are null."""
-    store = opened(store)
     stored = manifest.object(table)
     return with_later_columns(table_from_parquet(checked_object(store, stored), store.uri_of(stored.key)), table)
 
 
-def read_tables(store: ObjectStore | str, manifest: Manifest) -> dict[str, pa.Table]:
+def read_tables(store: ObjectStore, manifest: Manifest) -> dict[str, pa.Table]:
     """The decoded tables, made from raw with today's code.
 
     What raw leaves out for secrecy is taken from the stored `configs`: quotas beside SCRAM credentials, for example.
@@ -266,7 +253,7 @@ def read_tables(store: ObjectStore | str, manifest: Manifest) -> dict[str, pa.Ta
     return decode_tables(raw, identity_of(manifest), public_configs(store, manifest))
 
 
-def public_configs(store: ObjectStore | str, manifest: Manifest) -> dict[str, dict[str, str]]:
+def public_configs(store: ObjectStore, manifest: Manifest) -> dict[str, dict[str, str]]:
     """Path of a redacted config → its settings that are no secrets."""
     stored = read_table(store, manifest, "configs") if manifest.redacted and "configs" in manifest.tables else None
     return _public_of(manifest, stored)
@@ -284,14 +271,13 @@ def identity_of(manifest: Manifest) -> SnapshotIdentity:
 
 
 def fetch_tables(
-    store: ObjectStore | str, manifest: Manifest | str, folder: Path, tables: Iterable[str] | None = None
+    store: ObjectStore, manifest: Manifest | str, folder: Path, tables: Iterable[str] | None = None
 ) -> Path:
     """Writes the decoded tables and the manifest of a snapshot to a local folder, every byte checked; the folder.
 
     They lie in `folder/cluster=…/date=…/snap=…/`, the manifest last. What is there already and right is not fetched again;
     several may fill one folder at the same time.
     """
-    store = opened(store)
     if isinstance(manifest, str):
         manifest = read_manifest(store, manifest)
     target = folder / manifest.prefix.removeprefix(f"{ROOT}/")
@@ -314,13 +300,12 @@ class Finding:
     what: str
 
 
-def verify_snapshot(store: ObjectStore | str, manifest: Manifest) -> list[Finding]:
+def verify_snapshot(store: ObjectStore, manifest: Manifest) -> list[Finding]:
     """Reads everything again; an empty list means that the snapshot is whole and can be decoded and restored.
 
     Checked: checksums, sizes and rows of every object; that raw decodes to the stored tables; that every znode's parent is
     there; the manifest's counts; that states and assignments refer to each other.
     """
-    store = opened(store)
     findings: list[Finding] = []
     contents: dict[str, pa.Table] = {}
     for stored in manifest.objects:

@@ -25,7 +25,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     Finding,
     at_once,
     manifest_keys,
-    opened,
     read_manifest,
     verify_snapshot,
 )
@@ -56,7 +55,7 @@ class StoreCheck:
 
 
 def check_store(
-    store: ObjectStore | str,
+    store: ObjectStore,
     *,
     now: datetime,
     cluster: str | None = None,
@@ -75,7 +74,6 @@ def check_store(
 
     Errors: `ObjectStoreError` subclasses when the store cannot be listed.
     """
-    store = opened(store)
     found: list[Finding] = []
     manifests: list[Manifest] = []
     for key in manifest_keys(store, cluster):

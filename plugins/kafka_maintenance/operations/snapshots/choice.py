@@ -20,7 +20,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     manifest_keys,
     newest_of,
     newest_snapshot,
-    opened,
     place_of,
     readable_snapshots,
 )
@@ -56,7 +55,7 @@ class Choice:
 
 
 def snapshots_of_date(
-    store: ObjectStore | str, clusters: Iterable[str], day: date | str
+    store: ObjectStore, clusters: Iterable[str], day: date | str
 ) -> tuple[list[Manifest], dict[str, ControllerCoreError]]:
     """The newest snapshot of each cluster of that UTC date that can be read, in the clusters' order; the log tells of others.
 
@@ -64,7 +63,6 @@ def snapshots_of_date(
         The manifests; and cluster → why it has none: `NoSnapshotError`, or one of `UNUSABLE` where no manifest of that date
         can be read.
     """
-    store = opened(store)
 
     def of_cluster(name: str) -> Manifest | ControllerCoreError:
         try:
@@ -82,7 +80,7 @@ def snapshots_of_date(
 
 
 def choose(
-    store: ObjectStore | str,
+    store: ObjectStore,
     day: date | str,
     clusters: Iterable[str] | None = None,
     *,
@@ -100,7 +98,6 @@ def choose(
         BadInputError: no cluster has a snapshot of that date that can be used (says why, and names the dates there are);
             `history_days` is invalid.
     """
-    store = opened(store)
     places = None
     if clusters is None:
         places = {place_of(key) for key in manifest_keys(store)}
@@ -119,7 +116,7 @@ def choose(
 
 
 def earlier_snapshots(
-    store: ObjectStore | str, clusters: Iterable[str], day: date | str, days: int = HISTORY_DAYS
+    store: ObjectStore, clusters: Iterable[str], day: date | str, days: int = HISTORY_DAYS
 ) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
     """The newest snapshot that can be read of each date before `day` within so many dates, of each cluster.
 
@@ -129,7 +126,6 @@ def earlier_snapshots(
     Raises:
         BadInputError: `days` is not 1 to `HISTORY_DAYS_MAX`.
     """
-    store = opened(store)
     first = _first_of(day, days)
 
     def of_cluster(cluster: str) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
@@ -153,9 +149,8 @@ def earlier_snapshots(
     )
 
 
-def passed_over(store: ObjectStore | str, chosen: Iterable[Manifest]) -> dict[str, str]:
+def passed_over(store: ObjectStore, chosen: Iterable[Manifest]) -> dict[str, str]:
     """Cluster → why a snapshot of the same date as its chosen one cannot be read; clusters without such a one are absent."""
-    store = opened(store)
 
     def of_day(manifest: Manifest) -> tuple[str, str]:
         others = [key for key in manifest_keys(store, manifest.cluster, manifest.date) if key != manifest.key]

@@ -16,7 +16,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
     checked_object,
     manifest_keys,
-    opened,
     read_manifest,
     readable_snapshots,
 )
@@ -32,8 +31,8 @@ class Copied:
 
 
 def copy_snapshots(
-    source: ObjectStore | str,
-    target: ObjectStore | str,
+    source: ObjectStore,
+    target: ObjectStore,
     *,
     cluster: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
@@ -52,7 +51,6 @@ def copy_snapshots(
     Errors: `RefusedError` when both are one store; `ObjectExistsError` when the target holds something else at a key;
     `ObjectStoreError` subclasses. Run again, it goes on where it stopped.
     """
-    source, target = opened(source), opened(target)
     if source.uri == target.uri:
         raise RefusedError(
             f"snapshots of {source.uri} not copied: expected another store as target, found the same one"

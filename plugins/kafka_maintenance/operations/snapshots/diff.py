@@ -23,7 +23,6 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.operations.snapshots.catalog import (
     identity_of,
-    opened,
     public_configs,
     read_manifest,
     read_raw,
@@ -38,9 +37,8 @@ Key = tuple[Any, ...]
 Row = Mapping[str, Any]
 
 
-def side_of_snapshot(store: ObjectStore | str, manifest: Manifest | str) -> Side:
+def side_of_snapshot(store: ObjectStore, manifest: Manifest | str) -> Side:
     """A stored snapshot, decoded with today's code."""
-    store = opened(store)
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
     return Side(

@@ -9,14 +9,12 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, pin_key
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from controller_core.ports.object_store import put_once
-from kafka_maintenance.operations.snapshots.catalog import opened
 
 PIN_EVENTS: Final = f"{ROOT}/pin-events/cluster="
 
 
-def pin(store: ObjectStore | str, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
+def pin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
     """Keeps a snapshot until it is unpinned; a pin that is there stays as it is."""
-    store = opened(store)
     record = _record(reason, by, now)
     try:
         store.put_new(pin_key(manifest.cluster, manifest.snapshot_id), record)
@@ -25,16 +23,14 @@ def pin(store: ObjectStore | str, manifest: Manifest, *, reason: str, by: str, n
     put_once(store, _event_key(manifest, now, "pinned"), record)
 
 
-def unpin(store: ObjectStore | str, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
+def unpin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
     """Lets retention judge the snapshot again; who removed the pin, and why, is recorded first."""
-    store = opened(store)
     put_once(store, _event_key(manifest, now, "unpinned"), _record(reason, by, now))
     store.delete(pin_key(manifest.cluster, manifest.snapshot_id))
 
 
-def pins(store: ObjectStore | str, cluster: str) -> dict[str, str]:
+def pins(store: ObjectStore, cluster: str) -> dict[str, str]:
     """Snapshot id → why it is pinned, and by whom; one that cannot be read is a pin, too."""
-    store = opened(store)
     found: dict[str, str] = {}
     for key in store.list(pin_key(cluster, "").removesuffix(".json")):
         found[key.rpartition("/")[2].removesuffix(".json")] = _why(store, key)

@@ -19,7 +19,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     at_once,
     fetch_tables,
     manifest_keys,
-    opened,
     readable_snapshots,
 )
 from kafka_maintenance.operations.snapshots.unreadable import unreadable_text
@@ -47,7 +46,7 @@ class QueryResult:
 
 
 def query_history(
-    store: ObjectStore | str,
+    store: ObjectStore,
     sql: str,
     *,
     folder: Path,
@@ -74,7 +73,6 @@ def query_history(
     Errors: `ObjectMissingError` when there are no snapshots, `ObjectDamagedError` when none can be read, `BadInputError` when
     Spark refuses the statement, `SparkJobError` when Spark does not start or fails; its log is kept then.
     """
-    store = opened(store)
     keys = manifest_keys(store, cluster)
     if not keys:
         raise ObjectMissingError(f"query not run: there are no snapshots in {store.uri!r}; take one")

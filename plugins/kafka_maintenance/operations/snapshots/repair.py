@@ -27,7 +27,6 @@ from kafka_maintenance.operations.snapshots.catalog import (
     checked_object,
     identity_of,
     manifest_keys,
-    opened,
     public_configs,
     read_manifest,
     read_raw,
@@ -47,14 +46,13 @@ class Repair:
     content: bytes
 
 
-def plan_repairs(store: ObjectStore | str, cluster: str | None = None) -> list[Repair]:
+def plan_repairs(store: ObjectStore, cluster: str | None = None) -> list[Repair]:
     """What can be mended, in the order in which it is written; nothing is written.
 
     A manifest that is lost or damaged comes from the note of its run, if all its objects are whole. Tables that are lost,
     damaged or other than raw are decoded from raw again; their manifest is written anew then, so plans that were made from
     the snapshot have to be made again. A note that is lost comes from its manifest.
     """
-    store = opened(store)
     manifests, _ = readable_snapshots(store, manifest_keys(store, cluster))
     known = {manifest.key for manifest in manifests}
     repairs = list(_lost_manifests(store, known, cluster))
@@ -63,9 +61,8 @@ def plan_repairs(store: ObjectStore | str, cluster: str | None = None) -> list[R
     return repairs
 
 
-def carry_out(store: ObjectStore | str, repairs: list[Repair]) -> None:
+def carry_out(store: ObjectStore, repairs: list[Repair]) -> None:
     """Writes what was planned; to be checked afterwards."""
-    store = opened(store)
     for repair in repairs:
         store.put(repair.key, repair.content)
 

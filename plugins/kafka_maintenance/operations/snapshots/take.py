@@ -61,7 +61,7 @@ from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, earlier_of, opened, read_raw
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, earlier_of, read_raw
 
 _NAMES_SHOWN = 10
 _TRIES_FOR_ACLS: Final = 3
@@ -89,7 +89,7 @@ def take_snapshot(
     *,
     address: ClusterAddress,
     cluster: str,
-    store: ObjectStore | str,
+    store: ObjectStore,
     run_id: str,
     now: datetime,
     options: ReadOptions | None = None,
@@ -117,7 +117,6 @@ def take_snapshot(
     Malformed znodes are counted, never fatal. After an error nothing new is visible in the store.
     """
     require_name(cluster, "cluster")
-    store = opened(store)
     sealer = Sealer.from_file(key_file) if key_file else None
     store.probe()
     made = _made_before(store, cluster, run_id)

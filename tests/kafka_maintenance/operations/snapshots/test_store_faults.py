@@ -112,7 +112,7 @@ def test_a_folder_below_a_file(hosts, tmp_path):
         take_snapshot(
             address=ClusterAddress(hosts),
             cluster="alpha",
-            store=str(tmp_path / "file" / "store"),
+            store=open_store(str(tmp_path / "file" / "store")),
             run_id="r",
             now=world.NOON,
         )
