@@ -159,6 +159,8 @@ def test_an_import_error_ends_the_wait_for_dags():
 
 
 GATED_DAG = """
+from datetime import timedelta
+
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import dag, task
 
@@ -167,7 +169,7 @@ def gated():
     @task
     def apply(answer):
         return answer["responded_by_user"]["name"]
-    apply(ApprovalOperator(task_id="approve", subject="Go on?").output)
+    apply(ApprovalOperator(task_id="approve", subject="Go on?", retries=3, retry_delay=timedelta(seconds=1)).output)
 
 gated()
 """
