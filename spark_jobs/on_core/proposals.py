@@ -24,7 +24,7 @@ from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, Pl
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState, shorten
 from spark_jobs.planner.movable import unmovable
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.predict import moves_of, predict_plan, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import schedule
@@ -84,7 +84,7 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         return _without_plan(POSTPONED, _left_out_in_words(rows, left_out))
     try:
         state = cluster_state(_without(rows, left_out), ignore_racks=goals.ignore_racks)
-        plan = plan_reassignment(state, goals)
+        plan = optimal_plan(state, goals)
         waves = schedule(plan)
         predicted = require_safe(predict_plan(state, moves_of(waves), rows.dialect))
     except RacksUnknownError as error:

@@ -1,1 +1,1 @@
-"""Certified reassignment plans: `plan_reassignment(state, goals)` and what it is made of. numpy and ortools only."""
+"""Certified reassignment plans: `optimal_plan(state, goals)` and what it is made of. numpy and ortools only."""

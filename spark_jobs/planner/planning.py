@@ -53,7 +53,7 @@ class Solution:
     leaders_widened: int
 
 
-def plan_reassignment(state: ClusterState, goals: Goals | None = None) -> ReassignmentPlan:
+def optimal_plan(state: ClusterState, goals: Goals | None = None) -> ReassignmentPlan:
     """Plans the fewest moves that reach the goals, with a proof.
 
     Args:
@@ -111,7 +111,7 @@ def _planned(state: ClusterState, wanted: Goals) -> ReassignmentPlan:
 
 
 def solve(problem: Problem) -> Solution:
-    """Solves and verifies one problem; errors as of `plan_reassignment`."""
+    """Solves and verifies one problem; errors as of `optimal_plan`."""
     sets, certificate = _placed(problem)
     return _led(problem, sets, certificate)
 

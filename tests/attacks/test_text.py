@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller_core.plans.kinds import plan_deletions
+from controller_core.plans.kinds import deletions_plan
 from controller_core.plans.observation import TopicIdentity
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.text import plan_markdown
@@ -23,7 +23,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_of_a_stranger_hides_or_forges_a_line(text):
-    honest = planned(plan_deletions(seen(), ORIGIN, ["b"]))
+    honest = planned(deletions_plan(seen(), ORIGIN, ["b"]))
     lines = plan_markdown(honest).count("\n")
     hostile = replace(honest, predicted=(text,), risks=(text, text), left_out=(LeftOut(text, text),))
     shown = plan_markdown(hostile)
@@ -39,6 +39,6 @@ def test_no_text_of_a_stranger_hides_or_forges_a_line(text):
 
 def test_of_a_thousand_deletions_not_one_is_hidden():
     topics = {f"t{number}": TopicIdentity(number, 1) for number in range(1_000)}
-    shown = plan_markdown(planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics))))
+    shown = plan_markdown(planned(deletions_plan(seen(topics=topics), ORIGIN, sorted(topics))))
     assert all(f"`{name}`" in shown for name in topics)
     assert "1000 **topics DELETED with their data**" in shown.split("## What will change")[0]

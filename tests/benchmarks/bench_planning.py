@@ -19,7 +19,7 @@ from controller_core.model.dialect import dialect_for
 from spark_jobs.planner.bounds import problem_of
 from spark_jobs.planner.goals import Goals, Tolerance
 from spark_jobs.planner.model import ClusterState
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.predict import moves_of, predict_plan
 from spark_jobs.planner.verify import verify
 from spark_jobs.planner.waves import Limits, schedule
@@ -41,7 +41,7 @@ def measured(size, kind, racks, topic_spread, kafka):
     begin = time.process_time()
     state = ClusterState.from_columns(**table)
     goals = Goals(topic_spread=topic_spread, tolerance=Tolerance.uniform(0))
-    plan = plan_reassignment(state, goals)
+    plan = optimal_plan(state, goals)
     with tempfile.TemporaryDirectory() as folder:
         for name, document in (
             ("plan", plan.reassignment_json()),

@@ -8,16 +8,16 @@ Source: docs/operations.md, "The plan".
 from typing import assert_never
 
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused
-from controller_core.plans.kinds.deletions import DELETIONS, plan_deletions
+from controller_core.plans.kinds.deletions import DELETIONS, deletions_plan
 from controller_core.plans.kinds.drain import (
     DRAIN,
     LINGER_AGE_MS,
+    drain_plan,
     lingering_notifications,
     makes_no_notifications,
-    plan_drain,
 )
-from controller_core.plans.kinds.elections import ELECTIONS, election_step, plan_elections
-from controller_core.plans.kinds.moves import MOVES, plan_reassignment, reassignment_step, target_refusals
+from controller_core.plans.kinds.elections import ELECTIONS, election_step, elections_plan
+from controller_core.plans.kinds.moves import MOVES, reassignment_plan, reassignment_step, target_refusals
 from controller_core.plans.plan import PlanKind
 
 __all__ = [
@@ -25,14 +25,14 @@ __all__ = [
     "KindRecord",
     "Origin",
     "Refused",
+    "deletions_plan",
+    "drain_plan",
     "election_step",
+    "elections_plan",
     "kind_record",
     "lingering_notifications",
     "makes_no_notifications",
-    "plan_deletions",
-    "plan_drain",
-    "plan_elections",
-    "plan_reassignment",
+    "reassignment_plan",
     "reassignment_step",
     "target_refusals",
 ]

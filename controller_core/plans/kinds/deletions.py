@@ -18,7 +18,7 @@ from controller_core.plans.topic_owners import INTERNAL_TOPICS, owner_of
 DELETIONS_PER_STEP: Final = 20
 
 
-def plan_deletions(
+def deletions_plan(
     observed: Observation,
     origin: Origin,
     topics: Sequence[str],

@@ -30,7 +30,7 @@ BROKER_JSON_WITHOUT_NOTIFICATIONS: Final = 5
 """Registrations of this version mean an inter.broker.protocol.version of 2.7: ISR changes go through the controller."""
 
 
-def plan_drain(
+def drain_plan(
     observed: Observation,
     origin: Origin,
     *,

@@ -26,7 +26,7 @@ from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION
 ELECTIONS_PER_STEP: Final = 1_000
 
 
-def plan_elections(
+def elections_plan(
     observed: Observation,
     origin: Origin,
     electable: Sequence[TopicPartition],

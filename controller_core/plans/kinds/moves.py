@@ -28,7 +28,7 @@ from controller_core.znodes.paths import REASSIGN_PARTITIONS
 REASSIGNMENTS_PER_STEP: Final = 1_000
 
 
-def plan_reassignment(
+def reassignment_plan(
     observed: Observation,
     origin: Origin,
     waves: Sequence[Sequence[Target]],

@@ -18,13 +18,13 @@ from controller_core.plans.conditions import (
 from controller_core.plans.kinds import (
     Origin,
     Refused,
+    deletions_plan,
+    drain_plan,
+    elections_plan,
     kind_record,
     lingering_notifications,
     makes_no_notifications,
-    plan_deletions,
-    plan_drain,
-    plan_elections,
-    plan_reassignment,
+    reassignment_plan,
     target_refusals,
 )
 from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
@@ -96,10 +96,10 @@ def planned(made: Plan | Refused) -> Plan:
 
 
 EXAMPLES = {
-    PlanKind.ELECT_PREFERRED_LEADERS: lambda: plan_elections(seen(), ORIGIN, [A0]),
-    PlanKind.REASSIGN_PARTITIONS: lambda: plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(1, 3))]]),
-    PlanKind.DELETE_TOPICS: lambda: plan_deletions(seen(), ORIGIN, ["b"]),
-    PlanKind.DRAIN_ISR_NOTIFICATIONS: lambda: plan_drain(
+    PlanKind.ELECT_PREFERRED_LEADERS: lambda: elections_plan(seen(), ORIGIN, [A0]),
+    PlanKind.REASSIGN_PARTITIONS: lambda: reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(1, 3))]]),
+    PlanKind.DELETE_TOPICS: lambda: deletions_plan(seen(), ORIGIN, ["b"]),
+    PlanKind.DRAIN_ISR_NOTIFICATIONS: lambda: drain_plan(
         seen(notifications=(Notification("isr_change_0000000001", (A0,), 0),)), ORIGIN, now_ms=3_600_000
     ),
 }
@@ -123,7 +123,7 @@ def test_every_kind_has_a_record_that_fits_its_plans(kind):
 
 
 def test_an_election_expects_the_isr_and_wants_the_preferred_leader():
-    plan = planned(plan_elections(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "not in the ISR")]))
+    plan = planned(elections_plan(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "not in the ISR")]))
     assert plan.effects == (CreatePreferredReplicaElection(partitions=(A0,)),)
     assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
     assert AssignedTo(partition=A0, replicas=ids(1, 2)) in plan.steps[0].expectations
@@ -134,28 +134,28 @@ def test_an_election_expects_the_isr_and_wants_the_preferred_leader():
 
 
 def test_the_most_urgent_elections_come_into_a_limited_plan():
-    plan = planned(plan_elections(seen(), ORIGIN, [A1, A0, A1], election_count_max=1))
+    plan = planned(elections_plan(seen(), ORIGIN, [A1, A0, A1], election_count_max=1))
     assert plan.effects == (CreatePreferredReplicaElection(partitions=(A1,)),)
     assert plan.left_out == (LeftOut("a-0", "over the limit of 1 elections in one run"),)
 
 
 def test_elections_are_asked_for_in_batches():
-    plan = planned(plan_elections(seen(), ORIGIN, [A1, A0], partition_count_max=1))
+    plan = planned(elections_plan(seen(), ORIGIN, [A1, A0], partition_count_max=1))
     assert [len(step.effects) for step in plan.steps] == [1, 1]
     assert plan_summary(plan) == "2 elections in 2 steps"
 
 
 def test_no_election_is_no_step():
-    assert planned(plan_elections(seen(), ORIGIN, [])).steps == ()
+    assert planned(elections_plan(seen(), ORIGIN, [])).steps == ()
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda seen_: plan_elections(seen_, ORIGIN, [A0]), id="elections"),
-        pytest.param(lambda seen_: plan_reassignment(seen_, ORIGIN, []), id="reassignment"),
-        pytest.param(lambda seen_: plan_deletions(seen_, ORIGIN, []), id="deletions"),
-        pytest.param(lambda seen_: plan_drain(seen_, ORIGIN, now_ms=0), id="drain"),
+        pytest.param(lambda seen_: elections_plan(seen_, ORIGIN, [A0]), id="elections"),
+        pytest.param(lambda seen_: reassignment_plan(seen_, ORIGIN, []), id="reassignment"),
+        pytest.param(lambda seen_: deletions_plan(seen_, ORIGIN, []), id="deletions"),
+        pytest.param(lambda seen_: drain_plan(seen_, ORIGIN, now_ms=0), id="drain"),
     ],
 )
 def test_where_nobody_rules_nothing_is_planned(make):
@@ -168,7 +168,7 @@ def test_where_nobody_rules_nothing_is_planned(make):
 
 
 def test_a_move_is_planned_with_its_way_back():
-    plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(3, 1))], [Target(A1, ids(2, 3))]]))
+    plan = planned(reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(3, 1))], [Target(A1, ids(2, 3))]]))
     assert plan.effects == (CreateReassignPartitions(targets=(Target(A0, ids(3, 1)),)),)
     assert CaughtUp(partition=A0, replicas=ids(3, 1)) in plan.steps[0].outcomes
     assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
@@ -183,14 +183,14 @@ def test_a_move_is_planned_with_its_way_back():
 
 
 def test_a_new_order_copies_nothing():
-    plan = planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(2, 1))]]))
+    plan = planned(reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(2, 1))]]))
     assert plan.predicted == ("a-0  led by 2 in leader epoch 4, replicas [1, 2] → [2, 1], preferred leader 1 → 2",)
     assert plan.risks[0].startswith("0 replicas are copied")
 
 
 def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind():
     wave = [Target(A0, ids(1, 2, 3)), Target(A1, ids(2, 4))]
-    plan = planned(plan_reassignment(seen(), ORIGIN, [wave], may_change_replication_factor=True, remarks=["Proven."]))
+    plan = planned(reassignment_plan(seen(), ORIGIN, [wave], may_change_replication_factor=True, remarks=["Proven."]))
     assert plan.risks == (
         "Proven.",
         "2 replicas are copied over the network, without a throttle, as fast as the brokers can: they compete with clients.",
@@ -217,7 +217,7 @@ def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind(
     ],
 )
 def test_a_target_that_kafka_would_take_without_a_check_is_refused(target, said):
-    made = plan_reassignment(seen(), ORIGIN, [[target]])
+    made = reassignment_plan(seen(), ORIGIN, [[target]])
     assert isinstance(made, Refused)
     assert said in " ".join(map(str, made.reasons))
 
@@ -235,7 +235,7 @@ def test_two_targets_for_one_partition_in_one_wave_are_refused():
 
 def test_a_partition_may_go_on_in_a_later_wave():
     waves = [[Target(A0, ids(1, 3))], [Target(A0, ids(4, 3))], [Target(A0, ids(4, 3))]]
-    plan = planned(plan_reassignment(seen(), ORIGIN, waves, why={A0: "it makes room"}))
+    plan = planned(reassignment_plan(seen(), ORIGIN, waves, why={A0: "it makes room"}))
     assert plan.predicted == (
         "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [1, 3], copies to [3], removes from [2]; why: it makes room",
         "a-0  led by 2 in leader epoch 4, replicas [1, 3] → [4, 3], copies to [4], removes from [1], preferred leader 1 → 4; why: it makes room",
@@ -249,7 +249,7 @@ def test_a_partition_may_go_on_in_a_later_wave():
 
 
 def test_a_deletion_is_of_exactly_this_topic():
-    plan = planned(plan_deletions(seen(), ORIGIN, ["b", "q"], left_out=[LeftOut("x", "dead replica")]))
+    plan = planned(deletions_plan(seen(), ORIGIN, ["b", "q"], left_out=[LeftOut("x", "dead replica")]))
     assert plan.effects == (CreateDeleteTopic(topic="b"),)
     assert TopicIs(topic="b", czxid=10, partition_count=1) in plan.steps[0].expectations
     assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted",)
@@ -273,7 +273,7 @@ def test_a_deletion_is_of_exactly_this_topic():
     ],
 )  # fmt: skip
 def test_a_topic_that_somebody_works_on_is_left_out_of_a_deletion(topic, changed, said):
-    plan = planned(plan_deletions(seen(**changed), ORIGIN, [topic]))
+    plan = planned(deletions_plan(seen(**changed), ORIGIN, [topic]))
     assert plan.steps == ()
     assert plan.left_out[0].subject == topic
     assert said in plan.left_out[0].reason
@@ -281,18 +281,18 @@ def test_a_topic_that_somebody_works_on_is_left_out_of_a_deletion(topic, changed
 
 def test_another_topics_reassignment_is_no_reason_against_a_deletion():
     asked = {"reassign_requests": {A0: ids(1)}, "election_requests": frozenset({A1})}
-    assert planned(plan_deletions(seen(**asked), ORIGIN, ["b"])).effects == (CreateDeleteTopic(topic="b"),)
+    assert planned(deletions_plan(seen(**asked), ORIGIN, ["b"])).effects == (CreateDeleteTopic(topic="b"),)
 
 
 def test_deletions_are_asked_for_in_batches():
     topics = {f"t{n}": TopicIdentity(n, 1) for n in range(5)}
-    plan = planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=2))
+    plan = planned(deletions_plan(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=2))
     assert [len(step.effects) for step in plan.steps] == [2, 2, 1]
 
 
 def test_kafkas_own_topics_are_never_deleted():
     topics = {"__consumer_offsets": TopicIdentity(1, 50)}
-    made = plan_deletions(seen(topics=topics), ORIGIN, ["__consumer_offsets"])
+    made = deletions_plan(seen(topics=topics), ORIGIN, ["__consumer_offsets"])
     assert isinstance(made, Refused)
     assert "found one of Kafka's own" in str(made.reasons[0])
 
@@ -323,21 +323,21 @@ def test_a_topic_that_a_program_made_for_itself_is_known_by_its_name(topic, owne
 
 def test_what_a_program_made_for_itself_goes_only_by_an_explicit_word():
     topics = {"_schemas": TopicIdentity(1, 1)}
-    kept = planned(plan_deletions(seen(topics=topics), ORIGIN, ["_schemas"]))
+    kept = planned(deletions_plan(seen(topics=topics), ORIGIN, ["_schemas"]))
     assert kept.steps == ()
     assert kept.left_out[0].reason.startswith("is the store of a Schema Registry; where that program is gone for good")
-    meant = planned(plan_deletions(seen(topics=topics), ORIGIN, ["_schemas"], even_if_used=True))
+    meant = planned(deletions_plan(seen(topics=topics), ORIGIN, ["_schemas"], even_if_used=True))
     assert meant.effects == (CreateDeleteTopic(topic="_schemas"),)
     assert meant.risks[-1] == "_schemas is the store of a Schema Registry."
 
 
 def test_the_approver_reads_who_uses_a_topic():
-    plan = planned(plan_deletions(seen(), ORIGIN, ["b"], evidence={"b": "7 bytes, groups: none"}))
+    plan = planned(deletions_plan(seen(), ORIGIN, ["b"], evidence={"b": "7 bytes, groups: none"}))
     assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted; 7 bytes, groups: none",)
 
 
 def test_an_unknown_topic_is_refused_by_name():
-    made = plan_deletions(seen(), ORIGIN, ["x"])
+    made = deletions_plan(seen(), ORIGIN, ["x"])
     assert isinstance(made, Refused)
     assert "topic x: expected a topic of this cluster" in str(made.reasons[0])
 
@@ -348,7 +348,7 @@ OLD, NEW = Notification("isr_change_0000000001", (A0, A1), 0), Notification("isr
 
 
 def test_a_lingering_notification_calls_for_a_new_controller():
-    plan = planned(plan_drain(seen(notifications=(NEW, OLD)), ORIGIN, now_ms=60_000))
+    plan = planned(drain_plan(seen(notifications=(NEW, OLD)), ORIGIN, now_ms=60_000))
     assert plan.effects == (DeleteController(controller_id=BrokerId(1), version=0, epoch_version=3),)
     assert plan.steps[0].outcomes[1:] == (
         NotificationsGone(names=(OLD.name,)), StateReadable(partition=A0), StateReadable(partition=A1),
@@ -362,7 +362,7 @@ REASSIGN = "/admin/reassign_partitions"
 
 
 def test_a_request_that_names_only_what_is_gone_calls_for_a_new_controller():
-    plan = planned(plan_drain(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0))
+    plan = planned(drain_plan(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0))
     assert plan.effects == (DeleteController(controller_id=BrokerId(1), version=0, epoch_version=3),)
     assert plan.steps[0].expectations[1:] == (RequestAbandoned(path=REASSIGN),)
     assert plan.steps[0].outcomes[1:] == (RequestAbsent(path=REASSIGN),)
@@ -371,7 +371,7 @@ def test_a_request_that_names_only_what_is_gone_calls_for_a_new_controller():
 
 def test_a_request_is_cleared_on_kafka_1_0_too_and_its_notifications_stay():
     both = seen(reassign_requests={GONE: ids(1)}, notifications=(OLD,))
-    plan = planned(plan_drain(both, ORIGIN, now_ms=60_000, failover_deletes_notifications=False))
+    plan = planned(drain_plan(both, ORIGIN, now_ms=60_000, failover_deletes_notifications=False))
     assert plan.steps[0].expectations[1:] == (RequestAbandoned(path=REASSIGN),)
     assert plan.left_out == (LeftOut(OLD.name, "a new controller of Kafka 1.0 or older does not take it"),)
 
@@ -385,11 +385,11 @@ def test_a_notification_lingers_from_an_age_on(now_ms, lingering):
 
 
 def test_fresh_notifications_are_the_controllers_business():
-    assert planned(plan_drain(seen(notifications=(NEW,)), ORIGIN, now_ms=60_000)).steps == ()
+    assert planned(drain_plan(seen(notifications=(NEW,)), ORIGIN, now_ms=60_000)).steps == ()
 
 
 def test_up_to_kafka_1_0_a_re_election_drains_nothing():
-    made = plan_drain(seen(notifications=(OLD,)), ORIGIN, now_ms=60_000, failover_deletes_notifications=False)
+    made = drain_plan(seen(notifications=(OLD,)), ORIGIN, now_ms=60_000, failover_deletes_notifications=False)
     assert isinstance(made, Refused)
     assert "expected Kafka 1.1 or newer" in str(made.reasons[0])
 
@@ -410,7 +410,7 @@ def test_from_protocol_2_7_on_no_notifications_are_written(versions, never):
 
 
 def test_a_plan_in_words_names_before_and_after():
-    text = plan_markdown(planned(plan_elections(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "lags")])))
+    text = plan_markdown(planned(elections_plan(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "lags")])))
     assert "# Elect preferred leaders on `demo`\n\n1 election in 1 step, 1 left out.\n" in text
     assert "| 1 | `a-0` | `2` | `1` | `1, 2` |" in text
     assert "* `a-1: lags`" in text
@@ -421,11 +421,11 @@ def test_a_plan_in_words_names_before_and_after():
     ("made", "row", "size"),
     [
         pytest.param(
-            plan_reassignment(seen(), Origin("demo"), [[Target(A0, ids(3, 1))]]), "| 1 | `a-0` | `1, 2` | `3, 1` |", 1, id="moves"
+            reassignment_plan(seen(), Origin("demo"), [[Target(A0, ids(3, 1))]]), "| 1 | `a-0` | `1, 2` | `3, 1` |", 1, id="moves"
         ),
-        pytest.param(plan_deletions(seen(), Origin("demo"), ["b"]), "| 1 | `b` | `1` | `0xa` |", 1, id="deletions"),
+        pytest.param(deletions_plan(seen(), Origin("demo"), ["b"]), "| 1 | `b` | `1` | `0xa` |", 1, id="deletions"),
         pytest.param(
-            plan_drain(seen(notifications=(OLD,)), Origin("demo"), now_ms=60_000), "| 1 | `delete   /controller  of broker 1", 1,
+            drain_plan(seen(notifications=(OLD,)), Origin("demo"), now_ms=60_000), "| 1 | `delete   /controller  of broker 1", 1,
             id="drain",
         ),
     ],
@@ -449,7 +449,7 @@ def _moved(count: int) -> Observation:
 
 def test_long_tables_are_cut_and_say_how_many_of_what_are_not_shown():
     observed = _moved(5)
-    text = plan_markdown(planned(plan_elections(observed, ORIGIN, list(observed.assignments))), rows_max=2)
+    text = plan_markdown(planned(elections_plan(observed, ORIGIN, list(observed.assignments))), rows_max=2)
     assert "* `/admin/preferred_replica_election`: 5 elections\n" in text
     assert "**3 of 5 elections are not shown here**" in text
     assert "… 3 of 5 predictions are not shown here" in text
@@ -458,7 +458,7 @@ def test_long_tables_are_cut_and_say_how_many_of_what_are_not_shown():
 
 def test_what_is_deleted_is_listed_in_full():
     topics = {f"t{n}": TopicIdentity(n, 1) for n in range(5)}
-    plan = planned(plan_deletions(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=2))
+    plan = planned(deletions_plan(seen(topics=topics), ORIGIN, sorted(topics), topic_count_max=2))
     text = plan_markdown(plan, rows_max=1)
     assert "5 **topics DELETED with their data**" in text
     assert text.count("create   /admin/delete_topics/t") == text.count("| `t") == 5
@@ -467,7 +467,7 @@ def test_what_is_deleted_is_listed_in_full():
 
 def test_of_many_steps_the_first_requests_are_shown():
     observed = _moved(5)
-    plan = planned(plan_elections(observed, ORIGIN, list(observed.assignments), partition_count_max=1))
+    plan = planned(elections_plan(observed, ORIGIN, list(observed.assignments), partition_count_max=1))
     text = plan_markdown(plan, rows_max=3)
     assert "Step 2" in text
     assert "3 more steps are in the stored plan." in text

@@ -21,7 +21,7 @@ from controller_core.plans.conditions import (
     TopicGone,
     TopicIs,
 )
-from controller_core.plans.kinds import plan_deletions, plan_drain, plan_elections, plan_reassignment
+from controller_core.plans.kinds import deletions_plan, drain_plan, elections_plan, reassignment_plan
 from controller_core.plans.plan import Plan, PlanKind, Rollback, plan_from_bytes, plan_to_bytes
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
@@ -36,19 +36,19 @@ NO_TOPIC = TopicPartition("../controller", 0)
 
 
 def elections() -> Plan:
-    return planned(plan_elections(seen(), ORIGIN, [A0]))
+    return planned(elections_plan(seen(), ORIGIN, [A0]))
 
 
 def moves() -> Plan:
-    return planned(plan_reassignment(seen(), ORIGIN, [[Target(A0, ids(1, 3))]]))
+    return planned(reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(1, 3))]]))
 
 
 def deletion() -> Plan:
-    return planned(plan_deletions(seen(), ORIGIN, ["b"]))
+    return planned(deletions_plan(seen(), ORIGIN, ["b"]))
 
 
 def drain() -> Plan:
-    return planned(plan_drain(seen(notifications=(OLD,)), ORIGIN, now_ms=60_000))
+    return planned(drain_plan(seen(notifications=(OLD,)), ORIGIN, now_ms=60_000))
 
 
 def step_of(plan, **changed):
@@ -83,11 +83,11 @@ def test_what_is_planned_is_taken_again(kind):
 
 
 def test_a_re_election_for_a_request_alone_is_taken_again():
-    check_plan(planned(plan_drain(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0)), "s")
+    check_plan(planned(drain_plan(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0)), "s")
 
 
 def test_a_cluster_without_an_id_has_no_expectation_of_one():
-    check_plan(planned(plan_elections(seen(kafka_cluster_id=None), ORIGIN, [A0])), "s")
+    check_plan(planned(elections_plan(seen(kafka_cluster_id=None), ORIGIN, [A0])), "s")
 
 
 MADE_OF = {

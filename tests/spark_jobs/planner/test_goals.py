@@ -11,7 +11,7 @@ from spark_jobs.planner import planning
 from spark_jobs.planner.bounds import problem_of
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.verify import forced_adds
 from tests.spark_jobs.planner.clusters import cluster, of_kind
 
@@ -21,26 +21,26 @@ def loads(plan):
 
 
 def test_a_drained_broker_ends_empty():
-    plan = plan_reassignment(of_kind("skewed"), Goals(drain=frozenset({3, 4})))
+    plan = optimal_plan(of_kind("skewed"), Goals(drain=frozenset({3, 4})))
     assert loads(plan)[[3, 4]].tolist() == [0, 0]
 
 
 def test_added_brokers_get_their_share():
-    plan = plan_reassignment(of_kind("grow"))
+    plan = optimal_plan(of_kind("grow"))
     assert ((loads(plan) >= plan.problem.low) & (loads(plan) <= plan.problem.high)).all()
     assert loads(plan)[-1] > 0
 
 
 def test_repair_makes_only_the_forced_moves():
     state = of_kind("rack broken")
-    plan = plan_reassignment(state, Goals(aim=Aim.REPAIR))
+    plan = optimal_plan(state, Goals(aim=Aim.REPAIR))
     assert plan.moves == forced_adds(problem_of(state, Goals())).sum()
-    assert plan.moves < plan_reassignment(state).moves
+    assert plan.moves < optimal_plan(state).moves
 
 
 def test_repair_does_not_overload_a_broker_to_save_nothing():
     state = of_kind("drain", brokers=12, partitions=240)
-    plan = plan_reassignment(state, Goals(aim=Aim.REPAIR, topic_spread=False))
+    plan = optimal_plan(state, Goals(aim=Aim.REPAIR, topic_spread=False))
     before = np.bincount(state.replicas.ravel(), minlength=12)
     assert loads(plan).max() <= max(before.max(), plan.problem.high.max())
     assert loads(plan)[1] == 0
@@ -48,7 +48,7 @@ def test_repair_does_not_overload_a_broker_to_save_nothing():
 
 def test_leaders_alone_moves_no_replica():
     state = of_kind("skewed")
-    plan = plan_reassignment(state, Goals(aim=Aim.LEADERS))
+    plan = optimal_plan(state, Goals(aim=Aim.LEADERS))
     assert plan.moves == 0
     assert {tuple(sorted(a)) for a in plan.lists.tolist()} == {tuple(sorted(a)) for a in state.replicas.tolist()}
     led = np.bincount(plan.lists[:, 0], minlength=state.broker_count)
@@ -57,13 +57,13 @@ def test_leaders_alone_moves_no_replica():
 
 def test_leaders_alone_never_asks_a_dead_broker():
     state = cluster([[0, 1], [0, 1], [2, 1], [2, 0]], dead=[2], leaders=[0, 0, 1, 0])
-    plan = plan_reassignment(state, Goals(aim=Aim.LEADERS))
+    plan = optimal_plan(state, Goals(aim=Aim.LEADERS))
     assert 2 not in plan.lists[:, 0].tolist()
 
 
 def test_a_replaced_broker_hands_everything_to_its_heir_and_nobody_else_moves():
     state = cluster([[0, 1], [1, 2], [2, 0], [0, 2]], brokers=4)
-    plan = plan_reassignment(state, Goals(replace={0: 3}))
+    plan = optimal_plan(state, Goals(replace={0: 3}))
     assert plan.reassignment_json()["partitions"] == [
         {"topic": "t", "partition": 0, "replicas": [3, 1]},
         {"topic": "t", "partition": 2, "replicas": [2, 3]},
@@ -73,7 +73,7 @@ def test_a_replaced_broker_hands_everything_to_its_heir_and_nobody_else_moves():
 
 def test_chosen_topics_alone_change():
     state = of_kind("skewed")
-    plan = plan_reassignment(state, Goals(include_topics=("t00*",), exclude_topics=("t001",)))
+    plan = optimal_plan(state, Goals(include_topics=("t00*",), exclude_topics=("t001",)))
     named = {row["topic"] for row in plan.reassignment_json()["partitions"]}
     assert named
     assert all(topic.startswith("t00") and topic != "t001" for topic in named)
@@ -81,33 +81,33 @@ def test_chosen_topics_alone_change():
 
 @pytest.mark.parametrize("factor", [1, 2, 4])
 def test_the_replication_factor_of_all_lists_changes(factor):
-    plan = plan_reassignment(of_kind("skewed"), Goals(replication_factor=factor))
+    plan = optimal_plan(of_kind("skewed"), Goals(replication_factor=factor))
     assert set((plan.lists >= 0).sum(1).tolist()) == {factor}
     assert plan.gap == 0
 
 
 def test_a_cap_on_moves_widens_the_tolerance_no_further_than_needed():
     state = of_kind("skewed")
-    free = plan_reassignment(state, Goals(topic_spread=False))
+    free = optimal_plan(state, Goals(topic_spread=False))
     cap = free.moves * 2 // 3
-    capped = plan_reassignment(state, Goals(topic_spread=False, moves_max=cap))
+    capped = optimal_plan(state, Goals(topic_spread=False, moves_max=cap))
     assert capped.moves <= cap
     width = int(capped.remarks[0].rsplit(" ", 1)[1])
     tighter = Goals(topic_spread=False, tolerance=Tolerance(replicas=width - 1, topic=width))
-    assert plan_reassignment(state, tighter).moves_bound > cap
+    assert optimal_plan(state, tighter).moves_bound > cap
 
 
 def test_a_cap_on_bytes_is_kept():
     state = of_kind("skewed")
-    free = plan_reassignment(state, Goals(topic_spread=False))
-    capped = plan_reassignment(state, Goals(topic_spread=False, bytes_max=free.bytes_moved // 2))
+    free = optimal_plan(state, Goals(topic_spread=False))
+    capped = optimal_plan(state, Goals(topic_spread=False, bytes_max=free.bytes_moved // 2))
     assert capped.bytes_moved <= free.bytes_moved // 2
 
 
 def test_even_bytes_cost_moves_but_no_bound():
     state = of_kind("skewed")
-    plain = plan_reassignment(state, Goals(topic_spread=False))
-    even = plan_reassignment(state, Goals(topic_spread=False, bytes_tolerance=0.03))
+    plain = optimal_plan(state, Goals(topic_spread=False))
+    even = optimal_plan(state, Goals(topic_spread=False, bytes_tolerance=0.03))
     assert even.balance()["after"]["bytes_max_over_mean"] < plain.balance()["after"]["bytes_max_over_mean"]
     assert loads(even).tolist() == loads(plain).tolist()
     assert "no plan is below" in " ".join(even.remarks)
@@ -116,19 +116,19 @@ def test_even_bytes_cost_moves_but_no_bound():
 @pytest.mark.parametrize("topic_spread", [True, False])
 def test_even_bytes_beside_a_cap_take_what_the_plan_leaves(topic_spread):
     state = of_kind("skewed")
-    plain = plan_reassignment(state, Goals(topic_spread=topic_spread))
+    plain = optimal_plan(state, Goals(topic_spread=topic_spread))
     wanted = Goals(topic_spread=topic_spread, bytes_tolerance=0.03)
-    free = plan_reassignment(state, wanted)
+    free = optimal_plan(state, wanted)
     assert free.moves > plain.moves
     for moves_max in (plain.moves, plain.moves + 1, (plain.moves + free.moves) // 2, free.moves):
-        capped = plan_reassignment(state, replace(wanted, moves_max=moves_max))
+        capped = optimal_plan(state, replace(wanted, moves_max=moves_max))
         assert plain.moves <= capped.moves <= moves_max
         assert capped.widened == plain.widened
         assert loads(capped).tolist() == loads(plain).tolist()
         assert excess(capped) < excess(plain)
         assert moves_max > plain.moves or capped.remarks[0].endswith("cost 0 moves; the cap allows no more")
     for bytes_max in (plain.bytes_moved, plain.bytes_moved * 11 // 10):
-        capped = plan_reassignment(state, replace(wanted, bytes_max=bytes_max))
+        capped = optimal_plan(state, replace(wanted, bytes_max=bytes_max))
         assert capped.bytes_moved <= bytes_max
         assert excess(capped) <= excess(plain)
 
@@ -139,12 +139,12 @@ def excess(plan):
 
 def test_where_fewer_moves_are_counted_than_dealt_the_tolerance_is_widened_once_more(monkeypatch):
     state, counted = of_kind("skewed"), planning.fewest_moves
-    cap = plan_reassignment(state).moves * 2 // 3
+    cap = optimal_plan(state).moves * 2 // 3
     monkeypatch.setattr(planning, "fewest_moves", lambda problem: (counted(problem)[0] // 2, False))
-    capped = plan_reassignment(state, Goals(moves_max=cap))
+    capped = optimal_plan(state, Goals(moves_max=cap))
     assert capped.moves <= cap
     tighter = Tolerance(replicas=capped.widened[0] - 1, topic=capped.widened[0])
-    assert plan_reassignment(state, Goals(tolerance=tighter)).moves > cap
+    assert optimal_plan(state, Goals(tolerance=tighter)).moves > cap
 
 
 def test_the_curve_has_no_more_moves_than_a_plan_that_is_not_proven(monkeypatch):
@@ -155,7 +155,7 @@ def test_the_curve_has_no_more_moves_than_a_plan_that_is_not_proven(monkeypatch)
         return replace(found, verdict=replace(found.verdict, moves_bound=found.verdict.moves - 3))
 
     monkeypatch.setattr(planning, "solve", solved)
-    plan = plan_reassignment(of_kind("skewed"), Goals(tolerance=Tolerance.uniform(1)))
+    plan = optimal_plan(of_kind("skewed"), Goals(tolerance=Tolerance.uniform(1)))
     (point,) = (point for point in plan.curve if point.tolerance == 1)
     assert (point.moves, point.proven) == (plan.moves - 3, False)
 
@@ -163,20 +163,18 @@ def test_the_curve_has_no_more_moves_than_a_plan_that_is_not_proven(monkeypatch)
 def test_even_bytes_leave_the_curve_as_it_is():
     state = of_kind("skewed")
     wanted = Goals(topic_spread=False, tolerance=Tolerance.uniform(0))
-    assert (
-        plan_reassignment(state, replace(wanted, bytes_tolerance=0.03)).curve == plan_reassignment(state, wanted).curve
-    )
+    assert optimal_plan(state, replace(wanted, bytes_tolerance=0.03)).curve == optimal_plan(state, wanted).curve
 
 
 def test_the_curve_falls_with_the_tolerance():
-    plan = plan_reassignment(of_kind("skewed"))
+    plan = optimal_plan(of_kind("skewed"))
     assert [point.tolerance for point in plan.curve] == [0, 1, 2, 5]
     moves = [point.moves for point in plan.curve]
     assert moves == sorted(moves, reverse=True)
 
 
 def test_every_changed_partition_has_a_reason():
-    plan = plan_reassignment(of_kind("drain"), Goals(topic_spread=False))
+    plan = optimal_plan(of_kind("drain"), Goals(topic_spread=False))
     assert len(plan.reasons()) == len(plan.changed)
     assert "a replica is on a broker that leaves (1)" in plan.reasons()
     assert sum(plan.summary()["reasons"].values()) == len(plan.changed)
@@ -184,7 +182,7 @@ def test_every_changed_partition_has_a_reason():
 
 def test_the_rollback_is_the_state_of_now():
     state = of_kind("grow")
-    plan = plan_reassignment(state)
+    plan = optimal_plan(state)
     back = {(row["topic"], row["partition"]): row["replicas"] for row in plan.rollback_json()["partitions"]}
     for row in plan.problem.rows[plan.changed].tolist():
         assert back[state.topics[state.topic[row]], int(state.number[row])] == state.ids(state.replicas[row])
@@ -317,7 +315,7 @@ def test_a_whole_number_is_a_fraction_too():
 )
 def test_an_impossible_goal_says_why(goals, error, said):
     with pytest.raises(error, match=said):
-        plan_reassignment(cluster([[0, 1], [1, 2], [2, 0]], brokers=4), goals)
+        optimal_plan(cluster([[0, 1], [1, 2], [2, 0]], brokers=4), goals)
 
 
 def test_an_heir_in_another_rack_is_named_with_its_partitions():
@@ -326,9 +324,9 @@ def test_an_heir_in_another_rack_is_named_with_its_partitions():
         ImpossibleGoalError,
         match=r"2 partitions that would have too many .* \[t-0, t-1\]; name a replacement broker in",
     ):
-        plan_reassignment(state, Goals(replace={0: 3}))
+        optimal_plan(state, Goals(replace={0: 3}))
 
 
 def test_an_heir_shared_by_two_brokers_gets_what_both_hold():
-    plan = plan_reassignment(cluster([[0, 2], [1, 2]], brokers=4), Goals(replace={0: 3, 1: 3}))
+    plan = optimal_plan(cluster([[0, 2], [1, 2]], brokers=4), Goals(replace={0: 3, 1: 3}))
     assert plan.lists.tolist() == [[3, 2], [3, 2]]

@@ -4,7 +4,7 @@ import pytest
 
 from spark_jobs.planner.errors import InvalidStateError
 from spark_jobs.planner.model import ClusterState
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 
 BROKERS = [{"id": 1, "rack": None, "live": True}, {"id": 2, "rack": None}, {"id": 3, "rack": None, "drain": True}]
 
@@ -92,7 +92,7 @@ def test_racks_can_be_ignored():
 
 def test_a_broker_named_twice_in_a_list_counts_once_and_is_repaired():
     state = ClusterState.from_json({"brokers": BROKERS[:2], "partitions": [partition(replicas=[1, 1], rf=2)]})
-    plan = plan_reassignment(state)
+    plan = optimal_plan(state)
     assert plan.reassignment_json()["partitions"][0]["replicas"] in ([1, 2], [2, 1])
     assert "name a broker twice" in " ".join(plan.remarks)
 

@@ -12,7 +12,7 @@ from spark_jobs.planner import planning
 from spark_jobs.planner.bounds import problem_of, rack_quota
 from spark_jobs.planner.flow import place
 from spark_jobs.planner.goals import Goals, Tolerance
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from tests.spark_jobs.planner.clusters import KINDS, clusters, goals, of_kind
 from tests.spark_jobs.planner.oracles import brute_force, fractional_placement, integer_programme
 
@@ -23,20 +23,20 @@ def planned_beyond(threshold, state, wanted):
     """The plan as it is made for networks above that threshold of the planner."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, threshold, -1)
-        return plan_reassignment(state, wanted)
+        return optimal_plan(state, wanted)
 
 
 @settings(SLOW, max_examples=60)
 @given(state=clusters(brokers_max=4, partitions_max=4), wanted=goals())
 def test_moves_equal_brute_force(state, wanted):
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     assert (plan.moves, plan.gap) == (brute_force(problem_of(state, wanted)), 0)
 
 
 @settings(SLOW, max_examples=120)
 @given(state=clusters(), wanted=goals())
 def test_moves_equal_the_integer_programme_and_are_proven(state, wanted):
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     assert (plan.moves, plan.gap) == (integer_programme(problem_of(state, wanted)), 0)
 
 
@@ -59,7 +59,7 @@ def test_leaders_weighed_lightly_cost_no_move(state, wanted):
 
 def test_where_they_cost_one_moves_are_put_first(monkeypatch):
     state, wanted = of_kind("skewed", racks=3), Goals(tolerance=Tolerance(topic=0))
-    usual = plan_reassignment(state, wanted)
+    usual = optimal_plan(state, wanted)
     asked = []
 
     def unproven(*given, weight, **rest):
@@ -69,7 +69,7 @@ def test_where_they_cost_one_moves_are_put_first(monkeypatch):
 
     monkeypatch.setattr(planning, "place", unproven)
     monkeypatch.setattr(planning, "_LARGE_PARTITIONS", -1)
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     assert plan.reassignment_json() == usual.reassignment_json()
     assert plan.gap == 0
     assert asked.count(planning._SOME_LEADERS) == 1
@@ -80,7 +80,7 @@ def test_where_they_cost_one_moves_are_put_first(monkeypatch):
 def test_the_way_of_large_networks_costs_no_move_in_the_matrix(kind, racks):
     state = of_kind(kind, racks=racks)
     wanted = Goals(tolerance=Tolerance(topic=0))
-    usual = plan_reassignment(state, wanted)
+    usual = optimal_plan(state, wanted)
     assert (planned_beyond("_HEAVY_PARTITIONS", state, wanted).moves, usual.gap) == (usual.moves, 0)
 
 
@@ -105,14 +105,14 @@ def test_bounds_are_floor_and_ceiling_of_one_fractional_placement(state, wanted)
 @settings(SLOW, max_examples=60)
 @given(state=clusters(), wanted=goals())
 def test_leader_changes_are_the_fewest_for_the_sets(state, wanted):
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     assert plan.leader_changes == plan.verdict.leader_changes_bound
 
 
 @settings(SLOW, max_examples=40)
 @given(state=clusters(), wanted=goals())
 def test_the_same_input_gives_the_same_plan(state, wanted):
-    first, second = plan_reassignment(state, wanted), plan_reassignment(state, wanted)
+    first, second = optimal_plan(state, wanted), optimal_plan(state, wanted)
     assert first.reassignment_json() == second.reassignment_json()
     assert first.certificate_json() == second.certificate_json()
 
@@ -136,7 +136,7 @@ def test_rack_quota(replicas, sizes, least, most):
 @pytest.mark.parametrize("topic_spread", [False, True])
 def test_plans_of_the_matrix_are_proven_minimal(kind, racks, topic_spread):
     state = of_kind(kind, racks=racks)
-    plan = plan_reassignment(state, Goals(topic_spread=topic_spread, tolerance=Tolerance()))
+    plan = optimal_plan(state, Goals(topic_spread=topic_spread, tolerance=Tolerance()))
     assert plan.gap == 0
     before = Counter(plan.state.number.tolist())
     assert before == Counter(of_kind(kind, racks=racks).number.tolist())
@@ -156,5 +156,5 @@ def test_the_order_of_the_rows_does_not_matter():
             replica_ids=[b for i in order for b in lists[i]],
         )
 
-    plans = [plan_reassignment(state(order)).reassignment_json() for order in ([0, 1, 2, 3], [3, 1, 0, 2])]
+    plans = [optimal_plan(state(order)).reassignment_json() for order in ([0, 1, 2, 3], [3, 1, 0, 2])]
     assert plans[0] == plans[1]

@@ -12,7 +12,7 @@ from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import MemoryServer, MemoryZooKeeper
 from spark_jobs.planner.errors import PlanRejectedError
 from spark_jobs.planner.model import ClusterState
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.predict import PlanPrediction as Planned
 from spark_jobs.planner.predict import (
     WavePrediction,
@@ -55,7 +55,7 @@ def named(state, stands):
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_walk_once_ends_where_all_walks_end(kind, version):
     state = of_kind(kind, brokers=9, partitions=45)
-    waves = schedule(plan_reassignment(state), Limits(in_max=3, out_max=3))
+    waves = schedule(optimal_plan(state), Limits(in_max=3, out_max=3))
     full = predict(context_of(state, dialect_for(version)), targets_of(state, waves))
     quick = predict_plan(state, moves_of(waves), dialect_for(version))
     after = ends(full.context)
@@ -69,7 +69,7 @@ def test_each_walk_once_ends_where_all_walks_end(kind, version):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_simulated_cluster_ends_where_predicted(kind, version):
     state = of_kind(kind, brokers=6, partitions=18)
-    waves = schedule(plan_reassignment(state), Limits(in_max=2, out_max=2))
+    waves = schedule(optimal_plan(state), Limits(in_max=2, out_max=2))
     simulated = SimulatedCluster(dialect_for(version), server=MemoryServer())
     for broker in state.broker_ids.tolist():
         simulated.start_broker(BrokerId(broker))
@@ -94,14 +94,14 @@ def test_the_simulated_cluster_ends_where_predicted(kind, version):
 @pytest.mark.parametrize("kind", KINDS)
 def test_waves_of_somebody_else_are_the_same_moves(kind):
     state = of_kind(kind, brokers=6, partitions=18)
-    waves = schedule(plan_reassignment(state), Limits(in_max=2, out_max=2))
+    waves = schedule(optimal_plan(state), Limits(in_max=2, out_max=2))
     given = predict_plan(state, given_moves(state, targets_of(state, waves)), dialect_for("3.9"))
     assert given == predict_plan(state, moves_of(waves), dialect_for("3.9"))
 
 
 def test_effects_are_heard_in_order():
     state = cluster([[0, 1]], brokers=3, drain=[1])
-    waves = schedule(plan_reassignment(state))
+    waves = schedule(optimal_plan(state))
     heard = []
     predict(context_of(state, dialect_for("3.9")), targets_of(state, waves), heard=heard.append)
     names = [type(effect).__name__ for effect in heard]
@@ -112,7 +112,7 @@ def test_effects_are_heard_in_order():
 
 def test_a_partition_that_nobody_leads_does_not_finish_and_says_so():
     state = cluster([[0, 1], [2, 2][:1]], brokers=4, dead=[2], leaders=[0, -1])
-    waves = schedule(plan_reassignment(state))
+    waves = schedule(optimal_plan(state))
     prediction = predict_plan(state, moves_of(waves), dialect_for("3.9"))
     assert [name for wave in prediction.waves for name in wave.unfinished] == ["t-1"]
 

@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.on_core.bridge import SnapshotRows
 from spark_jobs.on_core.proposals import cluster_state, propose
 from spark_jobs.planner.goals import Goals, Tolerance
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from tests.spark_jobs.planner.clusters import KINDS, cluster, of_kind
 
 FACTS = {
@@ -51,7 +51,7 @@ def proposal(state, goals=None, **facts):
 def test_a_proposal_is_the_plain_planners_plan(kind, racks):
     state = of_kind(kind, racks=racks)
     found = proposal(state)
-    plain = plan_reassignment(cluster_state(snapshot(state)), Goals())
+    plain = optimal_plan(cluster_state(snapshot(state)), Goals())
     assert json.loads(found["plan"]) == plain.reassignment_json()
     assert json.loads(found["certificate"]) == plain.certificate_json()
     assert (found["moves"], found["moves_lower_bound"]) == (plain.moves, plain.moves_bound)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_jobs.planner.bounds import problem_of
 from spark_jobs.planner.errors import PlanRejectedError
 from spark_jobs.planner.goals import Goals, Tolerance
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.verify import moves_bound, require, verify
 from tests.spark_jobs.planner.clusters import cluster, clusters, goals, of_kind
 from tests.spark_jobs.planner.oracles import integer_programme
@@ -58,7 +58,7 @@ def independent_problems(problem, lists):
 @settings(SLOW, max_examples=60)
 @given(state=clusters(), wanted=goals(), data=st.data())
 def test_a_changed_plan_is_rejected_exactly_when_it_breaks_a_rule(state, wanted, data):
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     lists = plan.lists.copy()
     for _ in range(data.draw(st.integers(1, 3))):
         p = data.draw(st.integers(0, len(lists) - 1))
@@ -82,7 +82,7 @@ def test_a_changed_plan_is_rejected_exactly_when_it_breaks_a_rule(state, wanted,
 @settings(SLOW, max_examples=60)
 @given(state=clusters(partitions_max=6), wanted=goals(), data=st.data())
 def test_no_certificate_proves_more_than_the_optimum(state, wanted, data):
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     certificate = plan.certificate
     price = st.integers(-3 * certificate.scale, 3 * certificate.scale)
     brokers = state.broker_count
@@ -100,7 +100,7 @@ def test_no_certificate_proves_more_than_the_optimum(state, wanted, data):
 
 
 def test_prices_that_would_overflow_prove_nothing():
-    plan = plan_reassignment(of_kind("skewed"))
+    plan = optimal_plan(of_kind("skewed"))
     forged = replace(plan.certificate, broker_price=np.full(plan.state.broker_count, np.int64(1) << 60))
     assert moves_bound(plan.problem, forged) == 0
 
@@ -122,7 +122,7 @@ def test_prices_that_would_overflow_prove_nothing():
 )
 def test_the_message_names_the_broken_rule(change, said):
     state = of_kind("drain")
-    plan = plan_reassignment(state)
+    plan = optimal_plan(state)
     verdict = verify(plan.problem, change(plan.lists), plan.certificate)
     assert said in "; ".join(verdict.problems)
 
@@ -130,7 +130,7 @@ def test_the_message_names_the_broken_rule(change, said):
 def test_a_rejected_plan_says_what_to_do():
     state = cluster([[0, 1], [0, 1], [0, 1]], brokers=3)
     wanted = Goals(tolerance=Tolerance(topic=0))
-    plan = plan_reassignment(state, wanted)
+    plan = optimal_plan(state, wanted)
     with pytest.raises(PlanRejectedError, match=r"brokers outside their replica bounds.*plan again"):
         require(verify(problem_of(state, wanted), state.replicas.astype(np.int64), plan.certificate), "plan")
 

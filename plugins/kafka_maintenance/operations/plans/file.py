@@ -15,7 +15,7 @@ from typing import Any
 from kafka_maintenance.operations.errors import BadInputError
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import Limits, Schedule, schedule
 
@@ -59,7 +59,7 @@ def plan_file(
             "is missing; name a folder for the waves, or leave the limits out"
         )
     cluster = ClusterState.from_json(_read(state), ignore_racks=goals.ignore_racks)
-    plan = plan_reassignment(cluster, goals)
+    plan = optimal_plan(cluster, goals)
     cut = schedule(plan, limits) if waves is not None else None
     files: dict[Path, Any] = {out: plan.reassignment_json()}
     if certificate is not None:

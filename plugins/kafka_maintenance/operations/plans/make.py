@@ -22,11 +22,7 @@ from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect, Evidence, detect_version, dialect_for
 from controller_core.model.errors import ObjectMissingError
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.kinds import Origin, Refused
-from controller_core.plans.kinds import plan_deletions as deletions
-from controller_core.plans.kinds import plan_drain as drain
-from controller_core.plans.kinds import plan_elections as elections
-from controller_core.plans.kinds import plan_reassignment as reassignment
+from controller_core.plans.kinds import Origin, Refused, deletions_plan, drain_plan, elections_plan, reassignment_plan
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, SnapshotReference
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
@@ -94,7 +90,9 @@ def plan_elections(
     """
     seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     electable, left_out = _electable(seen, topics)
-    made = elections(seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max)
+    made = elections_plan(
+        seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max
+    )
     return _stored(store, made, seen)
 
 
@@ -135,7 +133,7 @@ def plan_reassignment(
     seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
     if waves is not None:
         asked = partial(
-            reassignment,
+            reassignment_plan,
             seen.observed,
             seen.origin,
             may_change_replication_factor=may_change_replication_factor,
@@ -149,7 +147,7 @@ def plan_reassignment(
     proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)
     if proposal is None:
         return None
-    planned = reassignment(
+    planned = reassignment_plan(
         seen.observed,
         seen.origin,
         proposal.waves,
@@ -200,7 +198,7 @@ def plan_deletions(
     if not even_if_used:
         left_out += [LeftOut(topic, f"{why}; {in_words(use[topic])}") for topic, why in used.items()]
         eligible = [topic for topic in eligible if topic not in used]
-    made = deletions(
+    made = deletions_plan(
         seen.observed,
         seen.origin,
         eligible,
@@ -239,7 +237,7 @@ def plan_drain(
     """
     moment = now or datetime.now(UTC)
     seen = _seen(store, cluster, None, zookeeper, kafka_version, moment)
-    made = drain(
+    made = drain_plan(
         seen.observed,
         seen.origin,
         now_ms=int(moment.timestamp() * 1000),

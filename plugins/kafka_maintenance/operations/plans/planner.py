@@ -19,7 +19,7 @@ from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, Pl
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.movable import unmovable
-from spark_jobs.planner.planning import plan_reassignment
+from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.predict import given_moves, moves_of, predict_plan, require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import GivenLists, Limits, Schedule, schedule
@@ -60,7 +60,7 @@ def propose(
         return None
     try:
         state = _state(movable, observed, sizes, ignore_racks=goals.ignore_racks)
-        plan = plan_reassignment(state, goals)
+        plan = optimal_plan(state, goals)
         waves = schedule(plan, limits)
         predicted = require_safe(predict_plan(state, moves_of(waves), dialect))
     except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
