@@ -32,10 +32,9 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
+from controller_core.wire.messages import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 
-_LEADER_AND_ISR_WITH_TOPIC_IDS = 5
-_UPDATE_METADATA_WITH_TOPIC_IDS = 7
-_STOP_REPLICA_PER_PARTITION = 3
+_TOPIC_ID = "topic_states.topic_id"
 _PLAINTEXT = "PLAINTEXT"
 
 
@@ -230,7 +229,7 @@ class _Folded:
                     live_leaders=self._live_leaders(rows),
                     topic_ids=self._topic_ids(
                         {row[0][0] for row in rows},
-                        carried=dialect.leader_and_isr_version >= _LEADER_AND_ISR_WITH_TOPIC_IDS,
+                        carried=LEADER_AND_ISR.has(_TOPIC_ID, dialect.leader_and_isr_version),
                     ),
                 )
             )
@@ -254,7 +253,7 @@ class _Folded:
         live = self._live_brokers(dialect)  # version 0 wants every broker's plaintext endpoint, receivers or not
         rows = self._metadata_rows(dialect)
         version = dialect.update_metadata_version
-        topic_ids = self._topic_ids({row[0][0] for row in rows}, carried=version >= _UPDATE_METADATA_WITH_TOPIC_IDS)
+        topic_ids = self._topic_ids({row[0][0] for row in rows}, carried=UPDATE_METADATA.has(_TOPIC_ID, version))
         sent.extend(
             SendUpdateMetadata(
                 broker=broker,
@@ -333,7 +332,7 @@ def _stop_groups(dialect: Dialect, rows: list[StopReplicaPartition]) -> list[tup
     """The requests that one broker gets: one since version 3; before, one per flag, or one per partition (<= 2.2)."""
     if dialect.stop_replica_deduplicated:
         rows = _deduplicated(rows)
-    if dialect.stop_replica_version >= _STOP_REPLICA_PER_PARTITION:
+    if STOP_REPLICA.has("topic_states", dialect.stop_replica_version):
         return [tuple(rows)]
     deleting = tuple(row for row in rows if row.delete_partition)
     stopping = tuple(row for row in rows if not row.delete_partition)

@@ -91,6 +91,26 @@ class ControllerMovedError(ZooKeeperError):
     """`/controller_epoch` is not at the version that this writer knows: another controller is active."""
 
 
+class BrokerError(ControllerCoreError):
+    """Base of what a connection to a broker reports."""
+
+
+class BrokerUnreachableError(BrokerError):
+    """The broker did not answer in time, or closed the connection; whether it obeyed the last request is unknown."""
+
+
+class BrokerAccessDeniedError(BrokerError):
+    """The broker refused our certificate or credentials, or they do not permit what was asked."""
+
+
+class MalformedMessageError(BrokerError):
+    """Bytes that are no message of Kafka's protocol, or one of another version."""
+
+
+class UnsupportedRequestError(BrokerError):
+    """The broker knows no version of a request that can say what shall be said."""
+
+
 class ObjectStoreError(ControllerCoreError):
     """Base of what an object store reports."""
 

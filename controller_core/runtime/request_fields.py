@@ -1,7 +1,6 @@
-"""What a request carries on the wire: only the fields that its version has, under plain names.
+"""A request under plain names, only with the fields that its version has: what renderings and the conformance contract show.
 
-Source: Kafka's request schemas `LeaderAndIsrRequest`, `UpdateMetadataRequest` and
-`StopReplicaRequest` of 3.9. Adapters serialise from this; so do renderings and tests.
+Which version has which field is said by `wire.messages`.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +17,14 @@ from controller_core.messages.effects import (
     UpdateMetadataPartition,
 )
 from controller_core.model.partitions import Broker, LeaderAndIsr, LeaderRecoveryState, TopicPartition
+from controller_core.wire.messages import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from controller_core.wire.schema import Message
 
 ZERO_TOPIC_ID = "A" * 22
 """Where the controller knows no id: the zero UUID in Kafka's base64."""
 _Fields = dict[str, Any]
 _Row = TypeVar("_Row", LeaderAndIsrPartition, UpdateMetadataPartition, StopReplicaPartition)
-_RECOVERY_STATE_SINCE = 6
+_ROW = "topic_states.partition_states"
 
 
 def request_fields(request: BrokerRequest) -> _Fields:
@@ -39,44 +40,51 @@ def request_fields(request: BrokerRequest) -> _Fields:
             assert_never(request)
 
 
-def _only(version: int, fields: Iterable[tuple[int, str, Any]]) -> _Fields:
-    return {name: value for since, name, value in fields if version >= since}
+def _only(message: Message, version: int, fields: Iterable[tuple[str, str, Any]]) -> _Fields:
+    """Plain name → value, of the fields (first their path) that the version has."""
+    return {name: value for path, name, value in fields if message.has(path, version)}
 
 
-def _header(request: BrokerRequest, api: str, broker_epoch_since: int) -> _Fields:
-    fields: _Fields = {
-        "api": api,
+def _header(request: BrokerRequest, message: Message) -> _Fields:
+    return {
+        "api": message.name,
         "version": request.version,
         "controller_id": request.controller_id,
         "controller_epoch": request.controller_epoch,
+        **_only(message, request.version, (("broker_epoch", "broker_epoch", request.broker_epoch),)),
     }
-    if request.version >= broker_epoch_since:
-        fields["broker_epoch"] = request.broker_epoch
-    return fields
+
+
+def _kraft(message: Message, version: int) -> _Fields:
+    return _only(message, version, (("is_kraft_controller", "is_kraft_controller", False),))
 
 
 def _leader_and_isr(request: SendLeaderAndIsr) -> _Fields:
     version = request.version
 
     def state(row: LeaderAndIsrPartition) -> _Fields:
-        recovery = row.leadership.recovery if version >= _RECOVERY_STATE_SINCE else LeaderRecoveryState.RECOVERED
+        knows_recovery = LEADER_AND_ISR.has(f"{_ROW}.leader_recovery_state", version)
+        recovery = row.leadership.recovery if knows_recovery else LeaderRecoveryState.RECOVERED
         return {
             **_leadership(row.leadership),
             "replicas": list(row.assignment.replicas),
             "leader_recovery_state": recovery.name,
             **_only(
+                LEADER_AND_ISR,
                 version,
                 (
-                    (3, "adding", list(row.assignment.adding)),
-                    (3, "removing", list(row.assignment.removing)),
-                    (1, "is_new", row.is_new),
+                    (f"{_ROW}.adding_replicas", "adding", list(row.assignment.adding)),
+                    (f"{_ROW}.removing_replicas", "removing", list(row.assignment.removing)),
+                    ("ungrouped_partition_states.is_new", "is_new", row.is_new),
+                    (f"{_ROW}.is_new", "is_new", row.is_new),
                 ),
             ),
         }
 
     return {
-        **_header(request, "LeaderAndIsr", 2),
-        **_only(version, ((5, "type", "UNKNOWN"), (7, "is_kraft_controller", False))),
+        **_header(request, LEADER_AND_ISR),
+        **_only(LEADER_AND_ISR, version, (("type", "type", "UNKNOWN"),)),
+        **_kraft(LEADER_AND_ISR, version),
         "partition_states": _states(request.partition_states, state),
         "live_leaders": [leader._asdict() for leader in request.live_leaders],
         **_topics(request.partition_states, request.topic_ids),
@@ -87,12 +95,15 @@ def _update_metadata(request: SendUpdateMetadata) -> _Fields:
     version = request.version
 
     def state(row: UpdateMetadataPartition) -> _Fields:
-        offline = _only(version, ((4, "offline_replicas", list(row.offline_replicas)),))
+        value = list(row.offline_replicas)
+        paths = ("ungrouped_partition_states.offline_replicas", f"{_ROW}.offline_replicas")
+        offline = _only(UPDATE_METADATA, version, [(path, "offline_replicas", value) for path in paths])
         return {**_leadership(row.leadership), "replicas": list(row.replicas), **offline}
 
     return {
-        **_header(request, "UpdateMetadata", 5),
-        **_only(version, ((8, "type", "UNKNOWN"), (8, "is_kraft_controller", False))),
+        **_header(request, UPDATE_METADATA),
+        **_only(UPDATE_METADATA, version, (("type", "type", "UNKNOWN"),)),
+        **_kraft(UPDATE_METADATA, version),
         "partition_states": _states(request.partition_states, state),
         "live_brokers": [broker.id for broker in request.live_brokers],
         "live_broker_endpoints": {str(broker.id): _broker(broker, version) for broker in request.live_brokers},
@@ -104,11 +115,12 @@ def _stop_replica(request: SendStopReplica) -> _Fields:
     version = request.version
 
     def state(row: StopReplicaPartition) -> _Fields:
-        return {"delete_partition": row.delete_partition, **_only(version, ((3, "leader_epoch", row.leader_epoch),))}
+        epoch = _only(STOP_REPLICA, version, ((f"{_ROW}.leader_epoch", "leader_epoch", row.leader_epoch),))
+        return {"delete_partition": row.delete_partition, **epoch}
 
     return {
-        **_header(request, "StopReplica", 1),
-        **_only(version, ((4, "is_kraft_controller", False),)),
+        **_header(request, STOP_REPLICA),
+        **_kraft(STOP_REPLICA, version),
         "partition_states": _states(request.partition_states, state),
     }
 
@@ -144,8 +156,8 @@ def _broker(broker: Broker, version: int) -> _Fields:
             "host": endpoint.host,
             "port": endpoint.port,
             "security_protocol": endpoint.security_protocol,
-            **_only(version, ((3, "listener", endpoint.listener),)),
+            **_only(UPDATE_METADATA, version, (("live_brokers.endpoints.listener", "listener", endpoint.listener),)),
         }
         for endpoint in broker.endpoints
     ]
-    return {"endpoints": endpoints, **_only(version, ((2, "rack", broker.rack),))}
+    return {"endpoints": endpoints, **_only(UPDATE_METADATA, version, (("live_brokers.rack", "rack", broker.rack),))}

@@ -32,6 +32,8 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
+from controller_core.wire.messages import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from controller_core.wire.schema import Message
 
 NONE = "NONE"
 STALE_CONTROLLER_EPOCH = "STALE_CONTROLLER_EPOCH"
@@ -39,8 +41,11 @@ STALE_BROKER_EPOCH = "STALE_BROKER_EPOCH"
 FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 LOG_DIR_COUNT = 2
-_EPOCH_SINCE: Mapping[type, int] = {SendLeaderAndIsr: 2, SendStopReplica: 1, SendUpdateMetadata: 5}
-"""Request versions that carry the broker epoch (IBP 2.2)."""
+_MESSAGES: Mapping[type, Message] = {
+    SendLeaderAndIsr: LEADER_AND_ISR,
+    SendStopReplica: STOP_REPLICA,
+    SendUpdateMetadata: UPDATE_METADATA,
+}
 BrokerAnswer = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 
@@ -190,7 +195,8 @@ class SimulatedBroker:
         return None
 
     def _stale(self, request: BrokerRequest) -> str:
-        if request.version >= _EPOCH_SINCE[type(request)] and -1 < request.broker_epoch < self.epoch:
+        names_epoch = _MESSAGES[type(request)].has("broker_epoch", request.version)
+        if names_epoch and -1 < request.broker_epoch < self.epoch:
             return STALE_BROKER_EPOCH
         if request.controller_epoch < self._controller_epoch:
             return STALE_CONTROLLER_EPOCH

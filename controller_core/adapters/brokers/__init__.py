@@ -1,0 +1,1 @@
+"""Brokers over the network: connections, and the channels of a controller."""

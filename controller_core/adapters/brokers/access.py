@@ -1,0 +1,164 @@
+"""As whom a controller speaks to brokers, and at which of their listeners.
+
+Source: Kafka's `security.inter.broker.protocol`, `inter.broker.listener.name`, `control.plane.listener.name`; RFC 4616 (PLAIN),
+RFC 5802 and 7677 (SCRAM).
+"""
+
+import hashlib
+import hmac
+import secrets
+import ssl
+from base64 import b64decode, b64encode
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from controller_core.model.errors import BrokerAccessDeniedError
+from controller_core.model.partitions import Broker, Endpoint
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""Kafka's name of a security protocol → its number in requests."""
+_ITERATIONS_MAX: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTls:
+    """TLS to brokers; all are paths of PEM files.
+
+    Attributes:
+        ca: authorities that the brokers' certificates must come from; None: those of the system.
+        certificate: ours, for mutual TLS, with its chain; None: we show none.
+        key: its key, not encrypted; None: it is in the certificate's file.
+        check_hostname: the broker's certificate must name the host that we connect to.
+    """
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    check_hostname: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """For a connection to a broker.
+
+        Raises:
+            BrokerAccessDeniedError: a file cannot be used.
+        """
+        try:
+            found = ssl.create_default_context(cafile=self.ca)
+            found.check_hostname = self.check_hostname
+            if self.certificate is not None:
+                found.load_cert_chain(self.certificate, self.key, password="")
+        except (OSError, ssl.SSLError) as error:
+            raise BrokerAccessDeniedError(
+                f"TLS to brokers not set up: expected PEM files in {self.ca!r}, {self.certificate!r}, {self.key!r}, "
+                f"found: {error}; correct the paths"
+            ) from error
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLogin:
+    """A SASL user; brokers obey one with ClusterAction on the cluster, such as their own."""
+
+    mechanism: Mechanism
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"BrokerLogin(mechanism={self.mechanism!r}, username={self.username!r}, password=…)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAccess:
+    """How brokers are reached.
+
+    Attributes:
+        listener: name of the listener that brokers use among themselves (`inter.broker.listener.name`, or
+            `control.plane.listener.name`); ZooKeeper does not tell which it is. None: the only one of its protocol.
+        tls: None: a listener without TLS.
+        login: None: a listener without SASL.
+    """
+
+    listener: str | None = None
+    tls: BrokerTls | None = None
+    login: BrokerLogin | None = None
+
+    @property
+    def security_protocol(self) -> str:
+        """Kafka's name of it."""
+        encrypted = "SSL" if self.tls is not None else "PLAINTEXT"
+        return encrypted if self.login is None else f"SASL_{encrypted}"
+
+    def endpoint(self, broker: Broker) -> Endpoint:
+        """Where that broker listens for us.
+
+        Raises:
+            BrokerAccessDeniedError: it has no such listener, or one of another security protocol.
+        """
+        protocol, wanted = self.security_protocol, self.listener
+        found = [
+            each
+            for each in broker.endpoints
+            if each.security_protocol == protocol and (wanted is None or each.listener == wanted)
+        ]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(f"{each.listener} ({each.security_protocol})" for each in broker.endpoints) or "none"
+        raise BrokerAccessDeniedError(
+            f"broker {broker.id} not reached: expected one listener of {protocol}"
+            f"{f' named {wanted}' if wanted else ''}, found {known}; name the brokers' inter.broker.listener.name, and give "
+            "TLS and SASL as it needs them"
+        )
+
+
+PLAIN_ACCESS: Final = BrokerAccess()
+
+Conversation = Generator[bytes, bytes, None]
+"""Yields what we say, takes what the broker says, and ends when both sides are content."""
+
+
+def conversation(login: BrokerLogin, *, nonce: str | None = None) -> Conversation:
+    """The SASL exchange of a login; `nonce` is random unless given.
+
+    Raises:
+        BrokerAccessDeniedError: the broker does not know the password itself.
+    """
+    if login.mechanism == "PLAIN":
+        return _plain(login)
+    return _scram(login, nonce or secrets.token_urlsafe(24))
+
+
+def _plain(login: BrokerLogin) -> Conversation:
+    yield f"\0{login.username}\0{login.password}".encode()
+
+
+def _scram(login: BrokerLogin, nonce: str) -> Conversation:
+    algorithm = "sha256" if login.mechanism == "SCRAM-SHA-256" else "sha512"
+
+    def mac(key: bytes, text: bytes) -> bytes:
+        return hmac.digest(key, text, algorithm)
+
+    name = login.username.replace("=", "=3D").replace(",", "=2C")
+    first = f"n={name},r={nonce}"
+    server_first = (yield f"n,,{first}".encode()).decode()
+    said = _attributes(server_first)
+    iterations = int(said.get("i", "0"))
+    if not said.get("r", "").startswith(nonce) or "s" not in said or not 0 < iterations <= _ITERATIONS_MAX:
+        raise BrokerAccessDeniedError(f"{login.mechanism} refused: the broker's challenge {server_first!r} is not ours")
+    salted = hashlib.pbkdf2_hmac(algorithm, login.password.encode(), b64decode(said["s"]), iterations)
+    key = mac(salted, b"Client Key")
+    final = f"c={b64encode(b'n,,').decode()},r={said['r']}"
+    message = f"{first},{server_first},{final}".encode()
+    signature = mac(hashlib.new(algorithm, key).digest(), message)
+    proof = b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    server_final = _attributes((yield f"{final},p={proof}".encode()).decode())
+    expected = b64encode(mac(mac(salted, b"Server Key"), message)).decode()
+    if not hmac.compare_digest(server_final.get("v", ""), expected):
+        raise BrokerAccessDeniedError(
+            f"{login.mechanism} refused: whoever answered does not know the password of {login.username!r}; check the address"
+        )
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
