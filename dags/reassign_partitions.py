@@ -48,6 +48,11 @@ KIND = "reassign_partitions"
             minimum=1,
             description="How fast each broker may send, and receive, what is copied; empty: as fast as it can",
         ),
+        "rollback_of": Param(
+            None,
+            type=["string", "null"],
+            description="Digest of a plan that was begun: plan the way back to the replica lists of before it",
+        ),
     },
 )
 def reassign_partitions() -> None:
@@ -61,6 +66,7 @@ def reassign_partitions() -> None:
         given("goals"),
         given("bootstrap_servers"),
         given("throttle_bytes_per_s"),
+        given("rollback_of"),
     )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
     gate >> apply_plan(KIND) >> verify(KIND)

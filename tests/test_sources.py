@@ -31,3 +31,8 @@ def test_cited_sections_exist(path):
         headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
         for section in re.findall(r'"([^"]+)"', sections):
             assert section in headings, f"{page} has no section {section!r}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_half_merged_file_lies_here(path):
+    assert re.findall(r"^(?:<{7} |>{7} ).*$", path.read_text(encoding="utf-8"), re.MULTILINE) == []

@@ -256,6 +256,7 @@ def test_a_plan_of_another_kind_is_refused_before_anybody_is_asked(bag, clients,
     [
         ("reassign_partitions", "plan_reassignment", (100, {"drain": [3]}, None), "goals"),
         ("reassign_partitions", "plan_reassignment", (100, {}, "broker:9092"), "bootstrap_servers"),
+        ("reassign_partitions", "plan_reassignment", (100, {}, None, None, "b" * 64), "rollback_of"),
         ("delete_topics", "plan_deletions", (["orders"],), "topics"),
     ],
 )

@@ -94,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     analyse.add_parsers(commands)
     status.add_parsers(commands)
     cli_plan.add_parsers(commands)
+    cli_plan.add_rollback(commands)
     plan_file.add_parsers(commands)
     install_dags.add_parsers(commands)
     kraft.add_parsers(commands)

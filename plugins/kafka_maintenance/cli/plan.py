@@ -53,12 +53,7 @@ def add_parsers(commands: Any) -> None:
         help="Kafka's reassignment JSON; more than one: one wave each, in this order (default: the planner decides)",
     )
     moves.add_argument("--change-replication-factor", action="store_true", help="targets may be longer or shorter")
-    moves.add_argument(
-        "--throttle-bytes-per-s",
-        metavar="N",
-        type=positive,
-        help="how fast each broker may send, and receive, what is copied (default: as fast as it can; the plan says so)",
-    )
+    _add_throttle(moves)
     goals = moves.add_argument_group("what the planner is to achieve, without --targets")
     goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
     goals.add_argument("--move-count-max", metavar="N", type=positive, help="at most so many replicas copied")
@@ -101,6 +96,32 @@ def add_parsers(commands: Any) -> None:
     shown.add_argument("plan", metavar="PLAN", help="address of the stored plan")
     add_json_argument(shown)
     shown.set_defaults(run=_show_plan)
+
+
+def add_rollback(commands: Any) -> None:
+    """The command that makes the plan which undoes another one."""
+    command = commands.add_parser(
+        "rollback",
+        help="make the plan that undoes what a reassignment plan has changed so far",
+        description="Makes a plan from the record of another one and the live cluster; writes nothing to a cluster.",
+    )
+    command.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan to undo")
+    add_cluster_argument(command)
+    add_store_arguments(command)
+    add_zookeeper_arguments(command)
+    _add_throttle(command)
+    command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
+    add_json_argument(command)
+    command.set_defaults(run=_plan_rollback)
+
+
+def _add_throttle(command: Any) -> None:
+    command.add_argument(
+        "--throttle-bytes-per-s",
+        metavar="N",
+        type=positive,
+        help="how fast each broker may send, and receive, what is copied (default: as fast as it can; the plan says so)",
+    )
 
 
 def _plan_parser(kinds: Any, name: str, what: str, *, live: bool = False) -> argparse.ArgumentParser:
@@ -265,6 +286,18 @@ def _plan_drain(arguments: argparse.Namespace) -> int:
 
     extra = {"age_min_s": arguments.age_min_s, "kafka_version": arguments.kafka_version}
     return _planned(arguments, planning.plan_drain, **extra)
+
+
+def _plan_rollback(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans.rollback import plan_rollback  # noqa: PLC0415 - the other commands start faster
+
+    return _planned(
+        arguments,
+        plan_rollback,
+        digest=arguments.digest,
+        throttle_bytes_per_s=arguments.throttle_bytes_per_s,
+        kafka_version=arguments.kafka_version,
+    )
 
 
 def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:

@@ -50,17 +50,29 @@ def plan_reassignment(
     goals: dict[str, Any] | None = None,
     bootstrap_servers: str | None = None,
     throttle_bytes_per_s: int | None = None,
+    rollback_of: str | None = None,
 ) -> dict[str, Any]:
-    """The moves that reach the goals, with their certificate; or a stored plan. Sizes as the brokers say, if asked."""
+    """The moves that reach the goals, with their certificate; or a stored plan; or the way back from one that was begun.
+
+    Sizes are what the brokers say, if they are asked.
+    """
     from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.plans import make as planning
+    from kafka_maintenance.operations.plans.rollback import plan_rollback
     from kafka_maintenance.operations.plans.sizes import sizes_from_log_dirs
     from spark_jobs.planner.errors import ImpossibleGoalError
     from spark_jobs.planner.goals import Goals
 
     if plan:
         asked = {"goals": goals, "bootstrap_servers": bootstrap_servers, "throttle_bytes_per_s": throttle_bytes_per_s}
-        return stored("reassign_partitions", cluster, plan, **asked)
+        return stored("reassign_partitions", cluster, plan, **asked, rollback_of=rollback_of)
+    if rollback_of:
+        if goals or bootstrap_servers:
+            raise BadInputError(
+                f"no rollback of plan {rollback_of!r}: it goes back to the former lists, and goals or bootstrap_servers given beside it "
+                "would have no effect; leave them out"
+            )
+        return _made(plan_rollback, cluster, snapshot, digest=rollback_of, throttle_bytes_per_s=throttle_bytes_per_s)
     try:
         wanted = Goals.from_json(goals or {})
     except ImpossibleGoalError as error:

@@ -5,12 +5,13 @@ from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeepe
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanKind, open_conditions, plan_digest
 from controller_core.plans.rules import OnDifference
-from controller_core.plans.verdicts import differing, request_partitions
+from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
-from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, end_execution, find_execution
-from kafka_maintenance.operations.apply.run import Run, look_at
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, end_execution, find_execution
+from kafka_maintenance.operations.apply.run import Run, look_at, standing
 from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
+from kafka_maintenance.operations.plans.store import find_plan, read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
 
 
@@ -52,11 +53,28 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, s
     if events & {(EventKind.VERIFIED, other.step), (EventKind.OVER, other.step), (EventKind.DONE, None)}:
         end_execution(zookeeper, fence, other.plan)  # its run ended between the record and the removal
         return
+    if _is_stopped_and_settled(zookeeper, store, plan.cluster, other):
+        end_execution(zookeeper, fence, other.plan)
+        return
     raise ClusterBusyError(
         f"plan {digest[:12]} not applied to {plan.cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
         f"{other.approver!r}, was asked for at {other.since} by run {other.run!r} and not seen to finish ({EXECUTION_PATH}); "
         "apply that plan again to finish it, or see `kafka-maintenance unlock`"
     )
+
+
+def _is_stopped_and_settled(zookeeper: ZooKeeper, store: ObjectStore, cluster: str, other: Execution) -> bool:
+    """Whether a person stopped its run, and Kafka works at nothing of its step any more."""
+    events = read_events(store, cluster, other.plan)
+    if not events or events[-1].event is not EventKind.STOPPED:
+        return False
+    kind = next(str(each.detail["kind"]) for each in events if each.event is EventKind.STARTED)
+    stopped = read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=other.plan).uri)
+    step = stopped.steps[other.step]
+    if standing(zookeeper, step):
+        return False
+    found = verdicts(step, look_at(zookeeper, step.conditions))
+    return all(each.fate is not Fate.UNDER_WAY for each in found)
 
 
 def refuse_whole(run: Run, first: int) -> None:

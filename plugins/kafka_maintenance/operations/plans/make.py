@@ -3,35 +3,28 @@
 A plan is stored beside the snapshot it was made from. Making one writes nothing to a cluster.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, NamedTuple
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.context.builder import build_leniently
-from controller_core.context.context import ControllerContext
 from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.controller.leader_imbalance import NOT_IN_ISR, leader_imbalance
-from controller_core.model.config import ControllerConfig
-from controller_core.model.dialect import Dialect, Evidence, detect_version, dialect_for
-from controller_core.model.errors import ObjectMissingError
-from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.kinds import Origin, Refused, deletions_plan, drain_plan, elections_plan, reassignment_plan
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.kinds import Refused, deletions_plan, drain_plan, elections_plan, reassignment_plan
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import LeftOut, Plan, SnapshotReference
+from controller_core.plans.plan import LeftOut, Plan
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
 from controller_core.ports.zookeeper import ZooKeeper
-from kafka_maintenance.operations.cluster.observe import observe, observe_tables, session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.planner import cut, prediction, propose
+from kafka_maintenance.operations.plans.seen import Seen, context_of, see, store_made
 from kafka_maintenance.operations.plans.sizes import Sizes
-from kafka_maintenance.operations.plans.store import StoredPlan, load_plan, store_plan
+from kafka_maintenance.operations.plans.store import StoredPlan, load_plan
 from kafka_maintenance.operations.plans.topic_use import (
     NOBODY_ASKED,
     UNUSED_DAYS,
@@ -40,22 +33,10 @@ from kafka_maintenance.operations.plans.topic_use import (
     in_words,
     why_in_use,
 )
-from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_table
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 
 _REASONS_SHOWN_MAX = 5
-_TABLES = ("partitions", "topics", "brokers", "requests", "notifications", "cluster", "bad_rows")
-
-
-class _Seen(NamedTuple):
-    """What a plan is made from, for whom, the folder (a key prefix) that it is stored under, and what is doubtful."""
-
-    observed: Observation
-    origin: Origin
-    folder: str
-    dialect: Dialect
-    doubt: str | None = None
 
 
 def plan_elections(
@@ -88,12 +69,12 @@ def plan_elections(
         RefusedError: the cluster may not be asked, with the reasons.
         BadInputError: no snapshot, no Kafka tree, or a pattern that no topic matches.
     """
-    seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
+    seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
     electable, left_out = _electable(seen, topics)
     made = elections_plan(
         seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max
     )
-    return _stored(store, made, seen)
+    return store_made(store, made, seen)
 
 
 def plan_reassignment(
@@ -130,7 +111,7 @@ def plan_reassignment(
         BadInputError: no snapshot, no Kafka tree, `sizes` lack a partition, or an argument would have no effect.
     """
     _require_effect(cluster, waves, goals, move_count_max, limits, sizes, may_differ=may_change_replication_factor)
-    seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
+    seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
     if waves is not None:
         asked = partial(
             reassignment_plan,
@@ -140,7 +121,7 @@ def plan_reassignment(
             throttle_bytes_per_s=throttle_bytes_per_s,
         )
         made = _given(seen, asked, waves, limits, sizes)
-        return _stored(store, made, seen)
+        return store_made(store, made, seen)
     wanted = goals or Goals()
     caps = [cap for cap in (wanted.moves_max, move_count_max) if cap is not None]
     wanted = replace(wanted, moves_max=min(caps, default=None))
@@ -157,7 +138,7 @@ def plan_reassignment(
         why=proposal.why,
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
-    return _stored(store, planned, seen, proof=proposal.proof)
+    return store_made(store, planned, seen, proof=proposal.proof)
 
 
 def plan_deletions(
@@ -191,7 +172,7 @@ def plan_deletions(
     """
     if not topics:
         return None
-    seen = _seen(store, cluster, manifest, zookeeper, kafka_version, now)
+    seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
     eligible, left_out = _deletable(seen, topics)
     use = ask_use(seen.observed, eligible, brokers, unused_days=unused_days, now=now)
     used = {topic: why for topic, found in use.items() if (why := why_in_use(found, unused_days=unused_days))}
@@ -212,7 +193,7 @@ def plan_deletions(
     if isinstance(made, Plan) and not made.steps:
         reasons = [f"{each.subject}: {each.reason}" for each in made.left_out]
         raise RefusedError(f"no deletion planned for {cluster!r}: no topic is eligible: {listed(reasons)}")
-    return _stored(store, made, seen)
+    return store_made(store, made, seen)
 
 
 def plan_drain(
@@ -236,7 +217,7 @@ def plan_drain(
         BadInputError: no Kafka tree.
     """
     moment = now or datetime.now(UTC)
-    seen = _seen(store, cluster, None, zookeeper, kafka_version, moment)
+    seen = see(store, cluster, None, zookeeper, kafka_version, moment)
     made = drain_plan(
         seen.observed,
         seen.origin,
@@ -244,12 +225,12 @@ def plan_drain(
         linger_age_ms=int(age_min_s * 1000),
         failover_deletes_notifications=seen.dialect.failover_deletes_notifications,
     )
-    return _stored(store, made, seen)
+    return store_made(store, made, seen)
 
 
-def _deletable(seen: _Seen, topics: Iterable[str]) -> tuple[list[str], list[LeftOut]]:
+def _deletable(seen: Seen, topics: Iterable[str]) -> tuple[list[str], list[LeftOut]]:
     """The topics against whose deletion nothing stands, and the others with every reason."""
-    context, unreadable = _context(seen, with_requests=True), _unreadable_of_topics(seen.observed)
+    context, unreadable = context_of(seen, with_requests=True), _unreadable_of_topics(seen.observed)
     eligible: list[str] = []
     left_out: list[LeftOut] = []
     for topic in sorted(set(topics)):
@@ -308,7 +289,7 @@ def _require_effect(
 
 
 def _given(
-    seen: _Seen,
+    seen: Seen,
     asked: Callable[..., Plan | Refused],
     waves: Sequence[Sequence[Target]],
     limits: Limits | None,
@@ -328,7 +309,7 @@ def _given(
     return replace(made, risks=(prediction(seen.observed, steps, dialect=seen.dialect), *made.risks))
 
 
-def _electable(seen: _Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:
+def _electable(seen: Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:
     """The partitions to elect, most imbalanced brokers first, and the imbalanced ones that cannot be elected."""
     unmatched = [pattern for pattern in topics if not any(fnmatchcase(name, pattern) for name in seen.observed.topics)]
     if unmatched:
@@ -338,7 +319,7 @@ def _electable(seen: _Seen, topics: Sequence[str]) -> tuple[list[TopicPartition]
         )
     electable: list[TopicPartition] = []
     left_out: list[LeftOut] = []
-    imbalance = leader_imbalance(_context(seen))
+    imbalance = leader_imbalance(context_of(seen))
     for _, found in sorted(imbalance.items(), key=lambda item: (-item[1].ratio, item[0])):
         left_out += [LeftOut(str(each), reason) for each, reason in found.not_electable if _matches(each.topic, topics)]
         for each in found.electable:
@@ -360,109 +341,6 @@ def _why_not(partition: TopicPartition, observed: Observation) -> str | None:
     if state is not None and state.leader not in observed.brokers:
         return "has no live leader"
     return None if state is not None and assignment.replicas[0] in state.isr else NOT_IN_ISR
-
-
-def _seen(
-    store: ObjectStore,
-    cluster: str,
-    manifest: str | None,
-    zookeeper: ClusterAddress | ZooKeeper | None,
-    kafka_version: str | None,
-    now: datetime | None,
-) -> _Seen:
-    if manifest is None and zookeeper is not None:
-        with session(zookeeper) as opened_session:
-            observed = observe(opened_session)
-        day = (now or datetime.now(UTC)).astimezone(UTC).date()
-        folder = f"v1/cluster={cluster}/date={day}/live/"
-        return _Seen(observed, Origin(cluster), folder, _dialect(observed, kafka_version))
-    return _seen_in_snapshot(store, cluster, manifest, kafka_version)
-
-
-def _dialect(observed: Observation, kafka_version: str | None) -> Dialect:
-    if kafka_version is not None:
-        return dialect_for(kafka_version)
-    epoch, version = observed.controller_epoch, observed.controller_epoch_version
-    evidence = Evidence(
-        broker_json_versions=tuple(observed.broker_json_versions.values()),
-        topic_json_versions=tuple(observed.topic_json_versions),
-        controller_json_version=observed.controller_json_version,
-        controller_epoch_version=None if epoch is None or version is None else version - epoch + 1,
-        has_recovery_state=any(state.recovery for state in observed.states.values()),
-        version_znodes=observed.version_znodes,
-    )
-    return dialect_for(detect_version(evidence).version)
-
-
-def _context(seen: _Seen, *, with_requests: bool = False) -> ControllerContext:
-    """The controller's view; deletion counts as enabled, since the tree does not tell and Kafka's answer will.
-
-    `with_requests`: also of the reassignments and elections that are asked for and not begun.
-    """
-    observed = seen.observed
-    controller_id = BrokerId(-1) if observed.active_controller is None else observed.active_controller.controller_id
-    return build_leniently(
-        dialect=seen.dialect,
-        config=ControllerConfig(controller_id=controller_id, delete_topic=True),
-        brokers=observed.brokers.values(),
-        assignments=observed.assignments,
-        states=observed.states,
-        topics=observed.topics,
-        topics_to_be_deleted=observed.queued_topics,
-        reassignment_targets=observed.reassign_requests if with_requests else {},
-        preferred_elections=observed.election_requests if with_requests else (),
-        epoch=observed.controller_epoch or 0,
-        epoch_zk_version=observed.controller_epoch_version or 0,
-    ).context
-
-
-def _seen_in_snapshot(store: ObjectStore, cluster: str, address: str | None, kafka_version: str | None) -> _Seen:
-    manifest = _manifest(store, cluster, address)
-    tables = {name: read_table(store, manifest, name) for name in _TABLES}
-    observed = observe_tables(tables)
-    origin = Origin(cluster, SnapshotReference(manifest.uri, manifest.digest))
-    doubt = None
-    if not manifest.consistent:
-        doubt = f"The snapshot is not of one moment ({manifest.reason}); what differs is refused when it is applied."
-    return _Seen(observed, origin, f"{manifest.prefix}/", _dialect(observed, kafka_version), doubt)
-
-
-def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest:
-    if address is None:
-        newest = newest_snapshot(store, cluster)
-        if newest is None:
-            raise BadInputError(
-                f"nothing planned for {cluster!r}: the store {store.uri} has no snapshot of it; take one first, "
-                "or plan from the live cluster"
-            )
-        return newest
-    try:
-        manifest = read_manifest(store, address)
-    except ObjectMissingError:
-        raise BadInputError(
-            f"nothing planned for {cluster!r}: no manifest at {address!r} in {store.uri}; list the snapshots, or take one"
-        ) from None
-    if manifest.cluster != cluster:
-        raise BadInputError(
-            f"nothing planned for {cluster!r}: snapshot {manifest.uri} is of {manifest.cluster!r}; name one of {cluster!r}"
-        )
-    return manifest
-
-
-def _stored(
-    store: ObjectStore, made: Plan | Refused, seen: _Seen, *, proof: Mapping[str, Any] | None = None
-) -> StoredPlan | None:
-    if isinstance(made, Refused):
-        raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
-    if not made.steps:
-        return None
-    unreadable = tuple(
-        LeftOut(path, f"cannot be read: {what}") for path, what in sorted(seen.observed.unreadable.items())
-    )
-    made = replace(made, left_out=(*made.left_out, *unreadable))
-    if seen.doubt is not None:
-        made = replace(made, risks=(seen.doubt, *made.risks))
-    return store_plan(store, made, seen.folder, proof=proof)
 
 
 def _matches(topic: str, patterns: Iterable[str]) -> bool:

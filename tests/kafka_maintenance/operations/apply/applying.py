@@ -12,6 +12,7 @@ from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import ExecutionRules
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan
+from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
@@ -20,6 +21,19 @@ from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
+
+
+class StopsAfter(MemoryStore):
+    """A store that asks the run to stop when an event whose key ends so is recorded."""
+
+    def __init__(self, store: MemoryStore, end: str, stop: Stop) -> None:
+        super().__init__()
+        self._objects, self._end, self._stop = store._objects, end, stop
+
+    def put_new(self, key: str, data: bytes) -> None:
+        super().put_new(key, data)
+        if key.endswith(self._end):
+            self._stop.ask("SIGTERM")
 
 
 def cluster() -> KafkaWorld:

@@ -23,13 +23,22 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
+from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, PlanStaleError, RefusedError
+from kafka_maintenance.operations.errors import (
+    ClusterBusyError,
+    NotFinishedError,
+    PlanStaleError,
+    RefusedError,
+    StoppedError,
+)
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.plans.rollback import plan_rollback
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.on_core.deletion_steps import predict
+from tests.kafka_maintenance.operations.apply.applying import StopsAfter
 
 pytestmark = pytest.mark.kafka
 
@@ -100,6 +109,23 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
         seen = observe(zookeeper, partitions=[first, second])
     assert [seen.assignments[each].replicas for each in (first, second)] == [(1, 2), (2, 3)]
     assert message_counts(cluster, "move")[0] == written == 20
+
+
+def test_a_run_that_was_stopped_after_its_first_wave_is_rolled_back(cluster):
+    first, second = create_topic(cluster, "halfway", {0: (1, 2), 1: (2, 3)})
+    store, stop = MemoryStore(), Stop()
+    waves = [[Target(first, _ids(3, 2))], [Target(second, _ids(1, 3))]]
+    plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
+    assert plan is not None
+    with pytest.raises(StoppedError):
+        apply(StopsAfter(store, "-verified.json", stop), plan, cluster, stop=stop)
+    back = plan_rollback(store, "demo", plan.digest, zookeeper=ClusterAddress(cluster.zookeeper_connect))
+    assert back is not None
+    assert back.count == 1
+    applied_twice(store, back, cluster)
+    with cluster.session() as zookeeper:
+        seen = observe(zookeeper, partitions=[first, second])
+    assert [seen.assignments[each].replicas for each in (first, second)] == [(1, 2), (2, 3)]
 
 
 def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):

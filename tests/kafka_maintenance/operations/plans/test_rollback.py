@@ -1,0 +1,126 @@
+"""The way back from a reassignment plan that was carried out, or begun, from its record and the present state."""
+
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.model.partitions import ReplicaAssignment, TopicPartition
+from controller_core.plans.plan import PlanKind
+from controller_core.plans.request_znodes import CreateReassignPartitions
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
+from kafka_maintenance.operations.apply.plan import verify
+from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.errors import BadInputError, RefusedError, StoppedError
+from kafka_maintenance.operations.plans.rollback import plan_rollback
+from kafka_maintenance.operations.plans.store import read_plan
+from tests.kafka_maintenance.operations.apply.applying import (
+    NOW,
+    ORDERS_0,
+    ORDERS_1,
+    StopsAfter,
+    apply,
+    deletion,
+    elections,
+    events,
+    ids,
+    moves,
+    planned,
+)
+
+BEFORE = {ORDERS_0: (1, 2, 3), ORDERS_1: (2, 3, 1)}
+
+
+def stopped(store: MemoryStore, plan: Any, world: Any, end: str) -> None:
+    stop = Stop()
+    with pytest.raises(StoppedError):
+        apply(StopsAfter(store, end, stop), plan, world, stop=stop, step_timeout_s=600.0)
+
+
+def back(store: MemoryStore, plan: Any, world: Any) -> Any:
+    return plan_rollback(store, "demo", plan.digest, zookeeper=world.zookeeper(), now=NOW)
+
+
+def lists(world: Any) -> dict[TopicPartition, tuple[int, ...]]:
+    from kafka_maintenance.operations.cluster.observe import observe
+
+    found = observe(world.zookeeper(), partitions=BEFORE).assignments
+    return {partition: tuple(found[partition].replicas) for partition in BEFORE}
+
+
+def waves(store: MemoryStore, plan: Any) -> list[list[TopicPartition]]:
+    effects = read_plan(store, plan.uri).effects
+    return [
+        [target.partition for target in each.targets] for each in effects if isinstance(each, CreateReassignPartitions)
+    ]
+
+
+def test_a_plan_that_was_carried_out_goes_back_in_the_opposite_order():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    made = back(store, plan, world)
+    assert (made.kind, waves(store, made)) == (PlanKind.REASSIGN_PARTITIONS, [[ORDERS_1], [ORDERS_0]])
+    assert f"Undoes plan {plan.digest} as far as it was carried out: step(s) 1, 2 of 2" in made.markdown
+    apply(store, made, world)
+    assert lists(world) == BEFORE
+    assert verify(store=store, plan_uri=made.uri, zookeeper=world.zookeeper()).done
+    assert back(store, plan, world) is None
+
+
+def test_a_run_that_was_stopped_after_wave_1_of_2_goes_back_from_there():
+    store, world, plan = planned(moves)
+    stopped(store, plan, world, "-verified.json")
+    assert lists(world) == BEFORE | {ORDERS_0: (3, 2, 1)}
+    made = back(store, plan, world)
+    assert waves(store, made) == [[ORDERS_0]]
+    assert "step(s) 1 of 2 were asked" in made.markdown
+    apply(store, made, world)
+    assert lists(world) == BEFORE
+
+
+def test_a_run_that_was_stopped_while_kafka_worked_goes_back_when_kafka_has_finished():
+    store, world, plan = planned(moves)
+    world.hangs = True
+    stopped(store, plan, world, "-requested.json")
+    with pytest.raises(RefusedError, match=r"orders-0 is under way, found .*; let it finish, or cancel it"):
+        back(store, plan, world)
+    world.wake()
+    assert world.own.exists(EXECUTION_PATH) is not None
+    made = back(store, plan, world)
+    apply(store, made, world)
+    assert lists(world) == BEFORE
+    assert world.own.exists(EXECUTION_PATH) is None
+
+
+def test_what_somebody_moved_elsewhere_since_stays_and_is_named():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    world._assign(ORDERS_0, ReplicaAssignment(ids(2, 1)))
+    made = back(store, plan, world)
+    assert waves(store, made) == [[ORDERS_1]]
+    assert "was moved by somebody else since" in made.markdown
+
+
+def test_a_broker_of_the_former_list_that_is_gone_is_a_reason():
+    store, world, plan = planned(moves)
+    apply(store, plan, world)
+    world.kill(1)
+    with pytest.raises(RefusedError, match=r"orders-0 .*expected registered brokers, found \[1\]"):
+        back(store, plan, world)
+
+
+def test_a_plan_that_was_never_begun_is_named():
+    store, world, plan = planned(moves)
+    with pytest.raises(BadInputError, match=r"has no record that plan '[0-9a-f]{64}' was begun; .*executions list"):
+        back(store, plan, world)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"), [(elections, "needs no undoing"), (deletion, "what Kafka has deleted is gone")]
+)
+def test_a_plan_of_a_kind_that_cannot_be_undone_says_what_helps(make, why):
+    store, world, plan = planned(make)
+    apply(store, plan, world)
+    with pytest.raises(RefusedError, match=why):
+        back(store, plan, world)
+    assert events(store, plan)[-1] == "done"
