@@ -65,11 +65,12 @@ def see(
             observed = observe(opened_session)
         day = (now or datetime.now(UTC)).astimezone(UTC).date()
         folder = f"v1/cluster={cluster}/date={day}/live/"
-        return Seen(observed, Origin(cluster), folder, _dialect(observed, kafka_version))
+        return Seen(observed, Origin(cluster), folder, dialect_of(observed, kafka_version))
     return _see_in_snapshot(store, cluster, manifest, kafka_version)
 
 
-def _dialect(observed: Observation, kafka_version: str | None) -> Dialect:
+def dialect_of(observed: Observation, kafka_version: str | None) -> Dialect:
+    """The rules of the version that is named, or of the oldest one that explains what is seen."""
     if kafka_version is not None:
         return dialect_for(kafka_version)
     epoch, version = observed.controller_epoch, observed.controller_epoch_version
@@ -114,7 +115,7 @@ def _see_in_snapshot(store: ObjectStore, cluster: str, address: str | None, kafk
     doubt = None
     if not manifest.consistent:
         doubt = f"The snapshot is not of one moment ({manifest.reason}); what differs is refused when it is applied."
-    return Seen(observed, origin, f"{manifest.prefix}/", _dialect(observed, kafka_version), doubt)
+    return Seen(observed, origin, f"{manifest.prefix}/", dialect_of(observed, kafka_version), doubt)
 
 
 def _manifest(store: ObjectStore, cluster: str, address: str | None) -> Manifest:

@@ -21,6 +21,7 @@ from kafka_maintenance.operations.cluster.observe import observe, observe_tables
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.proof import verify_again
+from kafka_maintenance.operations.plans.seen import dialect_of
 from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
 from spark_jobs.planner import predict
 from spark_jobs.planner.goals import Aim, Goals
@@ -461,7 +462,7 @@ def test_empty_znodes_tell_the_version(path, version):
     world.own.create(path)
     as_up_to_2_0 = {"controller_epoch": 3, "controller_epoch_version": 2, "controller_json_version": 1}
     seen = replace(observe(world.zookeeper()), topic_json_versions=frozenset({1}), **as_up_to_2_0)
-    assert planning._dialect(seen, None).version == version
+    assert dialect_of(seen, None).version == version
 
 
 def test_a_snapshot_is_seen_as_the_live_cluster_is():
