@@ -1,7 +1,8 @@
-"""`kafka-maintenance kraft readiness`: what stands against the migration of a cluster to KRaft."""
+"""`kafka-maintenance kraft`: what stands against the migration of a cluster to KRaft, and its rehearsal on a copy."""
 
 import argparse
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
@@ -12,17 +13,56 @@ def add_parsers(commands: Any) -> None:
     kraft = commands.add_parser("kraft", help="judge a cluster's way from ZooKeeper to KRaft").add_subparsers(
         title="actions", metavar="ACTION", required=True
     )
+    _add_readiness(kraft)
+    _add_rehearse(kraft)
+
+
+def _add_readiness(kraft: Any) -> None:
     command = kraft.add_parser(
         "readiness",
         help="judge every precondition of the migration from a snapshot",
         description="Judges the rules R1 to R25 of docs/kraft.md. Reads the store, and contacts no cluster.",
         epilog="Exit status: 0 no obstacle, 1 obstacles, 2 bad input, 3 the outside failed.",
     )
+    _add_snapshot_arguments(command)
+    command.set_defaults(run=_readiness)
+
+
+def _add_rehearse(kraft: Any) -> None:
+    command = kraft.add_parser(
+        "rehearse",
+        help="migrate a copy of a snapshot with a real controller, and say what happened",
+        description="Restores the snapshot into a throw-away ZooKeeper on this machine and lets one real KRaft controller migrate it; brokers are "
+        "imitated. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster; nothing stays.",
+        epilog="Exit status: 0 dual write at the first try and every difference has a class, 1 not, 2 bad input, 3 the outside failed.",
+    )
+    _add_snapshot_arguments(command)
+    command.add_argument(
+        "--kafka-version", metavar="X.Y", default="3.9", help="of the quorum: 3.6, 3.7, 3.9 (default: %(default)s)"
+    )
+    command.add_argument(
+        "--release-version",
+        metavar="X.Y",
+        help="with which the quorum will be formatted (default: that of its version)",
+    )
+    command.add_argument(
+        "--controller-config",
+        metavar="FILE",
+        type=Path,
+        help="further settings of the quorum, such as password.encoder.secret",
+    )
+    command.add_argument(
+        "--key-file", metavar="FILE", type=Path, help="opens sealed secrets, so that they are rehearsed, too"
+    )
+    command.add_argument("--fix", action="store_true", help="also rehearse the repairs, on another copy")
+    command.set_defaults(run=_rehearse)
+
+
+def _add_snapshot_arguments(command: Any) -> None:
     command.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", default="newest", help="(default: %(default)s)")
     command.add_argument("--cluster", metavar="NAME", help="where the store holds several clusters")
     add_store_arguments(command)
     add_json_argument(command)
-    command.set_defaults(run=_readiness)
 
 
 def _readiness(arguments: argparse.Namespace) -> int:
@@ -44,3 +84,22 @@ def _readiness(arguments: argparse.Namespace) -> int:
     certificate = certify(tree_of(read_raw(store, manifest), public_configs(store, manifest)), manifest)
     show(arguments, certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate))
     return ExitStatus.DONE if is_ready(certificate) else ExitStatus.REFUSED
+
+
+def _rehearse(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, planned_settings  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    config = arguments.controller_config
+    quorum = Quorum(
+        version=arguments.kafka_version,
+        release_version=arguments.release_version,
+        settings=planned_settings(config.read_text(encoding="utf-8")) if config else {},
+    )
+    manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
+    rehearsal = rehearse_snapshot(store, manifest, quorum, key_file=arguments.key_file, fix=arguments.fix)
+    show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
+    return ExitStatus.DONE if rehearsal.passed else ExitStatus.REFUSED

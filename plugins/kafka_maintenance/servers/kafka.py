@@ -367,7 +367,7 @@ class KafkaCluster(Service):
             *self._jvm(java),
             *([f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive else []),
             "-cp",
-            _class_path(jars),
+            class_path_of(jars),
             "kafka.Kafka",
             str(properties),
         ]
@@ -412,7 +412,7 @@ class KafkaCluster(Service):
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
             java, jars, port = find_java(), kafka_jars(self.version), free_port()
             py4j = next(pyspark_jars().glob("py4j-*.jar"))
-            command = [*self._jvm(java), "-cp", f"{_class_path(jars)}:{py4j}", "py4j.GatewayServer", str(port)]
+            command = [*self._jvm(java), "-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)]
             self.shared_jvm = child = start_child(self.workspace, f"{self.name}-jvm", command)
             wait_until(lambda: listens(port), what="the shared JVM listens", timeout_s=60, children=[child])
             self._gateway = JavaGateway(
@@ -470,7 +470,7 @@ def _record_classes(java: Java, jars: Path, archive: Path) -> None:
         command = [
             *(str(java.program), "-Xmx128m", *JVM_FLAGS, f"-XX:ArchiveClassesAtExit={scratch}"),
             f"-Dlog4j.configuration=file:{workspace.folder / 'log4j.properties'}",
-            *("-cp", _class_path(jars), "kafka.Kafka", str(workspace.folder / "server.properties")),
+            *("-cp", class_path_of(jars), "kafka.Kafka", str(workspace.folder / "server.properties")),
         ]
         child = start_child(workspace, "recorder", command, stop_timeout_s=60)
         wait_until(
@@ -485,7 +485,8 @@ def _record_classes(java: Java, jars: Path, archive: Path) -> None:
             archive.with_suffix(".part").rename(archive)
 
 
-def _class_path(jars: Path) -> str:
+def class_path_of(jars: Path) -> str:
+    """The jars of a folder as a Java class path; a class data archive fits exactly this order."""
     return ":".join(sorted(str(jar) for jar in jars.glob("*.jar")))
 
 

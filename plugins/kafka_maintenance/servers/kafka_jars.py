@@ -45,6 +45,8 @@ VERSIONS: Mapping[str, KafkaRelease] = MappingProxyType(
         "2.3": KafkaRelease("2.3.1", "2.12", overrides_zookeeper=True),
         "2.4": KafkaRelease("2.4.1", "2.12"),
         "2.8": KafkaRelease("2.8.2", "2.13"),
+        "3.6": KafkaRelease("3.6.2", "2.13"),
+        "3.7": KafkaRelease("3.7.1", "2.13"),
         "3.9": KafkaRelease("3.9.2", "2.13"),
     }
 )

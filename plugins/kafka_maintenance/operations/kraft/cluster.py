@@ -3,7 +3,6 @@
 Source: Kafka 3.9 `KafkaServer`, `KRaftMigrationDriver`, `RegisterBrokerRecord`; docs/kraft.md.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,13 +14,14 @@ from controller_core.znodes import (
     decode_controller,
     decode_controller_epoch,
 )
+from kafka_maintenance.operations.kraft import topics
 from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
 from kafka_maintenance.operations.kraft.phase import phase_of
 from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, is_secret
 
 _CONTROLLER_SINCE_3_4: Final = 2
 _FEATURE_SINCE_3_3: Final = 2
-_KNOWN_ROOTS: Final = frozenset(
+KNOWN_ROOTS: Final = frozenset(
     [
         "admin",
         "brokers",
@@ -43,8 +43,7 @@ _KNOWN_ROOTS: Final = frozenset(
         "zookeeper",
     ]
 )
-_CONFIG_TYPES: Final = frozenset({"brokers", "changes", "clients", "ips", "topics", "users"})
-_LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+CONFIG_TYPES: Final = frozenset({"brokers", "changes", "clients", "ips", "topics", "users"})
 _LISTENERS: Final = frozenset({"listeners", "advertised.listeners"})
 
 
@@ -165,14 +164,15 @@ def identity(tree: Tree) -> Judged:
 
 def lost(tree: Tree) -> Judged:
     """R24: what the migration leaves behind without a word."""
-    found = [f"/{name}: not Kafka's, not copied" for name in tree.children("/") if name not in _KNOWN_ROOTS]
+    found = [f"/{name}: not Kafka's, not copied" for name in tree.children("/") if name not in KNOWN_ROOTS]
     found += (
         [f"/consumers: {len(tree.children('/consumers'))} groups of old consumers"]
         if tree.children("/consumers")
         else []
     )
-    found += [f"/config/{name}: not copied" for name in tree.children("/config") if name not in _CONFIG_TYPES]
-    found += [f"{TOPICS}/{name}: not a legal name" for name in tree.topics if not _LEGAL_TOPIC.fullmatch(name)]
+    found += [f"/config/{name}: not copied" for name in tree.children("/config") if name not in CONFIG_TYPES]
+    found += [f"{path}: its topic lists no such partition" for path in topics.unlisted_states(tree)]
+    found += topics.doubtful_names(tree)
     return against(found, Verdict.DECIDE)
 
 

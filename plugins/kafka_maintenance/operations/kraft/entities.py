@@ -12,14 +12,16 @@ from controller_core.znodes import decode_acl, decode_config
 from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
 from kafka_maintenance.operations.kraft.tree import Tree, is_secret
 
-_USER_QUOTAS: Final = frozenset(
+USER_QUOTAS: Final = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
-_IP_QUOTAS: Final = frozenset({"connection_creation_rate"})
-_WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
-_SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+IP_QUOTAS: Final = frozenset({"connection_creation_rate"})
+WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
+SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
+NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_CREDENTIAL: Final = re.compile(r"salt=[^,]+,stored_key=[^,]+,server_key=[^,]+,iterations=\d+")
+_ADDRESS: Final = re.compile(r"<default>|[0-9A-Za-z.:_-]+")
 _RESOURCES: Final = frozenset({"Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"})
 _OPERATIONS: Final = frozenset(
     [
@@ -67,21 +69,25 @@ def quotas(tree: Tree) -> Judged:
 
 
 def _bad_quotas(tree: Tree) -> Iterator[str]:
-    for kind, known in (("users", _USER_QUOTAS), ("clients", _USER_QUOTAS), ("ips", _IP_QUOTAS)):
+    for kind, known in (("users", USER_QUOTAS), ("clients", USER_QUOTAS), ("ips", IP_QUOTAS)):
         for path in tree.below(f"/config/{kind}"):
             name = path.rpartition("/")[2]
             if _BROKEN_ESCAPE.search(name):
                 yield f"{path}: {name!r} cannot be URL-decoded"
+            if kind == "ips" and not _ADDRESS.fullmatch(name):
+                yield f"{path}: {name!r} is no address; the migration writes it again under another name"
             directly = kind == "users" and path.count("/") == 3  # noqa: PLR2004 - /config/users/<user>
             for key, value in sorted(_settings(tree, path).items()):
-                if key in _SCRAM:
+                if key in SCRAM:
                     if not directly:
                         yield f"{path}: {key} stands elsewhere than directly under a user"
+                    elif not _CREDENTIAL.fullmatch(value):
+                        yield f"{path}: {key} is no credential"
                 elif key not in known:
                     yield f"{path}: {key} is no quota of {kind}"
-                elif not _NUMBER.fullmatch(value):
+                elif not NUMBER.fullmatch(value):
                     yield f"{path}: {key}={value!r} is no number"
-                elif key in _WHOLE and float(value) % 1:
+                elif key in WHOLE and float(value) % 1:
                     yield f"{path}: {key}={value!r} is no whole number"
             if is_secret(tree, path) and not directly:
                 yield f"{path}: credentials stand elsewhere than directly under a user"

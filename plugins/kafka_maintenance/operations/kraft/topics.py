@@ -3,7 +3,8 @@
 Source: Kafka 3.9 `ZkMigrationClient.migrateTopics`, `KRaftMigrationDriver.areZkBrokersReadyForMigration`, `TopicConfig`; docs/kraft.md.
 """
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -13,7 +14,9 @@ from controller_core.znodes import decode_config, decode_producer_id_block, deco
 from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
 from kafka_maintenance.operations.kraft.tree import TOPICS, Tree
 
-_ZERO_ID: Final = "A" * 22
+ZERO_ID: Final = "A" * 22
+"""What Kafka calls Uuid.ZERO_UUID: no id."""
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WHOLE: Final = frozenset(
     [
         "delete.retention.ms",
@@ -79,7 +82,7 @@ def _bad_ids(tree: Tree) -> Iterator[str]:
             yield topic
         elif topic.topic_id is None:
             yield f"{path}: no topic_id"
-        elif topic.topic_id.rstrip("=") == _ZERO_ID:
+        elif topic.topic_id.rstrip("=") == ZERO_ID:
             yield f"{path}: topic_id is all zeros"
         else:
             by_id[topic.topic_id.rstrip("=")].append(name)
@@ -122,10 +125,11 @@ def producer_ids_and_replicas(tree: Tree) -> Judged:
 
 def in_sync(tree: Tree) -> Judged:
     """R8: the ISR is part of the replicas, the leader is in it, all replicas are distinct and their brokers registered."""
-    return against(_out_of_order(tree), Verdict.DECIDE)
+    return against(out_of_order(tree), Verdict.DECIDE)
 
 
-def _out_of_order(tree: Tree) -> Iterator[str]:
+def out_of_order(tree: Tree) -> Iterator[str]:
+    """`path of a state: what is wrong with it`, for R8."""
     for path, assignment, state in _partitions(tree):
         if isinstance(state, str):
             continue
@@ -162,10 +166,11 @@ def under_way(tree: Tree) -> Judged:
 
 def configs(tree: Tree) -> Judged:
     """R11: configs of topics are known and valid, and none is without its topic."""
-    return against(_doubtful_configs(tree), Verdict.DECIDE)
+    return against(doubtful_configs(tree), Verdict.DECIDE)
 
 
-def _doubtful_configs(tree: Tree) -> Iterator[str]:
+def doubtful_configs(tree: Tree) -> Iterator[str]:
+    """`path of a config: what is doubtful`, for R11."""
     for name in tree.children("/config/topics"):
         path = f"/config/topics/{name}"
         if f"{TOPICS}/{name}" not in tree:
@@ -186,6 +191,25 @@ def _bad_values(config: Mapping[str, str]) -> Iterator[str]:
             yield f"{key}={value!r} is no whole number"
         elif key in _BOOLEAN and value.lower() not in {"true", "false"}:
             yield f"{key}={value!r} is neither true nor false"
+
+
+def unlisted_states(tree: Tree) -> Iterator[str]:
+    """Paths of partitions that have a znode, and that their topic does not list."""
+    for name, topic in tree.topics.items():
+        if not isinstance(topic, str):
+            listed = {str(number) for number in topic.assignments}
+            parent = f"{TOPICS}/{name}/partitions"
+            yield from (f"{parent}/{number}" for number in tree.children(parent) if number not in listed)
+
+
+def doubtful_names(tree: Tree) -> Iterator[str]:
+    """`path of a topic: what is wrong with its name`, for R24."""
+    alike = Counter(name.replace(".", "_") for name in tree.topics)
+    for name in tree.topics:
+        if not _LEGAL_NAME.fullmatch(name):
+            yield f"{TOPICS}/{name}: not a legal name"
+        elif alike[name.replace(".", "_")] > 1:
+            yield f"{TOPICS}/{name}: its metrics collide with those of another topic"
 
 
 def _partitions(tree: Tree) -> Iterator[tuple[str, ReplicaAssignment, LeaderAndIsr | str]]:

@@ -1,0 +1,88 @@
+"""What can be repaired in a tree before a migration, as writes. Nothing here writes: `kraft rehearse --fix` tries them on the copy.
+
+Source: docs/kraft.md, "Repairs".
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.partitions import ReplicaAssignment
+from controller_core.znodes import decode_config, encode_topic
+from kafka_maintenance.operations.kraft import entities
+from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, is_secret
+
+_REQUESTS: Final = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
+_NOTICES: Final = ("/isr_change_notification", "/log_dir_event_notification")
+
+
+class Repair(NamedTuple):
+    """One write: `data` None deletes the znode and what lies below it. `rule` is the precondition that it serves."""
+
+    rule: str
+    path: str
+    data: bytes | None
+    why: str
+
+
+def repairs(tree: Tree) -> tuple[Repair, ...]:
+    """What can be repaired without a decision about data: nothing is invented, and what is removed is named."""
+    return (*_under_way(tree), *_orphan_configs(tree), *_quotas(tree))
+
+
+def _under_way(tree: Tree) -> Iterator[Repair]:
+    for name in sorted(tree.queued):
+        if f"{TOPICS}/{name}" in tree:
+            yield Repair("R9", f"{TOPICS}/{name}", None, "its deletion is completed")
+        yield Repair("R9", f"/admin/delete_topics/{name}", None, "the deletion is completed")
+    for path in _REQUESTS:
+        if path in tree:
+            yield Repair("R9", path, None, "the request is cancelled")
+    for parent in _NOTICES:
+        for name in tree.children(parent):
+            yield Repair("R9", f"{parent}/{name}", None, "the notice is read by nobody any more")
+    for name, topic in tree.topics.items():
+        if isinstance(topic, str) or name in tree.queued:
+            continue
+        if any(each.is_being_reassigned for each in topic.assignments.values()):
+            still = {number: ReplicaAssignment(each.origin) for number, each in topic.assignments.items()}
+            data = encode_topic(replace(topic, assignments=still))
+            yield Repair("R9", f"{TOPICS}/{name}", data, "its reassignments are cancelled")
+
+
+def _orphan_configs(tree: Tree) -> Iterator[Repair]:
+    for name in tree.children("/config/topics"):
+        if f"{TOPICS}/{name}" not in tree:
+            yield Repair("R11", f"/config/topics/{name}", None, "there is no such topic")
+
+
+def _quotas(tree: Tree) -> Iterator[Repair]:
+    for root in ("users", "clients", "ips"):
+        for path in tree.below(f"/config/{root}"):
+            if is_secret(tree, path):
+                continue  # its content is not at hand
+            try:
+                config = decode_config(tree.data(path), path=path).config
+            except MalformedZnodeError:
+                continue
+            corrected = {key: fixed for key, value in config.items() if (fixed := _corrected(root, key, value))}
+            if corrected != dict(config):
+                changed = sorted(key for key in config if corrected.get(key) != config[key])
+                yield Repair("R12", path, _config(corrected), f"corrected: {', '.join(changed)}")
+
+
+def _corrected(root: str, key: str, value: str) -> str | None:
+    """A quota that Kafka takes; None where it has to go: an unknown key, or no number."""
+    if key in entities.SCRAM:
+        return value
+    if key not in (entities.IP_QUOTAS if root == "ips" else entities.USER_QUOTAS) or not entities.NUMBER.fullmatch(
+        value
+    ):
+        return None
+    return str(int(float(value))) if key in entities.WHOLE and float(value) % 1 else value
+
+
+def _config(settings: Mapping[str, str]) -> bytes:
+    return json.dumps({"version": 1, "config": dict(settings)}, separators=(",", ":")).encode()

@@ -1,0 +1,196 @@
+"""One real KRaft controller in migration mode on loopback, its storage formatted once, and its metadata log read back.
+
+Source: Kafka 3.9 `StorageTool`, `KRaftMigrationDriver`, `DumpLogSegments`; docs/kraft.md.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from kafka_maintenance.servers.errors import LocalStackError
+from kafka_maintenance.servers.java import find_java
+from kafka_maintenance.servers.kafka import JVM_FLAGS, class_data_archive, class_path_of
+from kafka_maintenance.servers.kafka_jars import kafka_jars
+from kafka_maintenance.servers.ports import LOOPBACK, check_port
+from kafka_maintenance.servers.process import start_child
+from kafka_maintenance.servers.service import Server
+from kafka_maintenance.servers.workspace import Workspace
+
+MIGRATING_VERSIONS: Final = ("3.6", "3.7", "3.9")
+"""Version lines whose jars are pinned and whose migration is whole (docs/kraft.md, R1)."""
+UNINITIALIZED: Final = "UNINITIALIZED"
+_FORMAT_TIMEOUT_S: Final = 120
+_TRANSITION: Final = re.compile(rb"transitioning from \w+ to (\w+) state")
+_LOG_SETTINGS: Final = """\
+log4j.rootLogger=WARN, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m%n
+log4j.logger.org.apache.kafka.metadata.migration=INFO
+log4j.logger.kafka.zk=INFO
+log4j.logger.org.apache.kafka.controller.QuorumController=INFO
+log4j.logger.org.apache.kafka.clients.NetworkClient=ERROR
+"""
+
+
+class Storage:
+    """Formatted storage of a controller, from which each start of one begins anew."""
+
+    def __init__(
+        self, workspace: Workspace, *, version: str, node_id: int, cluster_id: str, release_version: str | None = None
+    ) -> None:
+        """Format it.
+
+        Args:
+            workspace: where it lies.
+            version: version line of Kafka, one of `MIGRATING_VERSIONS`.
+            node_id: of the controller.
+            cluster_id: the cluster's own.
+            release_version: first metadata.version of the quorum, such as "3.9"; None: that of the Kafka version.
+
+        Raises:
+            LocalStackError: Kafka refuses; carries what it said.
+        """
+        self.workspace = workspace
+        self.version = version
+        self.node_id = node_id
+        self.folder = workspace.subfolder("formatted")
+        settings = workspace.folder / "format.properties"
+        settings.write_text(
+            f"process.roles=controller\nnode.id={node_id}\ncontroller.quorum.voters={node_id}@{LOOPBACK}:1\n"
+            f"controller.listener.names=CONTROLLER\nlisteners=CONTROLLER://{LOOPBACK}:1\nlog.dirs={self.folder}\n"
+        )
+        release = ["--release-version", release_version] if release_version else []
+        command = [
+            *program(workspace, version, heap_mb=128),
+            *("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings), *release),
+        ]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FORMAT_TIMEOUT_S)
+        if answer.returncode:
+            said = " | ".join(line for line in (answer.stdout + answer.stderr).splitlines() if "WARN" not in line)[:500]
+            raise LocalStackError(
+                f"formatting a controller of Kafka {version} for cluster {cluster_id!r} with --release-version {release_version}: "
+                f"expected success, found status {answer.returncode}: {said}; choose another release version"
+            )
+
+
+class KRaftController(Server):
+    """A controller that migrates the tree at `zookeeper_connect` as soon as its brokers have registered."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        zookeeper_connect: str,
+        name: str = "controller",
+        heap_mb: int = 256,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describe it; nothing is started.
+
+        Args:
+            storage: what it was formatted as.
+            zookeeper_connect: `host:port/chroot` of the tree.
+            name: name of its folder and its log.
+            heap_mb: maximal Java heap in MiB.
+            config: further settings, such as `password.encoder.secret`.
+        """
+        super().__init__(storage.workspace, name=name, port=None)
+        self.storage = storage
+        self._heap_mb = heap_mb
+        self._settings = {
+            "process.roles": "controller",
+            "node.id": str(storage.node_id),
+            "controller.quorum.voters": f"{storage.node_id}@{LOOPBACK}:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"CONTROLLER://{LOOPBACK}:{self.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.folder / "data"),
+            "zookeeper.connect": zookeeper_connect,
+            "zookeeper.metadata.migration.enable": "true",
+            "zookeeper.session.timeout.ms": "30000",
+            "broker.session.timeout.ms": "60000",  # imitated brokers share one thread on a loaded machine
+            **(config or {}),
+        }
+
+    @property
+    def folder(self) -> Path:
+        """Where its settings and its data are."""
+        return self.workspace.subfolder(self.name)
+
+    def start(self) -> Self:
+        """Start the process on fresh storage and return at once: the log says how far it is."""
+        check_port(self.port, self.name)
+        shutil.copytree(self.storage.folder, self.folder / "data")
+        settings = self.folder / "controller.properties"
+        settings.touch(mode=0o600)
+        settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
+        command = [
+            *program(self.workspace, self.storage.version, heap_mb=self._heap_mb),
+            "kafka.Kafka",
+            str(settings),
+        ]
+        self._child = start_child(self.workspace, self.name, command)
+        return self
+
+    def stop(self) -> None:
+        """Kill it: nothing of it is wanted any more."""
+        if self._child is not None:
+            self._child.kill()
+        super().stop()
+
+    @property
+    def log_text(self) -> str:
+        """What it has logged so far."""
+        return self.child.log.read_text(errors="replace")
+
+    @property
+    def migration_state(self) -> str:
+        """The state of the migration, as Kafka names it (`MigrationDriverState`)."""
+        found = _TRANSITION.findall(self.child.log.read_bytes())
+        return found[-1].decode() if found else UNINITIALIZED
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of its metadata log."""
+        return sum(segment.stat().st_size for segment in self._segments())
+
+    def dump_lines(self) -> Iterator[str]:
+        """The records of its metadata log, a line each, as `DumpLogSegments` prints them.
+
+        Raises:
+            LocalStackError: the tool fails.
+        """
+        for segment in self._segments():
+            command = [
+                *program(self.workspace, self.storage.version, heap_mb=512),
+                *("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata"),
+                *("--files", str(segment)),
+            ]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as dump:
+                assert dump.stdout is not None
+                yield from dump.stdout
+            if dump.returncode:
+                raise LocalStackError(
+                    f"reading the metadata log {segment}: expected success of DumpLogSegments, found status {dump.returncode}; "
+                    "free some memory and run again"
+                )
+
+    def _segments(self) -> list[Path]:
+        return sorted((self.folder / "data" / "__cluster_metadata-0").glob("*.log"))
+
+
+def program(workspace: Workspace, version: str, *, heap_mb: int) -> list[str]:
+    """Java with the jars of a Kafka version: the command before the name of a main class."""
+    java, jars = find_java(), kafka_jars(version)
+    log_settings = workspace.folder / "log4j-controller.properties"
+    log_settings.write_text(_LOG_SETTINGS)
+    archive = class_data_archive(version, java, jars)
+    return [
+        *(str(java.program), f"-Xmx{heap_mb}m", *JVM_FLAGS, f"-Dlog4j.configuration=file:{log_settings}"),
+        *([f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive else []),
+        *("-cp", class_path_of(jars)),
+    ]

@@ -1,0 +1,245 @@
+"""What a rehearsal decides without a process: the copy, records read back, classes of differences, and which znode is at fault."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_maintenance.operations.kraft.rehearsal.attempt import Attempt, Cost, End
+from kafka_maintenance.operations.kraft.rehearsal.compare import compared
+from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
+from kafka_maintenance.operations.kraft.rehearsal.difference import Kind
+from kafka_maintenance.operations.kraft.rehearsal.obstacle import (
+    first_culprit,
+    from_log,
+    suspects,
+    telling_lines,
+    units,
+)
+from kafka_maintenance.operations.kraft.rehearsal.records import Migrated, Record, migrated
+from kafka_maintenance.operations.kraft.rehearsal.run import free_controller_id, planned_settings
+from kafka_maintenance.operations.kraft.repairs import repairs
+from tests.kafka_maintenance.operations.kraft.trees import (
+    GONE,
+    KRAFT,
+    MIGRATION,
+    STATE,
+    TOPIC,
+    config,
+    state,
+    topic,
+    tree,
+)
+
+TOPIC_ID = "bXktdG9waWMtb25lLTAwMQ"
+PARTITION = {"partitionId": 0, "topicId": TOPIC_ID, "replicas": [1, 2], "isr": [1, 2], "removingReplicas": [], "addingReplicas": [],
+             "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0}  # fmt: skip
+
+
+def quota(entity, key, value):
+    named = [{"entityType": kind, "entityName": name} for kind, name in entity.items()]
+    return Record("CLIENT_QUOTA", {"entity": named, "key": key, "value": value, "remove": False})
+
+
+HEALTHY_RECORDS = (
+    Record("NO_OP", {}),
+    Record("TOPIC", {"name": "orders", "topicId": TOPIC_ID}),
+    Record("CONFIG", {"resourceType": 2, "resourceName": "orders", "name": "cleanup.policy", "value": "delete"}),
+    Record("CONFIG", {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "1000"}),
+    Record("PARTITION", PARTITION),
+    Record("CONFIG", {"resourceType": 4, "resourceName": "", "name": "log.cleaner.threads", "value": "2"}),
+    quota({"user": "ada"}, "producer_byte_rate", 1e6),
+    quota({"user": "ada"}, "request_percentage", 12.5),
+    quota({"client-id": "c d"}, "consumer_byte_rate", 2048.0),
+    quota({"ip": "10.0.0.1"}, "connection_creation_rate", 5.0),
+    Record("ZK_MIGRATION_STATE", {"zkMigrationState": 1}),
+)  # fmt: skip
+
+
+def log_of(records):
+    counts = {}
+    for kind, _ in records:
+        if kind not in {"NO_OP", "ZK_MIGRATION_STATE"}:
+            counts[f"{kind}_RECORD"] = counts.get(f"{kind}_RECORD", 0) + 1
+    told = ", ".join(f"{kind}={count}" for kind, count in counts.items())
+    return f"Completed migration of metadata from ZooKeeper to KRaft. {sum(counts.values())} records were generated in 9 ms. The record types were {{{told}}}."
+
+
+def told(changes=None, records=HEALTHY_RECORDS, after=None, log=None):
+    """The differences that are not the same, with their class."""
+    copy = copy_of(tree(changes))
+    left = {path: znode.data for path, znode in copy.tree.znodes.items()} | (after or {})
+    left = {path: data for path, data in left.items() if data is not GONE}
+    found = compared(copy.tree, Migrated(tuple(records), ended=True), log or log_of(records), left)
+    return {(each.kind, each.what.split(":")[0]) for each in found if each.kind not in {Kind.SAME, Kind.NOTATION}}
+
+
+def without(kind, name):
+    return [each for each in HEALTHY_RECORDS if not (each.type == kind and name in each.data.values())]
+
+
+def test_a_tree_that_became_its_records_differs_in_nothing():
+    assert told() == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "difference"),
+    [
+        pytest.param({"records": without("CONFIG", "retention.ms")}, (Kind.UNCLASSIFIED, "CONFIG 2 orders retention.ms"), id="a config is missing"),
+        pytest.param({"records": without("TOPIC", "orders")}, (Kind.UNCLASSIFIED, "TOPIC orders"), id="a topic is missing"),
+        pytest.param({"records": [*HEALTHY_RECORDS, quota({"user": "eve"}, "producer_byte_rate", 1.0)]},
+                     (Kind.UNCLASSIFIED, "CLIENT_QUOTA (('user', 'eve'),) producer_byte_rate"), id="a quota from nowhere"),
+        pytest.param({"records": [*HEALTHY_RECORDS, Record("FEATURE_LEVEL", {})]}, (Kind.UNCLASSIFIED, "FEATURE_LEVEL {}"), id="an unknown record"),
+        pytest.param({"records": [*without("PARTITION", 0), Record("PARTITION", {**PARTITION, "isr": [1]})]},
+                     (Kind.UNCLASSIFIED, "PARTITION orders 0"), id="another ISR"),
+        pytest.param({"log": log_of(HEALTHY_RECORDS[:-2])}, (Kind.UNCLASSIFIED, "CLIENT_QUOTA"), id="Kafka counts fewer"),
+        pytest.param({"log": "nothing"}, (Kind.UNCLASSIFIED, 'the controller\'s log has no line "Completed migration of metadata"'), id="Kafka counts nothing"),
+        pytest.param({"after": {STATE: GONE}}, (Kind.UNCLASSIFIED, STATE), id="a state was deleted"),
+        pytest.param({"after": {STATE: b"{}"}}, (Kind.UNCLASSIFIED, STATE), id="a state was rewritten"),
+        pytest.param({"after": {"/new": b"x"}}, (Kind.UNCLASSIFIED, "/new"), id="a znode appeared"),
+        pytest.param({"changes": {STATE: GONE}}, (Kind.INVENTED, "PARTITION orders 0"), id="a state is invented"),
+        pytest.param({"changes": {"/config/topics/ghost": config(a="b")}, "after": {"/config/topics/ghost": GONE}},
+                     (Kind.LOST, "/config/topics/ghost"), id="a config without its topic"),
+        pytest.param({"changes": {"/admin/reassign_partitions": b"{}"}}, (Kind.MEANT, "/admin/reassign_partitions"), id="a request"),
+        pytest.param({"changes": {"/spark/x": b"y"}}, (Kind.LOST, "/spark"), id="a foreign tree"),
+        pytest.param({"after": {"/migration": b"{}"}}, (Kind.REHEARSAL, "/migration"), id="what the controller writes itself"),
+    ],
+)  # fmt: skip
+def test_each_difference_has_its_class(arguments, difference):
+    assert difference in told(**arguments)
+
+
+def test_a_state_that_makes_no_sense_is_copied_and_of_no_use():
+    records = [*without("PARTITION", 0), Record("PARTITION", {**PARTITION, "leader": 7})]
+    assert told({STATE: state(leader=7)}, records) == {(Kind.UNUSABLE, STATE)}
+
+
+def line(kind, data):
+    return f"| offset: 1 payload: {json.dumps({'type': kind, 'version': 0, 'data': data})}\n"
+
+
+BEGIN = line("BEGIN_TRANSACTION_RECORD", {"name": "ZK Migration"})
+
+
+def test_only_the_transaction_of_the_migration_is_read_back():
+    lines = [line("TOPIC_RECORD", {"name": "early"}), BEGIN, line("TOPIC_RECORD", {"name": "t"}), "noise\n",
+             line("END_TRANSACTION_RECORD", {}), line("TOPIC_RECORD", {"name": "late"})]  # fmt: skip
+    assert migrated(lines) == Migrated((Record("TOPIC", {"name": "t"}),), ended=True)
+    assert not migrated(lines[:3]).ended
+    assert not migrated([*lines[:3], line("ABORT_TRANSACTION_RECORD", {})]).ended
+
+
+def test_secrets_of_records_are_never_kept():
+    lines = [BEGIN, line("USER_SCRAM_CREDENTIAL_RECORD", {"name": "ada", "salt": "geheim", "storedKey": "geheim", "serverKey": "geheim", "iterations": 4}),
+             line("CONFIG_RECORD", {"resourceType": 4, "resourceName": "1", "name": "ssl.key.password", "value": "geheim"})]  # fmt: skip
+    assert "geheim" not in repr(migrated(lines))
+    assert migrated(lines).records[0].data["iterations"] == 4
+
+
+def test_the_copy_keeps_null_and_drops_what_belongs_to_a_run():
+    copy = copy_of(tree({"/controller": KRAFT, "/migration": MIGRATION, "/x": b""}))
+    data = {znode.path: znode.data for znode in copy.znodes}
+    assert (data["/latest_producer_id_block"], data["/x"], data["/brokers/ids/1"]) == (None, b"", b"")
+    assert data.keys().isdisjoint({"/controller", "/migration"})
+    assert data["/controller_epoch"] == b"1"
+    paths = [znode.path for znode in copy.znodes]
+    assert all(path.rpartition("/")[0] in {"", *paths[:at]} for at, path in enumerate(paths))
+
+
+def test_a_secret_config_is_on_the_copy_with_its_public_part_or_opened():
+    path = "/config/users/ada"
+    secret = tree({path: config(producer_byte_rate="5")}, unread={path: "secret"})
+    public = type(secret)(secret.znodes, {path: {"producer_byte_rate": "5"}})
+    copy = copy_of(public)
+    assert json.loads(copy.tree.data(path)) == config(producer_byte_rate="5")
+    assert path in copy.left_out
+    assert copy_of(public, {path: b"open"}).tree.data(path) == b"open"
+
+
+def test_what_is_taken_away_goes_with_what_belongs_to_it():
+    copy = copy_of(tree({"/admin/delete_topics/orders": None})).without(STATE)
+    assert [path for path in copy.tree.znodes if "orders" in path] == []
+    assert "/config/users/ada" in copy_of(tree()).without("/config/users/bob").tree
+
+
+def failed(log, end=End.HANGS):
+    return Attempt(end, "WAIT_FOR_BROKERS", log, Migrated((), ended=False), {}, {}, Cost(0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("log", "changes", "rule", "path"),
+    [
+        pytest.param("2026-01-01 00:00:00,0 ERROR Error in topic consumer. Topic was orders.\n", {}, "R3", TOPIC, id="the topic is named"),
+        pytest.param("x Still waiting for ZK brokers [9] found in metadata to register with KRaft.", {TOPIC: topic(1, 9)}, "R4", "/brokers/ids/9", id="a broker"),
+        pytest.param("x No brokers are registered in ZK, waiting", {"/brokers/ids/1": GONE, "/brokers/ids/2": GONE}, "R4", "/brokers/ids", id="nobody"),
+        pytest.param("no ZK controller epoch present", {"/controller_epoch": GONE}, "R5", "/controller_epoch", id="no epoch"),
+    ],
+)  # fmt: skip
+def test_a_line_of_the_log_that_names_the_znode_is_enough(log, changes, rule, path):
+    obstacle, rest = from_log(copy_of(tree(changes)), failed(log))
+    assert (obstacle.rule, obstacle.path) == (rule, path)
+    assert not obstacle.line.startswith("2026")
+    assert rest.tree.znodes != copy_of(tree(changes)).tree.znodes
+    assert from_log(rest, failed(log)) is None or rule == "R5"
+
+
+def test_a_line_that_names_no_znode_is_not_enough():
+    assert from_log(copy_of(tree()), failed("ERROR Encountered fatal fault: Aborting the ZK migration")) is None
+
+
+@given(
+    st.integers(1, 200).flatmap(lambda count: st.tuples(st.just(count), st.sets(st.integers(0, count - 1), min_size=1)))
+)
+def test_a_bisection_finds_a_culprit_in_few_questions(case):
+    count, culprits = case
+    names = [f"/u{number}" for number in range(count)]
+    bad = {names[number] for number in culprits}
+    asked = []
+
+    def works(kept):
+        asked.append(kept)
+        return not bad & set(kept)
+
+    assert first_culprit(names, works) == names[min(culprits)]
+    assert len(asked) <= 2 + 2 * count.bit_length()
+
+
+def test_a_tree_that_works_not_even_without_units_has_no_culprit():
+    assert first_culprit(["/a"], lambda _: False) is None
+
+
+def test_suspects_come_first():
+    damaged = tree({"/config/users/zoe": config(no_such="5"), STATE: b""})
+    assert suspects(damaged) == {STATE: "R6", "/config/users/zoe": "R12"}
+    assert set(units(damaged)[:2]) == {TOPIC, "/config/users/zoe"}
+
+
+def test_the_lines_of_a_log_that_tell_why():
+    log = "2026-01-01 00:00:00,1 INFO fine\n2026-01-01 00:00:00,2 ERROR broken 1\n2026-01-01 00:00:00,3 ERROR broken 2\njava.lang.IllegalStateException: because\n"
+    assert telling_lines(log) == ("ERROR broken 1", "java.lang.IllegalStateException: because")
+
+
+def test_no_broker_has_the_controllers_id():
+    assert free_controller_id(copy_of(tree())) == 3000
+    assert free_controller_id(copy_of(tree({TOPIC: topic(3000, 3001)}))) == 3002
+
+
+def test_of_the_planned_settings_those_of_hosts_and_files_are_left_out():
+    text = "# x\npassword.encoder.secret = a=b\nlisteners=X://h:1\nzookeeper.connect=z\nnode.id=1\nssl.keystore.location=f\nauthorizer.class.name=A\ndefault.replication.factor=3\n"
+    assert planned_settings(text) == {"password.encoder.secret": "a=b", "default.replication.factor": "3"}
+
+
+def test_repairs_remove_requests_and_orphans_and_correct_quotas():
+    changes = {
+        "/admin/reassign_partitions": b"{}",
+        "/admin/delete_topics/ghost": None,
+        TOPIC: topic(2, 1, adding_replicas={"0": [2]}, removing_replicas={"0": [1]}),
+        "/config/topics/gone": config(),
+        "/config/users/ada": config(no_such_rate="5", producer_byte_rate="abc", consumer_byte_rate="7.5", request_percentage="12.5"),
+    }  # fmt: skip
+    found = {repair.path: repair.data for repair in repairs(tree(changes))}
+    assert found.keys() == changes.keys()
+    assert json.loads(found[TOPIC])["partitions"] == {"0": [1]}
+    assert json.loads(found["/config/users/ada"]) == config(consumer_byte_rate="7", request_percentage="12.5")
+    assert repairs(tree()) == ()

@@ -1,0 +1,53 @@
+"""Rehearsals with a real controller: a cluster with every kind of entity, one run that finds all obstacles, and nothing that stays."""
+
+import psutil
+import pytest
+
+from kafka_maintenance.operations.kraft.rehearsal.attempt import End
+from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
+from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counted
+from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import repaired
+from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, rehearse
+from kafka_maintenance.operations.kraft.repairs import repairs
+from kafka_maintenance.servers import Workspace
+from tests.kafka_maintenance.operations.kraft.cases import EVERYTHING, KEY, two
+from tests.kafka_maintenance.operations.kraft.trees import config, topic, tree
+
+pytestmark = pytest.mark.kafka
+QUORUM = Quorum(settings=dict(KEY))
+
+
+def test_every_kind_of_entity_is_migrated_and_nothing_stays():
+    with Workspace.create_temporary() as workspace:
+        outcome = rehearse(copy_of(tree(EVERYTHING)), QUORUM, workspace)
+        folder = workspace.folder
+    assert outcome.passed
+    assert (outcome.attempts, outcome.unexplained) == (1, ())
+    classes = counted(outcome.differences)
+    assert classes[Kind.SAME] >= 14
+    assert {kind for kind, count in classes.items() if count} == {Kind.SAME, Kind.NOTATION, Kind.REHEARSAL}
+    assert outcome.record_counts["USER_SCRAM_CREDENTIAL"] == 1
+    assert not folder.exists()
+    assert [each for each in psutil.Process().children(recursive=True) if str(folder) in " ".join(each.cmdline())] == []
+
+
+def test_one_run_finds_every_obstacle_and_the_repairs_take_some_away():
+    changes = {
+        "/config/users/eve": config(producer_byte_rate="abc"),
+        "/config/clients/z": config(no_such_rate="5"),
+        "/brokers/topics/old": {"version": 1, "partitions": {"0": [1, 2]}},
+        **two(topic(1, 9, topic_id="ZXktdG9waWMtdHdvLTAwMQ")),
+    }
+    copy = copy_of(tree(changes))
+    outcome = rehearse(copy, QUORUM)
+    found = [(each.rule, each.path, each.end, each.found_by) for each in outcome.obstacles]
+    assert found == [
+        ("R3", "/brokers/topics/old", End.HANGS, "log"),
+        ("R4", "/brokers/ids/9", End.HANGS, "log"),
+        ("R12", "/config/users/eve", End.DIED, "bisection"),
+    ]
+    assert outcome.obstacles[2].others == ("/config/clients/z",)
+    assert outcome.reached
+    assert not outcome.passed
+    mended = repaired(copy, repairs(copy.tree)).without("/brokers/topics/old").with_brokers([9])
+    assert rehearse(mended, QUORUM).passed
