@@ -12,6 +12,7 @@ DAG_IDS = (
     "delete_topics",
     "drain_isr_notifications",
     "elect_preferred_leaders",
+    "kraft_rehearsal",
     "nightly_analysis",
     "reassign_partitions",
     "restore_drill",
@@ -137,6 +138,7 @@ def test_mapped_tasks_are_labelled_by_cluster_whatever_its_name(bag, name):
     assert set(mapped) == {
         "check_snapshots.check_snapshots",
         "drain_isr_notifications.report_notifications",
+        "kraft_rehearsal.rehearse",
         "nightly_analysis.plan_repairs",
         "restore_drill.drill",
         "retain_snapshots.report_retention",

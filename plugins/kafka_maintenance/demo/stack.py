@@ -42,6 +42,7 @@ DAGS = frozenset(
         "reassign_partitions",
         "delete_topics",
         "drain_isr_notifications",
+        "kraft_rehearsal",
         "restore_drill",
         "restore_metadata",
         "retain_snapshots",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from controller_core.adapters.snapshot.secrets import is_secret_config
 from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.znodes import decode_acl, decode_config
 from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
@@ -99,6 +100,7 @@ def passwords(tree: Tree) -> Judged:
         f"/config/brokers/{name}: holds passwords"
         for name in tree.children("/config/brokers")
         if is_secret(tree, f"/config/brokers/{name}")
+        or any(is_secret_config(key) for key in _settings(tree, f"/config/brokers/{name}"))
     ]
     return against(found, Verdict.DECIDE)
 

@@ -1,6 +1,6 @@
 """What can be repaired in a tree before a migration, as writes. Nothing here writes: `kraft rehearse --fix` tries them on the copy.
 
-Source: docs/kraft.md, "Repairs".
+Source: docs/kraft.md, "Rehearsal".
 """
 
 import json

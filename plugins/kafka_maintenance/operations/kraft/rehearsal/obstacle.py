@@ -1,6 +1,6 @@
 """Why a migration did not end in dual write: what the controller's log says of it, and how to go on without it.
 
-Source: docs/kraft.md, "Obstacles": what Kafka 3.6.2, 3.7.1 and 3.9.2 log on a tree with exactly that damage.
+Source: docs/kraft.md, "Rehearsal" and "Predicted and happened": what Kafka 3.6.2, 3.7.1 and 3.9.2 log on a tree with exactly that damage.
 """
 
 import re
