@@ -103,6 +103,10 @@ class BrokerAccessDeniedError(BrokerError):
     """The broker refused our certificate or credentials, or they do not permit what was asked."""
 
 
+class InvalidAccessError(BrokerError):
+    """How brokers are reached is described in a way that cannot be used."""
+
+
 class MalformedMessageError(BrokerError):
     """Bytes that are no message of Kafka's protocol, or one of another version."""
 

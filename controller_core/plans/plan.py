@@ -39,6 +39,7 @@ class PlanKind(StrEnum):
     REASSIGN_PARTITIONS = "reassign_partitions"
     DELETE_TOPICS = "delete_topics"
     DRAIN_ISR_NOTIFICATIONS = "drain_isr_notifications"
+    MOVE_LEADERS = "move_leaders"
 
 
 class SnapshotReference(NamedTuple):

@@ -72,26 +72,40 @@ class DeleteController:
     epoch_version: int
 
 
-Request = CreateReassignPartitions | CreatePreferredReplicaElection | CreateDeleteTopic | DeleteController
+class LeaderMove(NamedTuple):
+    """A partition, and the in-sync replica that shall lead it."""
+
+    partition: TopicPartition
+    leader: BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveLeaders:
+    """No request to a controller: we become the active one for a few seconds, move these leaders, and resign."""
+
+    moves: tuple[LeaderMove, ...]
+
+
+Request = CreateReassignPartitions | CreatePreferredReplicaElection | CreateDeleteTopic | DeleteController | MoveLeaders
 
 
 def may_be_asked_twice(request: Request) -> bool:
     """Whether the same request may be made again after it was made and nothing came of it.
 
     What somebody may have withdrawn is asked for once. An election that was attempted in vain is tried again; a
-    re-election names the controller that it ends.
+    re-election names the controller that it ends. A leader that has moved already stays.
     """
     match request:
         case CreateReassignPartitions() | CreateDeleteTopic():
             return False
-        case CreatePreferredReplicaElection() | DeleteController():
+        case CreatePreferredReplicaElection() | DeleteController() | MoveLeaders():
             return True
         case _:
             assert_never(request)
 
 
 def request_path(request: Request) -> str:
-    """The znode that `request` creates or deletes, relative to the cluster's chroot."""
+    """The znode that `request` creates, deletes or takes, relative to the cluster's chroot."""
     match request:
         case CreateReassignPartitions():
             return REASSIGN_PARTITIONS
@@ -99,7 +113,7 @@ def request_path(request: Request) -> str:
             return PREFERRED_REPLICA_ELECTION
         case CreateDeleteTopic(topic=topic):
             return delete_topic_path(topic)
-        case DeleteController():
+        case DeleteController() | MoveLeaders():
             return CONTROLLER
         case _:
             assert_never(request)
@@ -117,7 +131,7 @@ def request_data(request: Request) -> bytes:
             return encode_preferred_replica_election(partitions)
         case CreateDeleteTopic():
             return encode_delete_topic()
-        case DeleteController():
+        case DeleteController() | MoveLeaders():
             return b""
         case _:
             assert_never(request)
@@ -140,6 +154,8 @@ def request_to_json(request: Request) -> dict[str, object]:
                 "version": request.version,
                 "epoch_version": request.epoch_version,
             }
+        case MoveLeaders(moves=moves):
+            return {"effect": name, "moves": [{**partition_row(each), "leader": leader} for each, leader in moves]}
         case _:
             assert_never(request)
 
@@ -166,6 +182,12 @@ def request_from_json(fields: PlanFields) -> Request:
                 controller_id=BrokerId(fields.integer("controller_id")),
                 version=fields.integer("version"),
                 epoch_version=fields.integer("epoch_version"),
+            )
+        case "MoveLeaders":
+            return MoveLeaders(
+                moves=tuple(
+                    LeaderMove(row.partition(), BrokerId(row.integer("leader"))) for row in fields.objects("moves")
+                )
             )
         case found:
             raise fields.refused("effect", "a request that this version knows", found)
@@ -207,6 +229,10 @@ def _lines(request: Request) -> Iterator[str]:
                 f"delete   {CONTROLLER}  of broker {broker}, if version={version}"
                 f" and {CONTROLLER_EPOCH} is at version={epoch_version}"
             )
+        case MoveLeaders(moves=moves):
+            yield f"take     {CONTROLLER}  for a few seconds, and resign; meanwhile {len(moves)} state znodes are written, each if unchanged"
+            for partition, leader in moves:
+                yield f"         {partition}  leader={leader}"
         case _:
             assert_never(request)
 

@@ -19,6 +19,7 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    MoveLeaders,
     Request,
 )
 
@@ -36,6 +37,8 @@ def safeguards(request: Request) -> tuple[Condition, ...]:
             return _of_partitions(target.partition for target in targets)
         case CreatePreferredReplicaElection(partitions=partitions):
             return _of_partitions(partitions)
+        case MoveLeaders(moves=moves):
+            return _of_partitions(move.partition for move in moves)
         case DeleteController():
             return ()
         case _:

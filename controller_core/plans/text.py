@@ -15,6 +15,7 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    MoveLeaders,
     Request,
     render_request,
     request_path,
@@ -62,6 +63,8 @@ def _total(effects: Sequence[Request]) -> str:
                 added = {"**topics DELETED with their data**": 1}
             case DeleteController():
                 added = {"forced re-elections of the controller": 1}
+            case MoveLeaders(moves=moves):
+                added = {"**times taken from the active controller**": 1, "leaders moved": len(moves)}
             case _:
                 assert_never(effect)
         counts = {name: counts.get(name, 0) + count for name, count in added.items()}

@@ -32,6 +32,7 @@ from controller_core.plans.conditions import (
 )
 from controller_core.plans.kinds.deletions import DELETIONS_PER_STEP
 from controller_core.plans.kinds.elections import ELECTIONS_PER_STEP
+from controller_core.plans.kinds.leaders import LEADERS_PER_RUN
 from controller_core.plans.kinds.moves import REASSIGNMENTS_PER_STEP
 from controller_core.plans.plan import Plan, PlanKind, PlanStep
 from controller_core.plans.request_znodes import (
@@ -40,11 +41,13 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    MoveLeaders,
     Request,
     request_data,
     request_path,
 )
 from controller_core.plans.topic_owners import INTERNAL_TOPICS
+from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 
 STEPS_MAX: Final = 10_000
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -127,6 +130,9 @@ def _of_effect(effect: Request, step: PlanStep) -> Iterator[str]:
             yield from _of_deletion(topic, step)
         case DeleteController():
             yield from _of_re_election(effect, step)
+        case MoveLeaders():
+            yield from _names([move.partition for move in effect.moves], LEADERS_PER_RUN)
+            yield from _of_leader_moves(effect, step)
         case _:
             assert_never(effect)
 
@@ -182,6 +188,24 @@ def _of_deletion(topic: str, step: PlanStep) -> Iterator[str]:
         yield from _missing((TopicGone(topic=topic, czxid=identity[topic]),), frozenset(step.outcomes))
 
 
+def _of_leader_moves(effect: MoveLeaders, step: PlanStep) -> Iterator[str]:
+    replicas = {each.partition: each.replicas for each in step.expectations if isinstance(each, AssignedTo)}
+    in_sync = {each.partition: each for each in step.expectations if isinstance(each, InSync)}
+    created = {each.topic for each in step.expectations if isinstance(each, TopicCreatedAt)}
+    absent = tuple(RequestAbsent(path=path) for path in (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION))
+    yield from _missing(absent, frozenset(step.expectations))
+    moved = [move.partition for move in effect.moves]
+    yield from _others({each.partition for each in step.outcomes if isinstance(each, LedBy)}, moved)
+    for partition, leader in effect.moves:
+        state = in_sync.get(partition)
+        if not replicas.get(partition) or state is None or partition.topic not in created:
+            yield f"no expectation of topic, replicas and ISR of {_shown([partition])}"
+        elif leader not in state.isr or leader not in replicas[partition] or leader == state.leader:
+            yield f"{leader} as the new leader of {_shown([partition])}, expected another in-sync replica"
+        else:
+            yield from _missing((LedBy(partition=partition, leader=leader),), frozenset(step.outcomes))
+
+
 def _of_re_election(effect: DeleteController, step: PlanStep) -> Iterator[str]:
     ruling = [each for each in step.expectations if isinstance(each, ControllerIs)]
     lingering = [each for each in step.expectations if isinstance(each, NotificationsLinger)]
@@ -228,7 +252,7 @@ def _once_in_a_plan(plan: Plan) -> Iterator[object]:
             yield from effect.partitions
         elif isinstance(effect, CreateDeleteTopic):
             yield effect.topic
-        elif isinstance(effect, DeleteController):
+        elif isinstance(effect, DeleteController | MoveLeaders):
             yield request_path(effect)
 
 
@@ -236,6 +260,8 @@ def _brokers(effect: Request) -> Iterator[BrokerId]:
     if isinstance(effect, CreateReassignPartitions):
         for target in effect.targets:
             yield from target.replicas
+    elif isinstance(effect, MoveLeaders):
+        yield from (move.leader for move in effect.moves)
 
 
 def _shown(values: Collection[object]) -> str:
@@ -251,4 +277,5 @@ _EFFECTS: Final[dict[PlanKind, type[Request]]] = {
     PlanKind.REASSIGN_PARTITIONS: CreateReassignPartitions,
     PlanKind.DELETE_TOPICS: CreateDeleteTopic,
     PlanKind.DRAIN_ISR_NOTIFICATIONS: DeleteController,
+    PlanKind.MOVE_LEADERS: MoveLeaders,
 }

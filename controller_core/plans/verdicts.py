@@ -29,6 +29,7 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    MoveLeaders,
     Request,
 )
 
@@ -77,6 +78,8 @@ def request_partitions(request: Request) -> tuple[TopicPartition, ...]:
             return tuple(target.partition for target in targets)
         case CreatePreferredReplicaElection(partitions=partitions):
             return partitions
+        case MoveLeaders(moves=moves):
+            return tuple(move.partition for move in moves)
         case CreateDeleteTopic() | DeleteController():
             return ()
         case _:
@@ -133,6 +136,8 @@ def _narrowed(request: Request, partitions: Collection[TopicPartition]) -> Reque
             return CreateReassignPartitions(targets=tuple(each for each in targets if each.partition not in partitions))
         case CreatePreferredReplicaElection(partitions=named):
             return CreatePreferredReplicaElection(partitions=tuple(each for each in named if each not in partitions))
+        case MoveLeaders(moves=moves):
+            return MoveLeaders(moves=tuple(each for each in moves if each.partition not in partitions))
         case CreateDeleteTopic() | DeleteController():
             return request
         case _:
@@ -158,7 +163,7 @@ def _verdict(request: Request, partition: TopicPartition, about: _About, observe
     namesake = None if created is None else check(created, observed)
     if assignment is None or namesake is not None:
         return Verdict(partition, Fate.GONE, "no such partition" if namesake is None else namesake.found)
-    if isinstance(request, CreatePreferredReplicaElection):
+    if isinstance(request, CreatePreferredReplicaElection | MoveLeaders):
         return _election_verdict(partition, about, observed)
     lists = f"replicas {list(assignment.replicas)}"
     if assignment.is_being_reassigned or partition in observed.reassign_requests:

@@ -1,7 +1,8 @@
 """Airflow connections and variables → clusters and the store; the one place that knows their names and fields.
 
 A cluster is a connection of type `kafka_zookeeper` (or `generic`): `host` holds one or more `host:port`, separated by commas; `extra` may
-hold `chroot`, `auth`, `tls`, `kafka_version`, `inter_broker_protocol_version`, `archived` and `analysis`; login and password are those
+hold `chroot`, `auth`, `tls`, `kafka_version`, `inter_broker_protocol_version`, `archived`, `analysis`, `may_act_as_controller` and
+`broker_access`; login and password are those
 of ZooKeeper. Which connections are clusters is said by the Variable `kafka_maintenance_clusters`.
 """
 
@@ -37,6 +38,8 @@ CLUSTER_FIELDS: Final = (
     "inter_broker_protocol_version",
     "archived",
     "analysis",
+    "may_act_as_controller",
+    "broker_access",
 )
 _TRUTH: Mapping[str, bool] = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -74,7 +77,8 @@ class Cluster:
 
     An `archived` cluster is gone: its
     past snapshots are analysed, no new one is tried. `analysis` holds what no snapshot shows, such as broker configs (the
-    fields of `spark_jobs.settings.ClusterSettings`).
+    fields of `spark_jobs.settings.ClusterSettings`). `may_act_as_controller` lets approved plans take the place of the active
+    controller for a few seconds, with `broker_access` to the brokers (the fields of `adapters.brokers.access.access_from`).
     """
 
     name: str
@@ -83,6 +87,8 @@ class Cluster:
     inter_broker_protocol_version: str | None = None
     archived: bool = False
     analysis: Mapping[str, Any] = field(default_factory=dict)
+    may_act_as_controller: bool = False
+    broker_access: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +254,11 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(f"cluster {name!r} not used: its connection says archived", extra.get("archived", False)),
         analysis=_mapping(name, _parsed(extra.get("analysis", {})), "its analysis"),
+        may_act_as_controller=_truth(
+            f"cluster {name!r} not used: its connection says may_act_as_controller",
+            extra.get("may_act_as_controller", False),
+        ),
+        broker_access=_mapping(name, _parsed(extra.get("broker_access", {})), "its broker_access"),
     )
 
 

@@ -13,6 +13,7 @@ DAG_IDS = (
     "drain_isr_notifications",
     "elect_preferred_leaders",
     "kraft_rehearsal",
+    "move_leaders",
     "nightly_analysis",
     "reassign_partitions",
     "restore_drill",
@@ -24,6 +25,7 @@ WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-s
 TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}
 WRITING_TASKS = {
     ("kafka_maintenance.tasks.apply", "apply_plan"): "changes-cluster",
+    ("kafka_maintenance.tasks.leaders", "act_as_controller"): "changes-cluster",
     ("kafka_maintenance.tasks.restore", "apply_restore"): "changes-cluster",
     ("kafka_maintenance.tasks.retention", "remove_snapshots"): "changes-store",
 }

@@ -9,16 +9,18 @@ import hmac
 import secrets
 import ssl
 from base64 import b64decode, b64encode
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, get_args
 
-from controller_core.model.errors import BrokerAccessDeniedError
+from controller_core.model.errors import BrokerAccessDeniedError, InvalidAccessError
 from controller_core.model.partitions import Broker, Endpoint
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Kafka's name of a security protocol → its number in requests."""
+_SASL_FIELDS: Final = ("mechanism", "username", "password")
 _ITERATIONS_MAX: Final = 16_384
 
 
@@ -113,6 +115,46 @@ class BrokerAccess:
 
 
 PLAIN_ACCESS: Final = BrokerAccess()
+
+
+def access_from(document: Mapping[str, Any]) -> BrokerAccess:
+    """The access that a JSON object describes: `listener`, `tls` (true, or an object of `BrokerTls`), `sasl` (of `BrokerLogin`).
+
+    Raises:
+        InvalidAccessError: an unknown or missing field, or a value of another type; names it.
+    """
+    _require(document, {"listener", "tls", "sasl"}, "access to brokers")
+    tls, sasl, listener = document.get("tls"), document.get("sasl"), document.get("listener")
+    files = (
+        {}
+        if tls is None or isinstance(tls, bool)
+        else _require(tls, {"ca", "certificate", "key", "check_hostname"}, "tls")
+    )
+    login = None
+    if sasl is not None:
+        named = {
+            key: str(value) for key, value in _require(sasl, {"mechanism", "username", "password"}, "sasl").items()
+        }
+        mechanism = named.get("mechanism")
+        if len(named) < len(_SASL_FIELDS) or mechanism not in get_args(Mechanism):
+            raise InvalidAccessError(
+                f"access to brokers not understood: expected in sasl a mechanism ({', '.join(get_args(Mechanism))}), username and "
+                f"password, found {sorted(named)} with mechanism {mechanism!r}; correct it"
+            )
+        login = BrokerLogin(**named)  # type: ignore[arg-type]  # the mechanism was looked at
+    if not isinstance(listener, str | None):
+        raise InvalidAccessError(f"access to brokers not understood: expected text as listener, found {listener!r}")
+    return BrokerAccess(listener=listener, tls=BrokerTls(**files) if tls else None, login=login)
+
+
+def _require(found: Any, names: AbstractSet[str], what: str) -> dict[str, Any]:
+    if not isinstance(found, Mapping) or found.keys() - names:
+        shown = sorted(found.keys()) if isinstance(found, Mapping) else type(found).__name__
+        raise InvalidAccessError(
+            f"{what} not understood: expected an object of {sorted(names)}, found {shown}; correct it"
+        )
+    return dict(found)
+
 
 Conversation = Generator[bytes, bytes, None]
 """Yields what we say, takes what the broker says, and ends when both sides are content."""

@@ -129,6 +129,12 @@ class TcpChannels:
         else:
             channel.send(request)
 
+    def versions(self) -> dict[BrokerId, Mapping[int, tuple[int, int]]]:
+        """Of each broker that is connected: api key → oldest and newest version that it knows."""
+        with self._lock:
+            found = {broker: channel.versions() for broker, channel in sorted(self._channels.items())}
+        return {broker: versions for broker, versions in found.items() if versions is not None}
+
     def metrics(self) -> dict[BrokerId, ChannelMetrics]:
         """Of each broker's channel."""
         with self._lock:
@@ -163,6 +169,10 @@ class _Channel:
             self._changed.notify()
         if connection is not None:
             connection.close()
+
+    def versions(self) -> Mapping[int, tuple[int, int]] | None:
+        with self._changed:
+            return None if self._connection is None else self._connection.versions
 
     def metrics(self) -> ChannelMetrics:
         with self._changed:

@@ -140,6 +140,15 @@ class KazooZooKeeper:
         self._beside: dict[str, tuple[Acl, ...]] = {}
         self._multi_read_known = True
 
+    def when_suspended(self, hear: Callable[[], None]) -> None:
+        """Calls `hear`, from a thread of kazoo's, when the connection breaks or the session ends."""
+
+        def changed(state: str) -> None:
+            if state != "CONNECTED":
+                hear()
+
+        self.client.add_listener(changed)
+
     @property
     def session_id(self) -> int:
         """See `ports.ZooKeeper`."""

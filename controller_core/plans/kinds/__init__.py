@@ -17,6 +17,7 @@ from controller_core.plans.kinds.drain import (
     makes_no_notifications,
 )
 from controller_core.plans.kinds.elections import ELECTIONS, election_step, elections_plan
+from controller_core.plans.kinds.leaders import LEADERS, brokers_of_racks, choose_leader_moves, leader_moves_plan
 from controller_core.plans.kinds.moves import MOVES, reassignment_plan, reassignment_step, target_refusals
 from controller_core.plans.plan import PlanKind
 
@@ -25,11 +26,14 @@ __all__ = [
     "KindRecord",
     "Origin",
     "Refused",
+    "brokers_of_racks",
+    "choose_leader_moves",
     "deletions_plan",
     "drain_plan",
     "election_step",
     "elections_plan",
     "kind_record",
+    "leader_moves_plan",
     "lingering_notifications",
     "makes_no_notifications",
     "reassignment_plan",
@@ -49,5 +53,7 @@ def kind_record(kind: PlanKind) -> KindRecord:
             return DELETIONS
         case PlanKind.DRAIN_ISR_NOTIFICATIONS:
             return DRAIN
+        case PlanKind.MOVE_LEADERS:
+            return LEADERS
         case _:
             assert_never(kind)

@@ -17,12 +17,21 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
-from kafka_maintenance.cli import analyse, audit, executions, install_dags, kraft, plan_file, snapshots, status
+from kafka_maintenance.cli import (
+    act_as_controller,
+    analyse,
+    audit,
+    executions,
+    install_dags,
+    kraft,
+    plan_file,
+    snapshots,
+    status,
+)
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_age_argument,
-    add_approver_argument,
     add_cluster_argument,
     add_json_argument,
     add_store_arguments,
@@ -36,8 +45,9 @@ from kafka_maintenance.cli.arguments import (
     tell,
     wants_json,
 )
+from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.plan import plan_document
-from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
 _INTERRUPTED: Final = 130
@@ -99,6 +109,7 @@ def parser() -> argparse.ArgumentParser:
     install_dags.add_parsers(commands)
     kraft.add_parsers(commands)
     _add_apply(commands)
+    act_as_controller.add_parsers(commands)
     audit.add_parsers(commands)
     executions.add_parsers(commands)
     _add_drain(commands)
@@ -193,17 +204,7 @@ def _add_apply(commands: Any) -> None:
     )
     command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
     command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
-    add_approver_argument(command)
-    command.add_argument("--comment", metavar="TEXT", help="for the receipt")
-    command.add_argument(
-        "--policy", metavar="FILE", type=Path, help="who may approve what (default: $KAFKA_MAINTENANCE_POLICY)"
-    )
-    command.add_argument(
-        "--approved-run", metavar="RUN", help="DAG.RUN_ID whose gate approved it, where the policy wants one"
-    )
-    command.add_argument(
-        "--after-rejection", metavar="RUN", help="DAG.RUN_ID of each run that rejected it, with commas"
-    )
+    add_permission_arguments(command)
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
     add_zookeeper_arguments(command, required=False)
     add_json_argument(command)
@@ -223,7 +224,7 @@ def _apply(arguments: argparse.Namespace) -> int:
         return ExitStatus.REFUSED
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
-    permitted = _permitted(arguments, store)
+    permitted = permission_of(arguments, store)
     with stopping_on_signals(Stop()) as stop:
         receipt = apply_plan(
             store=store,
@@ -241,40 +242,6 @@ def _apply(arguments: argparse.Namespace) -> int:
     document = {name: getattr(receipt, name) for name in names}
     show(arguments, f"{receipt.text}\n{receipt.uri}", {"applied": True, "receipt": document})
     return ExitStatus.DONE
-
-
-def _permitted(arguments: argparse.Namespace, store: Any) -> Any:
-    """The approval of a gate where the policy wants one, None where the command's own is enough.
-
-    Raises:
-        RefusedError: the policy lets no command apply plans, or somebody rejected this one.
-        NotApprovedError: no gate approved it.
-    """
-    from kafka_maintenance.operations.gate.approvals import refuse_rejected  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.gate.permission import NotApprovedError, permission  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
-
-    plan, now = load_plan(store, arguments.plan), datetime.now(UTC)
-    policy = policy_of(plan.cluster, arguments.policy)
-    if policy.command_may_apply == "never":
-        raise RefusedError(
-            f"plan {arguments.plan} not applied: the policy of {plan.cluster!r} says command_may_apply: never; use Airflow's gate"
-        )
-    if policy.command_may_apply == "yes":
-        refuse_rejected(store, plan.cluster, plan.digest, arguments.after_rejection)
-        return None
-    if not arguments.approved_run:
-        raise RefusedError(
-            f"plan {arguments.plan} not applied: the policy of {plan.cluster!r} wants the approval of a gate; give --approved-run"
-        )
-    found = permission(store, kind=plan.kind, cluster=plan.cluster, run=arguments.approved_run, policy=policy, now=now)
-    if found.shown.plan.digest != arguments.approve:
-        raise NotApprovedError(
-            f"plan {arguments.plan} not applied: run {arguments.approved_run!r} approved {found.shown.plan.digest[:12]}, not "
-            f"{arguments.approve[:12]}; name the run that approved it"
-        )
-    return found
 
 
 # -------------------------------------------------------------------------------------------------------- drain

@@ -2,14 +2,16 @@
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.model.partitions import BrokerId
-from controller_core.plans.request_znodes import Target
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.plan import PlanKind
+from controller_core.plans.request_znodes import LeaderMove, Target
 from controller_core.znodes import decode_reassign_partitions
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -90,6 +92,32 @@ def add_parsers(commands: Any) -> None:
     drain = _plan_parser(kinds, "drain", "force a re-election where ISR-change notifications linger", live=True)
     add_age_argument(drain)
     drain.set_defaults(run=_plan_drain)
+    leaders = _plan_parser(
+        kinds, "leaders", "move leaders to chosen in-sync replicas, as active controller", live=True, versioned=False
+    )
+    leaders.add_argument(
+        "--drain-broker",
+        metavar="ID",
+        type=natural,
+        action="append",
+        default=[],
+        help="it shall lead nothing (repeatable)",
+    )
+    leaders.add_argument(
+        "--drain-rack", metavar="RACK", action="append", default=[], help="its brokers shall lead nothing (repeatable)"
+    )
+    leaders.add_argument(
+        "--move",
+        metavar="TOPIC-PARTITION=ID",
+        type=_leader_move,
+        action="append",
+        default=[],
+        help="a new leader (repeatable)",
+    )
+    leaders.add_argument(
+        "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
+    )
+    leaders.set_defaults(run=_plan_leaders)
     shown = kinds.add_parser(
         "show", help="print a stored plan", description="Prints a stored plan as its approver reads it."
     )
@@ -124,14 +152,17 @@ def _add_throttle(command: Any) -> None:
     )
 
 
-def _plan_parser(kinds: Any, name: str, what: str, *, live: bool = False) -> argparse.ArgumentParser:
+def _plan_parser(
+    kinds: Any, name: str, what: str, *, live: bool = False, versioned: bool = True
+) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = kinds.add_parser(name, help=what, description=f"Makes a plan to {what}.")
     add_cluster_argument(command)
     add_store_arguments(command)
     add_zookeeper_arguments(command, required=live)
     if not live:
         command.add_argument("--manifest", metavar="URI", help="plan from this snapshot (default: the newest, or live)")
-    command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
+    if versioned:
+        command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
     add_json_argument(command)
     return command
 
@@ -300,13 +331,35 @@ def _plan_rollback(arguments: argparse.Namespace) -> int:
     )
 
 
+def _plan_leaders(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans.leaders import plan_leader_moves  # noqa: PLC0415 - the other commands start faster
+
+    return _planned(
+        arguments,
+        plan_leader_moves,
+        brokers=arguments.drain_broker,
+        racks=arguments.drain_rack,
+        moves=arguments.move,
+        topics=arguments.topic,
+    )
+
+
+def _leader_move(text: str) -> LeaderMove:
+    """`orders-0=3` → the move of that leader."""
+    found = re.fullmatch(r"(.+)-(\d+)=(\d+)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected TOPIC-PARTITION=BROKER, found {text!r}")
+    return LeaderMove(TopicPartition(found[1], int(found[2])), BrokerId(int(found[3])))
+
+
 def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
     live = address_of(arguments) if arguments.zookeeper else None
     plan = make(store_of(arguments), arguments.cluster, zookeeper=live, **what)
     if plan is None:
         show(arguments, "nothing to do, no plan was made", {"plan": None})
     else:
-        hint = f"to apply: kafka-maintenance apply {plan.uri} --approve {plan.digest} --zookeeper HOSTS[/CHROOT]"
+        command = "act-as-controller" if plan.kind == PlanKind.MOVE_LEADERS else "apply"
+        hint = f"to apply: kafka-maintenance {command} {plan.uri} --approve {plan.digest} --zookeeper HOSTS[/CHROOT]"
         show(arguments, f"{plan.markdown}\n{hint}\n{plan.uri}", plan_document(plan))
     return ExitStatus.DONE
 

@@ -58,6 +58,15 @@ _CLUSTER = {
             default=None,
         ),
         "analysis": _object("Analysis", "Broker configs that no snapshot shows, as a JSON object"),
+        "may_act_as_controller": _field(
+            "May act as controller",
+            "Approved plans may take the place of the active controller for a few seconds; empty: no",
+            type=["boolean", "string", "null"],
+            default=None,
+        ),
+        "broker_access": _object(
+            "Access to brokers", 'For that: {"listener", "tls", "sasl"} as brokers use among themselves'
+        ),
     },
 }
 _STORE = {

@@ -22,6 +22,7 @@ from controller_core.plans.kinds import (
     drain_plan,
     elections_plan,
     kind_record,
+    leader_moves_plan,
     lingering_notifications,
     makes_no_notifications,
     reassignment_plan,
@@ -34,6 +35,7 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    LeaderMove,
     Target,
 )
 from controller_core.plans.text import plan_markdown, plan_size, plan_summary
@@ -102,6 +104,7 @@ EXAMPLES = {
     PlanKind.DRAIN_ISR_NOTIFICATIONS: lambda: drain_plan(
         seen(notifications=(Notification("isr_change_0000000001", (A0,), 0),)), ORIGIN, now_ms=3_600_000
     ),
+    PlanKind.MOVE_LEADERS: lambda: leader_moves_plan(seen(), ORIGIN, [LeaderMove(A0, BrokerId(1))]),
 }
 
 

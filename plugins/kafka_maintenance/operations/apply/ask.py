@@ -17,6 +17,7 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    MoveLeaders,
     Request,
     request_data,
     request_path,
@@ -129,6 +130,8 @@ def _operations(effect: Request, observed: Observation) -> tuple[Operation, ...]
                 Check(path=CONTROLLER_EPOCH, version=effect.epoch_version),
                 Delete(path=request_path(effect), version=effect.version),
             )
+        case MoveLeaders():
+            raise AssertionError("apply_plan refuses what needs an active controller")
         case CreateReassignPartitions() | CreatePreferredReplicaElection():
             return (Create(path=request_path(effect), data=request_data(effect)),)
         case _:

@@ -25,7 +25,7 @@ from controller_core.model.errors import (
 )
 from controller_core.plans.conditions import named_partitions, unmet
 from controller_core.plans.kinds import kind_record
-from controller_core.plans.plan import Plan, final_outcomes, plan_digest
+from controller_core.plans.plan import Plan, PlanKind, final_outcomes, plan_digest
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign, refuse_whole
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
@@ -133,14 +133,19 @@ def apply_plan(
             (`StoppedError`); call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
     """
-    plan = _approved(store, plan_uri, approved_digest, approver)
+    plan = read_approved(store, plan_uri, approved_digest, approver)
+    if plan.kind is PlanKind.MOVE_LEADERS:
+        raise RefusedError(
+            f"plan {plan_uri} not applied: no request moves a leader to a chosen replica; a run as active controller does "
+            "(kafka-maintenance act-as-controller, or the DAG move_leaders)"
+        )
     proof = read_proof(store, plan_uri)
     if proof is not None:
         verify_again(plan, proof)
     run = run_id or token_hex(4)
     log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
     if log.has(EventKind.DONE):
-        return _receipt(log, plan, approver, already=True)
+        return receipt_of(log, plan, approver, already=True)
     refuse_ended(log)
     if not plan.steps:
         raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
@@ -193,7 +198,18 @@ def verify(
     return Verified(done=False, text=text)
 
 
-def _approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver: str) -> Plan:
+def read_approved(store: ObjectStore, plan_uri: str, approved_digest: str, approver: str) -> Plan:
+    """The stored plan, if it is the one that was approved.
+
+    Args:
+        store: where it lies.
+        plan_uri: its address.
+        approved_digest: what the approver saw.
+        approver: who approved.
+
+    Raises:
+        PlanChangedError: it is another one, or nobody approved.
+    """
     plan = read_plan(store, plan_uri)
     found = plan_digest(plan)
     if found != approved_digest:
@@ -265,7 +281,7 @@ class _Attempt:
             self.lost_s = None
             record = self.record()
             if record.has(EventKind.DONE):
-                return _receipt(record, plan, holder.approver, already=not self.begun)
+                return receipt_of(record, plan, holder.approver, already=not self.begun)
             refuse_ended(record)
             refuse_beside(zookeeper, fence, plan, holder.plan, self.store)
             self.end_left_over_throttles(zookeeper, fence)
@@ -298,7 +314,7 @@ class _Attempt:
                 zookeeper, fence, record, plan, holder.plan, self.step_timeout_s, self.settle_timeout_s, self.stop
             )
             _take_steps(run)
-        return _receipt(record, plan, holder.approver, already=False)
+        return receipt_of(record, plan, holder.approver, already=False)
 
     def lost(self, error: ZooKeeperError | LockLostError) -> None:
         """Records that the session broke, once; raises where nothing was begun, where it lasts, or where the run shall end."""
@@ -334,7 +350,15 @@ def _take_steps(run: Run) -> None:
     run.log.append(EventKind.DONE, steps=len(steps))
 
 
-def _receipt(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Receipt:
+def receipt_of(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Receipt:
+    """What became of the plan, as its record says.
+
+    Args:
+        log: the record.
+        plan: which.
+        approver: who approved.
+        already: an earlier run had done it all.
+    """
     first = next((each for each in log.events if each.event is EventKind.DONE), None)
     text = (
         f"plan was carried out already at {first.at}, approved by {first.approver!r}; nothing was written now"

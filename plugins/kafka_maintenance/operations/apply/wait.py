@@ -103,7 +103,7 @@ def _is_over(kind: PlanKind, step: PlanStep, found: Sequence[Verdict], observed:
         case PlanKind.DELETE_TOPICS:
             topics = (each.topic for each in step.outcomes if isinstance(each, TopicGone))
             return not any(topic in observed.queued_topics for topic in topics)
-        case PlanKind.DRAIN_ISR_NOTIFICATIONS:
+        case PlanKind.DRAIN_ISR_NOTIFICATIONS | PlanKind.MOVE_LEADERS:
             return False
         case _:
             assert_never(kind)

@@ -80,6 +80,7 @@ _CLUSTER: Final[Mapping[str, Any]] = {
                     "reassign_partitions",
                     "delete_topics",
                     "drain_isr_notifications",
+                    "move_leaders",
                     "retain_snapshots",
                     "restore",
                 ),

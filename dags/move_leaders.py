@@ -1,0 +1,48 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### Move leaders to chosen in-sync replicas
+
+Reads the cluster, plans the fewest moves after which the named brokers or racks lead nothing, waits for a person, takes the place of the
+active controller for at most 4 s, and checks. Off unless the cluster's connection says `may_act_as_controller`; the gate says what
+stalls meanwhile. Nothing is written before the approval; a rejected or unanswered plan is dropped.
+"""
+
+from airflow.sdk import Param, dag
+
+from kafka_maintenance.tasks.apply import verify
+from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.leaders import act_as_controller, plan_leader_moves
+
+KIND = "move_leaders"
+
+
+@dag(
+    schedule=None,
+    catchup=False,
+    max_active_runs=GATED_RUNS_MAX,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "changes-cluster", "manual"],
+    render_template_as_native_obj=True,
+    params={
+        "after_rejection": after_rejection(),
+        "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
+        "plan": Param(None, type=["string", "null"], description="Digest of a stored plan; empty: plan now"),
+        "drain_brokers": Param(
+            [], type="array", items={"type": "integer", "minimum": 0}, description="Brokers that shall lead nothing"
+        ),
+        "drain_racks": Param([], type="array", items={"type": "string"}, description="Racks that shall lead nothing"),
+        "confirm_unfenced_controller": Param(
+            False, type="boolean", description="Second confirmation, for brokers of Kafka 2.0 or older"
+        ),
+    },
+)
+def move_leaders() -> None:
+    """Plan → gate → act as controller → verify."""
+    plan = plan_leader_moves(given("cluster"), given("plan"), given("drain_brokers"), given("drain_racks"))
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
+    gate >> act_as_controller(given("confirm_unfenced_controller")) >> verify(KIND)
+
+
+move_leaders()

@@ -1,0 +1,130 @@
+"""Who may act as controller at all: the switch, the digest, the kind of plan; before anything is opened."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.brokers.access import BrokerAccess, BrokerLogin, BrokerTls, access_from
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.errors import InvalidAccessError
+from controller_core.model.partitions import BrokerId
+from kafka_maintenance.operations.act_as_controller.act import Permission, act_as_controller
+from kafka_maintenance.operations.apply.plan import apply_plan
+from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, RefusedError
+from kafka_maintenance.operations.plans.leaders import plan_leader_moves
+from kafka_maintenance.operations.plans.make import plan_elections
+from tests.kafka_maintenance.kafka_world import KafkaWorld
+
+NOW = datetime(2026, 10, 5, 3, 0, tzinfo=UTC)
+NOBODY = ClusterAddress("127.0.0.1:1")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def world() -> KafkaWorld:
+    found = KafkaWorld()
+    for broker in (1, 2, 3):
+        found.broker(broker)
+    found.elect(1)
+    found.topic("orders", ((1, 2, 3), 1, (1, 2, 3)), ((2, 3, 1), 3, (2, 3, 1)))
+    return found
+
+
+def acted(store: MemoryStore, plan: Any, **change: Any) -> Any:
+    given: dict[str, Any] = {
+        "store": store,
+        "plan_uri": plan.uri,
+        "approved_digest": plan.digest,
+        "approver": "anna",
+        "address": NOBODY,
+        "permission": Permission(may_act=True),
+        "now": NOW,
+    }
+    return act_as_controller(**{**given, **change})
+
+
+def drained(store: MemoryStore, world: KafkaWorld) -> Any:
+    return plan_leader_moves(store, "alpha", zookeeper=world.zookeeper(), brokers=[BrokerId(1)], now=NOW)
+
+
+def test_it_is_off_unless_switched_on(store: MemoryStore, world: KafkaWorld) -> None:
+    with pytest.raises(RefusedError, match="switched off for this cluster"):
+        acted(store, drained(store, world), permission=Permission())
+
+
+def test_only_the_approved_plan_and_only_leader_moves(store: MemoryStore, world: KafkaWorld) -> None:
+    plan = drained(store, world)
+    with pytest.raises(PlanChangedError, match="approved digest"):
+        acted(store, plan, approved_digest="0" * 64)
+    elections = plan_elections(store, "alpha", zookeeper=world.zookeeper(), now=NOW)
+    with pytest.raises(RefusedError, match="an active controller does nothing else for us"):
+        acted(store, elections)
+
+
+def test_the_usual_way_of_applying_refuses_it(store: MemoryStore, world: KafkaWorld) -> None:
+    plan = drained(store, world)
+    with pytest.raises(RefusedError, match="act-as-controller"):
+        apply_plan(
+            store=store,
+            plan_uri=plan.uri,
+            approved_digest=plan.digest,
+            approver="anna",
+            zookeeper=world.zookeeper(),
+            now=NOW,
+        )
+    assert world.wrote == []
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param({}, id="nothing was named"),
+        pytest.param({"brokers": [BrokerId(9)]}, id="no such broker"),
+        pytest.param({"racks": ["nowhere"]}, id="no such rack"),
+    ],
+)
+def test_what_cannot_be_planned(store: MemoryStore, world: KafkaWorld, what: dict[str, Any]) -> None:
+    with pytest.raises(BadInputError, match="name some of them"):
+        plan_leader_moves(store, "alpha", zookeeper=world.zookeeper(), **what)
+
+
+@pytest.mark.parametrize(
+    ("document", "access"),
+    [
+        pytest.param({}, BrokerAccess(), id="plain"),
+        pytest.param(
+            {"listener": "INTERNAL", "tls": True}, BrokerAccess(listener="INTERNAL", tls=BrokerTls()), id="TLS"
+        ),
+        pytest.param(
+            {"tls": {"ca": "ca.pem"}, "sasl": {"mechanism": "SCRAM-SHA-512", "username": "u", "password": "p"}},
+            BrokerAccess(
+                tls=BrokerTls(ca="ca.pem"), login=BrokerLogin(mechanism="SCRAM-SHA-512", username="u", password="p")
+            ),
+            id="TLS and SCRAM",
+        ),
+    ],
+)
+def test_how_brokers_are_reached_is_a_json_object(document: dict[str, Any], access: BrokerAccess) -> None:
+    assert access_from(document) == access
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"color": 1},
+        {"tls": {"color": 1}},
+        {"tls": "yes"},
+        {"sasl": {"mechanism": "GSSAPI", "username": "u", "password": "p"}},
+        {"sasl": {"mechanism": "PLAIN"}},
+        {"listener": 7},
+    ],
+)
+def test_what_is_not_understood_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(InvalidAccessError, match="not understood"):
+        access_from(document)
