@@ -1,11 +1,21 @@
 """`kafka-maintenance kraft`: what stands against the migration of a cluster to KRaft, and its rehearsal on a copy."""
 
 import argparse
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_json_argument,
+    add_store_arguments,
+    add_zookeeper_arguments,
+    address_of,
+    positive,
+    show,
+    store_of,
+)
 
 
 def add_parsers(commands: Any) -> None:
@@ -15,6 +25,7 @@ def add_parsers(commands: Any) -> None:
     )
     _add_readiness(kraft)
     _add_rehearse(kraft)
+    _add_watch(kraft)
 
 
 def _add_readiness(kraft: Any) -> None:
@@ -56,6 +67,31 @@ def _add_rehearse(kraft: Any) -> None:
     )
     command.add_argument("--fix", action="store_true", help="also rehearse the repairs, on another copy")
     command.set_defaults(run=_rehearse)
+
+
+def _add_watch(kraft: Any) -> None:
+    command = kraft.add_parser(
+        "watch",
+        help="say from the living cluster whether to go on, to wait, or to go back",
+        description="Reads the cluster's tree twice and judges: phase, whether /migration rises, what is under way, what is not in sync. Writes nothing.",
+        epilog="Exit status: 0 go, 1 wait or go back, 2 bad input, 3 the outside failed.",
+    )
+    add_zookeeper_arguments(command)
+    command.add_argument(
+        "--pause-s", metavar="S", type=positive, default=6, help="between two looks (default: %(default)s)"
+    )
+    command.add_argument("--follow", action="store_true", help="print each new judgement until it says go or go back")
+    command.add_argument(
+        "--metadata-log",
+        metavar="FOLDER",
+        type=Path,
+        help="a copy of a controller's __cluster_metadata-0: whether a registration still says ZooKeeper",
+    )
+    command.add_argument(
+        "--kafka-version", metavar="X.Y", default="3.9", help="whose tools read it (default: %(default)s)"
+    )
+    add_json_argument(command)
+    command.set_defaults(run=_watch)
 
 
 def _add_snapshot_arguments(command: Any) -> None:
@@ -103,3 +139,27 @@ def _rehearse(arguments: argparse.Namespace) -> int:
     rehearsal = rehearse_snapshot(store, manifest, quorum, key_file=arguments.key_file, fix=arguments.fix)
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
     return ExitStatus.DONE if rehearsal.passed else ExitStatus.REFUSED
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.watch import (  # noqa: PLC0415 - as above
+        Advice,
+        judgement_json,
+        judgement_text,
+        look,
+        registrations_in,
+        watch,
+    )
+
+    folder = arguments.metadata_log
+    registrations = registrations_in(folder, arguments.kafka_version) if folder else None
+    address = address_of(arguments)
+    pause_s = max(arguments.pause_s, 5)
+    shown = None
+    for judgement in watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(pause_s), registrations):
+        if judgement != shown:
+            show(arguments, judgement_text(judgement), judgement_json(judgement))
+            shown = judgement
+        if not arguments.follow or judgement.advice is not Advice.WAIT:
+            return ExitStatus.DONE if judgement.advice is Advice.GO else ExitStatus.REFUSED
+    raise AssertionError  # a watch has no end of its own

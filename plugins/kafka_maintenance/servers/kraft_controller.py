@@ -6,7 +6,7 @@ Source: Kafka 3.9 `StorageTool`, `KRaftMigrationDriver`, `DumpLogSegments`; docs
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -159,25 +159,8 @@ class KRaftController(Server):
         return sum(segment.stat().st_size for segment in self._segments())
 
     def dump_lines(self) -> Iterator[str]:
-        """The records of its metadata log, a line each, as `DumpLogSegments` prints them.
-
-        Raises:
-            LocalStackError: the tool fails.
-        """
-        for segment in self._segments():
-            command = [
-                *program(self.workspace, self.storage.version, heap_mb=512),
-                *("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata"),
-                *("--files", str(segment)),
-            ]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as dump:
-                assert dump.stdout is not None
-                yield from dump.stdout
-            if dump.returncode:
-                raise LocalStackError(
-                    f"reading the metadata log {segment}: expected success of DumpLogSegments, found status {dump.returncode}; "
-                    "free some memory and run again"
-                )
+        """The records of its metadata log, as of `dump_lines`."""
+        return dump_lines(self.workspace, self.storage.version, self._segments())
 
     def _segments(self) -> list[Path]:
         return sorted((self.folder / "data" / "__cluster_metadata-0").glob("*.log"))
@@ -194,3 +177,25 @@ def program(workspace: Workspace, version: str, *, heap_mb: int) -> list[str]:
         *([f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive else []),
         *("-cp", class_path_of(jars)),
     ]
+
+
+def dump_lines(workspace: Workspace, version: str, segments: Iterable[Path]) -> Iterator[str]:
+    """The records of a metadata log, a line each, as `DumpLogSegments` prints them.
+
+    Raises:
+        LocalStackError: the tool fails.
+    """
+    for segment in segments:
+        command = [
+            *program(workspace, version, heap_mb=512),
+            *("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata"),
+            *("--files", str(segment)),
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as dump:
+            assert dump.stdout is not None
+            yield from dump.stdout
+        if dump.returncode:
+            raise LocalStackError(
+                f"reading the metadata log {segment}: expected success of DumpLogSegments, found status {dump.returncode}; "
+                "free some memory and run again"
+            )

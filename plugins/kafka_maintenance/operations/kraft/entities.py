@@ -124,6 +124,8 @@ def _bad_acls(tree: Tree) -> Iterator[str]:
         except MalformedZnodeError as error:
             yield str(error)
             continue
+        if not entries:
+            yield f"{path}: no rule; the migration deletes it"
         for entry in entries:
             if ":" not in entry.principal:
                 yield f"{path}: principal {entry.principal!r} is not Type:name"

@@ -180,6 +180,8 @@ def _reason(path: str, ephemeral_owner: int | None, scope: RestoreScope) -> str 
         return "ephemeral: it belongs to a session that is over"
     if path == znodes.CONTROLLER:
         return "the brokers elect a controller themselves"
+    if path == znodes.MIGRATION:
+        return "of a migration that is over: a fresh quorum would take the copy for done and delete every topic"
     parent = path.rpartition("/")[0]
     if parent in NOTIFICATION_PARENTS and not scope.notifications:
         return "notification: the brokers have long read it"

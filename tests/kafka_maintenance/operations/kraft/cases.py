@@ -63,7 +63,13 @@ class Case:
 
 
 def case(e, title, changes, happens=MIGRATED, kinds="", rules="", **options):
-    named = {"lost": Kind.LOST, "meant": Kind.MEANT, "invented": Kind.INVENTED, "unusable": Kind.UNUSABLE}
+    named = {
+        "lost": Kind.LOST,
+        "meant": Kind.MEANT,
+        "invented": Kind.INVENTED,
+        "unusable": Kind.UNUSABLE,
+        "unclassified": Kind.UNCLASSIFIED,
+    }
     return Case(
         e, title, changes, happens, frozenset(named[k] for k in kinds.split()), frozenset(rules.split()), **options
     )
@@ -183,7 +189,7 @@ CASES = (
     case("32", "an empty controller epoch", {"/controller_epoch": b""}, CLAIMS, rules="R5"),
     case("32", "left-over KRaft epoch 7", {"/controller": {**KRAFT, "kraftControllerEpoch": 7}}, CLAIMS, rules="R5", leftovers=True),
     case("32", "an empty /migration", {"/migration": b""}, UNBORN, rules="R5", leftovers=True),
-    case("1.", "a /migration left over", {"/migration": MIGRATION | {"kraft_metadata_offset": 19}}, MIGRATED, "lost", rules="R5", leftovers=True, versions=ALL),
+    case("-", "a /migration left over", {"/migration": MIGRATION | {"kraft_metadata_offset": 3}}, MIGRATED, "unclassified", rules="R5", leftovers=True, versions=ALL),
     case("39", "/consumers", {"/consumers/g/offsets/t/0": b"5"}, MIGRATED, "meant", rules="R24"),
     case("39", "a foreign tree", {"/custom/tool": b"x"}, MIGRATED, "lost", rules="R24"),
     case("39", "/feature is garbage", {"/feature": b"{oops"}),
@@ -197,6 +203,12 @@ def predicted(each):
     """The rules of the certificate that are not met or to be decided first."""
     found = certify(tree(each.changes), MANIFEST)
     return frozenset(found.verdicts(Verdict.NOT_MET) + found.verdicts(Verdict.DECIDE))
+
+
+def row(e, title, rules, end, kinds):
+    """A row of the page's table."""
+    named = ", ".join(sorted(rules, key=lambda rule: int(rule[1:]))) or "nothing"
+    return f"| {e} | {title} | {named} | {end} | {', '.join(sorted(kind.value for kind in kinds))} |"
 
 
 class Stage:
@@ -242,9 +254,7 @@ def main():
             end, kinds, told, found = stage.happened(each)
             right = (rules, end, kinds) == (each.rules, each.happens, each.kinds)
             wrong[right] += 1
-            shown = ", ".join(sorted(kind.value for kind in kinds))
-            rules_shown = ", ".join(sorted(rules, key=lambda rule: int(rule[1:])))
-            print(f"| {each.e} | {each.title} | {rules_shown or 'nothing'} | {end} | {shown} |", flush=True)
+            print(row(each.e, each.title, rules, end, kinds), flush=True)
             if not right:
                 print(
                     f"  WRONG: expected {sorted(each.rules)} {each.happens} {sorted(kind.value for kind in each.kinds)}",

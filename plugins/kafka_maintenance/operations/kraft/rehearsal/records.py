@@ -6,7 +6,7 @@ Source: Kafka 3.9 metadata/src/main/resources/common/metadata/*.json, `DumpLogSe
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.snapshot.secrets import is_secret_config
@@ -49,24 +49,28 @@ class Migrated(NamedTuple):
         return dict(Counter(record.type for record in self.records if record.type not in OF_THE_RUN))
 
 
+def all_records(lines: Iterable[str]) -> Iterator[Record]:
+    """Every record in what `DumpLogSegments` prints, secrets taken out."""
+    for line in lines:
+        match = _PAYLOAD.search(line)
+        if match is not None:
+            record = json.loads(match[1])
+            yield Record(record["type"].removesuffix("_RECORD"), _redacted(record["type"], record["data"]))
+
+
 def migrated(lines: Iterable[str]) -> Migrated:
     """The records of the last migration transaction in what `DumpLogSegments` prints."""
     found: list[Record] = []
     inside = ended = False
-    for line in lines:
-        match = _PAYLOAD.search(line)
-        if match is None:
-            continue
-        record = json.loads(match[1])
-        kind, data = record["type"], record["data"]
-        if kind == "BEGIN_TRANSACTION_RECORD":
-            inside = str(data.get("name") or "").startswith(_TRANSACTION)
+    for record in all_records(lines):
+        if record.type == "BEGIN_TRANSACTION":
+            inside = str(record.data.get("name") or "").startswith(_TRANSACTION)
             found, ended = ([], False) if inside else (found, ended)
-        elif kind in {"END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}:
-            ended = ended or (inside and kind == "END_TRANSACTION_RECORD")
+        elif record.type in {"END_TRANSACTION", "ABORT_TRANSACTION"}:
+            ended = ended or (inside and record.type == "END_TRANSACTION")
             inside = False
         elif inside:
-            found.append(Record(kind.removesuffix("_RECORD"), _redacted(kind, data)))
+            found.append(record)
     return Migrated(tuple(found), ended)
 
 

@@ -1,0 +1,260 @@
+"""The day of a migration: from what a cluster's tree shows now and showed before, whether to go on, to wait, or to go back.
+
+It writes nothing at any time. Source: docs/kraft.md, "Watch" and "Phases"; KAFKA-20960 for the registrations that Kafka does not check.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.znodes import decode_state
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.kraft.phase import Phase, PhaseId, phase_of
+from kafka_maintenance.operations.kraft.rehearsal.records import all_records
+from kafka_maintenance.operations.kraft.topics import under_way
+from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, Znode
+from kafka_maintenance.servers import Workspace
+from kafka_maintenance.servers.kraft_controller import dump_lines
+
+CLAIM_LASTS_AT_MOST: Final = timedelta(seconds=60)
+RISES_WITHIN: Final = timedelta(seconds=5)
+"""A controller that rules writes `/migration` twice a second, even idle."""
+_SHOWN_MAX: Final = 10
+
+
+class Advice(Enum):
+    """What to do now."""
+
+    GO = "go"
+    WAIT = "wait"
+    GO_BACK = "go back"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A tree, and when it was read."""
+
+    tree: Tree
+    at: datetime
+
+    @property
+    def migration_version(self) -> int | None:
+        """Version of `/migration`; None where there is none."""
+        znode = self.tree.znodes.get("/migration")
+        return None if znode is None else znode.version
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`next_step` is what GO means; `reasons` are why not, or what to know."""
+
+    phase: Phase
+    advice: Advice
+    next_step: str
+    reasons: tuple[str, ...]
+
+
+def judge(
+    before: Seen,
+    now: Seen,
+    registrations: Mapping[int, bool] | None = None,
+    phase_since: datetime | None = None,
+) -> Judgement:
+    """What to do, from two looks at the same cluster.
+
+    Args:
+        before: the earlier look; five seconds or more, or an end of the quorum cannot be told.
+        now: the later one.
+        registrations: broker → whether the quorum has it registered as a ZooKeeper broker; None: not known.
+        phase_since: when the phase of `now` was first seen; None: in `before`, if it shows the same one.
+    """
+    phase = phase_of(now.tree)
+    match phase.id:
+        case PhaseId.ZOOKEEPER:
+            waits = [*under_way(now.tree).evidence, *_out_of_sync(now.tree)]
+            step = "start the quorum, if certificate and rehearsal are passed"
+            return _go_unless(waits, phase, step)
+        case PhaseId.QUORUM_STARTED:
+            waits = [*under_way(now.tree).evidence, *_unregistered(now.tree), *_out_of_sync(now.tree)]
+            step = "roll the next broker into migration mode; the copy begins with the last one"
+            return _go_unless(waits, phase, step)
+        case PhaseId.CLAIMED:
+            return _claimed(before, now, phase, phase_since)
+        case PhaseId.HYBRID | PhaseId.PARTLY_KRAFT | PhaseId.ALL_KRAFT:
+            return _ruled_by_kraft(before, now, phase, registrations)
+        case PhaseId.LEFT_OVER:
+            return Judgement(
+                phase, Advice.GO_BACK, "finish the way back before any quorum is started", (phase.text, phase.advice)
+            )
+        case _:
+            assert_never(phase.id)
+
+
+def _claimed(before: Seen, now: Seen, phase: Phase, phase_since: datetime | None) -> Judgement:
+    step = "stop the quorum; at once delete /controller and /migration; roll the brokers back"
+    since = phase_since or (before.at if phase_of(before.tree).id is PhaseId.CLAIMED else now.at)
+    lasts = now.at - since
+    if lasts >= CLAIM_LASTS_AT_MOST:
+        return Judgement(
+            phase,
+            Advice.GO_BACK,
+            step,
+            (f"offset -1 for {lasts.total_seconds():.0f} s: the copy died, there is no working controller",),
+        )
+    return Judgement(phase, Advice.WAIT, "look again within a minute", ("the copy runs, or has died",))
+
+
+def _ruled_by_kraft(before: Seen, now: Seen, phase: Phase, registrations: Mapping[int, bool] | None) -> Judgement:
+    looked = now.at - before.at
+    rises = before.migration_version is None or before.migration_version != now.migration_version
+    if not rises and looked >= RISES_WITHIN:
+        reasons = [
+            f"the version of /migration stands still at {now.migration_version} for {looked.total_seconds():.0f} s: no controller writes it"
+        ]
+        if phase.id is PhaseId.ALL_KRAFT:
+            reasons.append(
+                "where the quorum was finalised this is its end: there is no way back, and ZooKeeper is no longer true"
+            )
+            return Judgement(phase, Advice.WAIT, "look at the quorum: finalised, or down", tuple(reasons))
+        return Judgement(
+            phase, Advice.GO_BACK, "look at the quorum; unless it comes back at once, go back", tuple(reasons)
+        )
+    waits = [] if rises else ["looked for too short a time to see whether /migration rises"]
+    waits += [
+        f"{each}: written by somebody else, for KRaft never does; the next full synchronisation deletes it"
+        for each in _foreign(now.tree)
+    ]
+    waits += _out_of_sync(now.tree)
+    if phase.id is PhaseId.ALL_KRAFT:
+        return _go_unless(
+            [*waits, *_registered_as_zookeeper(now.tree, registrations)],
+            phase,
+            "finalise, when you want no way back any more",
+        )
+    return _go_unless(waits, phase, "roll the next broker to KRaft mode")
+
+
+def _registered_as_zookeeper(tree: Tree, registrations: Mapping[int, bool] | None) -> Iterator[str]:
+    """Why finalising is refused: Kafka itself does not check."""
+    if registrations is None:
+        yield "whether a registration still says ZooKeeper is not known: name a copy of the quorum's metadata log"
+        return
+    still = sorted(broker for broker, migrating in registrations.items() if migrating)
+    if still:
+        yield f"the quorum has brokers {still} registered as ZooKeeper brokers"
+    missing = sorted(set(tree.replica_brokers) - registrations.keys())
+    if missing:
+        yield f"the quorum has no registration of brokers {missing}, which hold replicas"
+
+
+def _go_unless(reasons: Iterable[str], phase: Phase, step: str) -> Judgement:
+    waits = tuple(reasons)
+    more = (f"… and {len(waits) - _SHOWN_MAX} more",) if len(waits) > _SHOWN_MAX else ()
+    return Judgement(phase, Advice.WAIT if waits else Advice.GO, step, (*waits[:_SHOWN_MAX], *more))
+
+
+def _unregistered(tree: Tree) -> list[str]:
+    missing = sorted(set(tree.replica_brokers) - tree.registered)
+    return [f"brokers {missing} are not registered: wait until they are back"] if missing else []
+
+
+def _foreign(tree: Tree) -> Iterator[str]:
+    yield from (path for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election") if path in tree)
+    yield from (f"/admin/delete_topics/{name}" for name in sorted(tree.queued))
+
+
+def _out_of_sync(tree: Tree) -> Iterator[str]:
+    """Partitions that lack a replica in the ISR."""
+    for name, topic in tree.topics.items():
+        for number, assignment in () if isinstance(topic, str) else sorted(topic.assignments.items()):
+            path = f"{TOPICS}/{name}/partitions/{number}/state"
+            try:
+                state = decode_state(tree.data(path), path=path, version=0)
+            except MalformedZnodeError:
+                continue  # R6 names it
+            if lacking := sorted(set(assignment.replicas) - set(state.isr)):
+                yield f"{name}-{number}: replicas {lacking} are not in sync"
+
+
+def registrations_of(lines: Iterable[str]) -> Mapping[int, bool]:
+    """Broker → whether it is registered as a ZooKeeper broker, by the last registration in what `DumpLogSegments` prints."""
+    found: dict[int, bool] = {}
+    for kind, data in all_records(lines):
+        if kind == "REGISTER_BROKER":
+            found[data["brokerId"]] = bool(data.get("isMigratingZkBroker"))
+        elif kind == "UNREGISTER_BROKER":
+            found.pop(data["brokerId"], None)
+    return found
+
+
+def registrations_in(folder: Path, kafka_version: str) -> Mapping[int, bool]:
+    """As of `registrations_of`, from the segments of a metadata log.
+
+    Errors: `BadInputError` where there is none; those of the local stack when Kafka's tool cannot be run.
+    """
+    segments = sorted(folder.glob("*.log"))
+    if not segments:
+        raise BadInputError(
+            f"{folder} not read: expected the segments of a metadata log (*.log), found none; name a copy of __cluster_metadata-0"
+        )
+    with Workspace.create_temporary() as workspace:
+        return registrations_of(dump_lines(workspace, kafka_version, segments))
+
+
+def look(address: ClusterAddress, at: datetime) -> Seen:
+    """Reads a cluster's tree; of a cluster in any phase, for it writes and stores nothing. Errors: those of ZooKeeper."""
+    with address.session() as session:
+        cut = read_cut(session.client, ReadOptions(acls=False))
+    znodes = {
+        path: Znode(each.data, each.decoded_stat.version, bool(each.decoded_stat.ephemeral_owner))
+        for path, each in cut.znodes.items()
+    }
+    return Seen(Tree(znodes), at)
+
+
+def judgement_text(judgement: Judgement) -> str:
+    """For people: the advice first."""
+    lines = [
+        f"{judgement.advice.value.upper()}: {judgement.next_step}",
+        f"phase {judgement.phase.id.value}: {judgement.phase.text}",
+        *(f"  {reason}" for reason in judgement.reasons),
+    ]
+    return "\n".join(lines)
+
+
+def judgement_json(judgement: Judgement) -> dict[str, Any]:
+    """The same as a document."""
+    return {
+        "advice": judgement.advice.value,
+        "next_step": judgement.next_step,
+        "phase": judgement.phase.id.value,
+        "text": judgement.phase.text,
+        "reasons": list(judgement.reasons),
+    }
+
+
+def watch(
+    look_again: Callable[[], Seen], pause: Callable[[], None], registrations: Mapping[int, bool] | None
+) -> Iterator[Judgement]:
+    """A judgement after each pause, without end: who asks for it stops when he wants to.
+
+    Args:
+        look_again: reads the cluster.
+        pause: waits; five seconds or more.
+        registrations: as of `judge`.
+    """
+    before = look_again()
+    since = before.at
+    while True:
+        pause()
+        now = look_again()
+        if phase_of(now.tree).id is not phase_of(before.tree).id:
+            since = now.at
+        yield judge(before, now, registrations, since)
+        before = now

@@ -1,0 +1,90 @@
+"""What the watch advises from two looks at a tree, and what it refuses."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from kafka_maintenance.operations.kraft.tree import Tree, Znode
+from kafka_maintenance.operations.kraft.watch import Advice, Seen, judge, judgement_text, registrations_of, watch
+from tests.kafka_maintenance.operations.kraft.trees import GONE, KRAFT, MIGRATION, NOW, STATE, TOPIC, state, topic, tree
+
+STARTED = {"/migration": {**MIGRATION, "kraft_metadata_offset": -1}}
+CLAIMED = {**STARTED, "/controller": KRAFT}
+HYBRID = {"/migration": MIGRATION, "/controller": KRAFT}
+ALL_GONE = {**HYBRID, "/brokers/ids/1": GONE, "/brokers/ids/2": GONE}
+KRAFT_BROKERS = {1: False, 2: False}
+
+
+def seen(changes, after_s=0, version=0):
+    found = tree(changes)
+    znodes = dict(found.znodes)
+    if "/migration" in znodes:
+        znodes["/migration"] = Znode(znodes["/migration"].data, version)
+    return Seen(Tree(znodes), NOW + timedelta(seconds=after_s))
+
+
+def advised(changes, *, after_s=6, rises=True, registrations=None):
+    return judge(seen(changes), seen(changes, after_s, version=9 if rises else 0), registrations)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "advice"),
+    [
+        pytest.param({}, {}, Advice.GO, id="P0"),
+        pytest.param({"/admin/reassign_partitions": b"{}"}, {}, Advice.WAIT, id="P0, a request is pending"),
+        pytest.param({STATE: state(isr=[1])}, {}, Advice.WAIT, id="P0, a replica is not in sync"),
+        pytest.param(STARTED, {}, Advice.GO, id="P1"),
+        pytest.param({**STARTED, "/brokers/ids/2": GONE}, {}, Advice.WAIT, id="P2, a broker is being rolled"),
+        pytest.param(CLAIMED, {}, Advice.WAIT, id="claimed for seconds"),
+        pytest.param(CLAIMED, {"after_s": 61}, Advice.GO_BACK, id="claimed for a minute: the copy died"),
+        pytest.param(HYBRID, {}, Advice.GO, id="P3"),
+        pytest.param(HYBRID, {"rises": False}, Advice.GO_BACK, id="P3, /migration stands still"),
+        pytest.param(HYBRID, {"rises": False, "after_s": 2}, Advice.WAIT, id="P3, looked too shortly"),
+        pytest.param({**HYBRID, "/admin/delete_topics/orders": None}, {}, Advice.WAIT, id="P3, somebody else writes"),
+        pytest.param({**HYBRID, "/brokers/ids/2": GONE}, {}, Advice.GO, id="P4: a broker that is not in /brokers/ids is no outage"),
+        pytest.param({**HYBRID, "/brokers/ids/2": GONE, STATE: state(isr=[1])}, {}, Advice.WAIT, id="P4, a replica is not in sync"),
+        pytest.param(ALL_GONE, {"registrations": KRAFT_BROKERS}, Advice.GO, id="P5"),
+        pytest.param(ALL_GONE, {}, Advice.WAIT, id="P5, registrations are not known"),
+        pytest.param(ALL_GONE, {"registrations": {1: False, 2: True}}, Advice.WAIT, id="P5, one is still registered as a ZooKeeper broker"),
+        pytest.param(ALL_GONE, {"registrations": {1: False}}, Advice.WAIT, id="P5, one is not registered"),
+        pytest.param(ALL_GONE, {"registrations": KRAFT_BROKERS, "rises": False}, Advice.WAIT, id="P5 or P6, /migration stands still"),
+        pytest.param({"/migration": MIGRATION}, {}, Advice.GO_BACK, id="a /migration left over"),
+    ],
+)  # fmt: skip
+def test_what_is_advised(changes, options, advice):
+    found = advised(changes, **options)
+    assert found.advice is advice
+    assert found.advice is Advice.GO or found.reasons
+    assert judgement_text(found).startswith(advice.value.upper())
+
+
+def test_finalise_is_never_advised_before_all_brokers_are_kraft_brokers():
+    for changes in ({}, STARTED, CLAIMED, HYBRID, {**HYBRID, "/brokers/ids/2": GONE}):
+        assert "finalise" not in advised(changes, registrations=KRAFT_BROKERS).next_step
+    assert "finalise" in advised(ALL_GONE, registrations=KRAFT_BROKERS).next_step
+
+
+def test_the_last_registration_of_a_broker_counts():
+    def line(kind, **data):
+        return f"| offset: 1 payload: {json.dumps({'type': kind, 'version': 0, 'data': data})}\n"
+
+    lines = [
+        line("REGISTER_BROKER_RECORD", brokerId=1, isMigratingZkBroker=True),
+        line("REGISTER_BROKER_RECORD", brokerId=2, isMigratingZkBroker=True),
+        line("REGISTER_BROKER_RECORD", brokerId=3, isMigratingZkBroker=True),
+        line("REGISTER_BROKER_RECORD", brokerId=1),
+        line("UNREGISTER_BROKER_RECORD", brokerId=3),
+    ]
+    assert registrations_of(lines) == {1: False, 2: True}
+
+
+def test_a_claim_that_lasts_is_told_over_many_looks():
+    looks = iter([seen({}), seen(STARTED, 10), *(seen(CLAIMED, 20 + 20 * number) for number in range(5))])
+    found = watch(lambda: next(looks), lambda: None, None)
+    assert [next(found).advice for _ in range(6)] == [Advice.GO, *[Advice.WAIT] * 3, *[Advice.GO_BACK] * 2]
+
+
+def test_the_topics_of_a_moving_reassignment_are_named():
+    changes = {TOPIC: topic(1, 2, adding_replicas={"0": [2]})}
+    assert "adding [2]" in judgement_text(advised(changes))
