@@ -4,6 +4,7 @@ import json
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from tests.dags.world import CLUSTER
 from tests.kafka_maintenance.snapshot_world import stored_day
 
 ANSWER_TIMEOUT_S = 60
+CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
 
 WHEN_OPENED = pytest.mark.parametrize(
     ("allowed", "act", "opened"),
@@ -117,6 +119,34 @@ def _kept(tmp_path):
     """What the gates asked and were answered, in order."""
     folder = tmp_path / "v1" / "approvals" / f"cluster={CLUSTER}"
     return [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
+
+
+def test_while_kafka_works_the_triggerer_waits_and_the_record_is_that_of_one_run(
+    bag, clients, world, plan, tmp_path, monkeypatch
+):
+    from kafka_maintenance.tasks import apply, triggers
+
+    monkeypatch.setattr(apply, "SETTINGS", replace(apply.SETTINGS, patience_s=0))
+    monkeypatch.setitem(triggers.ExecutionTrigger.__init__.__kwdefaults__, "look_every_s", 0.1)
+    looked, look = [], triggers.ExecutionTrigger._look
+
+    def looking(trigger):
+        looked.append(look(trigger))
+        if len(looked) == 3:
+            world.works.set()
+        return looked[-1]
+
+    monkeypatch.setattr(triggers.ExecutionTrigger, "_look", looking)
+    world.works.clear()
+    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
+        run, states = _run(bag, plan)
+    assert (states["apply_plan"], states["verify"]) == ("success", "success")
+    assert looked[:3] == [None, None, None]
+    assert looked[-1] == "Kafka has finished the step"
+    assert [event["event"] for event in _receipt(tmp_path, plan)] == CARRIED_OUT
+    assert len(world.requests) == 1
+    (applied,) = [ti for ti in run.get_task_instances() if ti.task_id == "apply_plan"]
+    assert applied.try_number == 1
 
 
 def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_person(bag, clients, world, plan, tmp_path):

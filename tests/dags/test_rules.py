@@ -24,7 +24,7 @@ DAG_IDS = (
 WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-store"}
 TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}
 WRITING_TASKS = {
-    ("kafka_maintenance.tasks.apply", "apply_plan"): "changes-cluster",
+    ("kafka_maintenance.tasks.apply", "ApplyPlanOperator"): "changes-cluster",
     ("kafka_maintenance.tasks.leaders", "act_as_controller"): "changes-cluster",
     ("kafka_maintenance.tasks.restore", "apply_restore"): "changes-cluster",
     ("kafka_maintenance.tasks.retention", "remove_snapshots"): "changes-store",

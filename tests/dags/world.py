@@ -20,12 +20,15 @@ class World:
         server: the tree.
         zookeeper: a session for whoever looks at it.
         requests: data of the election requests that were made, as text.
+        works: the controller does nothing while it is cleared.
     """
 
     def __init__(self) -> None:
         self.server = MemoryServer()
         self.zookeeper = self.server.session()
         self.requests: list[str] = []
+        self.works = threading.Event()
+        self.works.set()
         self._brokers = self.server.session()
         self._controller: MemoryZooKeeper = self.server.session()
         self._write("/cluster/id", {"version": "1", "id": "memory-cluster"})
@@ -65,6 +68,7 @@ class World:
             threading.Thread(target=self._elect).start()
 
     def _elect(self) -> None:
+        self.works.wait()
         data, stat = self.zookeeper.get(ELECTION)
         self.requests.append(data.decode())
         for row in json.loads(data)["partitions"]:

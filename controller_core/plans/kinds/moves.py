@@ -248,5 +248,5 @@ MOVES: Final = KindRecord(
     unit=("partition to move", "partitions to move"),
     headings=("step", "partition", "replicas now", "replicas after"),
     changes=_changes,
-    step_timeout_s=6 * 3600.0,
+    step_timeout_s=30 * 24 * 3600.0,
 )

@@ -42,6 +42,7 @@ from kafka_maintenance.servers.workspace import stop_orphans
 
 AIRFLOW_ENV = {
     "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2",
+    "KAFKA_MAINTENANCE_PATIENCE_S": "1",
     "KAFKA_MAINTENANCE_DRAIN_AGE_MIN_S": "5",
     "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
 }

@@ -44,6 +44,17 @@ class NotFinishedError(OperationError):
     """A request was made and its outcome has not been seen in time; the receipt has the record, a second run goes on."""
 
 
+class StillUnderWayError(NotFinishedError):
+    """Kafka works at a step, and the caller has better to do than to wait: the same run goes on when it is called again.
+
+    `step` counts from 0. Nothing is recorded of it: the request stands in the record, and in the execution znode.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
 class LockLostError(NotFinishedError):
     """The session, and with it the lock, was lost before anything was written; the same run may take it again."""
 

@@ -2,9 +2,9 @@
 
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from airflow.sdk import PokeReturnValue, task
+from airflow.sdk import BaseOperator, Context, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
@@ -13,22 +13,60 @@ from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, run_n
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
+if TYPE_CHECKING:
+    from kafka_maintenance.tasks.triggers import ExecutionTrigger
+
 log = logging.getLogger(__name__)
 
 
-@task(pool=APPLY_POOL)
-def apply_plan(kind: str) -> dict[str, Any]:
+class ApplyPlanOperator(BaseOperator):
     """Writes what the approved plan says, if it is still that plan and the cluster is still as it expects.
 
     Takes the approved digest from the store's record of the run's gate, and the plan from the store by that digest; checks
-    every version; waits until Kafka has done it. The receipt names the approver and keeps the comment; a second try goes on
+    every version. It asks Kafka and leaves the worker: while Kafka works, the triggerer waits (`ExecutionTrigger`), and any worker
+    goes on from plan, record and live cluster. The receipt names the approver and keeps the comment; a second try goes on
     where the first one stopped, and waits for it where its process is still there. Told to end, it ends at its next safe
-    point. One writing task runs per cluster at a time.
+    point. One writing task asks at a time on a cluster.
     """
+
+    def __init__(self, *, kind: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.kind = kind
+
+    def execute(self, context: Context, event: str | None = None) -> dict[str, Any]:
+        """Goes on with the plan: names of cluster and plan, address of the receipt, and the approver.
+
+        Args:
+            context: of the running task.
+            event: why the triggerer woke it; None at the beginning of a try.
+        """
+        from kafka_maintenance.operations.errors import StillUnderWayError
+
+        if event is not None:
+            log.info("goes on: %s", event)
+        try:
+            return _applied(self.kind, cast("dict[str, Any]", context), resumed=event is not None)
+        except StillUnderWayError as left:
+            log.info("%s; the triggerer waits, no worker is held", left)
+            self.defer(trigger=_waiting(self.kind, cast("dict[str, Any]", context), left.step), method_name="execute")
+
+
+def apply_plan(kind: str) -> ApplyPlanOperator:
+    """The task that carries out the approved plan of that kind."""
+    return ApplyPlanOperator(task_id="apply_plan", kind=kind, pool=APPLY_POOL, doc_md=ApplyPlanOperator.__doc__)
+
+
+def _waiting(kind: str, context: dict[str, Any], step: int) -> "ExecutionTrigger":
+    from kafka_maintenance.tasks.triggers import ExecutionTrigger
+
+    digest = approved(kind, context, store=hooks.store()).shown.plan.digest
+    return ExecutionTrigger(cluster=cluster_of_run(context), kind=kind, digest=digest, step=step)
+
+
+def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, Any]:
     from kafka_maintenance.operations.apply import plan as apply
     from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals
 
-    context = context_of_run()
     store, run = hooks.store(), run_name(context)
     approval = approved(kind, context, store=store)
     cluster = hooks.cluster(cluster_of_run(context))
@@ -45,6 +83,8 @@ def apply_plan(kind: str) -> dict[str, Any]:
             approval=approval.record,
             permit=lambda: approved(kind, context, store=store),
             stop=stop,
+            patience_s=SETTINGS.patience_s,
+            resumed=resumed,
         )
     log.info("%s", receipt.text)
     return {"cluster": cluster.name, "plan": receipt.digest, "receipt": receipt.uri, "approver": receipt.approver}

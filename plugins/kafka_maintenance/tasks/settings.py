@@ -41,6 +41,7 @@ class Settings:
     analysis_timeout_s: int = 6 * 3600
     verify_timeout_s: int = 600
     poke_interval_s: int = 30
+    patience_s: int = 20
     drain_age_min_s: int = 600
     driver_memory: str = "2g"
     snapshot_key_file: Path | None = None

@@ -93,9 +93,19 @@ def _details(detail: Any) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------------------- stop
 
 
-def stop_requests(store: ObjectStore, cluster: str, digest: str) -> tuple[str, ...]:
-    """The keys of what was asked of the runs of a plan, in the order of time."""
-    return tuple(store.list(f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/"))
+def stop_requests(store: ObjectStore, cluster: str, digest: str, *, before: str | None = None) -> tuple[str, ...]:
+    """The keys of what was asked of the runs of a plan, in the order of time; those `before` a time (ISO 8601), or all."""
+    found = tuple(store.list(f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/"))
+    return found if before is None else tuple(key for key in found if is_earlier(key, before))
+
+
+def is_earlier(request: str, at: str) -> bool:
+    """Whether the request with that key was made before a time (ISO 8601)."""
+    return request.rpartition("/")[2].removesuffix(".json") < _time_in_key(datetime.fromisoformat(at))
+
+
+def _time_in_key(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 def request_stop(store: ObjectStore, cluster: str, digest: str, *, by: str, reason: str, now: datetime) -> str:
@@ -103,7 +113,7 @@ def request_stop(store: ObjectStore, cluster: str, digest: str, *, by: str, reas
 
     A run that begins later is not concerned.
     """
-    at = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    at = _time_in_key(now)
     key = f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/{at}.json"
     put_once(store, key, json.dumps({"by": by, "reason": reason}, sort_keys=True, ensure_ascii=False).encode())
     return store.uri_of(key)

@@ -99,6 +99,8 @@ def apply_plan(
     settle_timeout_s: float = SETTLE_TIMEOUT_S,
     away_timeout_s: float = AWAY_TIMEOUT_S,
     stop: Stop | None = None,
+    patience_s: float | None = None,
+    resumed: bool = False,
     approval: Mapping[str, Any] | None = None,
     permit: Callable[[], object] = lambda: None,
 ) -> Receipt:
@@ -117,6 +119,8 @@ def apply_plan(
         settle_timeout_s: how long a state may lag behind the end of its request.
         away_timeout_s: how long ZooKeeper may be away, or the lock be lost, before a run that has begun ends.
         stop: asked to, the run ends at its next safe point.
+        patience_s: how long one call waits for Kafka before it leaves with `StillUnderWayError`; None: until the step is over.
+        resumed: the call goes on with a run that left so: it is no new beginning in the record.
         approval: who asked and answered, and what was shown, for the record.
         permit: raises where the approval does not count any more; called under the lock, before the first write.
 
@@ -129,6 +133,7 @@ def apply_plan(
             nothing was written.
         PlanStaleError: the cluster is not as the plan assumes; nothing more was written.
         ClusterBusyError: another run or another tool's request is at work; nothing more was written.
+        StillUnderWayError: Kafka works at a step for longer than `patience_s`; call again, `resumed`.
         NotFinishedError: requested, but the outcome was not seen in time, ZooKeeper stayed away, or the run was stopped
             (`StoppedError`); call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
@@ -162,8 +167,10 @@ def apply_plan(
         settle_timeout_s=settle_timeout_s,
         away_timeout_s=away_timeout_s,
         stop=stop or Stop(),
+        patience_s=patience_s,
+        begun=resumed and log.has(EventKind.STARTED),
     )
-    earlier = stop_requests(store, plan.cluster, approved_digest)
+    earlier = stop_requests(store, plan.cluster, approved_digest, before=_began(log) if attempt.begun else None)
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, earlier))
     while True:
         try:
@@ -226,6 +233,11 @@ def _principal(zookeeper: ClusterAddress | ZooKeeper) -> str:
     return zookeeper.principal if isinstance(zookeeper, ClusterAddress) else "of the given session"
 
 
+def _began(log: ReceiptLog) -> str:
+    """When the run that goes on was begun, ISO 8601."""
+    return next(each.at for each in reversed(log.events) if each.event is EventKind.STARTED)
+
+
 def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str, ...]) -> str | None:
     """Who asked for the end of this run, and why; None where nobody did since it began."""
     later = [key for key in stop_requests(store, cluster, digest) if key not in earlier]
@@ -257,7 +269,8 @@ class _Attempt:
     settle_timeout_s: float
     away_timeout_s: float
     stop: Stop
-    begun: bool = False
+    patience_s: float | None
+    begun: bool
     lost_s: float | None = None
 
     def record(self, digest: str | None = None) -> ReceiptLog:
@@ -311,7 +324,15 @@ class _Attempt:
                 ),
             )
             run = Run(
-                zookeeper, fence, record, plan, holder.plan, self.step_timeout_s, self.settle_timeout_s, self.stop
+                zookeeper,
+                fence,
+                record,
+                plan,
+                holder.plan,
+                self.step_timeout_s,
+                self.settle_timeout_s,
+                self.stop,
+                self.patience_s,
             )
             _take_steps(run)
         return receipt_of(record, plan, holder.approver, already=False)

@@ -4,13 +4,14 @@ Source: docs/operations.md, "Applying".
 """
 
 import logging
+from collections.abc import Mapping
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.progress import StepProgress, step_progress
-from kafka_maintenance.operations.apply.run import Run
+from kafka_maintenance.operations.apply.run import Run, waited_s
 from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.record.receipts import EventKind
 
@@ -21,6 +22,8 @@ STUCK_S: Final = 1800.0
 _RECORD_GROWTH: Final = 1.02
 """Between two observations in the record the time grows by this factor, so that a month of waiting makes some hundred of them."""
 
+_TOLD: Final = frozenset({EventKind.STARTED, EventKind.REQUESTED, EventKind.OBSERVED, EventKind.STUCK})
+
 log = logging.getLogger(__name__)
 
 
@@ -29,18 +32,23 @@ class Teller:
 
     def __init__(self, run: Run, number: int, step: PlanStep) -> None:
         self._run, self._number, self._step = run, number, step
-        self._since_s = monotonic()
-        self._line_s, self._recorded_s = -LINE_S, 0.0
-        self._nearer_s = self._since_s
-        self._stuck = False
-        self._first: StepProgress | None = None
-        self._best = (-1, -1)
+        self._since_s = monotonic() - waited_s(run.log, number)
+        self._line_s = -LINE_S
+        told = _observations(run, number)
+        self._recorded_s = told[-1]["seconds"] if told else 0.0
+        self._first_in_sync: int | None = told[0]["replicas_in_sync"] if told else None
+        self._best = _reached(told[-1]) if told else (-1, -1)
+        alike = [each["seconds"] for each in told if _reached(each) == self._best]
+        self._nearer_s = self._since_s + alike[0] if alike else monotonic()
+        last = next((each.event for each in reversed(run.log.events) if each.event in _TOLD), None)
+        self._stuck = last is EventKind.STUCK
 
     def see(self, observed: Observation) -> None:
         """Logs and records what was seen, where it is time to."""
         now_s = monotonic() - self._since_s
         progress = step_progress(self._step, observed)
-        self._first = self._first or progress
+        if self._first_in_sync is None:
+            self._first_in_sync = progress.replicas_in_sync
         reached = (progress.outcomes_done, progress.replicas_in_sync)
         if reached > self._best:
             self._best, self._nearer_s, self._stuck = reached, monotonic(), False
@@ -60,12 +68,23 @@ class Teller:
 
     def _line(self, progress: StepProgress, now_s: float) -> str:
         parts = [str(progress), f"{_clock(now_s)} since it is waited for"]
-        done = progress.replicas_in_sync - self._first.replicas_in_sync if self._first else 0
+        done = progress.replicas_in_sync - (self._first_in_sync or 0)
         if done and progress.missing:
             parts.append(f"about {_clock(now_s / done * len(progress.missing))} to go at this rate")
         if progress.missing:
             parts.append(f"not in sync: {listed(progress.missing)}")
         return ", ".join(parts)
+
+
+def _observations(run: Run, number: int) -> list[Mapping[str, Any]]:
+    """What was recorded of the step since it is waited for, the oldest first: a run that goes on tells on from there."""
+    begun = [n for n, each in enumerate(run.log.events) if each.event in {EventKind.STARTED, EventKind.REQUESTED}]
+    later = run.log.events[begun[-1] :] if begun else ()
+    return [each.detail for each in later if each.event is EventKind.OBSERVED and each.step == number]
+
+
+def _reached(figures: Mapping[str, Any]) -> tuple[int, int]:
+    return figures["outcomes_done"], figures["replicas_in_sync"]
 
 
 def _stuck_text(progress: StepProgress, stuck_s: float) -> str:

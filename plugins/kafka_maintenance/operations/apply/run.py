@@ -1,6 +1,7 @@
 """One application of a plan, and the fresh reads that its steps need."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
@@ -28,6 +29,7 @@ class Run(NamedTuple):
     step_timeout_s: float
     settle_timeout_s: float
     stop: Stop
+    patience_s: float | None = None
 
     def name(self, number: int) -> str:
         """Plan, cluster and step, as every message names them."""
@@ -37,6 +39,17 @@ class Run(NamedTuple):
 def first_open_step(plan: Plan, log: ReceiptLog) -> int | None:
     """The first step that the record does not call verified; None when all are."""
     return next((number for number in range(len(plan.steps)) if not log.has(EventKind.VERIFIED, number)), None)
+
+
+def waited_s(log: ReceiptLog, number: int) -> float:
+    """For how long the step is waited for, by the record: since it was asked for, or since a run was begun later."""
+    marks = [
+        each.at
+        for each in log.events
+        if each.event is EventKind.STARTED or (each.event is EventKind.REQUESTED and each.step == number)
+    ]
+    since = datetime.fromisoformat(marks[-1]) if marks else None
+    return 0.0 if since is None else max(0.0, (datetime.fromisoformat(log.now()) - since).total_seconds())
 
 
 def stop_if_asked(run: Run, number: int) -> None:

@@ -19,9 +19,9 @@ from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import UNSETTLED, Fate, Verdict, verdicts
 from controller_core.ports.zookeeper import Watcher, WatchEvent
 from kafka_maintenance.operations.apply.progress import Teller
-from kafka_maintenance.operations.apply.run import Run, last_asking, look_at, standing, stop_if_asked
+from kafka_maintenance.operations.apply.run import Run, last_asking, look_at, standing, stop_if_asked, waited_s
 from kafka_maintenance.operations.apply.throttle import end_step
-from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, listed
+from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, StillUnderWayError, listed
 from kafka_maintenance.operations.record.receipts import EventKind
 
 RECHECK_S: Final = 0.5
@@ -42,9 +42,11 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
     Raises:
         NotFinishedError: not seen in time, or an election in vain; recorded.
         RefusedError: it is over, and the plan ends here; recorded.
+        StillUnderWayError: the caller's patience is over (`Run.patience_s`); not recorded.
         StoppedError: somebody asked for the end; recorded.
     """
-    deadline_s, teller = monotonic() + run.step_timeout_s, Teller(run, number, step)
+    began_s, teller = monotonic(), Teller(run, number, step)
+    deadline_s = began_s + run.step_timeout_s - waited_s(run.log, number)
     over_s: float | None = None
     changed = threading.Event()
 
@@ -61,11 +63,13 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
             if not reasons:
                 run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes))
                 return
-            if not _is_over(run.plan.kind, step, found, observed):
+            if not is_over(run.plan.kind, step, found, observed):
                 over_s = None
                 teller.see(observed)
                 if monotonic() >= deadline_s:
                     raise _unfinished(run, number, step, reasons)
+                if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
+                    raise StillUnderWayError(f"{run.name(number)}: Kafka works at it; receipt {run.log.uri}", number)
             elif over_s is None:
                 over_s = monotonic()
             elif monotonic() - over_s >= run.settle_timeout_s:
@@ -91,7 +95,7 @@ def _look(run: Run, step: PlanStep, wake: Watcher, deadline_s: float) -> Observa
         return None
 
 
-def _is_over(kind: PlanKind, step: PlanStep, found: Sequence[Verdict], observed: Observation) -> bool:
+def is_over(kind: PlanKind, step: PlanStep, found: Sequence[Verdict], observed: Observation) -> bool:
     """Whether Kafka is done with the request: nothing of it is under way any more, done or not.
 
     An election that was attempted and failed leaves the leader as it was; a reassignment may be cancelled, or sent elsewhere.

@@ -5,6 +5,7 @@ Nothing is written to a cluster before the intention stands here.
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,6 +18,7 @@ from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import ClusterBusyError
 from kafka_maintenance.operations.record.audit import FIELD, AuditChain
 
+_READS_AT_ONCE: Final = 16
 _FIELDS: Final = ("event", "step", "at", "run", "approver", "code_version")
 
 
@@ -68,7 +70,8 @@ def receipt_prefix(cluster: str, digest: str) -> str:
 
 def read_events(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
     """The events of a plan's receipt, in order; empty when it was never applied."""
-    return tuple(_event(store.get(key)) for key in store.list(receipt_prefix(cluster, digest)))
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        return tuple(map(_event, pool.map(store.get, store.list(receipt_prefix(cluster, digest)))))
 
 
 class ReceiptLog:

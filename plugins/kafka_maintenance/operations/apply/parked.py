@@ -1,0 +1,50 @@
+"""A run that left while Kafka works at a step: whether there is something to do for it again. Reads only.
+
+Source: docs/operations.md, "Applying".
+"""
+
+from collections.abc import Sequence
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.plans.conditions import unmet
+from controller_core.plans.plan import Plan, plan_digest
+from controller_core.plans.verdicts import verdicts, without
+from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance.operations.apply.execution import find_execution
+from kafka_maintenance.operations.apply.executions import is_earlier, stop_requests
+from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.wait import is_over
+from kafka_maintenance.operations.cluster.observe import session
+from kafka_maintenance.operations.record.receipts import Event, EventKind
+
+
+def wants_its_run(
+    store: ObjectStore, plan: Plan, number: int, zookeeper: ClusterAddress | ZooKeeper, events: Sequence[Event]
+) -> str | None:
+    """Why the run of the plan should go on now; None while Kafka works at its step.
+
+    Args:
+        store: where people ask for the end of a run.
+        plan: that was begun.
+        number: of the step, from 0 on.
+        zookeeper: the cluster's address, or a session on it.
+        events: the record as it was when the run left; nothing is added while it is away.
+
+    Raises:
+        ZooKeeperError, ObjectStoreError: as their names say; look again later.
+    """
+    digest = plan_digest(plan)
+    began = next(each.at for each in reversed(events) if each.event is EventKind.STARTED)
+    if any(not is_earlier(key, began) for key in stop_requests(store, plan.cluster, digest)):
+        return "somebody asked for its end"
+    step = without(plan.steps[number], partitions_left_out(events, number))
+    with session(zookeeper) as opened:
+        found = find_execution(opened)
+        own = found is not None and found.execution is not None and found.execution[:2] == (digest, number)
+        if is_asked_once(step) and not own:  # what may be asked twice has none
+            return "its execution does not stand any more"
+        observed = look_at(opened, step.conditions)
+    if not unmet(step.outcomes, observed) or is_over(plan.kind, step, verdicts(step, observed), observed):
+        return "Kafka has finished the step"
+    return None
