@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -147,6 +148,34 @@ def test_while_kafka_works_the_triggerer_waits_and_the_record_is_that_of_one_run
     assert len(world.requests) == 1
     (applied,) = [ti for ti in run.get_task_instances() if ti.task_id == "apply_plan"]
     assert applied.try_number == 1
+
+
+def test_the_brake_ends_a_run_that_is_deferred_and_says_who_pulled_it(bag, clients, world, plan, tmp_path, monkeypatch):
+    from kafka_maintenance.tasks import apply, stop, triggers
+
+    monkeypatch.setattr(apply, "SETTINGS", replace(apply.SETTINGS, patience_s=0))
+    monkeypatch.setitem(triggers.ExecutionTrigger.__init__.__kwdefaults__, "look_every_s", 0.1)
+    looked, look = [], triggers.ExecutionTrigger._look
+
+    def looking(trigger):
+        if not looked:
+            conf = {"cluster": CLUSTER, "plan": plan.digest, "reason": "the disks are full"}
+            stopping = bag.dags["stop_execution"].get_task("ask_to_stop").python_callable
+            monkeypatch.setattr(stop, "context_of_run", lambda: {"dag_run": by_hand})
+            stopping(*conf.values())
+        looked.append(look(trigger))
+        return looked[-1]
+
+    by_hand = SimpleNamespace(dag_id="stop_execution", run_id="manual", run_type="manual", triggering_user_name="ada")
+    monkeypatch.setattr(triggers.ExecutionTrigger, "_look", looking)
+    world.works.clear()
+    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    world.works.set()
+    assert (states["apply_plan"], looked) == ("failed", ["somebody asked for its end"])
+    last = _receipt(tmp_path, plan)[-1]
+    assert last["event"] == "stopped"
+    assert last["detail"]["reason"] == "ada in run stop_execution.manual asked for it: the disks are full"
 
 
 def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_person(bag, clients, world, plan, tmp_path):

@@ -20,6 +20,7 @@ DAG_IDS = (
     "restore_metadata",
     "retain_snapshots",
     "snapshot_metadata",
+    "stop_execution",
 )
 WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-store"}
 TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}

@@ -48,6 +48,7 @@ DAGS = frozenset(
         "restore_metadata",
         "retain_snapshots",
         "check_snapshots",
+        "stop_execution",
     }
 )
 Say = Callable[[str], None]

@@ -70,7 +70,7 @@ def _acquire(zookeeper: ZooKeeper, holder: Holder, fence: str, wait_s: float) ->
                 ]
             )
         except (NodeExistsError, NoNodeError):  # NoNodeError: a fence that was left over has just vanished
-            found = _holder(zookeeper, changed)
+            found = find_holder(zookeeper, changed)
             vanished += found is None
             same_plan = found is not None and found.plan == holder.plan
             if (found is None and vanished == 1) or (same_plan and changed.wait(deadline_s - monotonic())):
@@ -93,14 +93,15 @@ def _fences(zookeeper: ZooKeeper) -> list[str]:
     return [path for name in names if (path := f"{admin}/{name}").startswith(FENCE_PREFIX)]
 
 
-def _holder(zookeeper: ZooKeeper, changed: threading.Event) -> Holder | None:
-    """Who holds the lock now; None when it has just vanished. `changed` is set when it vanishes."""
+def find_holder(zookeeper: ZooKeeper, changed: threading.Event | None = None) -> Holder | None:
+    """Who holds the lock now; None where nobody does. `changed` is set when it vanishes."""
 
     def wake(_: WatchEvent) -> None:
-        changed.set()
+        if changed is not None:
+            changed.set()
 
     try:
-        data, _ = zookeeper.get(LOCK_PATH, watch=wake)
+        data, _ = zookeeper.get(LOCK_PATH, watch=None if changed is None else wake)
     except NoNodeError:
         return None
     try:

@@ -17,8 +17,8 @@ from controller_core.model.partitions import TopicPartition
 from controller_core.plans.fields import canonical
 from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import Delete, Operation, ZooKeeper
-from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock
-from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
+from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock, find_holder
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, find_execution
 from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
@@ -106,6 +106,24 @@ def is_earlier(request: str, at: str) -> bool:
 
 def _time_in_key(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def plan_under_way(zookeeper: ClusterAddress | ZooKeeper, cluster: str) -> str:
+    """The digest of the plan that is carried out on the cluster: of the lock's holder, else of the execution that stands.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    with session(zookeeper) as opened:
+        holder, execution = find_holder(opened), find_execution(opened)
+    if holder is not None:
+        return holder.plan
+    if execution is not None and execution.execution is not None:
+        return execution.execution.plan
+    raise BadInputError(
+        f"nothing stopped on {cluster!r}: expected a run that holds {LOCK_PATH}, or a step in {EXECUTION_PATH}, found neither; "
+        "`kafka-maintenance executions list` names the plans that were begun"
+    )
 
 
 def request_stop(store: ObjectStore, cluster: str, digest: str, *, by: str, reason: str, now: datetime) -> str:

@@ -10,8 +10,21 @@ from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from kafka_maintenance.operations.apply import stop as stop_module
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
-from kafka_maintenance.operations.apply.executions import executions, left_behind, request_stop, timeline, unlock
-from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError, RefusedError, StoppedForGoodError
+from kafka_maintenance.operations.apply.executions import (
+    executions,
+    left_behind,
+    plan_under_way,
+    request_stop,
+    timeline,
+    unlock,
+)
+from kafka_maintenance.operations.errors import (
+    BadInputError,
+    ClusterBusyError,
+    RefusedError,
+    StillUnderWayError,
+    StoppedForGoodError,
+)
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, events, isr_shrunk, moves, planned
 from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
 from tests.kafka_maintenance.operations.apply.test_throttle import AFTER, BEFORE, configs, throttled, under_way
@@ -136,3 +149,15 @@ def test_a_throttle_of_a_killed_run_is_found_without_any_znode():
         store=store, cluster="demo", zookeeper=world.zookeeper(), approved_digest=shown.digest, approver="ann", now=NOW
     )
     assert configs(world) in (BEFORE, AFTER)
+
+
+def test_the_plan_that_is_under_way_is_found_by_its_lock_or_by_its_execution():
+    store, world, plan = planned(moves)
+    with pytest.raises(BadInputError, match="found neither; `kafka-maintenance executions list`"):
+        plan_under_way(world.zookeeper(), "demo")
+    with cluster_lock(world.zookeeper(), Holder("a" * 64, "run", "ann", "now"), wait_s=0):
+        assert plan_under_way(world.zookeeper(), "demo") == "a" * 64
+    world.hangs = True
+    with pytest.raises(StillUnderWayError):
+        apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0)
+    assert plan_under_way(world.zookeeper(), "demo") == plan.digest

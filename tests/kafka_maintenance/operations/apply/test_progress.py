@@ -45,7 +45,9 @@ def told(monkeypatch, caplog):
     world.slow = True
     found = read_plan(store, plan.uri)
     recorded: list[tuple[str, dict]] = []
-    record = SimpleNamespace(uri="memory:///r", append=lambda event, **detail: recorded.append((str(event), detail)))
+    record = SimpleNamespace(
+        events=(), uri="memory:///r", append=lambda event, **detail: recorded.append((str(event), detail))
+    )
     run = SimpleNamespace(log=record, name=lambda _: "plan p, step 1 of 1")
     teller = Teller(run, 0, found.steps[0])
 
