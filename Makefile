@@ -16,7 +16,7 @@ JOB_TESTS := tests/dags tests/spark_jobs
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-services test-jobs test-fast test-pythons coverage check format bench bench-planning simulate dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-jobs test-fast test-pythons coverage check format bench bench-planning simulate dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ $(VENV)/.classes: $(VENV)/.installed
 
 demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes answers the gates itself)
 	KAFKA_VERSION=$(KAFKA_VERSION) APPROVE=$(APPROVE) $(BIN)/python -m kafka_maintenance.demo.run
+
+demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
+	$(BIN)/python -m kafka_maintenance.demo.kraft
 
 test: setup ## every test, the slow ones included, and every branch of the core; two suites at a time
 	@.ci/browser

@@ -13,6 +13,7 @@ DAG_IDS = (
     "drain_isr_notifications",
     "elect_preferred_leaders",
     "kraft_rehearsal",
+    "kraft_watch",
     "move_leaders",
     "nightly_analysis",
     "reassign_partitions",

@@ -1,6 +1,7 @@
 """`kafka-maintenance kraft`: what stands against the migration of a cluster to KRaft, and its rehearsal on a copy."""
 
 import argparse
+import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ def add_parsers(commands: Any) -> None:
     )
     _add_readiness(kraft)
     _add_rehearse(kraft)
+    _add_runbook(kraft)
     _add_watch(kraft)
 
 
@@ -69,6 +71,20 @@ def _add_rehearse(kraft: Any) -> None:
     command.set_defaults(run=_rehearse)
 
 
+def _add_runbook(kraft: Any) -> None:
+    command = kraft.add_parser(
+        "runbook",
+        help="write the steps of a cluster's migration, from its own data",
+        description="Writes Markdown with boxes to tick: brokers in rack order, settings to add, the check and the way back of each phase. Contacts no cluster.",
+        epilog="Exit status: 0 done, 2 bad input, 3 the outside failed.",
+    )
+    _add_snapshot_arguments(command)
+    command.add_argument(
+        "--rehearsal", metavar="FILE", type=Path, help="output of `kraft rehearse --json`: counts and times"
+    )
+    command.set_defaults(run=_runbook)
+
+
 def _add_watch(kraft: Any) -> None:
     command = kraft.add_parser(
         "watch",
@@ -101,13 +117,9 @@ def _add_snapshot_arguments(command: Any) -> None:
     add_json_argument(command)
 
 
-def _readiness(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.certificate import (  # noqa: PLC0415 - the other commands start faster
-        certificate_json,
-        certificate_text,
-        certify,
-        is_ready,
-    )
+def _certified(arguments: argparse.Namespace) -> Any:
+    """The certificate of the snapshot that the arguments name, and its tree."""
+    from kafka_maintenance.operations.kraft.certificate import certify  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.kraft.tree import tree_of  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import (  # noqa: PLC0415 - as above
         find_snapshot,
@@ -117,9 +129,30 @@ def _readiness(arguments: argparse.Namespace) -> int:
 
     store = store_of(arguments)
     manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
-    certificate = certify(tree_of(read_raw(store, manifest), public_configs(store, manifest)), manifest)
+    tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
+    return certify(tree, manifest), tree
+
+
+def _readiness(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.certificate import (  # noqa: PLC0415 - the other commands start faster
+        certificate_json,
+        certificate_text,
+        is_ready,
+    )
+
+    certificate, _ = _certified(arguments)
     show(arguments, certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate))
     return ExitStatus.DONE if is_ready(certificate) else ExitStatus.REFUSED
+
+
+def _runbook(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.runbook import runbook  # noqa: PLC0415 - as above
+
+    rehearsal = json.loads(arguments.rehearsal.read_text(encoding="utf-8")) if arguments.rehearsal else None
+    certificate, tree = _certified(arguments)
+    text = runbook(certificate, tree, rehearsal)
+    show(arguments, text, {"cluster": certificate.cluster, "snapshot": certificate.snapshot, "markdown": text})
+    return ExitStatus.DONE
 
 
 def _rehearse(arguments: argparse.Namespace) -> int:

@@ -43,6 +43,7 @@ DAGS = frozenset(
         "delete_topics",
         "drain_isr_notifications",
         "kraft_rehearsal",
+        "kraft_watch",
         "move_leaders",
         "restore_drill",
         "restore_metadata",

@@ -207,6 +207,11 @@ def registrations_in(folder: Path, kafka_version: str) -> Mapping[int, bool]:
         return registrations_of(dump_lines(workspace, kafka_version, segments))
 
 
+def settled(judgements: Iterator[Judgement]) -> Judgement:
+    """The first judgement that more looks within a minute do not change: while a copy runs, the one after it has ended or died."""
+    return next(each for each in judgements if each.advice is not Advice.WAIT or each.phase.id is not PhaseId.CLAIMED)
+
+
 def look(address: ClusterAddress, at: datetime) -> Seen:
     """Reads a cluster's tree; of a cluster in any phase, for it writes and stores nothing. Errors: those of ZooKeeper."""
     with address.session() as session:

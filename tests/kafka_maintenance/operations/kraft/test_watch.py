@@ -6,7 +6,15 @@ from datetime import timedelta
 import pytest
 
 from kafka_maintenance.operations.kraft.tree import Tree, Znode
-from kafka_maintenance.operations.kraft.watch import Advice, Seen, judge, judgement_text, registrations_of, watch
+from kafka_maintenance.operations.kraft.watch import (
+    Advice,
+    Seen,
+    judge,
+    judgement_text,
+    registrations_of,
+    settled,
+    watch,
+)
 from tests.kafka_maintenance.operations.kraft.trees import GONE, KRAFT, MIGRATION, NOW, STATE, TOPIC, state, topic, tree
 
 STARTED = {"/migration": {**MIGRATION, "kraft_metadata_offset": -1}}
@@ -83,6 +91,13 @@ def test_a_claim_that_lasts_is_told_over_many_looks():
     looks = iter([seen({}), seen(STARTED, 10), *(seen(CLAIMED, 20 + 20 * number) for number in range(5))])
     found = watch(lambda: next(looks), lambda: None, None)
     assert [next(found).advice for _ in range(6)] == [Advice.GO, *[Advice.WAIT] * 3, *[Advice.GO_BACK] * 2]
+
+
+def test_one_look_of_the_dag_waits_until_a_claim_has_ended_or_lasted():
+    claims = [seen(CLAIMED, 20 * number) for number in range(6)]
+    assert settled(watch(iter(claims).__next__, lambda: None, None)).advice is Advice.GO_BACK
+    copied = [*claims[:2], seen(HYBRID, 30, 1), seen(HYBRID, 40, 2)]
+    assert settled(watch(iter(copied).__next__, lambda: None, None)).advice is Advice.GO
 
 
 def test_the_topics_of_a_moving_reassignment_are_named():

@@ -1,0 +1,38 @@
+# mypy: disable-error-code="arg-type,index"
+# Wiring: a typed function is handed an XComArg or a template.
+"""### KRaft watch: go on, wait, or go back
+
+On the day of a migration: looks at one cluster's ZooKeeper tree every five minutes and ends when it is time for the next step of the
+run-book (*go*), or fails when the only way is back (docs/kraft.md). Between two looks it holds no worker. It never writes anything, and never advises to finalise
+while a broker is registered as a ZooKeeper broker.
+"""
+
+from airflow.sdk import Param, dag
+
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
+from kafka_maintenance.tasks.kraft_watch import watch_migration
+
+
+@dag(
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,
+    doc_md=__doc__,
+    default_args=DEFAULT_ARGS,
+    tags=["kafka", "reads-cluster", "manual"],
+    render_template_as_native_obj=True,
+    params={
+        "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
+        "metadata_log": Param(
+            None,
+            type=["string", "null"],
+            description="Folder on the worker with a copy of a controller's __cluster_metadata-0; needed before the quorum is finalised",
+        ),
+    },
+)
+def kraft_watch() -> None:
+    """One task that waits."""
+    watch_migration(cluster=given("cluster"), metadata_log=given("metadata_log"))
+
+
+kraft_watch()
