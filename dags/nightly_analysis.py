@@ -8,7 +8,7 @@ Report, tables and plans go to the store; the tab *Report* of the run shows them
 
 Backfill: `airflow backfill create --dag-id nightly_analysis --from-date … --to-date …` analyses past dates again from
 their own stored snapshots. A date without one is skipped with a note that names the nearest. A run that lacks a cluster fails at its
-end, when all else is done, unless its param `fail_if_incomplete` is false.
+end, when all else is done, unless its param `fail_if_incomplete` is false; so does one with findings of the severity `alarm_severity`.
 The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated runs by itself when it finds work.
 Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
 """
@@ -24,6 +24,7 @@ from kafka_maintenance.tasks.analysis import (
     chosen_snapshots,
     gated_runs,
     listed_clusters,
+    no_alarms,
     plan_repairs,
     publish_report,
     remove_expired_analyses,
@@ -45,6 +46,11 @@ from kafka_maintenance.tasks.settings import SETTINGS
             True,
             type="boolean",
             description="Fail at the end when a cluster was not analysed; false for past dates that some clusters do not have",
+        ),
+        "alarm_severity": Param(
+            SETTINGS.alarm_severity,
+            enum=["critical", "warning", "info", "none"],
+            description="Fail at the end on findings of this severity or a worse one; a cluster's connection may say another",
         ),
     },
 )
@@ -71,6 +77,7 @@ def nightly_analysis() -> None:
         "the others are opened all the same.",
     )
     all_clusters_analysed(report)
+    no_alarms(report)
     report >> remove_expired_analyses()
     analyse >> report >> plans >> all_clusters_planned
 

@@ -29,6 +29,7 @@ STORE_CONNECTION = "kafka_maintenance_store"
 SPARK_CONNECTION = "kafka_maintenance_spark"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 ZOOKEEPER_PORT = 2181
+ALARM_SEVERITIES: Final = ("critical", "warning", "info", "none")
 _SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
 CLUSTER_FIELDS: Final = (
     "chroot",
@@ -38,6 +39,7 @@ CLUSTER_FIELDS: Final = (
     "inter_broker_protocol_version",
     "archived",
     "analysis",
+    "alarm_severity",
     "may_act_as_controller",
     "broker_access",
 )
@@ -87,6 +89,7 @@ class Cluster:
     inter_broker_protocol_version: str | None = None
     archived: bool = False
     analysis: Mapping[str, Any] = field(default_factory=dict)
+    alarm_severity: str | None = None
     may_act_as_controller: bool = False
     broker_access: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -254,6 +257,7 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(f"cluster {name!r} not used: its connection says archived", extra.get("archived", False)),
         analysis=_mapping(name, _parsed(extra.get("analysis", {})), "its analysis"),
+        alarm_severity=_alarm_severity(name, _text(extra.get("alarm_severity"))),
         may_act_as_controller=_truth(
             f"cluster {name!r} not used: its connection says may_act_as_controller",
             extra.get("may_act_as_controller", False),
@@ -450,6 +454,14 @@ def _parsed(value: Any) -> Any:
 
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
+
+
+def _alarm_severity(name: str, said: str | None) -> str | None:
+    if said not in {None, *ALARM_SEVERITIES}:
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection says alarm_severity {said!r}, expected {', '.join(ALARM_SEVERITIES)}; correct it"
+        )
+    return said
 
 
 def _truth(says: str, value: Any, expected: str = "true or false") -> bool:

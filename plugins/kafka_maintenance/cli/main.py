@@ -19,6 +19,7 @@ from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
 from kafka_maintenance.cli import (
     act_as_controller,
+    alarms,
     analyse,
     audit,
     executions,
@@ -103,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     snapshots.add_parsers(commands)
     analyse.add_parsers(commands)
     status.add_parsers(commands)
+    alarms.add_parsers(commands)
     cli_plan.add_parsers(commands)
     cli_plan.add_rollback(commands)
     plan_file.add_parsers(commands)

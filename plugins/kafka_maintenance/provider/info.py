@@ -58,6 +58,12 @@ _CLUSTER = {
             default=None,
         ),
         "analysis": _object("Analysis", "Broker configs that no snapshot shows, as a JSON object"),
+        "alarm_severity": _field(
+            "Alarm severity",
+            "From which severity on a finding fails the daily run; empty: as the run says",
+            enum=["critical", "warning", "info", "none", None],
+            default=None,
+        ),
         "may_act_as_controller": _field(
             "May act as controller",
             "Approved plans may take the place of the active controller for a few seconds; empty: no",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NOTE = "note"
 _ABANDONED_AFTER = timedelta(days=2)
 """Staged snapshots of a run that failed are kept so long, for whoever looks into it or clears a task."""
+_ALARMS_SHOWN = 50
 
 
 @task
@@ -262,6 +263,34 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
             f"date {report['date']} not analysed for every cluster: {listed(missed)}; the others are in "
             f"{report['report_html']}; mend what is named and clear the run, or start it with fail_if_incomplete false"
         )
+
+
+@task(
+    doc_md="Fails when the report has a finding of the severity `alarm_severity` or a worse one that nobody has acknowledged "
+    "(`kafka-maintenance alarms acknowledge`); its message lists them, new ones first. Report and plans are there all the same.",
+    retries=1,
+)
+def no_alarms(report: dict[str, Any]) -> list[str]:
+    """The alarms that are acknowledged, a line each; fails with the others."""
+    from kafka_maintenance.operations.analysis.alarms import alarms_of
+
+    context, store = context_of_run(), hooks.store()
+    known = [(name, hooks.usable_cluster(name)) for name in hooks.cluster_names()]
+    found = alarms_of(
+        store,
+        report["manifest"].removeprefix(f"{store.uri}/"),
+        date.fromisoformat(report["date"]),
+        mildest=context["params"]["alarm_severity"],
+        of_cluster={name: one.alarm_severity for name, one in known if one is not None and one.alarm_severity},
+    )
+    ringing = [each for each in found if each.acknowledged is None]
+    if not ringing:
+        return [each.text for each in found]
+    shown = "\n".join(each.text for each in ringing[:_ALARMS_SHOWN])
+    raise AirflowFailException(
+        f"{len(ringing)} finding(s) call for a person, {sum(each.is_new for each in ringing)} of them new:\n{shown}\n"
+        f"report: {report['report_html']}"
+    )
 
 
 @task(

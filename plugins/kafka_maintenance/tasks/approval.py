@@ -23,6 +23,7 @@ from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_versions import ask, parking
 from kafka_maintenance.tasks.common import cluster_of_run, run_name
+from kafka_maintenance.tasks.notifiers import NOTIFIERS
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class PlanApprovalOperator(ApprovalOperator):
         kwargs.setdefault("response_timeout", SETTINGS.approval_timeout)
         # Airflow 3.3 loses an answer given before its scheduler heard that the gate parked; the next try asks again.
         kwargs.setdefault("retry_delay", _RETRY_DELAY)
+        kwargs.setdefault("notifiers", NOTIFIERS)
         comment = Param(None, type=["string", "null"], title="Comment", description="Kept in the receipt")
         kwargs["params"] = {"comment": comment}  # Airflow hands in the DAG's, which are no questions to the approver
         super().__init__(subject="Apply the plan?", defaults=self.REJECT, **kwargs)

@@ -6,6 +6,7 @@ from typing import Any, cast
 from airflow.sdk import Asset, get_current_context
 
 from kafka_maintenance.tasks.airflow_versions import retry_arguments
+from kafka_maintenance.tasks.notifiers import NOTIFIERS
 
 OWNER = "kafka-maintenance"
 SPARK_CONNECTION = "kafka_maintenance_spark"
@@ -32,6 +33,7 @@ DEFAULT_ARGS: dict[str, Any] = {
     "owner": OWNER,
     "retries": 2,
     "retry_delay": timedelta(minutes=1),
+    "on_failure_callback": NOTIFIERS,
     **retry_arguments(),
 }
 

@@ -43,6 +43,7 @@ class Settings:
     poke_interval_s: int = 30
     patience_s: int = 20
     drain_age_min_s: int = 600
+    alarm_severity: str = "critical"
     driver_memory: str = "2g"
     snapshot_key_file: Path | None = None
     scratch: Path = Path(tempfile.gettempdir()) / "kafka-maintenance"

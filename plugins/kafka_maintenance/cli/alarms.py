@@ -1,0 +1,83 @@
+"""`alarms`: findings that call for a person, and acknowledging those that may stand."""
+
+import argparse
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_approver_argument,
+    add_cluster_argument,
+    add_json_argument,
+    add_store_arguments,
+    approver_of,
+    positive,
+    show,
+    store_of,
+)
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-command with its actions."""
+    command = commands.add_parser(
+        "alarms",
+        help="findings that call for a person",
+        description="Findings that call for a person, and who knows of them.",
+    )
+    actions = command.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser(
+        "list",
+        help="those of the newest analysis",
+        description="The findings of the newest published analysis, new ones first.",
+        epilog="Exit status: 4 when one of them is not acknowledged.",
+    )
+    listing.add_argument(
+        "--mildest", choices=("critical", "warning", "info"), default="critical", help="severity (default: %(default)s)"
+    )
+    add_store_arguments(listing)
+    add_json_argument(listing)
+    listing.set_defaults(run=_list)
+    known = actions.add_parser(
+        "acknowledge",
+        help="let findings of a kind stand for a while",
+        description="Says who knows, why, and until when.",
+    )
+    known.add_argument("kind", metavar="KIND", help="of the findings, e.g. broker_down")
+    known.add_argument("--topic", metavar="NAME", help="of this topic only")
+    known.add_argument("--reason", metavar="TEXT", required=True, help="why they may stand")
+    known.add_argument("--days", metavar="N", type=positive, default=7, help="for how long (default: %(default)s)")
+    add_cluster_argument(known)
+    add_store_arguments(known)
+    add_approver_argument(known)
+    add_json_argument(known)
+    known.set_defaults(run=_acknowledge)
+
+
+def _list(arguments: argparse.Namespace) -> ExitStatus:
+    from kafka_maintenance.operations.analysis.alarms import alarms_of  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.analysis.overviews import require_overview  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    newest = require_overview(store)
+    found = alarms_of(store, newest.manifest, date.fromisoformat(newest.date), mildest=arguments.mildest)
+    lines = [each.text for each in found] or [f"no finding of that severity on {newest.date}"]
+    show(arguments, "\n".join(lines), {"date": newest.date, "alarms": [each._asdict() for each in found]})
+    return ExitStatus.FOUND if any(each.acknowledged is None for each in found) else ExitStatus.DONE
+
+
+def _acknowledge(arguments: argparse.Namespace) -> ExitStatus:
+    from kafka_maintenance.operations.analysis.alarms import acknowledge  # noqa: PLC0415 - the other commands start faster
+
+    now = datetime.now(UTC)
+    made = acknowledge(
+        store_of(arguments),
+        arguments.cluster,
+        arguments.kind,
+        topic=arguments.topic,
+        reason=arguments.reason,
+        by=approver_of(arguments),
+        until=now.date() + timedelta(days=arguments.days),
+        now=now,
+    )
+    show(arguments, f"{made.kind} on {made.cluster} rings no more until {made.until}", {"acknowledged": made._asdict()})
+    return ExitStatus.DONE

@@ -1,0 +1,94 @@
+"""Who is told when a task fails or a plan waits for a person: notifiers of Airflow, named by settings.
+
+`KAFKA_MAINTENANCE_ALERT_WEBHOOK` is an address that gets JSON, with a `text` as Slack, Mattermost and Teams take it.
+`KAFKA_MAINTENANCE_NOTIFIERS` names further ones, `module:name` with commas between: instances of
+`airflow.sdk.BaseNotifier`, e.g. a `SlackNotifier` of Airflow's own provider in a module of the company.
+"""
+
+import json
+import logging
+import os
+import urllib.request
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from airflow.sdk import BaseNotifier
+
+from kafka_maintenance.tasks.settings import SettingsError
+
+WEBHOOK_VARIABLE: Final = "KAFKA_MAINTENANCE_ALERT_WEBHOOK"
+NOTIFIERS_VARIABLE: Final = "KAFKA_MAINTENANCE_NOTIFIERS"
+TIMEOUT_S: Final = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class WebhookNotifier(BaseNotifier):
+    """Posts what happened to an address: JSON with text, dag, run, task, cluster, and the page of the task instance.
+
+    Args:
+        url: `https://…` or `http://…`.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+
+    def notify(self, context: Any) -> None:
+        """Called by Airflow. What is not delivered is logged, and nothing else: the task's own state says the rest."""
+        document = message_of(context)
+        try:
+            request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+                self.url, json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
+            )
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - as above
+                log.info("told %s: %s", urlsplit(self.url).hostname, document["text"])
+        except OSError as error:
+            log.warning("not told %s: %s: %s", urlsplit(self.url).hostname, error, document["text"])
+
+
+def message_of(context: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a task that failed, or of a gate that waits."""
+    ti, run, error = context["ti"], context["dag_run"], context.get("exception")
+    cluster = dict(context.get("params") or {}).get("cluster")
+    what = f"failed: {error}" if error is not None else "waits for a person"
+    return {
+        "text": f"{run.dag_id}{f' on {cluster}' if cluster else ''}: {ti.task_id} {what}",
+        "dag": run.dag_id,
+        "run": run.run_id,
+        "task": ti.task_id,
+        "cluster": cluster,
+        "page": getattr(ti, "log_url", None),
+    }
+
+
+def notifiers_from(environment: Mapping[str, str]) -> list[BaseNotifier]:
+    """The notifiers that the environment names.
+
+    Raises:
+        SettingsError: no address, or no notifier of that name.
+    """
+    found: list[BaseNotifier] = []
+    if url := environment.get(WEBHOOK_VARIABLE, "").strip():
+        if urlsplit(url).scheme not in {"https", "http"} or not urlsplit(url).hostname:
+            raise SettingsError(f"{WEBHOOK_VARIABLE}: expected https://… or http://…, found {url!r}; correct it")
+        found.append(WebhookNotifier(url))
+    for name in filter(None, map(str.strip, environment.get(NOTIFIERS_VARIABLE, "").split(","))):
+        module, _, attribute = name.partition(":")
+        try:
+            notifier = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise SettingsError(
+                f"{NOTIFIERS_VARIABLE}: expected module:name of a notifier, found {name!r} ({error})"
+            ) from error
+        if not isinstance(notifier, BaseNotifier):
+            raise SettingsError(
+                f"{NOTIFIERS_VARIABLE}: expected an instance of airflow.sdk.BaseNotifier in {name!r}, found {type(notifier).__name__}"
+            )
+        found.append(notifier)
+    return found
+
+
+NOTIFIERS: Final = notifiers_from(os.environ)

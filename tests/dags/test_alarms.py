@@ -1,0 +1,144 @@
+"""A critical finding fails the daily run, and whoever is to know is told over HTTP."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from tests.dags.test_gates import _answer, answering
+from tests.dags.world import CLUSTER
+from tests.kafka_maintenance.operations.analysis.test_alarms import TODAY, analysed, finding
+
+DOWN = finding(CLUSTER, "broker_down", "critical", brokers=[3])
+
+
+@pytest.fixture
+def receiver():
+    """A receiver of webhooks: its address, and what it was sent."""
+    taken = []
+
+    class Taking(BaseHTTPRequestHandler):
+        def do_POST(self):
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}/hook", taken=taken)
+    server.shutdown()
+    thread.join()
+
+
+def no_alarms(monkeypatch, tmp_path, severity):
+    from kafka_maintenance.tasks import analysis
+
+    store = open_store(str(tmp_path))
+    manifest = analysed(store, TODAY, DOWN)
+    monkeypatch.setattr(analysis, "context_of_run", lambda: {"params": {"alarm_severity": severity}})
+    report = {"manifest": store.uri_of(manifest), "date": str(TODAY), "report_html": "/report.html"}
+    return analysis.no_alarms.function(report)
+
+
+def test_a_critical_finding_fails_the_task_with_its_text(world, monkeypatch, tmp_path):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(
+        AirflowFailException,
+        match=r"1 finding\(s\) call for a person, 1 of them new:\nnew: alpha: critical: broker_down",
+    ):
+        no_alarms(monkeypatch, tmp_path, "critical")
+    assert no_alarms(monkeypatch, tmp_path, "none") == []
+
+
+def test_an_acknowledged_finding_rings_no_more(world, monkeypatch, tmp_path):
+    from kafka_maintenance.operations.analysis.alarms import acknowledge
+
+    now = datetime.combine(TODAY, datetime.min.time(), UTC)
+    acknowledge(
+        open_store(str(tmp_path)), CLUSTER, "broker_down", topic=None, reason="r", by="ann", until=TODAY, now=now
+    )
+    (known,) = no_alarms(monkeypatch, tmp_path, "critical")
+    assert known.endswith(f"(acknowledged: ann until {TODAY}: r)")
+
+
+def test_every_dag_of_ours_tells_of_a_task_that_failed(bag, receiver, monkeypatch):
+    from kafka_maintenance.tasks.common import DEFAULT_ARGS
+    from kafka_maintenance.tasks.notifiers import NOTIFIERS, WebhookNotifier
+
+    assert DEFAULT_ARGS["on_failure_callback"] is NOTIFIERS
+    dag = bag.dags["stop_execution"]
+    (task,) = dag.tasks
+    monkeypatch.setattr(task, "retries", 0)
+    monkeypatch.setattr(task, "on_failure_callback", [WebhookNotifier(receiver.url)])
+    run = dag.test(run_conf={"cluster": "nowhere", "reason": "a test"}, logical_date=None)
+    assert str(run.state) == "failed"
+    (told,) = receiver.taken
+    assert (told["dag"], told["task"], told["cluster"], told["run"]) == (
+        "stop_execution",
+        "ask_to_stop",
+        "nowhere",
+        run.run_id,
+    )
+    assert told["text"].startswith("stop_execution on nowhere: ask_to_stop failed: ")
+
+
+def test_a_plan_that_waits_for_a_person_is_told(bag, clients, world, plan, receiver, monkeypatch):
+    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+
+    dag = bag.dags["elect_preferred_leaders"]
+    monkeypatch.setattr(dag.get_task("approve"), "notifiers", [WebhookNotifier(receiver.url)])
+    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Reject")):
+        dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
+    assert [told["text"] for told in receiver.taken] == ["elect_preferred_leaders on alpha: approve waits for a person"]
+
+
+def test_who_does_not_answer_changes_nothing(caplog):
+    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+
+    context = {"ti": SimpleNamespace(task_id="t"), "dag_run": SimpleNamespace(dag_id="d", run_id="r"), "params": {}}
+    WebhookNotifier("http://127.0.0.1:1/hook").notify(context)
+    assert "not told 127.0.0.1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"KAFKA_MAINTENANCE_ALERT_WEBHOOK": "slack"}, "expected https://… or http://…, found 'slack'"),
+        ({"KAFKA_MAINTENANCE_NOTIFIERS": "nothing"}, "expected module:name of a notifier, found 'nothing'"),
+        (
+            {"KAFKA_MAINTENANCE_NOTIFIERS": "json:dumps"},
+            r"expected an instance of airflow\.sdk\.BaseNotifier in 'json:dumps'",
+        ),
+    ],
+)
+def test_settings_that_name_no_notifier_are_refused(environment, message):
+    from kafka_maintenance.tasks.notifiers import notifiers_from
+    from kafka_maintenance.tasks.settings import SettingsError
+
+    with pytest.raises(SettingsError, match=message):
+        notifiers_from(environment)
+
+
+def test_notifiers_of_the_company_stand_beside_the_webhook(monkeypatch):
+    import sys
+
+    from kafka_maintenance.tasks.notifiers import WebhookNotifier, notifiers_from
+
+    theirs = WebhookNotifier("https://pager.example/hook")
+    monkeypatch.setitem(sys.modules, "company_alerts", SimpleNamespace(pager=theirs))
+    found = notifiers_from(
+        {
+            "KAFKA_MAINTENANCE_ALERT_WEBHOOK": "https://chat.example/x",
+            "KAFKA_MAINTENANCE_NOTIFIERS": "company_alerts:pager",
+        }
+    )
+    assert [each.url for each in found] == ["https://chat.example/x", "https://pager.example/hook"]

@@ -1,0 +1,113 @@
+"""Findings that call for a person: new or standing, acknowledged or not."""
+
+import io
+import json
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.model.errors import ObjectDamagedError
+from kafka_maintenance.operations.analysis.alarms import acknowledge, acknowledgements, alarms_of
+from kafka_maintenance.operations.errors import BadInputError
+from spark_jobs.schemas import FINDINGS
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+TODAY, YESTERDAY = date(2026, 11, 22), date(2026, 11, 21)
+COLUMNS = ("kind", "severity", "topic", "partition", "brokers", "detail", "cause")
+
+
+def finding(cluster, kind, severity, topic=None, partition=None, brokers=None, cause=None):
+    values = (kind, severity, topic, partition, brokers, f"{kind} it is", cause)
+    return {"cluster": cluster} | dict(zip(COLUMNS, values, strict=True))
+
+
+def analysed(store, day, *findings):
+    """Publishes what alarms read of an analysis; the key of its manifest."""
+    manifest = f"v1/analysis/date={day}/run=r/manifest.json"
+    names = ("cluster", *COLUMNS)
+    types = {"partition": pa.int32(), "brokers": pa.list_(pa.int32())}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(findings), schema=schema), buffer)
+    store.put(f"v1/analysis/date={day}/run=r/findings.parquet", buffer.getvalue())
+    overview = {"format_version": 1, "date": str(day), "run_id": "r", "created_at": f"{day}T03:00:00+00:00"}
+    document = overview | {"manifest": manifest, "clusters": {}}
+    store.put(f"v1/overviews/date={day}/run=r.json", json.dumps(document).encode())
+    return manifest
+
+
+DOWN = finding("blue", "broker_down", "critical", brokers=[3])
+OFFLINE = finding("blue", "offline_partition", "critical", "orders", 0, cause="broker_down")
+LOST = finding("red", "offline_partition", "critical", "pay", 1)
+SKEW = finding("red", "leader_imbalance", "warning", brokers=[1])
+
+
+def test_the_columns_are_those_of_the_findings():
+    names = {field.name for field in FINDINGS.fields}
+    assert {"cluster", *COLUMNS} <= names
+
+
+def test_new_ones_come_first_and_what_follows_from_another_is_none_of_its_own():
+    store = MemoryStore("new")
+    analysed(store, YESTERDAY, DOWN)
+    manifest = analysed(store, TODAY, SKEW, DOWN, OFFLINE, LOST)
+    found = alarms_of(store, manifest, TODAY, mildest="critical")
+    assert [each.text for each in found] == [
+        "new: red: critical: offline_partition pay-1: offline_partition it is",
+        "blue: critical: broker_down of broker(s) 3: broker_down it is",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mildest", "of_cluster", "kinds"),
+    [
+        ("critical", {}, ["broker_down", "offline_partition"]),
+        ("warning", {}, ["broker_down", "offline_partition", "leader_imbalance"]),
+        ("none", {}, []),
+        ("none", {"red": "warning"}, ["offline_partition", "leader_imbalance"]),
+        ("warning", {"red": "none"}, ["broker_down"]),
+    ],
+)
+def test_the_severity_is_that_of_the_run_or_of_the_cluster(mildest, of_cluster, kinds):
+    store = MemoryStore(f"severity {mildest} {of_cluster}")
+    manifest = analysed(store, TODAY, SKEW, DOWN, LOST)
+    found = alarms_of(store, manifest, TODAY, mildest=mildest, of_cluster=of_cluster)
+    assert [each.kind for each in found] == kinds
+
+
+def test_a_word_that_is_no_severity_is_refused():
+    with pytest.raises(BadInputError, match="expected critical, warning, info or none, found 'loud'"):
+        alarms_of(MemoryStore(), "m", TODAY, mildest="loud")
+
+
+@pytest.mark.parametrize(
+    ("topic", "until", "known"),
+    [(None, TODAY, True), ("pay", TODAY, True), ("orders", TODAY, False), (None, YESTERDAY, False)],
+)
+def test_an_acknowledgement_covers_its_topic_until_its_date(topic, until, known):
+    store = MemoryStore(f"known {topic} {until}")
+    manifest = analysed(store, TODAY, LOST, DOWN)
+    then = NOON.replace(day=until.day)
+    acknowledge(
+        store, "red", "offline_partition", topic=topic, reason="disk is ordered", by="ann", until=until, now=then
+    )
+    found = {each.cluster: each.acknowledged for each in alarms_of(store, manifest, TODAY, mildest="critical")}
+    assert found == {"blue": None, "red": f"ann until {until}: disk is ordered" if known else None}
+
+
+@pytest.mark.parametrize(("reason", "until"), [(" ", TODAY), ("known", YESTERDAY)])
+def test_an_acknowledgement_needs_a_reason_and_a_date_to_come(reason, until):
+    store = MemoryStore()
+    with pytest.raises(BadInputError, match="expected a reason and a date that is to come"):
+        acknowledge(store, "red", "broker_down", topic=None, reason=reason, by="ann", until=until, now=NOON)
+    assert acknowledgements(store, "red") == ()
+
+
+def test_an_acknowledgement_that_cannot_be_read_is_named():
+    store = MemoryStore()
+    store.put("v1/acknowledgements/cluster=red/1.json", b"{")
+    with pytest.raises(ObjectDamagedError, match=r"cluster=red/1\.json' not read"):
+        acknowledgements(store, "red")
