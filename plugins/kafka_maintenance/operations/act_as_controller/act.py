@@ -245,8 +245,10 @@ class _Run:
             )
         if len(left_out) == len(self.moves):
             reasons = [f"{partition}: {why}" for partition, why in sorted(left_out.items())]
-            self.record.append(EventKind.OVER, step=0, reasons=reasons[:100])
-            raise RefusedError(f"{self.name}: no leader was moved: {listed(reasons)}; plan again")
+            self.record.append(EventKind.UNFINISHED, step=0, reasons=reasons[:100])
+            raise NotFinishedError(
+                f"{self.name}: no leader was moved: {listed(reasons)}; run again, a minute from now at the earliest, or plan again"
+            )
         self.record.append(EventKind.VERIFIED, step=0, conditions=len(leaders), **_rows("differing", left_out))
         self.record.append(EventKind.DONE, steps=1)
 

@@ -81,7 +81,7 @@ def child(folder: str, plan: Any, hosts: str, fault: str, point: str, there: Any
         receipt = world.act(Path(folder), plan, hosts, at=at, verify_timeout_s=20.0)
         result.put("done" if not receipt.exceptions else f"done, {len(receipt.exceptions)} left out")
     except Exception as error:  # noqa: BLE001 - how it ends is what is noted
-        result.put(type(error).__name__)
+        result.put(f"{type(error).__name__}: {str(error)[:300]}")
 
 
 class Matrix:
@@ -123,15 +123,9 @@ class Matrix:
         relay.close()
         after = world.led_by(self.kafka, self.partitions)
         moved = sum(before[each] != after[each] for each in self.partitions)
-        return Row(
-            self.version,
-            fault,
-            point.value,
-            ended if begun else f"not there: {ended}",
-            moved,
-            healed_s,
-            writer.longest_gap_s,
-        )
+        if not begun:
+            raise AssertionError(f"{fault} at {point}: the run did not come there: {ended}")
+        return Row(self.version, fault, point.value, ended, moved, healed_s, writer.longest_gap_s)
 
     def _zookeeper(self) -> tuple[str, int]:
         host, _, port = self.kafka.zookeeper.hosts.rpartition(":")
