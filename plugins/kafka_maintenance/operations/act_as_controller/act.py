@@ -167,7 +167,7 @@ class _Run:
             leaders = {each.partition: each.leader for each in self.moves if each.partition not in left_out}
             self._conclude((observed.controller_epoch or 0) - 1, leaders, left_out)
             return
-        with _channels(self.permission.access, self.deadline_s) as (channels, answers):
+        with _channels(self.permission.access) as (channels, answers):
             found = prepare(self.zookeeper, observed, channels, answers, move_count=len(open_moves))
             reasons = refusals(found, confirmed_unfenced=self.permission.confirmed_unfenced)
             if reasons:
@@ -257,10 +257,10 @@ class _Run:
 
 
 @contextmanager
-def _channels(access: BrokerAccess, timeout_s: float) -> Iterator[tuple[TcpChannels, "Queue[BrokerAnswered]"]]:
+def _channels(access: BrokerAccess) -> Iterator[tuple[TcpChannels, "Queue[BrokerAnswered]"]]:
     """Channels that give up after one attempt: there is no time for another."""
     answers: Queue[BrokerAnswered] = Queue()
-    settings = ChannelSettings(access=access, attempts_max=1, request_timeout_s=timeout_s)
+    settings = ChannelSettings(access=access, attempts_max=1, request_timeout_s=ACTIVE_S)
     with TcpChannels(answers.put, settings) as channels:
         yield channels, answers
 

@@ -1,6 +1,6 @@
 """Runs as active controller of real brokers, disturbed at every point, while an application writes with acks=all.
 
-    python -m tests.kafka_maintenance.operations.act_as_controller.kill_matrix [--versions 3.9,2.8,2.4,1.1]
+    python -m tests.kafka_maintenance.operations.act_as_controller.kill_matrix [--versions 3.9,2.8,2.4,1.1] [--points 'taken,written']
 
 After each run a broker must be controller, every ISR whole, and the metadata of every broker as ZooKeeper has it; at the end every
 acknowledged message must be readable. The rule that the controller be a minute old is switched off here, to save the waiting.
@@ -28,7 +28,7 @@ from kafka_maintenance.operations.act_as_controller.controllership import Point
 from kafka_maintenance.servers.kafka import KafkaCluster
 from tests.kafka_maintenance.operations.act_as_controller import world
 
-FAULTS = ("killed", "stopped for 9 s", "cut off from ZooKeeper", "cut off from one broker", "slowed")
+FAULTS = ("killed", "stopped for 9 s", "cut off from ZooKeeper for 9 s", "cut off from one broker", "slowed")
 POINTS = (Point.TAKEN, Point.ANNOUNCED, Point.READ, Point.WRITTEN, Point.LEADERS_TOLD, Point.METADATA_TOLD)
 STOPPED_S = 9.0
 SLOW_S = 2.0
@@ -55,7 +55,7 @@ def disturb(fault: str, there: Any, cut: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif fault == "stopped for 9 s":
         os.kill(os.getpid(), signal.SIGSTOP)
-    elif fault == "cut off from ZooKeeper":
+    elif fault == "cut off from ZooKeeper for 9 s":
         cut.wait(5)
     elif fault == "cut off from one broker":
         real = BrokerConnection.ask
@@ -110,9 +110,11 @@ class Matrix:
         if fault == "stopped for 9 s" and begun and process.pid:
             time.sleep(STOPPED_S)
             os.kill(process.pid, signal.SIGCONT)
-        if fault == "cut off from ZooKeeper":
+        if fault == "cut off from ZooKeeper for 9 s":
             relay.cut()
             cut.set()
+            time.sleep(STOPPED_S)
+            relay.restore()
         process.join(90)
         if process.is_alive():
             process.kill()
@@ -141,6 +143,7 @@ def rows_of(version: str, say: Callable[[str], None], points: tuple[Point, ...] 
     ):
         matrix = Matrix(kafka, version, Path(folder))
         with world.Writer(kafka, matrix.partitions) as writer:
+            writer.await_flowing()
             for fault in FAULTS:
                 for point in points:
                     row = matrix.run(writer, fault, point)
@@ -154,15 +157,17 @@ def rows_of(version: str, say: Callable[[str], None], points: tuple[Point, ...] 
     return rows
 
 
+def told(line: str) -> None:
+    print(line, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--versions", default="3.9,2.8,2.4,1.1")
+    parser.add_argument("--points", default=",".join(POINTS))
     arguments = parser.parse_args()
-    found = [
-        row
-        for version in arguments.versions.split(",")
-        for row in rows_of(version, lambda line: print(line, flush=True))
-    ]
+    points = tuple(Point(each) for each in arguments.points.split(","))
+    found = [row for version in arguments.versions.split(",") for row in rows_of(version, told, points)]
     print("\n| Kafka | disturbed | runs | healed within | longest pause of a writer |\n| --- | --- | --- | --- | --- |")
     for version in arguments.versions.split(","):
         for fault in FAULTS:

@@ -47,6 +47,9 @@ class Relay:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
+    def restore(self) -> None:
+        self._cut = False
+
     def close(self) -> None:
         self.cut()
         self._listening.close()
@@ -146,6 +149,13 @@ class Writer:
             each.join(70)
         for producer in self._producers:
             producer.close(timeout=5)
+
+    def await_flowing(self) -> None:
+        wait_until(
+            lambda: all(self.acknowledged[each] > 1 for each in self._partitions),
+            what="messages flow",
+            timeout_s=SETTLE_S,
+        )
 
     def reset(self) -> None:
         self.longest_gap_s = 0.0
