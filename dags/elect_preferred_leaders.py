@@ -31,12 +31,17 @@ KIND = "elect_preferred_leaders"
             None, type=["string", "null"], description="Digest of a stored plan; empty: plan from a fresh snapshot"
         ),
         "election_count_max": Param(100, type="integer", minimum=1, description="Elections in one run"),
+        "elections_per_minute": Param(
+            1000, type="integer", minimum=1, description="Elections in one step; a minute passes between two steps"
+        ),
     },
 )
 def elect_preferred_leaders() -> None:
     """Snapshot → plan → gate → apply → verify."""
     snapshot = snapshot_to_plan(given("cluster"), given("plan"))
-    plan = plan_elections(given("cluster"), snapshot, given("plan"), given("election_count_max"))
+    plan = plan_elections(
+        given("cluster"), snapshot, given("plan"), given("election_count_max"), given("elections_per_minute")
+    )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
     gate >> apply_plan(KIND) >> verify(KIND)
 

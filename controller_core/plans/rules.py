@@ -29,18 +29,21 @@ class ExecutionRules:
 
     Under `GO_ON` a partition that differs is left out, named in the record and in the receipt, and the others go on; a
     step of which nothing was done ends the run under either rule. `throttle_bytes_per_s` is the rate at which a broker may
-    send, and receive, what the plan moves; None: as fast as it can.
+    send, and receive, what the plan moves; None: as fast as it can. `step_pause_s` passes between the end of a step and the
+    request of the next one.
     """
 
     on_difference: OnDifference = OnDifference.STOP
     before_step: BeforeStep = BeforeStep.STOP
     throttle_bytes_per_s: int | None = None
+    step_pause_s: int = 0
 
 
 def rules_to_json(rules: ExecutionRules) -> dict[str, object]:
     """The rules as a JSON object; `rules_from_json` reads it back."""
     throttle = {} if rules.throttle_bytes_per_s is None else {"throttle_bytes_per_s": rules.throttle_bytes_per_s}
-    return {"on_difference": rules.on_difference.value, "before_step": rules.before_step.value, **throttle}
+    pause = {"step_pause_s": rules.step_pause_s} if rules.step_pause_s else {}
+    return {"on_difference": rules.on_difference.value, "before_step": rules.before_step.value, **throttle, **pause}
 
 
 def rules_from_json(fields: PlanFields) -> ExecutionRules:
@@ -52,7 +55,11 @@ def rules_from_json(fields: PlanFields) -> ExecutionRules:
     throttle = fields.integer_or_none("throttle_bytes_per_s")
     if throttle is not None and throttle < 1:
         raise fields.refused("throttle_bytes_per_s", "at least 1", throttle)
+    pause = fields.integer_or_none("step_pause_s")
+    if pause is not None and pause < 1:
+        raise fields.refused("step_pause_s", "at least 1", pause)
     return ExecutionRules(
+        step_pause_s=pause or 0,
         throttle_bytes_per_s=throttle,
         on_difference=OnDifference(_one_of(fields, "on_difference", OnDifference)),
         before_step=BeforeStep(_one_of(fields, "before_step", BeforeStep)),
@@ -72,6 +79,8 @@ def rules_text(rules: ExecutionRules) -> tuple[str, ...]:
             "After the first step, each one waits until the cluster is ready for it: no request of another tool, all brokers of the "
             "plan registered, no more partitions offline or under-replicated beside the plan than when it began."
         )
+    if rules.step_pause_s:
+        lines.append(f"{rules.step_pause_s} s pass between the end of a step and the request of the next one.")
     if rules.throttle_bytes_per_s is not None:
         lines.append(
             f"Throttle: each broker sends and receives at most {rules.throttle_bytes_per_s:,} bytes per second of what a step copies; "

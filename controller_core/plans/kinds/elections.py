@@ -4,6 +4,7 @@ Source: Kafka 2.3 `PreferredReplicaLeaderElectionCommand`; Kafka 3.9 `KafkaContr
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from controller_core.model.partitions import TopicPartition
@@ -24,6 +25,9 @@ from controller_core.plans.rules import GO_ON
 from controller_core.znodes.paths import PREFERRED_REPLICA_ELECTION
 
 ELECTIONS_PER_STEP: Final = 1_000
+ELECTIONS_PER_MINUTE: Final = 1_000
+"""Clients look for new leaders after each step; a minute lets them find those of the step before."""
+_PAUSE_S: Final = 60
 
 
 def elections_plan(
@@ -33,6 +37,7 @@ def elections_plan(
     *,
     left_out: Sequence[LeftOut] = (),
     election_count_max: int | None = None,
+    elections_per_minute: int = ELECTIONS_PER_MINUTE,
     partition_count_max: int = ELECTIONS_PER_STEP,
 ) -> Plan | Refused:
     """Elections that give partitions back to their preferred leaders.
@@ -44,6 +49,7 @@ def elections_plan(
             urgent first.
         left_out: imbalanced partitions that cannot be elected, with the reason.
         election_count_max: elections in this plan, the most urgent ones. None: all.
+        elections_per_minute: elections in one step; where there are several steps, a minute passes between two.
         partition_count_max: elections in one request znode.
 
     Returns:
@@ -54,9 +60,8 @@ def elections_plan(
     ordered = list(dict.fromkeys(electable))
     later = [] if election_count_max is None else ordered[election_count_max:]
     chosen = sorted(ordered[:election_count_max])
-    steps = [
-        election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=partition_count_max)
-    ]
+    size = min(partition_count_max, elections_per_minute)
+    steps = [election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=size)]
     over = [LeftOut(str(each), f"over the limit of {election_count_max} elections in one run") for each in later]
     return Plan(
         kind=PlanKind.ELECT_PREFERRED_LEADERS,
@@ -72,7 +77,7 @@ def elections_plan(
             text="An election to the former leader cannot be asked for: preferred leaders are the first replicas. "
             "Where one must lead again, reassign the partition with that broker first."
         ),
-        rules=GO_ON,
+        rules=replace(GO_ON, step_pause_s=_PAUSE_S if len(steps) > 1 else 0),
     )
 
 

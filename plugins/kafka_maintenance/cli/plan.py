@@ -44,6 +44,12 @@ def add_parsers(commands: Any) -> None:
         "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
     )
     elections.add_argument("--election-count-max", metavar="N", type=positive, help="at most so many elections")
+    elections.add_argument(
+        "--elections-per-minute",
+        metavar="N",
+        type=positive,
+        help="elections in one step; a minute passes between two steps (default: 1000)",
+    )
     elections.set_defaults(run=_plan_elections)
     moves = _plan_parser(kinds, "reassignment", "move replicas: to the targets of a file, or as the planner proposes")
     moves.add_argument(
@@ -178,7 +184,8 @@ def _plan_elections(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
 
     extra = {"election_count_max": arguments.election_count_max, "topics": arguments.topic}
-    return _planned(arguments, planning.plan_elections, **_source(arguments), **extra)
+    pace = given({"elections_per_minute": arguments.elections_per_minute})
+    return _planned(arguments, planning.plan_elections, **_source(arguments), **extra, **pace)
 
 
 def _plan_reassignment(arguments: argparse.Namespace) -> int:

@@ -31,14 +31,15 @@ def snapshot_to_plan(cluster: str, plan: str | None) -> dict[str, str] | None:
 
 @task
 def plan_elections(
-    cluster: str, snapshot: dict[str, str] | None, plan: str | None, election_count_max: int
+    cluster: str, snapshot: dict[str, str] | None, plan: str | None, election_count_max: int, elections_per_minute: int
 ) -> dict[str, Any]:
     """The elections that give partitions back to their preferred leaders, most imbalanced brokers first."""
     from kafka_maintenance.operations.plans import make as planning
 
     if plan:
         return stored("elect_preferred_leaders", cluster, plan)
-    return _made(planning.plan_elections, cluster, snapshot, election_count_max=election_count_max)
+    what = {"election_count_max": election_count_max, "elections_per_minute": elections_per_minute}
+    return _made(planning.plan_elections, cluster, snapshot, **what)
 
 
 @task

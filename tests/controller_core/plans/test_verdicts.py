@@ -148,6 +148,9 @@ def test_a_step_without_a_partition_forgets_its_topic_with_the_last_one():
 def test_rules_are_read_as_they_were_written(on_difference, before_step):
     rules = ExecutionRules(on_difference=on_difference, before_step=before_step)
     assert rules_from_json(PlanFields("plan", rules_to_json(rules))) == rules
+    slow = replace(rules, step_pause_s=60)
+    assert rules_from_json(PlanFields("plan", rules_to_json(slow))) == slow
+    assert "60 s pass between the end of a step and the request of the next one." in rules_text(slow)
     assert len(rules_text(rules)) == (on_difference is OnDifference.GO_ON) + (before_step is BeforeStep.WAIT)
 
 

@@ -4,6 +4,7 @@ Source: docs/operations.md, "Applying".
 """
 
 import logging
+from datetime import datetime, timedelta
 from time import monotonic
 
 from controller_core.plans.conditions import Unmet
@@ -38,6 +39,7 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
     Raises:
         StoppedError: somebody asked for the end; recorded.
     """
+    _pause(run, number)
     conditions = (*run.plan.expectations, *step.conditions)
     deadline_s, line_s, told = monotonic() + run.step_timeout_s, -LINE_S, False
     while True:
@@ -55,6 +57,18 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
             told = True
             run.log.append(EventKind.WAITING, step=number, reasons=[str(each) for each in reasons])
         run.stop.wait(READY_RECHECK_S)
+
+
+def _pause(run: Run, number: int) -> None:
+    """Lets the time of the plan's rule pass since the step before was over, by the record."""
+    ended = [each.at for each in run.log.events if each.event is EventKind.VERIFIED and each.step == number - 1]
+    if not ended or not run.plan.rules.step_pause_s:
+        return
+    until = datetime.fromisoformat(ended[-1]) + timedelta(seconds=run.plan.rules.step_pause_s)
+    log.info("%s: not asked before %s, by the rule of the plan", run.name(number), until.isoformat(timespec="seconds"))
+    while (left_s := (until - datetime.fromisoformat(run.log.now())).total_seconds()) > 0:
+        stop_if_asked(run, number)
+        run.stop.wait(min(left_s, READY_RECHECK_S))
 
 
 def _not_ready(run: Run, step: PlanStep, observed: Observation) -> tuple[Unmet, ...]:

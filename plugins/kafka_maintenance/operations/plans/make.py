@@ -16,6 +16,7 @@ from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.controller.leader_imbalance import NOT_IN_ISR, leader_imbalance
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.kinds import Refused, deletions_plan, drain_plan, elections_plan, reassignment_plan
+from controller_core.plans.kinds.elections import ELECTIONS_PER_MINUTE
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
@@ -46,6 +47,7 @@ def plan_elections(
     manifest: str | None = None,
     zookeeper: ClusterAddress | ZooKeeper | None = None,
     election_count_max: int | None = None,
+    elections_per_minute: int = ELECTIONS_PER_MINUTE,
     topics: Sequence[str] = (),
     kafka_version: str | None = None,
     now: datetime | None = None,
@@ -58,6 +60,7 @@ def plan_elections(
         manifest: address of the snapshot's manifest; None: the newest one, or a live read when `zookeeper` is given.
         zookeeper: the cluster's address or a session; it is read live.
         election_count_max: at most so many; None: all.
+        elections_per_minute: so many in one step; where there are several, a minute passes between two.
         topics: only topics that match one of these shell patterns; empty: all.
         kafka_version: of the brokers; None: the oldest that explains what is seen.
         now: the time, for a live read's folder; None: the clock's.
@@ -72,7 +75,12 @@ def plan_elections(
     seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
     electable, left_out = _electable(seen, topics)
     made = elections_plan(
-        seen.observed, seen.origin, electable, left_out=left_out, election_count_max=election_count_max
+        seen.observed,
+        seen.origin,
+        electable,
+        left_out=left_out,
+        election_count_max=election_count_max,
+        elections_per_minute=elections_per_minute,
     )
     return store_made(store, made, seen)
 

@@ -1,10 +1,13 @@
 """What a run tells while it waits, and what it waits for before a step."""
 
 import logging
+from dataclasses import replace
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
 
+from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
@@ -14,10 +17,14 @@ from kafka_maintenance.operations.apply.progress import Teller
 from kafka_maintenance.operations.apply.run import look_at
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import ClusterBusyError, StoppedError
+from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.operations.apply.applying import (
+    NOW,
+    StopsAfter,
     apply,
+    cluster,
     events,
     moves,
     planned,
@@ -205,3 +212,38 @@ def test_under_the_rule_to_stop_a_later_step_is_refused_at_once():
     with pytest.raises(ClusterBusyError, match="expected no znode"):
         apply(store, plan, world, zookeeper=AfterFirst(world, foreign_request), step_timeout_s=600.0)
     assert "waiting" not in events(store, plan)
+
+
+def paced(store, world):
+    """Two elections, one a minute, under a pause that a test can wait for."""
+    plan = planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
+    rules = read_plan(store, plan.uri).rules
+    assert (plan.count, rules.step_pause_s) == (2, 60)
+    return under_rule(store, plan, replace(rules, step_pause_s=1))
+
+
+def test_between_two_batches_of_elections_time_passes():
+    store, world = MemoryStore(), cluster()
+    plan = paced(store, world)
+    apply(store, plan, world)
+    told = [
+        (str(each.event), each.step, datetime.fromisoformat(each.at))
+        for each in read_events(store, "demo", plan.digest)
+    ]
+    at = {(event, step): at for event, step, at in told}
+    assert (at["intended", 1] - at["verified", 0]).total_seconds() >= 1.0
+    assert len(world.wrote) == 2
+
+
+def test_a_run_that_pauses_can_be_stopped():
+    store, world = MemoryStore(), cluster()
+    plan, stop = paced(store, world), Stop()
+    with pytest.raises(StoppedError, match="step 2 of 2: stopped"):
+        apply(StopsAfter(store, "-verified.json", stop), plan, world, stop=stop)
+    assert len(world.wrote) == 1
+
+
+def test_one_batch_of_elections_has_no_pause():
+    store, world = MemoryStore(), cluster()
+    plan = planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+    assert read_plan(store, plan.uri).rules.step_pause_s == 0
