@@ -160,9 +160,10 @@ def test_a_throttle_is_read_as_it_was_written_and_told():
     assert "at most 1,000,000 bytes per second" in rules_text(rules)[0]
 
 
-def test_a_throttle_of_nothing_is_refused():
-    document = {"on_difference": "stop", "before_step": "stop", "throttle_bytes_per_s": 0}
-    with pytest.raises(InvalidPlanError, match="throttle_bytes_per_s: expected at least 1, found 0"):
+@pytest.mark.parametrize("name", ["throttle_bytes_per_s", "step_pause_s"])
+def test_a_throttle_or_a_pause_of_nothing_is_refused(name):
+    document = {"on_difference": "stop", "before_step": "stop", name: 0}
+    with pytest.raises(InvalidPlanError, match=f"{name}: expected at least 1, found 0"):
         rules_from_json(PlanFields("plan", document))
 
 
