@@ -25,6 +25,7 @@ def add_parsers(commands: Any) -> None:
         title="actions", metavar="ACTION", required=True
     )
     _add_readiness(kraft)
+    _add_fleet(kraft)
     _add_rehearse(kraft)
     _add_runbook(kraft)
     _add_watch(kraft)
@@ -39,6 +40,18 @@ def _add_readiness(kraft: Any) -> None:
     )
     _add_snapshot_arguments(command)
     command.set_defaults(run=_readiness)
+
+
+def _add_fleet(kraft: Any) -> None:
+    command = kraft.add_parser(
+        "fleet",
+        help="judge every cluster of the store: how far each is from ready, and what is missing most often",
+        description="Judges the newest snapshot of every cluster. Reads the store, and contacts no cluster.",
+        epilog="Exit status: 0 every cluster is ready, 1 not, 2 bad input, 3 the outside failed.",
+    )
+    add_store_arguments(command)
+    add_json_argument(command)
+    command.set_defaults(run=_fleet)
 
 
 def _add_rehearse(kraft: Any) -> None:
@@ -143,6 +156,14 @@ def _readiness(arguments: argparse.Namespace) -> int:
     certificate, _ = _certified(arguments)
     show(arguments, certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate))
     return ExitStatus.DONE if is_ready(certificate) else ExitStatus.REFUSED
+
+
+def _fleet(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.fleet import certify_fleet, fleet_json, fleet_text  # noqa: PLC0415 - as above
+
+    fleet = certify_fleet(store_of(arguments))
+    show(arguments, fleet_text(fleet), fleet_json(fleet))
+    return ExitStatus.DONE if fleet.ready else ExitStatus.REFUSED
 
 
 def _runbook(arguments: argparse.Namespace) -> int:
