@@ -35,6 +35,7 @@ PAGES = {
     "approvals": "approvals",
     "history": f"history?cluster={RECORDED}&subject=orders",
     "history-without-snapshots": "history?cluster=new",
+    "kraft": f"kraft?cluster={RECORDED}",
     "plan": "plan?dag_id=reassign_partitions&run_id=one",
     "no-plan": "plan?dag_id=reassign_partitions&run_id=none",
 }

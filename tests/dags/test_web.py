@@ -20,6 +20,7 @@ ROUTES = (
     "/topic?cluster=alpha&name=orders",
     "/approvals",
     "/history",
+    "/kraft",
 )
 NOT_THERE = {"/cluster?name=alpha", "/topic?cluster=alpha&name=orders"}
 """Of a store without snapshots."""

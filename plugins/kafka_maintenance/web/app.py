@@ -23,6 +23,7 @@ from kafka_maintenance.web.views.approvals import approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import clusters_page
 from kafka_maintenance.web.views.history import history_page
+from kafka_maintenance.web.views.kraft import kraft_page
 from kafka_maintenance.web.views.plan import plan_page, plans_page
 from kafka_maintenance.web.views.topic import topic_page
 
@@ -129,6 +130,17 @@ def history(request: Request, cluster: Text = "", before: Text = "", after: Text
         return history_page(airflow_records.store(), names, cluster, before, after, subject)
 
     return _answer(request, "History", page)
+
+
+@app.get("/kraft", dependencies=[_SNAPSHOTS])
+def kraft(request: Request, cluster: Text = "") -> Response:
+    """What stands against a cluster's migration to KRaft; no cluster is contacted."""
+
+    def page() -> Page:
+        names = [one.name for one in airflow_records.listed_clusters()]
+        return kraft_page(airflow_records.store(), names, cluster, datetime.now(UTC))
+
+    return _answer(request, "KRaft", page)
 
 
 def _readable(user: GetUserDep) -> set[str]:

@@ -1,0 +1,118 @@
+"""The page KRaft: what stands against the migration of a cluster, rule by rule, and the steps of its run-book."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from controller_core.adapters.object_store.open import ObjectStore
+from kafka_maintenance.operations.kraft.certificate import RULES, Certificate, certify, is_ready
+from kafka_maintenance.operations.kraft.judged import Verdict
+from kafka_maintenance.operations.kraft.runbook import runbook
+from kafka_maintenance.operations.kraft.tree import tree_of
+from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
+from kafka_maintenance.web.blocks import (
+    Block,
+    Cell,
+    Choice,
+    Column,
+    Facts,
+    Form,
+    Lines,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+)
+
+_COLUMNS: Final = (
+    Column("Rule"),
+    Column("Title"),
+    Column("Evidence", words="Znode and what is there, or the question to ask"),
+    Column("If ignored"),
+    Column("To mend"),
+)
+_VERDICTS: Final[Sequence[tuple[Verdict, str, Tone]]] = (
+    (Verdict.NOT_MET, "Not met", "critical"),
+    (Verdict.DECIDE, "Decide first", "warning"),
+    (Verdict.ASK, "Ask, a snapshot cannot tell", "info"),
+    (Verdict.MET, "Met", "good"),
+)
+
+
+def kraft_page(store: ObjectStore, clusters: Sequence[str], cluster: str, now: datetime) -> Page:
+    """The certificate of a cluster's newest snapshot, and its run-book.
+
+    Args:
+        store: where the snapshots are.
+        clusters: all there are.
+        cluster: the chosen one; empty for the first.
+        now: whether the certificate has expired.
+
+    Raises:
+        ControllerCoreError: the snapshot cannot be read.
+    """
+    chosen = cluster or next(iter(clusters), "")
+    if not chosen:
+        return Page(title="KRaft", here="kraft", head=(Note("No cluster is listed.", "info"),))
+    form = Form(
+        action="kraft",
+        button="Show",
+        fields=[Choice(name="cluster", label="Cluster", value=chosen, choices=[(name, name) for name in clusters])],
+    )
+    manifest = newest_snapshot(store, chosen)
+    if manifest is None:
+        note = Note(f"Cluster {chosen} has no snapshot yet: run the DAG snapshot_metadata.", "info")
+        return Page(title="KRaft", here="kraft", head=(form, note))
+    tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
+    certificate = certify(tree, manifest)
+    rules = [
+        Section(title=title, anchor=verdict.name.lower(), blocks=[_rules(certificate, verdict, title, tone)])
+        for verdict, title, tone in _VERDICTS
+    ]
+    return Page(
+        title=f"KRaft: {chosen}",
+        subtitle=f"certificate of snapshot {certificate.snapshot} of {certificate.taken_at:%Y-%m-%d %H:%M} UTC",
+        here="kraft",
+        head=(form, *_head(certificate, now)),
+        sections=[*rules, Section(title="Run-book", anchor="runbook", blocks=list(_steps(runbook(certificate, tree))))],
+    )
+
+
+def _head(certificate: Certificate, now: datetime) -> Iterator[Block]:
+    if now > certificate.expires_at:
+        yield Note(f"Expired at {certificate.expires_at:%Y-%m-%d %H:%M} UTC: take a newer snapshot.", "warning")
+    ready = is_ready(certificate)
+    verdict = "no obstacle in the snapshot" if ready else f"{len(certificate.obstacles)} rules are not met"
+    yield Facts(
+        [
+            ("Verdict", Cell(verdict, "good" if ready else "critical")),
+            ("Phase", Cell(f"{certificate.phase.id.value}: {certificate.phase.text}")),
+            ("Advice", Cell(certificate.phase.advice)),
+            ("Counts until", Cell(f"{certificate.expires_at:%Y-%m-%d %H:%M} UTC, or the first change of the cluster")),
+        ],
+        wide=True,
+    )
+
+
+def _rules(certificate: Certificate, verdict: Verdict, title: str, tone: Tone) -> Table:
+    rows = [
+        (
+            Cell(rule.id, tone),
+            Cell(rule.title),
+            Cell("; ".join(certificate.judged[rule.id].evidence)),
+            Cell(rule.ignored),
+            Cell(rule.mend),
+        )
+        for rule in RULES
+        if certificate.judged[rule.id].verdict is verdict
+    ]
+    return Table(id=verdict.name.lower(), caption=f"{title}: {len(rows)} rules", columns=_COLUMNS, rows=rows)
+
+
+def _steps(markdown: str) -> Iterator[Block]:
+    """The phases of a run-book, each a list; Markdown's signs are left out."""
+    for part in markdown.split("\n## ")[1:]:
+        title, *lines = part.splitlines()
+        told = [line.strip().removeprefix("- [ ] ").replace("**", "").replace("`", "") for line in lines]
+        yield Lines(title, [line for line in told if line])
