@@ -9,7 +9,7 @@ ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_N
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:${PATH}
 COPY requirements.txt /build/
-RUN pip install -r /build/requirements.txt
+RUN pip install --require-hashes -r /build/requirements.txt
 COPY LICENSE NOTICE README.md pyproject.toml setup.py /build/
 COPY controller_core /build/controller_core
 COPY dags /build/dags

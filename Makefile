@@ -25,7 +25,7 @@ setup: $(VENV)/.installed $(VENV)/.classes ## make .venv with everything pinned 
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt
 	@python=$$(.ci/require $(PYTHON)) && set -x && "$$python" -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true # pip would use one core
 	@touch $@
@@ -89,9 +89,9 @@ dist: setup ## a wheel of everything in dist/, the DAG files included
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
-lock: setup ## resolve requirements*.in again into the pinned files (needs uv)
-	uv pip compile --python-version 3.11 --no-header --no-annotate requirements.in -o requirements.txt
-	uv pip compile --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
+lock: setup ## resolve requirements*.in again into the pinned files, with the hashes of all platforms (needs uv)
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements.in -o requirements.txt
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
 
 clean: ## stop what the local stack left running; remove everything that was made here
 	@.ci/stopped $(BIN)/python

@@ -262,5 +262,5 @@ def test_the_values_for_the_chart_name_our_image_and_folders():
     image = values["images"]["airflow"]
     assert SERVICES["airflow-scheduler"]["image"] == f"kafka-maintenance-airflow:{image['tag']}"
     assert f"AIRFLOW__CORE__DAGS_FOLDER={values['config']['core']['dags_folder']} " in DOCKERFILE
-    assert f"apache-airflow=={values['airflowVersion']}" in (ROOT / "requirements.txt").read_text().splitlines()
+    assert f"apache-airflow=={values['airflowVersion']}" in (ROOT / "requirements.txt").read_text().split()
     assert all(each["name"] for each in yaml.safe_load(values["extraEnv"]))

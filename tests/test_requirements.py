@@ -1,0 +1,23 @@
+"""What `make setup` and the image install is pinned, each file of it by its hash."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_each_pin_has_hashes(name):
+    pins = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    bare = [pin for pin in pins if not re.fullmatch(r"[\w.\[\]-]+==\S+ .*?(--hash=sha256:[0-9a-f]{64}\s*)+", pin)]
+    assert len(pins) > 20
+    assert bare == []
+
+
+@pytest.mark.parametrize("name", ["Makefile", "Dockerfile"])
+def test_nothing_is_installed_from_a_list_without_asking_for_the_hashes(name):
+    installs = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if " -r " in line]
+    assert installs
+    assert [line for line in installs if "--require-hashes" not in line] == []
