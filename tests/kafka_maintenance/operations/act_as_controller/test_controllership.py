@@ -220,8 +220,8 @@ def test_another_election_since_it_was_prepared_is_noticed_before_anything_is_wr
 class LostAnswer:
     """A session whose first transaction takes effect, or does not, and whose answer is lost."""
 
-    def __init__(self, inner: Any, *, takes_effect: bool) -> None:
-        self._inner, self._takes_effect, self._first = inner, takes_effect, True
+    def __init__(self, inner: Any, *, takes_effect: bool, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._inner, self._takes_effect, self._meanwhile, self._first = inner, takes_effect, meanwhile, True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -232,6 +232,7 @@ class LostAnswer:
         self._first = False
         if self._takes_effect:
             self._inner.multi(operations)
+        self._meanwhile()
         raise ConnectionLostError("the connection broke before an answer came")
 
 
@@ -241,6 +242,19 @@ def test_a_lost_answer_to_the_beginning_gives_back_what_is_ours_and_nothing_else
     with pytest.raises(NotActiveError, match="the answer to the beginning was lost"):
         world.controllership(session=session).run(MOVES, now_ms=1)
     assert (world.holder(), world.leaders()) == (holder, [1, 2, 3])
+
+
+def test_an_election_with_the_epoch_that_we_wanted_is_not_undone(world: World) -> None:
+    """Our beginning was lost on its way, and a broker was elected meanwhile: the fence alone would hold."""
+
+    def elect() -> None:
+        world.tools.delete("/controller", ANY_VERSION)
+        KafkaZk(world.server.session(), formats_of(dialect_for("3.9"))).register_controller(BrokerId(3), 0)
+
+    session = LostAnswer(world.server.session(), takes_effect=False, meanwhile=elect)
+    with pytest.raises(NotActiveError):
+        world.controllership(session=session).run(MOVES, now_ms=1)
+    assert (world.holder(), world.epoch()) == (3, 2)
 
 
 def test_no_group_begins_when_the_time_is_nearly_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
