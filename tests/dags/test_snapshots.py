@@ -84,7 +84,7 @@ def spark(monkeypatch):
         output.mkdir(parents=True, exist_ok=True)
         clusters = {
             manifest.cluster: {"snapshot_id": manifest.snapshot_id, "snapshot_digest": manifest.digest}
-            for manifest in list_snapshots(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"])
+            for manifest in list_snapshots(open_store(os.environ["AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE"]))
         }
         gaps = [{"cluster": "old", "stage": "history", "reason": "an earlier date is damaged"}]
         missed = [{"cluster": each["cluster"], "stage": "fetch", "reason": each["reason"]} for each in problems]

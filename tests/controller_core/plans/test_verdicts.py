@@ -24,6 +24,8 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    LeaderMove,
+    MoveLeaders,
     Target,
     may_be_asked_twice,
 )
@@ -35,7 +37,8 @@ from controller_core.plans.rules import (
     rules_text,
     rules_to_json,
 )
-from controller_core.plans.verdicts import Fate, differing, verdicts, without
+from controller_core.plans.safeguards import safeguards
+from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts, without
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -201,3 +204,11 @@ def test_health_counts_what_the_plan_does_not_name():
     observed = Observation(brokers=brokers, states=states, assignments=assignments)
     assert health(observed, ()) == Health(offline=1, under_replicated=1)
     assert health(observed, {A0, A1}) == Health(offline=0, under_replicated=0)
+
+
+def test_a_move_of_leaders_names_its_partitions_and_is_guarded_like_an_election():
+    request = MoveLeaders(moves=(LeaderMove(A0, BrokerId(2)), LeaderMove(B0, BrokerId(1))))
+    assert request_partitions(request) == (A0, B0)
+    assert safeguards(request) == safeguards(CreatePreferredReplicaElection(partitions=(A0, B0)))
+    step = PlanStep(effects=(request,), expectations=(), outcomes=())
+    assert without(step, {A0}).effects == (MoveLeaders(moves=(LeaderMove(B0, BrokerId(1)),)),)

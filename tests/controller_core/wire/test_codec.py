@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 from controller_core.model.errors import MalformedMessageError
 from controller_core.wire import messages
 from controller_core.wire.codec import decode, encode, uuid_bytes, uuid_text
+from controller_core.wire.frame import payload_length, response_values
 from controller_core.wire.schema import ArrayOf, Field, Fixed, Message, Sized, Type
 
 MESSAGES = [each for each in vars(messages).values() if isinstance(each, Message)]
@@ -131,3 +132,44 @@ def test_a_field_is_in_the_versions_that_kafka_gave_it() -> None:
     assert list(first.values()) == [2, 5, 3]
     with pytest.raises(KeyError, match="no field 'color'"):
         messages.LEADER_AND_ISR.has("color", 1)
+
+
+ROWS = Message(
+    "Rows", 1, newest=1, fields=(Field("ids", ArrayOf(Fixed.INT32)), Field("text", Sized.STRING)), flexible_since=1
+)
+
+
+@pytest.mark.parametrize("version", [0, 1], ids=["lengths", "compact lengths"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"ids": None, "text": None}, id="null"),
+        pytest.param({"ids": list(range(200)), "text": "x" * 20_000}, id="lengths of several bytes"),
+    ],
+)
+def test_what_is_null_or_long_is_read_as_it_was_written(values: dict[str, Any], version: int) -> None:
+    assert decode(ROWS, version, encode(ROWS, version, values)) == values
+
+
+@pytest.mark.parametrize("version", [0, 1], ids=["lengths", "compact lengths"])
+def test_a_text_that_ends_early_is_refused(version: int) -> None:
+    data = encode(ROWS, version, {"ids": [], "text": "abcdef"})
+    with pytest.raises(MalformedMessageError):
+        decode(ROWS, version, data[:-3])
+
+
+def test_a_path_through_a_field_that_is_no_array_names_none() -> None:
+    with pytest.raises(KeyError, match=r"no field 'text\.length'"):
+        ROWS.has("text.length", 1)
+
+
+def test_the_first_bytes_of_another_protocol_are_no_length() -> None:
+    with pytest.raises(MalformedMessageError, match="is the listener of another security protocol"):
+        payload_length(b"\x16\x03\x01\x02")
+    assert payload_length(b"\0\0\0\x07") == 7
+
+
+@pytest.mark.parametrize("payload", [b"\0\0", b"\0\0\0\x08\0\0"], ids=["too short", "another id"])
+def test_the_response_to_another_request_is_refused(payload: bytes) -> None:
+    with pytest.raises(MalformedMessageError, match="expected the response to request 7"):
+        response_values(messages.UPDATE_METADATA_ANSWER, 0, 7, payload)
