@@ -39,6 +39,9 @@ def _add_readiness(kraft: Any) -> None:
         epilog="Exit status: 0 no obstacle, 1 obstacles, 2 bad input, 3 the outside failed.",
     )
     _add_snapshot_arguments(command)
+    command.add_argument(
+        "--since", metavar="FILE", type=Path, help="an earlier certificate (--json): whether what it judged has changed"
+    )
     command.set_defaults(run=_readiness)
 
 
@@ -150,12 +153,21 @@ def _readiness(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.kraft.certificate import (  # noqa: PLC0415 - the other commands start faster
         certificate_json,
         certificate_text,
+        changes_since,
         is_ready,
     )
 
     certificate, _ = _certified(arguments)
-    show(arguments, certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate))
-    return ExitStatus.DONE if is_ready(certificate) else ExitStatus.REFUSED
+    text, document = certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate)
+    changed: tuple[str, ...] = ()
+    if arguments.since:
+        changed = changes_since(json.loads(arguments.since.read_text(encoding="utf-8")), certificate)
+        document["changed"] = list(changed)
+        text += "\n\nSINCE THE EARLIER CERTIFICATE\n" + "\n".join(
+            f"  {each}" for each in changed or ("nothing has changed",)
+        )
+    show(arguments, text, document)
+    return ExitStatus.DONE if is_ready(certificate) and not changed else ExitStatus.REFUSED
 
 
 def _fleet(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from controller_core.adapters.snapshot.manifest import Manifest
 from kafka_maintenance import __version__
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft import cluster, entities, topics
 from kafka_maintenance.operations.kraft.judged import Judged, Rule, Verdict
 from kafka_maintenance.operations.kraft.phase import Phase, PhaseId, phase_of
@@ -140,6 +141,33 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
             for rule in RULES
         ],
     }
+
+
+def changes_since(before: Mapping[str, Any], certificate: Certificate) -> tuple[str, ...]:
+    """What was judged in another way in an earlier certificate: `rule: verdict before, verdict now`. With a change the earlier one counts no more.
+
+    Args:
+        before: the earlier certificate, as of `certificate_json`.
+        certificate: the newer one.
+
+    Raises:
+        BadInputError: `before` is no certificate, or one of another cluster.
+    """
+    if "rules" not in before or before.get("cluster") != certificate.cluster:
+        raise BadInputError(
+            f"certificates not compared: expected an earlier one of {certificate.cluster!r} (`kraft readiness --json`), "
+            f"found {'one of ' + repr(before['cluster']) if 'cluster' in before else 'another document'}; name that file"
+        )
+    earlier = {rule["id"]: rule for rule in before["rules"]}
+    changed = []
+    if before["phase"]["id"] != certificate.phase.id.value:
+        changed.append(f"phase: {before['phase']['id']} before, {certificate.phase.id.value} now")
+    for rule in RULES:
+        judged, was = certificate.judged[rule.id], earlier.get(rule.id, {"verdict": "not judged", "evidence": []})
+        if (was["verdict"], was["evidence"]) != (judged.verdict.value, list(judged.evidence)):
+            more = "" if was["verdict"] != judged.verdict.value else ", with other evidence"
+            changed.append(f"{rule.id} {rule.title}: {was['verdict']} before, {judged.verdict.value} now{more}")
+    return tuple(changed)
 
 
 def is_ready(certificate: Certificate) -> bool:

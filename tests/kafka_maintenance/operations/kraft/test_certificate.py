@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.certificate import (
     RULES,
     Verdict,
     certificate_json,
     certificate_text,
     certify,
+    changes_since,
     is_ready,
 )
 from kafka_maintenance.operations.kraft.phase import PhaseId, phase_of
@@ -175,6 +177,23 @@ def test_the_text_puts_obstacles_first_and_says_when_it_expires():
     assert "EXPIRED" not in text
     assert "EXPIRED" in certificate_text(found, NOW + timedelta(days=2))
     assert certificate_json(found)["obstacles"] == ["R4"]
+
+
+def test_a_certificate_counts_no_more_when_what_it_judged_has_changed():
+    before = certificate_json(certify(tree({"/config/topics/gone": config()}), MANIFEST))
+    assert changes_since(before, certify(tree({"/config/topics/gone": config()}), MANIFEST)) == ()
+    now = certify(tree({"/config/topics/other": config(), TOPIC: topic(1, 2, 9), "/migration": MIGRATION}), MANIFEST)
+    assert changes_since(before, now) == (
+        "phase: P0 before, left over now",
+        "R4 brokers of all replicas: met before, not met now",
+        "R5 no trace of a migration: met before, not met now",
+        "R11 configs of topics: decide first before, decide first now, with other evidence",
+        "R18 ids of controllers: ask before, ask now, with other evidence",
+    )
+    with pytest.raises(BadInputError, match="found one of 'green'; name that file"):
+        changes_since({**before, "cluster": "green"}, now)
+    with pytest.raises(BadInputError, match="found another document"):
+        changes_since({}, now)
 
 
 def test_the_page_lists_the_rules_as_they_are():

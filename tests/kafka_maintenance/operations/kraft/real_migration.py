@@ -1,0 +1,208 @@
+"""A real cluster is migrated from ZooKeeper as its run-book says, under the watch, to finalised or back; its snapshot is rehearsed before.
+
+    python -m tests.kafka_maintenance.operations.kraft.real_migration [end|back]
+
+`back` returns from dual write to ZooKeeper instead of finalising. Three brokers and one controller of Kafka 3.9, records produced in every phase. Exit status 0: each phase was told, no acknowledged record was lost, and the records of the
+real migration are those of the rehearsal but for leaders and epochs.
+"""
+
+import argparse
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
+from kafka_maintenance.operations.kraft.phase import PhaseId
+from kafka_maintenance.operations.kraft.rehearsal.attempt import attempt
+from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
+from kafka_maintenance.operations.kraft.rehearsal.expected import facts_of
+from kafka_maintenance.operations.kraft.rehearsal.records import migrated
+from kafka_maintenance.operations.kraft.tree import tree_of
+from kafka_maintenance.operations.kraft.watch import Advice, judge, judgement_text, look, registrations_in
+from kafka_maintenance.operations.snapshots.catalog import read_raw
+from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
+from kafka_maintenance.servers.kraft_controller import KRaftController, Storage, program
+from kafka_maintenance.servers.ports import listens
+from kafka_maintenance.servers.process import start_child, wait_until
+
+VERSION = "3.9"
+TOPIC = "orders"
+PAUSE_S = 6
+REPLICATED = {"offsets.topic.replication.factor": "3", "min.insync.replicas": "2"}
+
+
+class Day:
+    """One cluster, its quorum, and what was acknowledged so far."""
+
+    def __init__(self, cluster):
+        self.cluster, self.address = cluster, ClusterAddress(cluster.zookeeper_connect)
+        self.begun_s, self.acknowledged, self.controller = time.monotonic(), 0, None
+
+    def say(self, text):
+        print(f"[{time.monotonic() - self.begun_s:5.1f} s] {text}", flush=True)
+
+    def traffic(self):
+        self.acknowledged += produce(self.cluster, TOPIC, 0, count=50)
+
+    def await_phase(self, phase, advice=Advice.GO, timeout_s=90, registrations=None):
+        """Until the watch sees the phase and gives the advice."""
+        deadline_s = time.monotonic() + timeout_s
+        before = look(self.address, datetime.now(UTC))
+        while time.monotonic() < deadline_s:
+            time.sleep(PAUSE_S)
+            now = look(self.address, datetime.now(UTC))
+            found = judge(before, now, registrations)
+            if (found.phase.id, found.advice) == (phase, advice):
+                self.say(judgement_text(found).replace("\n", " | "))
+                return
+            before = now
+        raise AssertionError(f"expected {phase} and {advice}, found {judgement_text(found)}")
+
+    def rehearsed(self):
+        """The facts of the records of a rehearsal of a snapshot taken now."""
+        store = MemoryStore("day")
+        taken = take_snapshot(address=self.address, cluster="day", store=store, run_id="day", now=datetime.now(UTC))
+        copy = copy_of(tree_of(read_raw(store, taken.manifest)))
+        with ZooKeeperServer() as zookeeper:
+            storage = Storage(zookeeper.workspace, version=VERSION, node_id=3000, cluster_id=copy.cluster_id)
+            found = attempt(copy, storage, zookeeper, "rehearsal", {})
+        self.say(f"rehearsal: {found.end.value}, {found.records.counts}")
+        return copy.cluster_id, facts(found.records)
+
+    def start_quorum(self, cluster_id):
+        storage = Storage(self.cluster.workspace, version=VERSION, node_id=3000, cluster_id=cluster_id)
+        self.controller = KRaftController(storage, zookeeper_connect=self.cluster.zookeeper_connect).start()
+        self.quorum = {
+            "controller.quorum.voters": f"3000@127.0.0.1:{self.controller.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+
+    def roll_into_migration_mode(self):
+        self.cluster.config |= {"zookeeper.metadata.migration.enable": "true", **self.quorum}
+        for broker in self.cluster.brokers.values():
+            broker.terminate()
+            broker.start()
+            self.traffic()
+            self.say(f"broker {broker.id} is in migration mode")
+
+    def roll_into_kraft_mode(self, broker):
+        settings = {
+            key: value
+            for key, value in broker.settings().items()
+            if not key.startswith("zookeeper.") and key != "broker.id"
+        }
+        settings |= {"process.roles": "broker", "node.id": str(broker.id), **self.quorum}
+        broker.terminate()
+        path = self.cluster.folder / f"kraft-{broker.id}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = [*program(self.cluster.workspace, VERSION, heap_mb=128), "kafka.Kafka", str(path)]
+        broker._child = child = start_child(self.cluster.workspace, f"kraft-{broker.id}", command)
+        wait_until(lambda: listens(broker.port), what=f"broker {broker.id} listens", timeout_s=90, children=[child])
+
+    def registrations(self):
+        """From a copy of the metadata log, as an operator makes it."""
+        copy = self.cluster.workspace.folder / "log-copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.controller.folder / "data" / "__cluster_metadata-0", copy)
+        return registrations_in(copy, VERSION)
+
+    def finalise(self):
+        self.controller.child.stop()
+        path = self.controller.folder / "controller.properties"
+        kept = [line for line in path.read_text().splitlines() if not line.startswith("zookeeper.")]
+        path.write_text("\n".join(kept) + "\n")
+        command = [*program(self.cluster.workspace, VERSION, heap_mb=256), "kafka.Kafka", str(path)]
+        self.controller._child = start_child(self.cluster.workspace, "controller-finalised", command)
+        wait_until(
+            lambda: listens(self.controller.port),
+            what="the controller listens",
+            timeout_s=60,
+            children=[self.controller._child],
+        )
+
+
+def facts(records):
+    """What records say, without the leaders and epochs that a rolling restart moves."""
+    return {
+        (fact.key, str(fact.value[:3] if fact.key[0] == "PARTITION" else fact.value))
+        for fact in facts_of(records.records)
+    }
+
+
+def to_kraft(day):
+    """From ZooKeeper mode to dual write with all brokers in KRaft mode, each phase told by the watch."""
+    create_topic(day.cluster, TOPIC, {0: (1, 2, 3), 1: (2, 3, 1)})
+    day.traffic()
+    day.await_phase(PhaseId.ZOOKEEPER)
+    cluster_id, rehearsed = day.rehearsed()
+    day.start_quorum(cluster_id)
+    day.await_phase(PhaseId.QUORUM_STARTED)
+    day.roll_into_migration_mode()
+    day.await_phase(PhaseId.HYBRID)
+    real = facts(migrated(day.controller.dump_lines()))
+    assert real == rehearsed, real ^ rehearsed
+    day.say(f"{len(real)} facts of the real records are those of the rehearsal")
+    for broker in day.cluster.brokers.values():
+        day.roll_into_kraft_mode(broker)
+        day.traffic()
+        if broker.id < len(day.cluster.brokers):
+            day.await_phase(PhaseId.PARTLY_KRAFT)
+    day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT)  # the registrations are not known
+
+
+def to_the_end(day):
+    """Finalised: the watch allows it only with the registrations, and sees the end."""
+    registrations = day.registrations()
+    assert registrations == dict.fromkeys(day.cluster.brokers, False), registrations
+    day.await_phase(PhaseId.ALL_KRAFT, registrations=registrations)
+    day.finalise()
+    day.traffic()
+    day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT, registrations=registrations)  # /migration stands still
+
+
+def back_to_zookeeper(day):
+    """The way back from dual write; a /migration that is left over is told before anything can happen to it."""
+    for broker in day.cluster.brokers.values():
+        broker.terminate()
+        broker.start()  # its settings are those of migration mode
+        day.traffic()
+        day.say(f"broker {broker.id} is in migration mode again")
+    day.controller.child.kill()
+    with day.cluster.session() as session:
+        session.delete("/controller", -1)
+    day.await_phase(PhaseId.LEFT_OVER, Advice.GO_BACK)
+    with day.cluster.session() as session:
+        session.delete("/migration", -1)
+    for key in ("zookeeper.metadata.migration.enable", *day.quorum):
+        del day.cluster.config[key]
+    for broker in day.cluster.brokers.values():
+        broker.terminate()  # it waits for the quorum that is down, and is killed
+        broker.start()
+        day.say(f"broker {broker.id} is in ZooKeeper mode")
+    day.traffic()
+    day.await_phase(PhaseId.ZOOKEEPER)
+
+
+def main():
+    ways = {"end": to_the_end, "back": back_to_zookeeper}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("way", choices=ways, nargs="?", default="end")
+    way = ways[parser.parse_args().way]
+    with KafkaCluster(VERSION, config=REPLICATED, heap_mb=128) as cluster:
+        day = Day(cluster)
+        to_kraft(day)
+        way(day)
+        held = message_counts(cluster, TOPIC)
+        day.say(f"{day.acknowledged} records were acknowledged, {held} are there")
+        assert held[0] >= day.acknowledged
+        day.controller.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
