@@ -42,6 +42,8 @@ CLUSTER_FIELDS: Final = (
     "alarm_severity",
     "may_act_as_controller",
     "broker_access",
+    "bootstrap_servers",
+    "client_settings",
 )
 _TRUTH: Mapping[str, bool] = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -81,6 +83,8 @@ class Cluster:
     past snapshots are analysed, no new one is tried. `analysis` holds what no snapshot shows, such as broker configs (the
     fields of `spark_jobs.settings.ClusterSettings`). `may_act_as_controller` lets approved plans take the place of the active
     controller for a few seconds, with `broker_access` to the brokers (the fields of `adapters.brokers.access.access_from`).
+    `bootstrap_servers` are brokers that may be asked (`host:port`, several with commas; None: nobody asks), with the further
+    arguments of `kafka.KafkaAdminClient` in `client_settings`.
     """
 
     name: str
@@ -92,6 +96,8 @@ class Cluster:
     alarm_severity: str | None = None
     may_act_as_controller: bool = False
     broker_access: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    bootstrap_servers: str | None = None
+    client_settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +269,8 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
             extra.get("may_act_as_controller", False),
         ),
         broker_access=_mapping(name, _parsed(extra.get("broker_access", {})), "its broker_access"),
+        bootstrap_servers=_text(extra.get("bootstrap_servers")),
+        client_settings=_mapping(name, _parsed(extra.get("client_settings", {})), "its client_settings"),
     )
 
 

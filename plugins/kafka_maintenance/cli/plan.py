@@ -28,6 +28,7 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
 )
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
 
 LOG_DIRS = "log-dirs"
@@ -282,7 +283,7 @@ def _sizes(arguments: argparse.Namespace) -> Any:
         return None
     if arguments.sizes == LOG_DIRS:
         client = _client_settings(arguments.client_settings)
-        return partition_sizes.sizes_from_log_dirs(arguments.bootstrap_servers, client=client)
+        return partition_sizes.sizes_from_log_dirs(BrokersAsked(arguments.bootstrap_servers, client))
     return partition_sizes.sizes_from_file(Path(arguments.sizes))
 
 
@@ -308,7 +309,7 @@ def _plan_deletions(arguments: argparse.Namespace) -> int:
         )
     extra = given({"unused_days": arguments.unused_days})
     if servers is not None:
-        extra["brokers"] = planning.BrokersAsked(servers, _client_settings(settings))
+        extra["brokers"] = BrokersAsked(servers, _client_settings(settings))
     return _planned(
         arguments,
         planning.plan_deletions,

@@ -73,6 +73,13 @@ _CLUSTER = {
         "broker_access": _object(
             "Access to brokers", 'For that: {"listener", "tls", "sasl"} as brokers use among themselves'
         ),
+        "bootstrap_servers": _field(
+            "Bootstrap servers", "Brokers that may be asked, e.g. kafka1:9092,kafka2:9092; empty: none is asked"
+        ),
+        "client_settings": _object(
+            "Client settings",
+            'For that: further arguments of kafka.KafkaAdminClient, e.g. {"security_protocol": "SSL"}',
+        ),
     },
 }
 _STORE = {

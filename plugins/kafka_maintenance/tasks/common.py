@@ -1,12 +1,16 @@
 """What all tasks share: who owns them, when they are tried again, the date of a run, the label of a mapped task."""
 
 from datetime import date, timedelta
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import Asset, get_current_context
 
 from kafka_maintenance.tasks.airflow_versions import retry_arguments
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
+
+if TYPE_CHECKING:
+    from kafka_maintenance.hooks import Cluster
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 
 OWNER = "kafka-maintenance"
 SPARK_CONNECTION = "kafka_maintenance_spark"
@@ -50,6 +54,14 @@ def given(param: str) -> str:
 def gated_run(why: str, day: date | str, cluster: str, what: str, **conf: Any) -> dict[str, Any]:
     """What `TriggerDagRunOperator` needs to open a gated run of `cluster`; its name says what for, so it is opened once."""
     return {"trigger_run_id": f"{why}__{day}__{cluster}__{what}", "conf": {"cluster": cluster, **conf}}
+
+
+def brokers_of(cluster: "Cluster", bootstrap_servers: str | None) -> "BrokersAsked | None":
+    """The brokers that a run may ask: those it names, else those of the connection; None where neither names any."""
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+
+    servers = bootstrap_servers or cluster.bootstrap_servers
+    return BrokersAsked(servers, cluster.client_settings or None) if servers else None
 
 
 def context_of_run() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import context_of_run, run_name
+from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
 from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def plan_reassignment(
         wanted = Goals.from_json(goals or {})
     except ImpossibleGoalError as error:
         raise BadInputError(str(error)) from error  # which is not tried again
-    sizes = sizes_from_log_dirs(bootstrap_servers) if bootstrap_servers else None
+    brokers = brokers_of(hooks.cluster(cluster), bootstrap_servers)
+    sizes = None if brokers is None else sizes_from_log_dirs(brokers)
     what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
     what["throttle_bytes_per_s"] = throttle_bytes_per_s
     return _made(planning.plan_reassignment, cluster, snapshot, **what)
@@ -100,7 +101,7 @@ def plan_deletions(
     if plan:
         beside = {"topics": topics, "bootstrap_servers": bootstrap_servers, "even_if_used": even_if_used}
         return stored("delete_topics", cluster, plan, **beside)
-    brokers = planning.BrokersAsked(bootstrap_servers) if bootstrap_servers else None
+    brokers = brokers_of(hooks.cluster(cluster), bootstrap_servers)
     what = {"topics": topics, "brokers": brokers, "unused_days": unused_days, "even_if_used": even_if_used}
     return _made(planning.plan_deletions, cluster, snapshot, **what)
 

@@ -21,6 +21,7 @@ from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
 from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.planner import cut, prediction, propose
 from kafka_maintenance.operations.plans.seen import Seen, context_of, see, store_made
@@ -29,7 +30,6 @@ from kafka_maintenance.operations.plans.store import StoredPlan, load_plan
 from kafka_maintenance.operations.plans.topic_use import (
     NOBODY_ASKED,
     UNUSED_DAYS,
-    BrokersAsked,
     ask_use,
     in_words,
     why_in_use,
@@ -362,7 +362,6 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 __all__ = [
-    "BrokersAsked",
     "StoredPlan",
     "load_plan",
     "plan_deletions",

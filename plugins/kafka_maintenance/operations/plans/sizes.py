@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from controller_core.model.partitions import TopicPartition
+from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
-from kafka_maintenance.operations.plans.brokers_asked import ANSWER_TIMEOUT_S, admin_client, said
 
 Sizes = Mapping[TopicPartition, int]
 
@@ -47,24 +47,21 @@ def sizes_from_file(path: Path) -> Sizes:
     return sizes
 
 
-def sizes_from_log_dirs(
-    bootstrap_servers: str, *, client: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_TIMEOUT_S
-) -> Sizes:
+def sizes_from_log_dirs(brokers: BrokersAsked, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Sizes:
     """Bytes of the largest replica of each partition, as all brokers of the cluster say.
 
     Args:
-        bootstrap_servers: `host:port`, several separated by commas; the brokers are found through them.
-        client: further arguments of `kafka.KafkaAdminClient`, such as `security_protocol`; None: plain text.
+        brokers: through which all brokers of the cluster are found.
         timeout_s: how long one broker may take; the first that answers may take three times as long.
 
     Raises:
         SizesUnknownError: no broker, or not every one, answers; one is too old for it, or does not allow it.
         BadInputError: an argument that the client does not have.
     """
-    asked = f"sizes asked of the brokers at {bootstrap_servers}"
-    answers, silent = _answers(asked, bootstrap_servers, client, timeout_s, None)
+    asked = f"sizes asked of the brokers at {brokers.bootstrap_servers}"
+    answers, silent = _answers(asked, brokers, timeout_s, None)
     if silent:  # a connection beside one that hangs may be lost with it: only who is silent twice is named
-        more, silent = _answers(asked, bootstrap_servers, client, timeout_s, sorted(silent))
+        more, silent = _answers(asked, brokers, timeout_s, sorted(silent))
         answers += more
     for broker, found in sorted(silent.items()):
         raise SizesUnknownError(
@@ -74,21 +71,17 @@ def sizes_from_log_dirs(
 
 
 def _answers(
-    asked: str,
-    bootstrap_servers: str,
-    client: Mapping[str, Any] | None,
-    timeout_s: float,
-    brokers: Sequence[int] | None,
+    asked: str, brokers: BrokersAsked, timeout_s: float, ids: Sequence[int] | None
 ) -> tuple[list[list[Mapping[str, Any]]], dict[int, str]]:
     """The log directories of the brokers, or of all that the cluster has; and what became of those without an answer."""
     from kafka.errors import KafkaError  # noqa: PLC0415 - only who asks brokers loads their client
 
     answers: list[list[Mapping[str, Any]]] = []
     silent: dict[int, str] = {}
-    with admin_client(asked, bootstrap_servers, client, timeout_s, SizesUnknownError) as admin:
+    with admin_client(asked, brokers, timeout_s, SizesUnknownError) as admin:
         # What the client learned when it connected: `describe_cluster` would ask any broker, also one that hangs.
         known = sorted(broker.node_id for broker in admin._manager.cluster.brokers())  # noqa: SLF001 - as said
-        for broker in known if brokers is None else brokers:
+        for broker in known if ids is None else ids:
             try:
                 answers.append(_asked(admin, broker, asked))
             except (KafkaError, OSError) as error:

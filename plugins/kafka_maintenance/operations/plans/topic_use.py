@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.observation import Observation
+from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.errors import OperationError
-from kafka_maintenance.operations.plans.brokers_asked import ANSWER_TIMEOUT_S, admin_client, said
 from kafka_maintenance.operations.plans.sizes import sizes_from_log_dirs
 
 UNUSED_DAYS = 30
@@ -25,13 +25,6 @@ NOBODY_ASKED = (
     "The brokers were not asked whether these topics are used (no bootstrap servers were given): size, newest record, consumer "
     "groups and ACLs are not known."
 )
-
-
-class BrokersAsked(NamedTuple):
-    """Brokers that answer questions: `host:port`, several separated by commas, and arguments of `kafka.KafkaAdminClient`."""
-
-    bootstrap_servers: str
-    client: Mapping[str, Any] | None = None
 
 
 class UseUnknownError(OperationError):
@@ -97,11 +90,10 @@ def use_of_topics(
     """
     from kafka.errors import KafkaError  # noqa: PLC0415 - only who asks brokers loads their client
 
-    bootstrap_servers, client = brokers
-    asked = f"use of {len(topics)} topics asked of the brokers at {bootstrap_servers}"
+    asked = f"use of {len(topics)} topics asked of the brokers at {brokers.bootstrap_servers}"
     since = (now or datetime.now(UTC)) - timedelta(days=unused_days)
     partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
-    with admin_client(asked, bootstrap_servers, client, timeout_s, UseUnknownError) as admin:
+    with admin_client(asked, brokers, timeout_s, UseUnknownError) as admin:
         try:
             newest, recent = _newest(admin, partitions), _written_since(admin, partitions, since)
             groups = _groups(admin, partitions)
@@ -111,7 +103,7 @@ def use_of_topics(
                 f"{asked}: an answer expected, found: {said(error)}; allow this user to describe topics and groups, or plan "
                 "without bootstrap servers"
             ) from error
-    sizes = sizes_from_log_dirs(bootstrap_servers, client=client, timeout_s=timeout_s)
+    sizes = sizes_from_log_dirs(brokers, timeout_s=timeout_s)
     return {
         topic: TopicUse(
             byte_count=sum(sizes.get(each, 0) for each in partitions if each.topic == topic),

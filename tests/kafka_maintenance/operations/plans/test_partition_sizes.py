@@ -13,10 +13,11 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, produce
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.sizes import SizesUnknownError, sizes_from_file, sizes_from_log_dirs
-from kafka_maintenance.operations.plans.topic_use import BrokersAsked, GroupUse, TopicUse, use_of_topics
+from kafka_maintenance.operations.plans.topic_use import GroupUse, TopicUse, use_of_topics
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.planner.goals import Goals
@@ -131,12 +132,12 @@ def test_the_command_line_says_what_is_missing_or_would_be_dropped(arguments, sa
 
 def test_nobody_listens():
     with pytest.raises(SizesUnknownError, match="an answer within 3 s expected"):
-        sizes_from_log_dirs("127.0.0.1:1", timeout_s=1)
+        sizes_from_log_dirs(BrokersAsked("127.0.0.1:1"), timeout_s=1)
 
 
 def test_a_setting_that_the_client_does_not_have_is_bad_input():
     with pytest.raises(BadInputError, match="colour"):
-        sizes_from_log_dirs("127.0.0.1:1", client={"colour": "red"}, timeout_s=1)
+        sizes_from_log_dirs(BrokersAsked("127.0.0.1:1", {"colour": "red"}), timeout_s=1)
 
 
 @pytest.mark.kafka
@@ -146,7 +147,7 @@ def test_real_brokers_say_how_much_their_replicas_hold_and_who_uses_a_topic(vers
         create_topic(kafka, "orders", {0: (1, 2), 1: (1, 2), 2: (1, 2)})
         produce(kafka, "orders", 0, count=10)
         produce(kafka, "orders", 1, count=300)
-        found = sizes_from_log_dirs(kafka.bootstrap_servers)
+        found = sizes_from_log_dirs(BrokersAsked(kafka.bootstrap_servers))
         assert found[TopicPartition("orders", 2)] == 0
         assert 10 * 200 <= found[SMALL] < 300 * 200 <= found[LARGE]
 
@@ -159,7 +160,7 @@ def test_real_brokers_say_how_much_their_replicas_hold_and_who_uses_a_topic(vers
         kafka[3].pause()
         try:
             with pytest.raises(SizesUnknownError, match="the log directories of broker 3 expected"):
-                sizes_from_log_dirs(kafka[1].address, timeout_s=3)
+                sizes_from_log_dirs(BrokersAsked(kafka[1].address), timeout_s=3)
         finally:
             kafka[3].resume()
 
@@ -202,4 +203,4 @@ def test_brokers_that_are_too_old_are_named():
         KafkaCluster("0.11.0", brokers=1) as kafka,
         pytest.raises(SizesUnknownError, match=r"broker 1 of Kafka 2.0 or later expected, found an older one"),
     ):
-        sizes_from_log_dirs(kafka.bootstrap_servers)
+        sizes_from_log_dirs(BrokersAsked(kafka.bootstrap_servers))

@@ -6,11 +6,11 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.topic_use import (
     NOBODY_ASKED,
-    BrokersAsked,
     GroupUse,
     TopicUse,
     UseUnknownError,

@@ -5,27 +5,29 @@ Source: kafka-python `KafkaAdminClient`.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 
 ANSWER_TIMEOUT_S = 30.0
 
 
+class BrokersAsked(NamedTuple):
+    """Brokers that answer: `host:port`, several separated by commas; further arguments of `kafka.KafkaAdminClient`, None: plain text."""
+
+    bootstrap_servers: str
+    client: Mapping[str, Any] | None = None
+
+
 @contextmanager
 def admin_client(
-    asked: str,
-    bootstrap_servers: str,
-    client: Mapping[str, Any] | None,
-    timeout_s: float,
-    unanswered: type[OperationError],
+    asked: str, brokers: BrokersAsked, timeout_s: float, unanswered: type[OperationError]
 ) -> Iterator[Any]:
     """A connected `kafka.KafkaAdminClient`; closed at the end.
 
     Args:
         asked: what is asked of whom, for messages.
-        bootstrap_servers: `host:port`, several separated by commas; the brokers are found through them.
-        client: further arguments of the client, such as `security_protocol`; None: plain text.
+        brokers: through which all brokers of the cluster are found.
         timeout_s: how long one broker may take; the first that answers may take three times as long.
         unanswered: raised when no broker answers.
 
@@ -37,10 +39,10 @@ def admin_client(
 
     milliseconds = int(timeout_s * 1000)
     settings: dict[str, Any] = {
-        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(client or {})
+        "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(brokers.client or {})
     }  # fmt: skip
     try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","), **settings)
+        admin = KafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers.split(","), **settings)
     except (KafkaConfigurationError, TypeError, ValueError) as error:
         raise BadInputError(
             f"{asked}: arguments of kafka.KafkaAdminClient expected, found: {error}; correct them"
