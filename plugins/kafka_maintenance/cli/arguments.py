@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from datetime import date
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from controller_core.adapters.object_store.open import ObjectStore, open_store
@@ -78,6 +79,30 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document instead of text"
     )
+
+
+def add_client_settings_argument(command: Any) -> None:
+    """`--client-settings`, for what asks brokers."""
+    command.add_argument(
+        "--client-settings", metavar="FILE", type=Path, help="JSON: further arguments of kafka.KafkaAdminClient"
+    )
+
+
+def client_settings_of(path: Path | None) -> Mapping[str, Any] | None:
+    """The arguments in that file; None where there is none.
+
+    Raises:
+        BadInputError: it holds no JSON object.
+    """
+    if path is None:
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found: {error}") from error
+    if not isinstance(found, dict):
+        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found {found!r}")
+    return found
 
 
 def add_store_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

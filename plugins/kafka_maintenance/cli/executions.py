@@ -1,26 +1,30 @@
-"""`executions`, `stop` and `unlock`: what is and was carried out, ending a run, and removing what a dead one left."""
+"""`executions`, `stop`, `cancel` and `unlock`: what is carried out; ending a run, what Kafka moves for it, and what a dead one left."""
 
 import argparse
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
+    add_client_settings_argument,
     add_cluster_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
     approver_of,
+    client_settings_of,
     show,
     store_of,
     tell,
 )
+from kafka_maintenance.operations.errors import RefusedError
 
 
 def add_parsers(commands: Any) -> None:
-    """The three commands."""
+    """The four commands."""
     command = commands.add_parser(
         "executions",
         help="plans that were begun, and their records",
@@ -39,6 +43,7 @@ def add_parsers(commands: Any) -> None:
     add_json_argument(record)
     record.set_defaults(run=_show)
     _add_stop(commands)
+    _add_cancel(commands)
     _add_unlock(commands)
 
 
@@ -55,6 +60,29 @@ def _add_stop(commands: Any) -> None:
     add_approver_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_stop)
+
+
+def _add_cancel(commands: Any) -> None:
+    command = commands.add_parser(
+        "cancel",
+        help="cancel what a reassignment has under way (Kafka 2.4 or newer)",
+        description="Shows what Kafka moves for the step of a plan that is under way; with --approve, asks the brokers to cancel exactly that. "
+        "The partitions go back to their former replicas, and the plan ends.",
+    )
+    command.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan")
+    command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
+    command.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", required=True, help="brokers to ask")
+    add_client_settings_argument(command)
+    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits that were printed without it")
+    command.add_argument(
+        "--policy", metavar="FILE", type=Path, help="who may cancel (default: $KAFKA_MAINTENANCE_POLICY)"
+    )
+    add_approver_argument(command)
+    add_cluster_argument(command)
+    add_store_arguments(command)
+    add_zookeeper_arguments(command)
+    add_json_argument(command)
+    command.set_defaults(run=_cancel)
 
 
 def _add_unlock(commands: Any) -> None:
@@ -103,6 +131,40 @@ def _stop(arguments: argparse.Namespace) -> int:
         now=datetime.now(UTC),
     )
     show(arguments, f"asked for; the last of the record is:\n{lines[-1]}\n{uri}", {"request": uri, "last": lines[-1]})
+    return ExitStatus.DONE
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.cancel import cancel, cancellation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.cancels import refuse_cancel  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
+
+    store, cluster, digest = store_of(arguments), arguments.cluster, arguments.digest
+    if not arguments.approve:
+        found = cancellation(store, cluster, digest, address_of(arguments), datetime.now(UTC))
+        show(arguments, found.text, {"found": found._asdict()})
+        tell(f"kafka-maintenance: nothing cancelled; to do it: --approve {found.digest}")
+        return ExitStatus.REFUSED
+    policy, by = policy_of(cluster, arguments.policy), approver_of(arguments)
+    if policy.command_may_apply != "yes":
+        raise RefusedError(
+            f"plan {digest} not cancelled: the policy of {cluster!r} says command_may_apply: {policy.command_may_apply}; start the DAG "
+            "cancel_execution"
+        )
+    refuse_cancel(policy, cluster, by, arguments.reason)
+    told = cancel(
+        store=store,
+        cluster=cluster,
+        digest=digest,
+        zookeeper=address_of(arguments),
+        brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings)),
+        approved_digest=arguments.approve,
+        by=by,
+        reason=arguments.reason,
+        now=datetime.now(UTC),
+    )
+    show(arguments, told, {"cancelled": digest, "text": told})
     return ExitStatus.DONE
 
 

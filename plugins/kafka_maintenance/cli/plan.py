@@ -1,9 +1,7 @@
 """`kafka-maintenance plan`: makes plans for approval; nothing is written to a cluster."""
 
 import argparse
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,13 @@ from controller_core.znodes import decode_reassign_partitions
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_age_argument,
+    add_client_settings_argument,
     add_cluster_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
+    client_settings_of,
     given,
     natural,
     positive,
@@ -88,7 +88,7 @@ def add_parsers(commands: Any) -> None:
     deletions = _plan_parser(kinds, "deletions", "delete topics that are eligible")
     deletions.add_argument("topics", metavar="TOPIC", nargs="+", help="exact name")
     deletions.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask who uses the topics")
-    _add_client_settings(deletions)
+    add_client_settings_argument(deletions)
     deletions.add_argument(
         "--unused-days", metavar="N", type=positive, help="written to within N days is in use (default: 30)"
     )
@@ -234,7 +234,7 @@ def _add_size_arguments(goals: Any) -> None:
         help=f"bytes of the partitions: from a file as plan-file reads it, or `{LOG_DIRS}`: as the brokers say",
     )
     goals.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help=f"brokers to ask, for --sizes {LOG_DIRS}")
-    _add_client_settings(goals)
+    add_client_settings_argument(goals)
     goals.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
     goals.add_argument(
         "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
@@ -244,12 +244,6 @@ def _add_size_arguments(goals: Any) -> None:
         "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
     )
     goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
-
-
-def _add_client_settings(command: Any) -> None:
-    command.add_argument(
-        "--client-settings", metavar="FILE", type=Path, help="JSON: further arguments of kafka.KafkaAdminClient"
-    )
 
 
 def _limits(arguments: argparse.Namespace) -> Any:
@@ -282,21 +276,9 @@ def _sizes(arguments: argparse.Namespace) -> Any:
     if arguments.sizes is None:
         return None
     if arguments.sizes == LOG_DIRS:
-        client = _client_settings(arguments.client_settings)
+        client = client_settings_of(arguments.client_settings)
         return partition_sizes.sizes_from_log_dirs(BrokersAsked(arguments.bootstrap_servers, client))
     return partition_sizes.sizes_from_file(Path(arguments.sizes))
-
-
-def _client_settings(path: Path | None) -> Mapping[str, Any] | None:
-    if path is None:
-        return None
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found: {error}") from error
-    if not isinstance(found, dict):
-        raise BadInputError(f"client settings not read: a JSON object expected in {path}, found {found!r}")
-    return found
 
 
 def _plan_deletions(arguments: argparse.Namespace) -> int:
@@ -309,7 +291,7 @@ def _plan_deletions(arguments: argparse.Namespace) -> int:
         )
     extra = given({"unused_days": arguments.unused_days})
     if servers is not None:
-        extra["brokers"] = BrokersAsked(servers, _client_settings(settings))
+        extra["brokers"] = BrokersAsked(servers, client_settings_of(settings))
     return _planned(
         arguments,
         planning.plan_deletions,

@@ -50,6 +50,7 @@ DAGS = frozenset(
         "retain_snapshots",
         "check_snapshots",
         "stop_execution",
+        "cancel_execution",
     }
 )
 Say = Callable[[str], None]

@@ -29,6 +29,12 @@ def refuse_foreign(plan: Plan, observed: Observation) -> None:
 def refuse_ended(log: ReceiptLog) -> None:
     """A plan that ended without all that it wanted is not begun again; that takes another plan and another approval."""
     ended = next((each for each in log.events if each.event is EventKind.OVER), None)
+    cancelled = next((each for each in log.events if each.event is EventKind.CANCELLING), None)
+    if ended is None and cancelled is not None:
+        raise RefusedError(
+            f"plan {log.digest[:12]} not applied: {cancelled.approver} began to cancel its step {(cancelled.step or 0) + 1} at "
+            f"{cancelled.at}; finish that: `kafka-maintenance cancel {log.digest}`"
+        )
     if ended is not None:
         raise RefusedError(
             f"plan {log.digest[:12]} not applied: it ended at {ended.at}, in step {(ended.step or 0) + 1}: "

@@ -64,7 +64,7 @@ def stop_if_asked(run: Run, number: int) -> None:
     asked = last_asking(run.log, number) is EventKind.REQUESTED
     run.log.append(EventKind.STOPPED, step=number, reason=reason, under_way=asked)
     if asked:
-        state = "what it asked for goes on at Kafka, which nothing of ours stops; Kafka's own tools show and cancel it"
+        state = "what it asked for goes on at Kafka, which this does not stop; `kafka-maintenance cancel` does"
     else:
         state = "nothing of it was asked"
     stopped = StoppedForGoodError if run.stop.for_good else StoppedError

@@ -78,6 +78,7 @@ _CLUSTER: Final[Mapping[str, Any]] = {
                 (
                     "elect_preferred_leaders",
                     "reassign_partitions",
+                    "cancel_reassignment",
                     "delete_topics",
                     "drain_isr_notifications",
                     "move_leaders",

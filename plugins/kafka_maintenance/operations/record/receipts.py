@@ -27,6 +27,7 @@ class EventKind(StrEnum):
 
     `REFUSED`, `UNFINISHED` and `STOPPED` end an attempt, not the plan; `OVER` ends the plan without all that it wanted.
     `INTERRUPTED` is a session that broke: the same run goes on in another one. `OBSERVED` and `STUCK` tell how far a step is.
+    `CANCELLING` is recorded before Kafka is asked to cancel a step, and `OVER` follows it.
     `THROTTLED` is recorded before a throttle is set, `UNTHROTTLED` when all of it is taken back.
     """
 
@@ -43,6 +44,7 @@ class EventKind(StrEnum):
     UNFINISHED = "unfinished"
     INTERRUPTED = "interrupted"
     STOPPED = "stopped"
+    CANCELLING = "cancelling"
     OVER = "over"
     DONE = "done"
 

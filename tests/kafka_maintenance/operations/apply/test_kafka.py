@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -16,14 +18,17 @@ from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import NoAuthError
-from controller_core.model.partitions import BrokerId
+from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
 from controller_core.znodes import encode_isr_change_notification, encode_reassign_partitions
 from controller_core.znodes import paths as znode
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
+from kafka_maintenance.operations.apply.cancel import cancel, cancellation
+from kafka_maintenance.operations.apply.executions import left_behind, unlock
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
 from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import (
     ClusterBusyError,
@@ -126,6 +131,46 @@ def test_a_run_that_was_stopped_after_its_first_wave_is_rolled_back(cluster):
     with cluster.session() as zookeeper:
         seen = observe(zookeeper, partitions=[first, second])
     assert [seen.assignments[each].replicas for each in (first, second)] == [(1, 2), (2, 3)]
+
+
+def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(cluster):
+    store, address = MemoryStore(), ClusterAddress(cluster.zookeeper_connect)
+    create_topic(cluster, "heavy", {0: (1, 2), 1: (2, 1)})
+    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
+        for number in range(2 * 300):
+            producer.send("heavy", b"x" * 10_000, partition=number % 2)
+    waves = [[Target(TopicPartition("heavy", n), _ids(n + 1, 3)) for n in range(2)]]
+    plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=1_000)
+    assert plan is not None
+    stop, now = Stop(), datetime.now(UTC)
+    with pytest.raises(StoppedError):
+        apply(StopsAfter(store, "requested.json", stop), plan, cluster, stop=stop)
+    if cluster.version == "1.1":
+        with pytest.raises(RefusedError, match=r"Kafka up to 2\.3 cannot cancel"):
+            cancellation(store, "demo", plan.digest, address, now)
+        with cluster.session() as zookeeper:
+            left = left_behind(store, "demo", zookeeper)
+            unlock(
+                store=store, cluster="demo", zookeeper=zookeeper, approved_digest=left.digest, approver="ann", now=now
+            )
+            wait_until(lambda: not zookeeper.exists(znode.REASSIGN_PARTITIONS), what="no throttle", timeout_s=60)
+        return
+    with cluster.session() as zookeeper:
+        wait_until(lambda: b'"heavy' in zookeeper.get(znode.REASSIGN_PARTITIONS)[0], what="begun", timeout_s=10)
+        found = cancellation(store, "demo", plan.digest, address, now)
+        assert len(found.partitions) == 2
+        told = cancel(
+            store=store, cluster="demo", digest=plan.digest, zookeeper=address, approved_digest=found.digest, by="ann",
+            brokers=BrokersAsked(cluster.bootstrap_servers), reason="too slow", now=now,
+        )  # fmt: skip
+        assert "2 reverted" in told
+        assert not zookeeper.exists(znode.REASSIGN_PARTITIONS)
+        assert b"throttled" not in zookeeper.get("/config/topics/heavy")[0]
+        assignments = observe(zookeeper, partitions=[TopicPartition("heavy", 0)]).assignments
+        assert {*assignments[TopicPartition("heavy", 0)].replicas} == {1, 2}
+    assert message_counts(cluster, "heavy") == {0: 300, 1: 300}
+    with pytest.raises(RefusedError, match="cancelled by ann: too slow"):
+        apply(store, plan, cluster)
 
 
 def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):

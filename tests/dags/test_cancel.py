@@ -1,0 +1,44 @@
+"""The DAG `cancel_execution`: shows first, cancels with the digest, under the policy."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_maintenance import hooks
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from tests.kafka_maintenance.operations.apply.test_cancel import brokers_of, under_way
+
+
+@pytest.fixture
+def begun(bag, monkeypatch):
+    """A plan that is under way; the task's function; the run's context."""
+    from kafka_maintenance.tasks import cancel
+
+    store, world, plan = under_way()
+    named = SimpleNamespace(address=world.zookeeper(), bootstrap_servers="b:1", client_settings={})
+    run = SimpleNamespace(run_type="manual", triggering_user_name="ann")
+    monkeypatch.setattr(hooks, "store", lambda: store)
+    monkeypatch.setattr(hooks, "cluster", lambda _: named)
+    monkeypatch.setattr(cancel, "context_of_run", lambda: {"dag_run": run})
+    function = bag.dags["cancel_execution"].get_task("cancel_moves").python_callable
+    return SimpleNamespace(function=function, world=world, plan=plan, named=named, run=run)
+
+
+def test_a_run_without_a_digest_shows_and_a_second_one_cancels(begun, monkeypatch):
+    asked = brokers_of(monkeypatch, begun.world)
+    shown = begun.function("demo", None, None, "too slow")
+    assert (shown["plan"], shown["cancelled"], asked) == (begun.plan.digest, False, [])
+    assert begun.function("demo", None, shown["approve"], "too slow")["cancelled"]
+    assert len(asked) == 2
+
+
+def test_nobody_by_name_and_no_brokers_cancel_nothing(begun, monkeypatch):
+    asked = brokers_of(monkeypatch, begun.world)
+    digest = begun.function("demo", None, None, "too slow")["approve"]
+    begun.run.run_type = "scheduled"
+    with pytest.raises(RefusedError, match="nobody vouches for a person"):
+        begun.function("demo", begun.plan.digest, digest, "too slow")
+    begun.run.run_type, begun.named.bootstrap_servers = "manual", None
+    with pytest.raises(BadInputError, match="names no bootstrap_servers"):
+        begun.function("demo", begun.plan.digest, digest, "too slow")
+    assert asked == []
