@@ -196,7 +196,7 @@ def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
 def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_leaves_is_cleared(cluster):
     moving, staying = create_topic(cluster, "moving", {0: (1, 2), 1: (2, 1)})
     store = MemoryStore()
-    live = {"zookeeper": cluster.zookeeper_connect, "kafka_version": cluster.version}
+    live = {"zookeeper": ClusterAddress(cluster.zookeeper_connect), "kafka_version": cluster.version}
     plan = planning.plan_deletions(store, "demo", topics=["moving"], **live)
     assert plan is not None
     cluster[3].terminate()  # the reassignment waits for it
