@@ -10,13 +10,14 @@ unexport PYTHONDONTWRITEBYTECODE
 SEEDS ?= 2000
 APPROVE ?= ask
 KAFKA_VERSION ?= 3.9
+VERSIONS ?= 3.9 2.8 2.4 1.1 0.10.2
 FAST := "not services and not spark and not kafka and not e2e and not browser"
 CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/differential/test_recorded.py
 JOB_TESTS := tests/dags tests/spark_jobs
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-jobs test-fast test-pythons coverage check format bench bench-planning simulate dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-jobs test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -59,6 +60,12 @@ test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this mac
 	  version=$$("$$python" -c 'import sys; print("3.%d" % sys.version_info[1])'); \
 	  [ "$$version" = "$$own" ] || $(MAKE) --no-print-directory VENV=.local/python-$$version PYTHON="$$python" test-fast || exit 1; \
 	done
+
+test-kafka: setup ## each operation on real brokers of VERSIONS="3.9 2.8 2.4 1.1 0.10.2"
+	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/kafka_maintenance/operations/apply/test_kafka.py | sed -u ''
+
+fidelity: setup ## what Kafka's own controller makes of the same events, and what the core predicted, on real brokers of VERSIONS
+	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/differential/test_real_brokers.py | sed -u ''
 
 coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
 	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)

@@ -119,8 +119,9 @@ def started(dags: frozenset[str]) -> Live:
         "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2",
         "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S": "60",
         "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "40",
     }
-    stack = LocalStack(StackSettings(cluster=CLUSTER, airflow_env=environment))
+    stack = LocalStack(StackSettings(cluster=CLUSTER, airflow_env=environment, workers=2))
     try:
         stack.start()
         live = Live(stack, tuple(create_topic(stack.kafka, "orders", dict(enumerate(RING * 2)))))

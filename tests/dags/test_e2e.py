@@ -1,6 +1,7 @@
 """End to end on real parts: a schedule fires by itself, a date is analysed, approved plans change a real cluster."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -38,6 +39,28 @@ def test_the_day_is_analysed_and_reported(live, analysed):
 def test_no_gated_run_was_opened_by_itself(live, analysed):
     assert live.operator.task_states("nightly_analysis", analysed)["open_gated_runs"] == "skipped"
     assert live.operator.runs("elect_preferred_leaders", run_id_pattern="nightly__%") == []
+
+
+def test_workers_that_are_lost_delay_the_analysis_and_each_finding_is_published_once(live, analysed):
+    from kafka_maintenance.operations.analysis.published import list_analyses
+
+    airflow, today = live.stack.airflow, datetime.now(UTC).date().isoformat()
+    run_id = live.start("nightly_analysis", {"alarm_severity": "none"}, partition_key=today)
+
+    def state():
+        return live.operator.task_states("nightly_analysis", run_id).get("analyse")
+
+    live.operator.wait_for(lambda: state() == "running", what="the analysis runs", timeout_s=240)
+    for worker in airflow.workers:
+        airflow.kill_worker(worker)
+    for worker in airflow.workers:
+        airflow.start_worker(worker)
+    live.succeed("nightly_analysis", run_id)
+    (analyse,) = [ti for ti in live.operator.task_instances("nightly_analysis", run_id) if ti["task_id"] == "analyse"]
+    assert analyse["try_number"] == 2
+    found = {each.run_id: each.summary["clusters"][CLUSTER]["findings"] for each in list_analyses(live.store)}
+    first, second = (found[next(name for name in found if run in name)] for run in (analysed, run_id))
+    assert second == first != {}
 
 
 def test_the_days_election_plan_is_applied_after_a_yes_and_verified(live, analysed):
@@ -91,3 +114,11 @@ def test_an_approved_deletion_removes_exactly_the_named_topic(live):
     assert "retired-by-api" in live.topics()
     live.answer(gate, "Approve")
     assert live.topics() == before - {"retired-by-api"}
+
+
+def test_the_tasks_ran_on_workers_that_share_no_folder(live):
+    airflow = live.stack.airflow
+    for worker in airflow.workers:
+        log = (airflow.workspace.logs / f"airflow-{worker}.log").read_text()
+        assert "Workload finished" in log, worker
+        assert (airflow.workspace.folder / f"airflow-{worker}" / "kafka_maintenance_scratch").is_dir()

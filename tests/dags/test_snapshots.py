@@ -294,6 +294,36 @@ class TestNightlyAnalysis:
         assert (states["analyse"], states["publish_report"]) == ("failed", "upstream_failed")
         assert not (Path(store) / "v1" / "analysis").exists()
 
+    def test_the_wait_for_a_snapshot_ends_with_the_run_that_would_have_made_it(self, bag, store, monkeypatch):
+        from kafka_maintenance.tasks import analysis
+
+        now = datetime.now(UTC)
+        fired = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        monkeypatch.setattr(analysis, "SETTINGS", replace(analysis.SETTINGS, snapshot_cron="0 0 * * *"))
+        snapshots = bag.dags["snapshot_metadata"]
+        monkeypatch.setattr(snapshots.get_task("take_snapshot"), "retries", 0)
+        ended = snapshots.test(run_conf={"clusters": ["nowhere"]}, logical_date=fired, run_after=fired)
+        assert str(ended.state) == "failed"
+        run = bag.dags["nightly_analysis"].test(logical_date=now, run_after=now)
+        assert _states(run)["choose_snapshots"] == "skipped"
+        assert datetime.now(UTC) - now < timedelta(seconds=analysis.SETTINGS.snapshot_wait_s)
+
+    @pytest.mark.parametrize(
+        ("hour", "under_way", "ended", "over"),
+        [(3, 0, 1, True), (3, 1, 1, False), (3, 0, 0, False), (1, 0, 1, False)],
+        ids=["failed for good", "cleared, runs again", "never ran", "is due later today"],
+    )
+    def test_when_nobody_brings_a_snapshot_any_more(self, hour, under_way, ended, over):
+        from kafka_maintenance.tasks.analysis import snapshots_are_over
+
+        def count(dag_id, states, logical_dates=None):
+            assert dag_id == "snapshot_metadata"
+            assert logical_dates in (None, [datetime(2026, 11, 5, 1, 30, tzinfo=UTC)])
+            return under_way if logical_dates is None else ended
+
+        now = datetime(2026, 11, 5, hour, 0, tzinfo=UTC)
+        assert snapshots_are_over(SimpleNamespace(get_dr_count=count), now.date(), now) == over
+
     def test_the_choice_takes_each_clusters_newest_snapshot_of_the_day(self, store, zookeeper):
         from kafka_maintenance.tasks.analysis import choice_of, clusters_listed
 

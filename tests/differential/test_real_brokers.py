@@ -37,9 +37,11 @@ from controller_core.znodes import (
 )
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
+from tests.kafka_versions import kafka_versions
 
 pytestmark = pytest.mark.kafka
 BROKERS = (1, 2, 3)
+BROKER_CONFIG = {"auto.leader.rebalance.enable": "false", "delete.topic.enable": "true"}  # as our brokers have it
 TOPIC = "orders"
 PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
 ASSIGNMENT = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
@@ -121,7 +123,7 @@ class Lockstep:
 
     def predicted(self, deed: Callable[[SimulatedCluster], None]) -> Tree:
         """The tree that the core foresees when `deed` is done on a copy of the live tree."""
-        cluster = SimulatedCluster(self.dialect, broker_config={"auto.leader.rebalance.enable": "false"})
+        cluster = SimulatedCluster(self.dialect, broker_config=BROKER_CONFIG)
         self._copy_into(cluster.tools)
         live = sorted(broker.id for broker in self.kafka.brokers.values() if broker.is_running)
         for broker in live:  # all register before the first controller looks
@@ -164,7 +166,7 @@ class Lockstep:
                 tools.zookeeper.create(path, self.zookeeper.get(path)[0], make_parents=True)
 
 
-@pytest.mark.parametrize("version", ["3.9", "1.1"])
+@pytest.mark.parametrize("version", kafka_versions("3.9", "1.1"))
 def test_the_live_tree_is_what_the_core_predicted(version: str) -> None:
     with KafkaCluster(version, brokers=len(BROKERS)) as kafka, kafka.session() as zookeeper:
         world = Lockstep(kafka, zookeeper)

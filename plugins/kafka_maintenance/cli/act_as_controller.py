@@ -69,7 +69,8 @@ def _act(arguments: argparse.Namespace) -> int:
         return ExitStatus.REFUSED
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
-    permitted = permission_of(arguments, store)
+    stored = load_plan(store, arguments.plan)
+    permitted = permission_of(arguments, store, kind=stored.kind, cluster=stored.cluster)
     receipt = act_as_controller(
         store=store,
         plan_uri=arguments.plan,

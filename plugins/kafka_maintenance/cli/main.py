@@ -226,7 +226,8 @@ def _apply(arguments: argparse.Namespace) -> int:
         return ExitStatus.REFUSED
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
-    permitted = permission_of(arguments, store)
+    stored = load_plan(store, arguments.plan)
+    permitted = permission_of(arguments, store, kind=stored.kind, cluster=stored.cluster)
     with stopping_on_signals(Stop()) as stop:
         receipt = apply_plan(
             store=store,

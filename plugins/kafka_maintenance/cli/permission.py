@@ -24,35 +24,38 @@ def add_permission_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def permission_of(arguments: argparse.Namespace, store: Any) -> Any:
+def permission_of(arguments: argparse.Namespace, store: Any, *, kind: str, cluster: str) -> Any:
     """The approval of a gate where the policy wants one, None where the command's own is enough.
+
+    Args:
+        arguments: with `approve`, the digest of the plan, and those of `add_permission_arguments`.
+        store: where plans and answers lie.
+        kind: of the plan.
+        cluster: of the plan.
 
     Raises:
         RefusedError: the policy lets no command apply plans, or somebody rejected this one.
         NotApprovedError: no gate approved it.
     """
     from kafka_maintenance.operations.gate.approvals import refuse_rejected  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.gate.permission import NotApprovedError, permission  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.gate.permission import NotApprovedError, permission, refuse_unsigned  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
-    plan, now = load_plan(store, arguments.plan), datetime.now(UTC)
-    policy = policy_of(plan.cluster, arguments.policy)
+    digest, policy = arguments.approve, policy_of(cluster, arguments.policy)
+    what = f"plan {digest} of kind {kind} not applied"
     if policy.command_may_apply == "never":
-        raise RefusedError(
-            f"plan {arguments.plan} not applied: the policy of {plan.cluster!r} says command_may_apply: never; use Airflow's gate"
-        )
+        raise RefusedError(f"{what}: the policy of {cluster!r} says command_may_apply: never; use Airflow's gate")
     if policy.command_may_apply == "yes":
-        refuse_rejected(store, plan.cluster, plan.digest, arguments.after_rejection)
+        refuse_unsigned(policy, what)
+        refuse_rejected(store, cluster, digest, arguments.after_rejection)
         return None
     if not arguments.approved_run:
-        raise RefusedError(
-            f"plan {arguments.plan} not applied: the policy of {plan.cluster!r} wants the approval of a gate; give --approved-run"
-        )
-    found = permission(store, kind=plan.kind, cluster=plan.cluster, run=arguments.approved_run, policy=policy, now=now)
-    if found.shown.plan.digest != arguments.approve:
+        raise RefusedError(f"{what}: the policy of {cluster!r} wants the approval of a gate; give --approved-run")
+    now = datetime.now(UTC)
+    found = permission(store, kind=kind, cluster=cluster, run=arguments.approved_run, policy=policy, now=now)
+    if found.shown.plan.digest != digest:
         raise NotApprovedError(
-            f"plan {arguments.plan} not applied: run {arguments.approved_run!r} approved {found.shown.plan.digest[:12]}, not "
-            f"{arguments.approve[:12]}; name the run that approved it"
+            f"{what}: run {arguments.approved_run!r} approved {found.shown.plan.digest}; name the run that approved "
+            "this one"
         )
     return found

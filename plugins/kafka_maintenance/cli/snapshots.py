@@ -24,6 +24,7 @@ from kafka_maintenance.cli.arguments import (
     store_of,
     tell,
 )
+from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 
 _PROGRESS_EVERY_S = 1.0
 _EPOCH_BUMP = 100_000
@@ -121,7 +122,7 @@ def _add_snapshots(commands: Any) -> None:
     for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
         retain.add_argument(f"--keep-{name}", metavar="N", type=int, default=default, help="(default: %(default)s)")
     retain.add_argument("--approve", metavar="DIGEST", help="remove what the plan of this digest names")
-    add_approver_argument(retain)
+    add_permission_arguments(retain)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -251,7 +252,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 def _retain(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.retention import plan as retention  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import list_snapshots, require_cluster  # noqa: PLC0415 - as above
 
     policy = retention.RetentionPolicy(
         last=arguments.keep_last,
@@ -268,6 +269,8 @@ def _retain(arguments: argparse.Namespace) -> int:
         if plan.dropped or plan.abandoned:
             tell(f"kafka-maintenance: nothing removed; after reading the plan: --approve {plan.digest}")
         return ExitStatus.DONE
+    for name in {each.cluster for each in list_snapshots(store, arguments.cluster)}:
+        permission_of(arguments, store, kind="retain_snapshots", cluster=name)
     plan = retention.apply_retention(
         store, policy, arguments.approve, now=now, approver=approver_of(arguments), cluster=arguments.cluster
     )
@@ -403,7 +406,7 @@ def _add_restore(commands: Any) -> None:
     )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back")
     command.add_argument("--approve", metavar="DIGEST", help="write what the plan of this digest says")
-    add_approver_argument(command)
+    add_permission_arguments(command)
 
 
 def _restore(arguments: argparse.Namespace) -> int:
@@ -415,11 +418,14 @@ def _restore(arguments: argparse.Namespace) -> int:
     target = address_of(arguments)
     if arguments.approve:
         uri = store.uri_of(f"{manifest.prefix}/plans/{operation.KIND}-{arguments.approve[:12]}.json")
+        permitted = permission_of(arguments, store, kind=operation.KIND, cluster=manifest.cluster)
         receipt = operation.apply_restore(
             store=store,
             plan_uri=uri,
             approved_digest=arguments.approve,
-            approver=approver_of(arguments),
+            approver=approver_of(arguments) if permitted is None else permitted.approver,
+            comment=arguments.comment,
+            approval=None if permitted is None else permitted.record,
             target=target,
             now=datetime.now(UTC),
             key_file=arguments.key_file,

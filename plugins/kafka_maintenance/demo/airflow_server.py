@@ -1,9 +1,12 @@
 """A real Airflow on loopback: scheduler, DAG processor, API server and triggerer, with real users, on Postgres.
 
+Tasks run under the scheduler, or on Celery workers that share nothing but the database and the folder of task logs.
+
 The four components are children of their own, not of `airflow standalone`: each has a log, a dead one is noticed by
 name, and SIGTERM ends each in an orderly way (SIGTERM to `standalone` would leave its children behind).
 
-Source: Airflow 3.3 (configuration reference, simple auth manager, `monitor/health`).
+Source: Airflow 3.3 (configuration reference, simple auth manager, `monitor/health`); Celery provider (configuration reference); kombu
+(SQLAlchemy transport).
 """
 
 import base64
@@ -23,11 +26,12 @@ from typing import Self
 import httpx
 
 from kafka_maintenance.demo.airflow_api import AirflowApi
+from kafka_maintenance.servers.cache import cache_folder
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.ports import LOOPBACK, bypass_proxy, check_port, free_port
 from kafka_maintenance.servers.process import Child, start_child, wait_until
 from kafka_maintenance.servers.service import Service
-from kafka_maintenance.servers.workspace import Workspace
+from kafka_maintenance.servers.workspace import Workspace, family, kill_processes
 
 COMPONENTS = ("scheduler", "dag-processor", "api-server", "triggerer")
 # Role of each user; `op` may trigger, approve and edit connections, `user` may trigger and approve.
@@ -61,6 +65,7 @@ class AirflowServer(Service):
         dags_folder: Path | None = None,
         port: int | None = None,
         env: Mapping[str, str] | None = None,
+        workers: int = 0,
         name: str = "airflow",
     ) -> None:
         """Describe a server; nothing is started.
@@ -72,6 +77,8 @@ class AirflowServer(Service):
             dags_folder: another folder of DAGs; None for `<repository>/dags`.
             port: port of API and UI on 127.0.0.1; None for a free one.
             env: further environment variables, such as AIRFLOW_CONN_…; they win over ours.
+            workers: Celery workers, each with a home, a folder for temporary files and a scratch folder of its own; 0: none, tasks
+                run under the scheduler.
             name: name of its folder and prefix of its logs.
         """
         self.workspace = workspace
@@ -81,6 +88,9 @@ class AirflowServer(Service):
         self.repository = repository
         self.users = {user: AirflowUser(user, password) for user, password in self._passwords().items()}
         self._env = self._environment(database_url, dags_folder or repository / "dags") | dict(env or {})
+        self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
+        if self.workers:
+            self._env |= _celery(database_url)
         self._children: dict[str, Child] = {}
 
     @property
@@ -116,7 +126,43 @@ class AirflowServer(Service):
                 stop_signal=signal.SIGTERM,
                 stop_timeout_s=20,
             )
+        for worker in self.workers:
+            self.start_worker(worker)
         return self
+
+    def start_worker(self, worker: str) -> Child:
+        """Start one Celery worker, again where it was killed; its folders are its own, downloads are those of this user."""
+        folder = self.workspace.subfolder(f"{self.name}-{worker}")
+        own = {name: str(folder / name.lower()) for name in ("HOME", "TMPDIR", "KAFKA_MAINTENANCE_SCRATCH")}
+        for each in own.values():
+            Path(each).mkdir(mode=0o700, exist_ok=True)
+        command = (
+            "celery",
+            "worker",
+            "--concurrency",
+            str(PARALLELISM // 2),
+            "--celery-hostname",
+            f"{worker}@%h",
+            "--skip-serve-logs",
+        )
+        child = start_child(
+            self.workspace,
+            f"{self.name}-{worker}",
+            _command(*command),
+            env={"XDG_CACHE_HOME": str(cache_folder().parent), **self._env, **own, "AIRFLOW_HOME": str(folder)},
+            cwd=folder,
+            stop_signal=signal.SIGTERM,
+            stop_timeout_s=20,
+        )
+        self._children[worker] = child
+        return child
+
+    def kill_worker(self, worker: str) -> None:
+        """SIGKILL for a Celery worker and all that it started, tasks and their supervisors included, as when its machine is lost."""
+        child = self._children.pop(worker)
+        kin = family(child.record)
+        child.kill()
+        kill_processes(kin)
 
     def wait(self) -> Self:
         """Wait until the API says that database, scheduler, triggerer and DAG processor are healthy."""
@@ -138,7 +184,7 @@ class AirflowServer(Service):
 
     def stop(self) -> None:
         """Stop all components, at once and in an orderly way. Stopping twice does nothing."""
-        with ThreadPoolExecutor(max_workers=len(COMPONENTS)) as pool:
+        with ThreadPoolExecutor(max_workers=len(COMPONENTS) + len(self.workers)) as pool:
             list(pool.map(Child.stop, self._children.values()))
         self._children = {}
 
@@ -222,6 +268,19 @@ class AirflowServer(Service):
             "AIRFLOW_HOME": str(self.folder),
             **{f"AIRFLOW__{key}": value for key, value in settings.items()},
         }
+
+
+def _celery(database_url: str) -> dict[str, str]:
+    """Queue and results in Airflow's own database: no further server is needed."""
+    plain = database_url.replace("+psycopg2", "")
+    settings = {
+        "CORE__EXECUTOR": "CeleryExecutor",
+        "CELERY__BROKER_URL": f"sqla+{plain}",
+        "CELERY__RESULT_BACKEND": f"db+{plain}",
+        "CELERY__WORKER_PREFETCH_MULTIPLIER": "1",
+        "CELERY__WORKER_ENABLE_REMOTE_CONTROL": "False",  # the transport has no fan-out
+    }
+    return {f"AIRFLOW__{key}": value for key, value in settings.items()}
 
 
 def _command(*arguments: str) -> Sequence[str]:

@@ -61,7 +61,8 @@ class StackSettings:
     """What the stack consists of.
 
     `brokers` brokers of `kafka_version` in `racks` (given out in turn); `broker_config` replaces broker settings;
-    `zookeeper_config` adds to zoo.cfg; `airflow_env` goes to Airflow's processes; without `airflow` neither Airflow nor Postgres is started.
+    `zookeeper_config` adds to zoo.cfg; `airflow_env` goes to Airflow's processes; without `airflow` neither Airflow nor Postgres is started;
+    with `workers` tasks run on so many Celery workers that share no folder.
     """
 
     cluster: str = CLUSTER_NAME
@@ -74,6 +75,7 @@ class StackSettings:
     airflow: bool = True
     airflow_env: Mapping[str, str] = field(default_factory=dict)
     airflow_port: int | None = None
+    workers: int = 0
 
 
 class LocalStack(Service):
@@ -211,6 +213,7 @@ class LocalStack(Service):
             database_url=self.postgres.url,
             repository=REPOSITORY,
             port=self.settings.airflow_port,
+            workers=self.settings.workers,
             env={"KAFKA_MAINTENANCE_SCRATCH": str(self.workspace.subfolder("scratch")), **self.settings.airflow_env},
         ).start()
         self._configure_airflow()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from croniter import croniter
 
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
@@ -31,6 +32,7 @@ NOTE = "note"
 _ABANDONED_AFTER = timedelta(days=2)
 """Staged snapshots of a run that failed are kept so long, for whoever looks into it or clears a task."""
 _ALARMS_SHOWN = 50
+_SNAPSHOTS_DAG = "snapshot_metadata"
 
 
 @task
@@ -57,7 +59,8 @@ def clusters_listed() -> list[dict[str, Any]]:
 def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
     """Of the `listed` clusters the newest whole snapshot of each cluster of the run's date.
 
-    While the date is today, waits a bounded while for the clusters that are not archived. A cluster without a
+    While the date is today, waits a bounded while for the clusters that are not archived; no longer than the run of
+    `snapshot_metadata` that would bring them. A cluster without a
     snapshot is named with the nearest ones that exist; when no cluster has one, the run is skipped with that note.
     """
     context = context_of_run()
@@ -65,7 +68,7 @@ def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
     choice = choice_of(day, listed)
     waited_for = [missing for missing in choice["missing"] if missing["awaited"]]
     until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
-    if waited_for and day == now.date() and now < until:
+    if waited_for and day == now.date() and now < until and not snapshots_are_over(context["ti"], day, now):
         names = ", ".join(missing["cluster"] for missing in waited_for)
         print(f"date {day}: waiting for the snapshot of {names} until {until:%H:%M:%S} UTC")  # noqa: T201 - the task's log
         return PokeReturnValue(is_done=False)
@@ -77,6 +80,22 @@ def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
     if note:
         print(note)  # noqa: T201 - the task's log
     return PokeReturnValue(is_done=True, xcom_value=choice)
+
+
+def snapshots_are_over(ti: Any, day: date, now: datetime) -> bool:
+    """Whether the scheduled run of `snapshot_metadata` of that date has ended, and no other is under way: what is missing then failed for good.
+
+    Args:
+        ti: the running task instance, which asks Airflow.
+        day: the date that is waited for.
+        now: the time, UTC.
+    """
+    fired = croniter(SETTINGS.snapshot_cron, now).get_prev(datetime)
+    if fired.date() != day:
+        return False
+    under_way = ti.get_dr_count(dag_id=_SNAPSHOTS_DAG, states=["queued", "running"])
+    ended = ti.get_dr_count(dag_id=_SNAPSHOTS_DAG, logical_dates=[fired], states=["success", "failed"])
+    return bool(under_way == 0 and ended > 0)
 
 
 def choice_of(day: date, listed: list[dict[str, Any]]) -> dict[str, Any]:

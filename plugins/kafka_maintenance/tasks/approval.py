@@ -18,7 +18,7 @@ from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.contents import contents_of_stored
-from kafka_maintenance.operations.gate.permission import Approval, permission
+from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned
 from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_versions import ask, parking
@@ -71,6 +71,7 @@ class PlanApprovalOperator(ApprovalOperator):
         """
         values = cast("dict[str, Any]", context)
         store, asked, policy = hooks.store(), self._asked(context), policy_of(cluster_of_run(values))
+        refuse_unsigned(policy, f"{self.kind} on {asked['cluster']!r} not asked about")
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
         earlier = self._answered_before(context, store, text.plan.digest)
         if earlier is not None:

@@ -76,6 +76,7 @@ def apply_restore() -> dict[str, Any]:
         approved_digest=approval.shown.plan.digest,
         approver=approval.approver,
         comment=approval.comment,
+        approval=approval.record,
         target=hooks.cluster(cluster).address,
         now=datetime.now(UTC),
         run_id=run,

@@ -101,6 +101,18 @@ def test_the_command_does_not_apply_where_the_policy_says_never(plan, tmp_path, 
     assert "command_may_apply: never; use Airflow's gate" in capsys.readouterr().err
 
 
+def test_nothing_is_applied_without_keys_where_the_policy_wants_a_signed_record(plan, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "policy.yaml"
+    path.write_text("version: 1\ndefault: {signed_record: true}\n")
+    assert _apply(plan, "--policy", str(path)) == 1
+    assert "wants a signed record" in capsys.readouterr().err
+    assert main(["audit", "keygen", str(tmp_path / "audit.pem")]) == 0
+    monkeypatch.setenv(audit.KEY_FILE_VARIABLE, str(tmp_path / "audit.pem"))
+    assert _apply(plan, "--policy", str(path)) == 1, "it would be signed, and any signature would count"
+    monkeypatch.setenv(audit.PUBLIC_KEYS_VARIABLE, str(tmp_path / "audit.pem.pub"))
+    assert _apply(plan, "--policy", str(path)) == 3, "permitted, and no ZooKeeper answers"
+
+
 def test_the_command_applies_what_a_gate_approved(store, plan, tmp_path, capsys):
     policy = _policy(tmp_path, "with-signed-approval")
     assert _apply(plan, *policy) == 1

@@ -65,6 +65,21 @@ def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run)
     assert len(kafka.children("/config/changes")) == 1
 
 
+@pytest.mark.parametrize("says", ["never", "with-signed-approval"])
+def test_neither_a_restore_nor_a_removal_goes_round_the_policy(says, snapshot, kafka, chroot, run, tmp_path, capsys):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"version: 1\nclusters: {{alpha: {{command_may_apply: {says}}}}}\n")
+    kafka.delete("/config/topics/orders", -1)
+    what = ("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
+    (digest,) = [line.removeprefix("digest ") for line in run(*what).splitlines() if line.startswith("digest ")]
+    run(*what, "--approve", digest, "--policy", str(policy), status=1)
+    assert not kafka.exists("/config/topics/orders")
+    keep = ("--keep-last", "1", "--keep-daily", "0", "--keep-weekly", "0", "--keep-monthly", "0")
+    run("snapshots", "retain", *keep, "--approve", "0" * 64, "--policy", str(policy), status=1)
+    run(*what, "--approve", digest)
+    assert kafka.exists("/config/topics/orders")
+
+
 def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
     gentle = ("--batch-count", "5", "--pause-ms", "1")
     assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle)

@@ -1,5 +1,6 @@
 """Whether a plan may be applied: what the gate of a run was answered, judged by the policy, right before the first write."""
 
+import os
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -9,6 +10,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.gate.approvals import Asked, asked
 from kafka_maintenance.operations.gate.policy import Policy
 from kafka_maintenance.operations.gate.shown import Shown, shown
+from kafka_maintenance.operations.record.audit import KEY_FILE_VARIABLE, PUBLIC_KEYS_VARIABLE, keys_from
 from kafka_maintenance.operations.record.receipts import receipt_prefix
 
 _CLEARED: Final = (
@@ -51,6 +53,7 @@ def permission(
         BadInputError, InvalidPlanError: the approved plan is gone, or it is no longer that plan.
     """
     what = f"{kind} on {cluster!r} not applied"
+    refuse_unsigned(policy, what)
     found = asked(store, cluster=cluster, run=run)
     if found is None or not found.answers:
         raise NotApprovedError(
@@ -80,6 +83,20 @@ def permission(
             "answers": [dict(each) for each in found.answers],
         },
     )
+
+
+def refuse_unsigned(policy: Policy, what: str) -> None:
+    """Nothing where the policy wants no signed record, or where keys to sign and to verify are configured.
+
+    Raises:
+        NotApprovedError: whoever merely writes the store could make a record that counts.
+    """
+    keys = keys_from(os.environ)
+    if policy.signed_record and (keys.private is None or keys.public is None):
+        raise NotApprovedError(
+            f"{what}: the policy wants a signed record (signed_record), and the environment does not name both {KEY_FILE_VARIABLE} and "
+            f"{PUBLIC_KEYS_VARIABLE}; set them (`kafka-maintenance audit keygen`)"
+        )
 
 
 def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: bool) -> str | None:

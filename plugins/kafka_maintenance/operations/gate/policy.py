@@ -62,6 +62,7 @@ _CLUSTER: Final[Mapping[str, Any]] = {
         "approval_valid_h": {"type": "number", "exclusiveMinimum": 0, "maximum": 720},
         "command_may_apply": {"enum": ["never", "with-signed-approval", "yes"]},
         "others_may_clear": {"type": "boolean"},
+        "signed_record": {"type": "boolean", "description": "nothing is asked or applied without audit keys"},
         "freezes": {
             "type": "array",
             "items": {
@@ -150,6 +151,11 @@ class Policy:
     def others_may_clear(self) -> bool:
         """Whether somebody who did not approve may clear the run between approval and application."""
         return bool(self.rules.get("others_may_clear", False))
+
+    @property
+    def signed_record(self) -> bool:
+        """Whether nothing is asked or applied unless the audit chain is signed, and signatures are checked."""
+        return bool(self.rules.get("signed_record", False))
 
     def approvals_needed(self, kind: str, requester: str | None) -> int:
         """How many persons must approve. Two where the requester must not and nobody vouches for who that is."""

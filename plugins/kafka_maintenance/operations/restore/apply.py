@@ -89,6 +89,7 @@ def apply_restore(
     now: datetime,
     run_id: str = "command",
     comment: str | None = None,
+    approval: Mapping[str, Any] | None = None,
     key_file: Path | None = None,
     write_options: WriteOptions | None = None,
     progress: Callable[[int], None] = lambda _: None,
@@ -118,7 +119,7 @@ def apply_restore(
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, sealer)
     receipt = ReceiptLog(store, cluster=manifest.cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
-    receipt.append(EventKind.STARTED, plan=plan_uri, comment=comment)
+    receipt.append(EventKind.STARTED, plan=plan_uri, comment=comment, approval=approval, principal=target.principal)
     if scope.whole and not scope.over:
         written, there = _apply_whole(target, content, document, manifest, write_options, progress)
     else:
