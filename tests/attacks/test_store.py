@@ -8,6 +8,8 @@ from contextlib import suppress
 
 import pytest
 
+from controller_core.adapters.object_store.open import FolderStore
+from controller_core.model.errors import ObjectStoreError
 from tests.dags.world import CLUSTER
 
 
@@ -30,7 +32,6 @@ def test_a_rejection_edited_into_an_approval_is_none(world, plan, tmp_path, monk
     """Editing the entry of the chain as well takes the key that signs."""
     from datetime import UTC, datetime
 
-    from controller_core.adapters.object_store.open import FolderStore
     from kafka_maintenance.cli.main import main
     from kafka_maintenance.operations.gate import approvals
     from kafka_maintenance.operations.gate.permission import permission
@@ -219,3 +220,47 @@ def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
     store.delete(key_of(store, made.uri).replace(".json", ".proof.json"))
     with pytest.raises(RefusedError, match="expected the planner's proof with hash"):
         read_proof(store, made.uri)
+
+
+class TestFolder:
+    """A folder that others may write, too, or read."""
+
+    def test_a_link_that_leads_out_is_neither_read_nor_written(self, tmp_path):
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (outside / "key.pem").write_text("secret")
+        store = FolderStore(tmp_path / "store")
+        store.put("v1/plan.json", b"{}")
+        (tmp_path / "store" / "v1" / "away").symlink_to(outside)
+        (tmp_path / "store" / "v1" / "manifest.json").symlink_to(outside / "key.pem")
+        attempts = [
+            lambda: store.get("v1/away/key.pem"),
+            lambda: store.get("v1/manifest.json"),
+            lambda: store.size("v1/away/key.pem"),
+            lambda: store.put("v1/away/new", b"x"),
+            lambda: store.put_new("v1/away/new", b"x"),
+            lambda: store.delete("v1/away/key.pem"),
+        ]
+        for attempt in attempts:
+            with pytest.raises(ObjectStoreError, match="leads out of the store"):
+                attempt()
+        assert [path.name for path in outside.iterdir()] == ["key.pem"]
+        assert store.get("v1/plan.json") == b"{}"
+
+    def test_a_store_that_is_itself_reached_by_a_link_works(self, tmp_path):
+        (tmp_path / "disk").mkdir()
+        (tmp_path / "store").symlink_to(tmp_path / "disk")
+        store = FolderStore(tmp_path / "store")
+        store.put_new("v1/plan.json", b"{}")
+        assert store.get("v1/plan.json") == b"{}"
+
+    def test_what_it_makes_is_for_its_owner_alone(self, tmp_path):
+        store = FolderStore(tmp_path / "store")
+        store.put("v1/a/plan.json", b"{}")
+        store.put_new("v1/a/receipt.json", b"{}")
+        (tmp_path / "file").write_bytes(b"x")
+        store.put_file("v1/b/raw", tmp_path / "file")
+        made = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+        modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in made}
+        assert {mode for name, mode in modes.items() if (tmp_path / name).is_dir()} == {0o700}
+        assert {mode for name, mode in modes.items() if (tmp_path / name).is_file()} == {0o600}

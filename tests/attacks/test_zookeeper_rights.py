@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth, acl_beside, connect
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, _client, acl_beside, connect
 from controller_core.model.errors import NoAuthError
 from controller_core.ports.zookeeper import CREATOR_ALL, Acl, Create, Set
 from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock
@@ -36,6 +36,22 @@ def _sasl(username, password):
 
 def _digest(username):
     return {"auth": ZooKeeperAuth(scheme="digest", username=username, password="secret")}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "auth", "is_told"),
+    [
+        ("192.0.2.1:2181,192.0.2.2:2181/kafka", _digest("kafka"), True),
+        ("127.0.0.1:2181/kafka", _digest("kafka"), False),
+        ("192.0.2.1:2181", _sasl("kafka", "k"), False),
+        ("192.0.2.1:2181", {"auth": None}, False),
+    ],
+    ids=["digest", "digest on this machine", "sasl", "anonymous"],
+)
+def test_a_password_that_travels_in_clear_text_is_told(hosts, auth, is_told, caplog):
+    _client(hosts, tls=None, session_timeout_s=1.0, **auth)
+    assert ("travels in clear text" in caplog.text) == is_told
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.services

@@ -101,6 +101,25 @@ def test_a_plan_that_waits_for_a_person_is_told(bag, clients, world, plan, recei
     assert [told["text"] for told in receiver.taken] == ["elect_preferred_leaders on alpha: approve waits for a person"]
 
 
+def test_breaking_the_glass_rings(bag, clients, world, plan, receiver, monkeypatch, tmp_path):
+    from kafka_maintenance.operations.gate.policy import POLICY_VARIABLE
+    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+
+    policy = tmp_path / "policy.yaml"
+    rules = "{break_glass: {users: [olivia]}, kinds: {elect_preferred_leaders: {approvals: 2}}}"
+    policy.write_text(f"version: 1\ndefault: {rules}\n")
+    monkeypatch.setenv(POLICY_VARIABLE, str(policy))
+    dag = bag.dags["elect_preferred_leaders"]
+    monkeypatch.setattr(dag.get_task("approve"), "notifiers", [WebhookNotifier(receiver.url)])
+    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Approve", "break glass: the disks are full")):
+        run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
+    assert str(run.state) == "success"
+    assert [told["text"].removeprefix("elect_preferred_leaders on alpha: approve ") for told in receiver.taken] == [
+        "waits for a person",
+        "BREAK GLASS: olivia approved alone: break glass: the disks are full",
+    ]
+
+
 def test_who_does_not_answer_changes_nothing(caplog):
     from kafka_maintenance.tasks.notifiers import WebhookNotifier
 

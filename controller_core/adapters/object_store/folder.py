@@ -24,7 +24,11 @@ _WRITE_REFUSALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errn
 
 
 class FolderStore:
-    """A store in a local folder. Every object is written aside, synced, and then renamed or linked to its name."""
+    """A store in a local folder. Every object is written aside, synced, and then renamed or linked to its name.
+
+    Objects and folders that it makes are for its owner alone (0600, 0700). A key whose path leads out of the folder, by a symbolic
+    link, is neither read nor written.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -52,7 +56,7 @@ class FolderStore:
         self._publish(key, lambda aside: _copy_synced(path, aside), lambda aside, target: aside.replace(target))
 
     def get(self, key: str) -> bytes:
-        path = self._root / checked_key(key)
+        path = self._path(key)
         with self._read(path):
             return path.read_bytes()
 
@@ -68,7 +72,7 @@ class FolderStore:
         return sorted((key for key in found if key.startswith(prefix)), key=os.fsencode)
 
     def delete(self, key: str) -> None:
-        path = self._root / checked_key(key)
+        path = self._path(key)
         with _writing(path):
             path.unlink(missing_ok=True)
             for folder in path.parents:  # empty folders are not objects: leave none behind
@@ -80,7 +84,7 @@ class FolderStore:
                     break
 
     def size(self, key: str) -> int:
-        path = self._root / checked_key(key)
+        path = self._path(key)
         with self._read(path):
             if not path.is_file():
                 raise missing_error(str(path))
@@ -91,15 +95,15 @@ class FolderStore:
 
     def _publish(self, key: str, write: Callable[[Path], None], show: Callable[[Path, Path], object]) -> None:
         """Writes aside, then shows under the final name, then syncs the folders in between."""
-        target = self._root / checked_key(key)
+        target = self._path(key)
         aside = self._root / INCOMING / f"{os.getpid()}-{secrets.token_hex(8)}"
         with _writing(target):
             try:
                 made = _missing_folders(target.parent, self._root)
-                aside.parent.mkdir(parents=True, exist_ok=True)
+                _make(aside.parent)
                 write(aside)
                 for attempts_left in reversed(range(10)):
-                    target.parent.mkdir(parents=True, exist_ok=True)
+                    _make(target.parent)
                     try:
                         show(aside, target)
                         break
@@ -109,6 +113,15 @@ class FolderStore:
                 _sync_folders((target.parent, *(folder.parent for folder in made)))
             finally:
                 aside.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        path = self._root / checked_key(key)
+        real = Path(os.path.realpath(path))
+        if not real.is_relative_to(os.path.realpath(self._root)):
+            raise ObjectStoreError(
+                f"object {str(path)!r} not touched: a symbolic link on its path leads out of the store, to {str(real)!r}; remove the link"
+            )
+        return path
 
     @contextmanager
     def _read(self, path: Path) -> Iterator[None]:
@@ -156,18 +169,29 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
+    with open(path, "wb", opener=_for_the_owner) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
 def _copy_synced(source: Path, path: Path) -> None:
-    with source.open("rb") as reading, path.open("wb") as writing:
+    with source.open("rb") as reading, open(path, "wb", opener=_for_the_owner) as writing:
         while chunk := reading.read(CHUNK_BYTES):
             writing.write(chunk)
         writing.flush()
         os.fsync(writing.fileno())
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _make(folder: Path) -> None:
+    """Makes a folder and what is missing above it, each for its owner alone."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.is_dir():
+            each.mkdir(mode=0o700, exist_ok=True)
 
 
 def _missing_folders(folder: Path, root: Path) -> list[Path]:

@@ -5,6 +5,7 @@ Source: kazoo 2.11; `docs/zookeeper.md` says which rights a session needs.
 
 # ruff: noqa: SLF001 -- kazoo offers no public way to submit a multi-read; kazoo is pinned and a test holds it
 
+import logging
 import struct
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,9 @@ _SESSION_TIMEOUT_S = 30.0
 _OPERATION_TIMEOUT_S = 60.0
 _RECONNECT_S = 1.0
 """Longest pause between two tries to connect again; kazoo's own grows to 60 s, longer than most sessions."""
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,6 +411,11 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
     if auth is not None and auth.scheme == "sasl":
         options["sasl_options"] = {"mechanism": "DIGEST-MD5", "username": auth.username, "password": auth.password}
     elif auth is not None:
+        if tls is None and not _is_loopback(hosts):
+            log.warning(
+                "ZooKeeper login %r travels in clear text to %s: scheme digest without TLS; use tls, or sasl, which sends no password",
+                *(auth.username, hosts),
+            )
         options["auth_data"] = [("digest", f"{auth.username}:{auth.password}")]
     if tls is not None:
         options |= client_options(tls, hosts)
@@ -415,6 +424,12 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
         return KazooClient(hosts, timeout=session_timeout_s, connection_retry=again, **options)
     except ValueError as error:
         raise ZooKeeperUnreachableError(f"hosts {hosts!r}: expected host:port,host:port/chroot ({error})") from error
+
+
+def _is_loopback(hosts: str) -> bool:
+    """Whether every server is this machine."""
+    names = [each.strip().rpartition(":")[0] or each.strip() for each in hosts.partition("/")[0].split(",")]
+    return all(name in {"localhost", "[::1]"} or name.startswith("127.") for name in names)
 
 
 def _start(client: KazooClient, hosts: str, timeout_s: float, tls: ZooKeeperTls | None) -> None:

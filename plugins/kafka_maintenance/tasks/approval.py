@@ -150,7 +150,10 @@ class PlanApprovalOperator(ApprovalOperator):
                 ask(self, context)
                 raise parking(self, context)
             if verdict.broke_glass:
-                self.log.error("BREAK GLASS: %s approved alone: %s", answer["user"], answer["comment"])
+                alarm = f"BREAK GLASS: {answer['user']} approved alone: {answer['comment']}"
+                self.log.error("%s", alarm)
+                for notifier in self.notifiers:
+                    notifier({**context, "alarm": alarm})
         return super().execute_complete(context, event)
 
     def _asked(self, context: Context) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who is told when a task fails or a plan waits for a person: notifiers of Airflow, named by settings.
+"""Who is told when a task fails, a plan waits for a person, or somebody breaks the glass: notifiers of Airflow, named by settings.
 
 `KAFKA_MAINTENANCE_ALERT_WEBHOOK` is an address that gets JSON, with a `text` as Slack, Mattermost and Teams take it.
 `KAFKA_MAINTENANCE_NOTIFIERS` names further ones, `module:name` with commas between: instances of
@@ -50,10 +50,10 @@ class WebhookNotifier(BaseNotifier):
 
 
 def message_of(context: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of a task that failed, or of a gate that waits."""
+    """What is told of a task that failed, of a gate that waits, or of what the task itself calls an `alarm`."""
     ti, run, error = context["ti"], context["dag_run"], context.get("exception")
     cluster = dict(context.get("params") or {}).get("cluster")
-    what = f"failed: {error}" if error is not None else "waits for a person"
+    what = context.get("alarm") or (f"failed: {error}" if error is not None else "waits for a person")
     return {
         "text": f"{run.dag_id}{f' on {cluster}' if cluster else ''}: {ti.task_id} {what}",
         "dag": run.dag_id,

@@ -32,7 +32,10 @@ COMMON_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_NO_SCRIPT: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
+_NO_SCRIPT: Final = (  # a report is an object of the store, whoever wrote it: nothing in it runs, and no form leads out of it
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
+    "sandbox allow-popups allow-popups-to-escape-sandbox allow-top-navigation-by-user-activation"
+)
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 _SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
 _ANALYSES = Depends(requires_access_dag("GET", param_dag_id="nightly_analysis"))

@@ -158,11 +158,11 @@ class Matrix:
                 os.kill(run, signal.SIGKILL)
                 yield
             case "a broker of the wave dies":
-                broker.kill(forget=True)
+                broker.kill()
                 yield
                 broker.start()
             case "the controller dies":
-                kafka[controller].kill(forget=True)
+                kafka[controller].kill()
                 yield
                 kafka[controller].start()
             case "ZooKeeper restarts":
