@@ -4,6 +4,7 @@ Source: Kafka 2.1, 2.2, 2.6, 2.7 and 3.9 `ControllerEventManager.clearAndPut`, `
 """
 
 from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from controller_core.engine.turn import RunTasks
 from controller_core.messages.answers import Answer
@@ -15,11 +16,13 @@ from controller_core.messages.effects import (
     ReplyReassignments,
 )
 from controller_core.messages.events import (
+    AlterPartition,
     AlterReassignments,
     ControlledShutdown,
     ElectLeaders,
     Event,
     ListReassignments,
+    RequestEvent,
 )
 from controller_core.model.dialect import Dialect
 
@@ -34,14 +37,23 @@ def preempted(dialect: Dialect, queued: Iterable[Event | Answer | RunTasks]) -> 
     if not dialect.preempted_callers_are_answered:
         return
     for event in queued:
-        match event:
-            case ControlledShutdown(broker):
-                yield ReplyControlledShutdown(broker=broker, error="ControllerMoved")
-            case ElectLeaders(partitions):
-                yield ReplyElections(errors=tuple((each, NOT_CONTROLLER) for each in partitions))
-            case AlterReassignments() if dialect.preempted_reassignments_are_answered:
+        if isinstance(event, RequestEvent):
+            yield from _replies(dialect, event)
+
+
+def _replies(dialect: Dialect, request: RequestEvent) -> Iterator[Reply]:
+    match request:
+        case ControlledShutdown(broker):
+            yield ReplyControlledShutdown(broker=broker, error="ControllerMoved")
+        case ElectLeaders(partitions):
+            yield ReplyElections(errors=tuple((each, NOT_CONTROLLER) for each in partitions))
+        case AlterReassignments():
+            if dialect.preempted_reassignments_are_answered:
                 yield ReplyReassignments(errors=(), error=NOT_CONTROLLER)
-            case ListReassignments() if dialect.preempted_reassignments_are_answered:
+        case ListReassignments():
+            if dialect.preempted_reassignments_are_answered:
                 yield ReplyReassignmentList(error=NOT_CONTROLLER)
-            case _:
-                pass
+        case AlterPartition():
+            return
+        case _:
+            assert_never(request)

@@ -66,6 +66,7 @@ from controller_core.messages.events import (
     PreferredElectionRequested,
     ReassignmentRequested,
     RebalanceDue,
+    RequestEvent,
     SessionEstablished,
     SessionExpired,
     Startup,
@@ -258,6 +259,8 @@ def _task_of(event: ActiveEvent) -> Task:
 def _not_active(turn: Turn, event: ActiveEvent) -> None:
     """An event that only the active controller handles: requests are answered, the rest is dropped."""
     turn.refuse(RefusalKind.NOT_ACTIVE, type(event).__name__, "this controller is not the active one; ask that one")
+    if not isinstance(event, RequestEvent):
+        return
     match event:
         case ControlledShutdown(broker):
             turn.send(ReplyControlledShutdown(broker=broker, error="ControllerMoved"))
@@ -270,4 +273,4 @@ def _not_active(turn: Turn, event: ActiveEvent) -> None:
         case ElectLeaders():
             turn.send(ReplyElections(errors=(), error=NOT_CONTROLLER))
         case _:
-            pass  # no other event is answered
+            assert_never(event)

@@ -6,15 +6,10 @@ may carry many partitions, as Kafka reads, writes and sends in batches. Effects 
 have (None in dialects without fencing).
 """
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple
 
-from controller_core.messages.json_form import from_json, to_json
-from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 PartitionStates = tuple[tuple[TopicPartition, LeaderAndIsr], ...]
@@ -425,45 +420,3 @@ Effect = (
     ZooKeeperEffect | ScheduleRebalance | CancelSchedules | BrokerRequest | OpenChannels | CloseChannels | Reply
 )  # fmt: skip
 """Closed: this is all that the core can ask for."""
-
-_BY_NAME: dict[str, type] = {kind.__name__: kind for kind in get_args(Effect)}
-
-
-def effect_to_json(effect: Effect) -> dict[str, Any]:
-    """One effect as a JSON object: `{"effect": "<class>", …fields}`."""
-    return {"effect": type(effect).__name__, **to_json(effect)}
-
-
-def effect_from_json(document: dict[str, Any]) -> Effect:
-    """The effect that `effect_to_json` wrote.
-
-    Raises:
-        InvalidPlanError: no such effect, or a field is missing, unknown or of another type; says which.
-    """
-    name = document.get("effect")
-    kind = _BY_NAME.get(str(name))
-    if kind is None:
-        raise InvalidPlanError(f"effect {name!r} not understood: expected one of {', '.join(sorted(_BY_NAME))}")
-    fields = {key: value for key, value in document.items() if key != "effect"}
-    found: Effect = from_json(kind, fields, f"effect {name}")
-    return found
-
-
-def effects_to_json(effects: Iterable[Effect]) -> list[dict[str, Any]]:
-    """Effects in order, each as `effect_to_json`."""
-    return [effect_to_json(effect) for effect in effects]
-
-
-def effects_from_json(documents: Sequence[dict[str, Any]]) -> tuple[Effect, ...]:
-    """The effects that `effects_to_json` wrote.
-
-    Raises:
-        InvalidPlanError: as `effect_from_json`.
-    """
-    return tuple(effect_from_json(document) for document in documents)
-
-
-def digest(effects: Iterable[Effect]) -> str:
-    """SHA-256 of the canonical JSON of the effects (sorted keys, no spaces, UTF-8), in hex."""
-    canonical = json.dumps(effects_to_json(effects), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()

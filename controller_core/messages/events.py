@@ -187,11 +187,12 @@ class StopReplicaAnswered:
     partition_errors: Mapping[TopicPartition, str]
 
 
+RequestEvent = ControlledShutdown | AlterPartition | AlterReassignments | ListReassignments | ElectLeaders
+"""Requests of brokers and clients: whoever sent one waits for its answer."""
 ActiveEvent = (
     BrokersChanged | BrokerDataChanged | TopicsChanged | TopicDataChanged | DeletionsChanged | ReassignmentRequested
     | PartitionStateChanged | PreferredElectionRequested | IsrNotificationsChanged | LogDirEventsChanged | RebalanceDue
-    | UncleanElectionEnabled | ControlledShutdown | AlterPartition | AlterReassignments | ListReassignments
-    | ElectLeaders
+    | UncleanElectionEnabled | RequestEvent
     | LeaderAndIsrAnswered | UpdateMetadataAnswered | StopReplicaAnswered
 )  # fmt: skip
 """Events that only the active controller handles."""

@@ -11,16 +11,15 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
+from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
     Condition,
     RequestAbsent,
-    Unmet,
     condition_from_json,
     condition_to_json,
     subject,
-    unmet,
 )
 from controller_core.plans.fields import PlanFields, canonical, parse
 from controller_core.plans.observation import Observation

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.conditions import AssignedTo, CaughtUp, LedBy, TopicGone, check
+from controller_core.plans.checks import check
+from controller_core.plans.conditions import AssignedTo, CaughtUp, LedBy, TopicGone
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 

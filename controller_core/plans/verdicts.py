@@ -11,14 +11,13 @@ from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.checks import Unmet, check
 from controller_core.plans.conditions import (
     AssignedTo,
     CaughtUp,
     Condition,
     LedBy,
     TopicCreatedAt,
-    Unmet,
-    check,
     named_partitions,
     named_topics,
 )

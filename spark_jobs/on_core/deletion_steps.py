@@ -6,7 +6,7 @@ Runs on executors through `core_bridge.per_snapshot`.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.deletion_eligibility import IneligibilityKind, IneligibilityReason, deletion_eligibility
@@ -31,6 +31,9 @@ _SHOWN = 5
 _WAITS_FOR = (IneligibilityKind.DEAD_REPLICA, IneligibilityKind.REASSIGNMENT, IneligibilityKind.PREFERRED_ELECTION)
 """What a controller that finds a request when it starts waits for (Kafka 3.9 `KafkaController.fetchTopicDeletionsInProgress`)."""
 _NOT_BEGUN = (IneligibilityKind.DELETION_DISABLED, IneligibilityKind.UNREADABLE, IneligibilityKind.UNKNOWN_TOPIC)
+
+ZnodesOfTopic = DeleteTopicNode | DeleteTopicConfig | DeleteTopicDeletions
+"""What ends a deletion in ZooKeeper."""
 
 
 class Prediction(NamedTuple):
@@ -148,17 +151,13 @@ def _in_words(effects: tuple[Effect, ...]) -> list[str]:
 
 
 def _kind(effect: Effect) -> str:
-    match effect:
-        case WritePartitionStates():
-            return "states"
-        case SendStopReplica(partition_states=stopped):
-            return "delete" if any(one.delete_partition for one in stopped) else "stop"
-        case SendUpdateMetadata(partition_states=partitions):
-            return "metadata" if partitions else ""
-        case DeleteTopicNode() | DeleteTopicConfig() | DeleteTopicDeletions():
-            return "znodes"
-        case _:
-            return ""
+    if isinstance(effect, WritePartitionStates):
+        return "states"
+    if isinstance(effect, SendStopReplica):
+        return "delete" if any(one.delete_partition for one in effect.partition_states) else "stop"
+    if isinstance(effect, SendUpdateMetadata) and effect.partition_states:
+        return "metadata"
+    return "znodes" if isinstance(effect, ZnodesOfTopic) else ""
 
 
 def _line(kind: str, effects: list[Effect]) -> str:
@@ -166,7 +165,8 @@ def _line(kind: str, effects: list[Effect]) -> str:
         count = sum(len(effect.states) for effect in effects if isinstance(effect, WritePartitionStates))
         return f"ZooKeeper: the ISRs of {count} partitions shrink"
     if kind == "znodes":
-        return "ZooKeeper: delete " + ", ".join(path for effect in effects for path in _paths(effect))
+        deleted = [effect for effect in effects if isinstance(effect, ZnodesOfTopic)]
+        return "ZooKeeper: delete " + ", ".join(path for effect in deleted for path in _paths(effect))
     sent = [effect for effect in effects if isinstance(effect, SendStopReplica | SendUpdateMetadata)]
     brokers = _listed(sorted({effect.broker for effect in sent}))
     if kind == "metadata":
@@ -176,7 +176,7 @@ def _line(kind: str, effects: list[Effect]) -> str:
     return f"brokers {brokers} are told to {'delete' if kind == 'delete' else 'stop'} {count} replicas"
 
 
-def _paths(effect: Effect) -> list[str]:
+def _paths(effect: ZnodesOfTopic) -> list[str]:
     match effect:
         case DeleteTopicNode(topic=topic):
             return [f"/brokers/topics/{topic}"]
@@ -185,7 +185,7 @@ def _paths(effect: Effect) -> list[str]:
         case DeleteTopicDeletions(topics=topics):
             return [f"/admin/delete_topics/{topic}" for topic in topics]
         case _:
-            return []
+            assert_never(effect)
 
 
 def _cut(names: list[str]) -> str:

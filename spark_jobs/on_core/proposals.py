@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from spark_jobs.on_core.bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
+from spark_jobs.planner.columns import shorten
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError, PlanRejectedError, RacksUnknownError
 from spark_jobs.planner.goals import Goals
-from spark_jobs.planner.model import ClusterState, shorten
+from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.movable import unmovable
 from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.predict import moves_of, predict_plan, require_safe

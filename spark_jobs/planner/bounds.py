@@ -17,9 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from spark_jobs.planner.columns import Bools, Int32s, Ints, shorten, without_repeats
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
-from spark_jobs.planner.model import Bools, ClusterState, Int32s, Ints, shorten, without_repeats
+from spark_jobs.planner.model import ClusterState
 
 UNLIMITED = 1 << 30
 

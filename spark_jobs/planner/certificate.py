@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.columns import Ints
 from spark_jobs.planner.errors import InvalidStateError
-from spark_jobs.planner.model import ClusterState, Ints
+from spark_jobs.planner.model import ClusterState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

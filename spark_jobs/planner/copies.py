@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
-from spark_jobs.planner.model import Bools, ClusterState, Ints
+from spark_jobs.planner.columns import Bools, Ints
+from spark_jobs.planner.model import ClusterState
 
 REQUEST_BYTES_MAX = 900_000
 """ZooKeeper's server refuses packets above 1,048,575 bytes; this leaves room for the path and the header."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.columns import Bools, Ints
 from spark_jobs.planner.errors import SolverFailedError
 from spark_jobs.planner.flow import Flow
-from spark_jobs.planner.model import Bools, Ints
 from spark_jobs.planner.network import Network
 
 _SWAP_ROUNDS = 60

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_jobs.planner.bounds import Problem
-from spark_jobs.planner.model import Ints
+from spark_jobs.planner.columns import Ints
 
 Floats = npt.NDArray[np.float64]
 _EXCHANGES_MAX = 20_000

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
-from spark_jobs.planner.model import ClusterState, Ints
+from spark_jobs.planner.columns import Ints
+from spark_jobs.planner.model import ClusterState
 
 Lists = np.ndarray[Any, np.dtype[Any]]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from spark_jobs.planner.bounds import UNLIMITED, Problem
 from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.columns import Bools, Ints
 from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.model import Bools, Ints
 from spark_jobs.planner.network import Network, distances
 from spark_jobs.planner.verify import held_per_rack
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.columns import Bools, Ints
 from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.model import Bools, Ints
 from spark_jobs.planner.network import Network
 
 _ANY = 1 << 40

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from ortools.graph.python import min_cost_flow
 
+from spark_jobs.planner.columns import Ints
 from spark_jobs.planner.errors import SolverFailedError
-from spark_jobs.planner.model import Ints
 
 Column = npt.ArrayLike
 Arcs = tuple[Ints, Ints, Ints, Ints]

@@ -20,13 +20,14 @@ from spark_jobs.planner.bounds import (
     widened,
 )
 from spark_jobs.planner.certificate import Certificate, unpriced
+from spark_jobs.planner.columns import Ints, shorten
 from spark_jobs.planner.deal import deal
 from spark_jobs.planner.errors import ImpossibleGoalError, SolverFailedError
 from spark_jobs.planner.even_bytes import Spare, even_bytes
 from spark_jobs.planner.flow import EXPANDED, MOVES_ALONE, POOLED, Flow, place, rewarded_leaders
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
 from spark_jobs.planner.leaders import choose_leaders, ordered_lists
-from spark_jobs.planner.model import ClusterState, Ints, shorten
+from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.refine import individual, patched, refined
 from spark_jobs.planner.result import CurvePoint, ReassignmentPlan
 from spark_jobs.planner.verify import Verdict, added, held_per_rack, moves_bound, require, verify

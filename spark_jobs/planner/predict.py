@@ -43,8 +43,9 @@ from controller_core.plans.request_znodes import CreateReassignPartitions, Targe
 from controller_core.runtime.driver import answered_steps
 from controller_core.runtime.simulated.answers import SimulatedAnswers
 from controller_core.znodes.partitions import TopicZnode, encode_topic
+from spark_jobs.planner.columns import Ints, shorten
 from spark_jobs.planner.errors import PlanRejectedError
-from spark_jobs.planner.model import ClusterState, Ints, shorten
+from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.waves import Schedule
 from spark_jobs.planner.znode_sizes import TopicZnodes
 

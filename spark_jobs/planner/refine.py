@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from spark_jobs.planner.bounds import Problem
+from spark_jobs.planner.columns import Bools, Ints
 from spark_jobs.planner.deal import Dealt, deal
 from spark_jobs.planner.errors import SolverFailedError
 from spark_jobs.planner.flow import APART, EXPANDED, POOLED, place
-from spark_jobs.planner.model import Bools, Ints
 from spark_jobs.planner.verify import held_per_rack
 
 _PATCHES = 8

@@ -10,8 +10,9 @@ import numpy as np
 from spark_jobs.planner import explain
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.columns import Ints
 from spark_jobs.planner.goals import Goals
-from spark_jobs.planner.model import ClusterState, Ints
+from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.verify import Verdict, added
 
 

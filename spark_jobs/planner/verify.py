@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.certificate import Certificate
+from spark_jobs.planner.columns import Bools, Ints
 from spark_jobs.planner.errors import PlanRejectedError
-from spark_jobs.planner.model import Bools, Ints
 
 _FORBIDDEN = np.int64(1) << 40
 _PRICE_MAX = 1 << 36

@@ -10,8 +10,8 @@ from collections import Counter
 import numpy as np
 
 from spark_jobs.planner.bounds import UNLIMITED
+from spark_jobs.planner.columns import Ints
 from spark_jobs.planner.copies import REQUEST_HEADER, Change, Copies, Limits, entry_bytes
-from spark_jobs.planner.model import Ints
 
 
 def assigned(plan: Change, copies: Copies, movable: Ints, caps: Limits, bound: int) -> Ints:

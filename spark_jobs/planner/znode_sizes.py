@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.planner.model import ClusterState, Ints
+from spark_jobs.planner.columns import Ints
+from spark_jobs.planner.model import ClusterState
 
 _FRAME = len('{"version":3,"topic_id":"","partitions":{},"adding_replicas":{},"removing_replicas":{}}') + 24
 _ENTRY = len('"":[],') - 1  # the last broker of a list has no comma after it

@@ -156,14 +156,23 @@ def _is_suspicious() -> Column:
 
 
 def _checks() -> list[Column]:
-    leader, isr = F.col("leader"), F.col("isr")
-    is_led = leader.isNotNull() & ~offline()
-    unreadable = F.array_contains("unreadable_states", F.struct("topic", "partition"))
-    unreachable = F.size(_target()) < F.col("min_isr_wanted")
+    """What can be wrong with one partition; null where it is not."""
     dead = F.col("dead")
     of_dead = F.when(F.size(dead) > 0, F.concat(F.lit(f"{BROKER_DOWN} "), listed(dead)))
+    unreachable = F.size(_target()) < F.col("min_isr_wanted")
     of_config = F.when(unreachable, F.lit("min_isr_unreachable"))
-    stray = F.array_except("isr", "replicas")
+    return [
+        *_of_state(of_dead, of_config),
+        *_of_replicas(unreachable, of_config),
+        *_of_leader(of_dead),
+        *_of_reassignment(),
+    ]
+
+
+def _of_state(of_dead: Column, of_config: Column) -> list[Column]:
+    leader, isr, dead = F.col("leader"), F.col("isr"), F.col("dead")
+    is_led = leader.isNotNull() & ~offline()
+    unreadable = F.array_contains("unreadable_states", F.struct("topic", "partition"))
     return [
         finding(
             leader.isNull() & ~unreadable,
@@ -193,6 +202,11 @@ def _checks() -> list[Column]:
             F.col("lagging"),
             cause=F.when(F.size(F.array_except("lagging", dead)) == 0, of_dead),
         ),
+    ]
+
+
+def _of_replicas(unreachable: Column, of_config: Column) -> list[Column]:
+    return [
         finding(
             unreachable & ~F.col("min_isr_capped"),
             "min_isr_unreachable",
@@ -228,12 +242,19 @@ def _checks() -> list[Column]:
             ),
             _target(),
         ),
+    ]
+
+
+def _of_leader(of_dead: Column) -> list[Column]:
+    leader, isr = F.col("leader"), F.col("isr")
+    stray = F.array_except("isr", "replicas")
+    return [
         finding(
             led_by_another(),
             "non_preferred_leader",
             INFO,
             F.format_string("led by %d, preferred is %d", leader, "preferred_leader"),
-            cause=F.when(F.array_contains(dead, F.col("preferred_leader")), of_dead),
+            cause=F.when(F.array_contains("dead", F.col("preferred_leader")), of_dead),
         ),
         finding(
             (leader >= 0) & ~F.array_contains(isr, leader),
@@ -249,6 +270,11 @@ def _checks() -> list[Column]:
             F.format_string("ISR names %s, which the assignment does not", listed(stray)),
             stray,
         ),
+    ]
+
+
+def _of_reassignment() -> list[Column]:
+    return [
         finding(
             (F.size("removing") > 0) & (F.size(_target()) == 0),
             "empty_reassignment_target",

@@ -11,7 +11,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
 
 def test_the_schedule_of_the_snapshot_fires_by_itself(live, scheduled_snapshot):
-    from kafka_maintenance.operations.snapshots.catalog import list_snapshots, verify_snapshot
+    from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+    from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 
     run = f"snapshot_metadata.{scheduled_snapshot}"
     (manifest,) = [found for found in list_snapshots(live.store, CLUSTER) if found.run_id == run]

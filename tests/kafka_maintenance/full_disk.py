@@ -16,6 +16,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 
 
@@ -32,7 +33,7 @@ def taken(hosts: str, folder: Path) -> dict[str, object]:
         "error": error and type(error).__name__,
         "message": error and str(error),
         "visible": len(visible),
-        "damage": [str(found) for manifest in visible for found in snapshots.verify_snapshot(store, manifest)],
+        "damage": [str(found) for manifest in visible for found in verify_snapshot(store, manifest)],
     }
 
 

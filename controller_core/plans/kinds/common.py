@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.checks import Unmet
 from controller_core.plans.conditions import (
     BrokersRegistered,
     Condition,
     KafkaClusterIs,
     TopicCreatedAt,
-    Unmet,
     ZooKeeperControllerRules,
 )
 from controller_core.plans.observation import Observation

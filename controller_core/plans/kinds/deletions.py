@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from controller_core.model.partitions import BrokerId
-from controller_core.plans.conditions import Condition, TopicGone, TopicIs, Unmet, ZooKeeperControllerRules, unmet
+from controller_core.plans.checks import Unmet, unmet
+from controller_core.plans.conditions import Condition, TopicGone, TopicIs, ZooKeeperControllerRules
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, cluster_conditions
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback

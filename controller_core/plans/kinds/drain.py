@@ -6,6 +6,7 @@ Source: Kafka 3.9 `KafkaController.onControllerFailover`, `processIsrChangeNotif
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     ControllerIs,
     ElectedAfter,
@@ -14,9 +15,7 @@ from controller_core.plans.conditions import (
     RequestAbandoned,
     RequestAbsent,
     StateReadable,
-    Unmet,
     ZooKeeperControllerRules,
-    unmet,
 )
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, cluster_conditions
 from controller_core.plans.observation import Notification, Observation

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller_core.model.partitions import TopicPartition
+from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import (
     AssignedTo,
     Condition,
@@ -15,7 +16,6 @@ from controller_core.plans.conditions import (
     LedBy,
     RequestAbsent,
     ZooKeeperControllerRules,
-    unmet,
 )
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
 from controller_core.plans.observation import Observation

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -17,7 +18,6 @@ from controller_core.plans.conditions import (
     LedBy,
     RequestAbsent,
     ZooKeeperControllerRules,
-    unmet,
 )
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
 from controller_core.plans.observation import Observation

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import Final
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     AssignedTo,
     CaughtUp,
     Condition,
     RequestAbsent,
     TopicCreatedAt,
-    Unmet,
     ZooKeeperControllerRules,
-    unmet,
 )
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
 from controller_core.plans.observation import Observation

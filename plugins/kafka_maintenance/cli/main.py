@@ -23,9 +23,11 @@ from kafka_maintenance.cli import (
     analyse,
     audit,
     executions,
+    history,
     install_dags,
     kraft,
     plan_file,
+    restore,
     snapshots,
     status,
 )
@@ -48,6 +50,7 @@ from kafka_maintenance.cli.arguments import (
 )
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.plan import plan_document
+from kafka_maintenance.cli.snapshot_arguments import progress_teller
 from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
@@ -102,6 +105,8 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_snapshot(commands)
     snapshots.add_parsers(commands)
+    history.add_parsers(commands)
+    restore.add_parsers(commands)
     analyse.add_parsers(commands)
     status.add_parsers(commands)
     alarms.add_parsers(commands)
@@ -173,7 +178,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         now=now,
         options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
         key_file=arguments.key_file,
-        progress=snapshots.progress_teller(),
+        progress=progress_teller(),
         new_cluster_id=arguments.new_cluster_id,
     )
     sure = "consistent" if result.consistent else "NOT consistent"

@@ -40,6 +40,20 @@ def add_parsers(commands: Any) -> None:
         "plan", help="make a plan for approval", description="Makes a plan; writes nothing to a cluster."
     )
     kinds = command.add_subparsers(title="kinds", metavar="KIND", required=True)
+    _add_elections(kinds)
+    _add_reassignment(kinds)
+    _add_deletions(kinds)
+    _add_drain(kinds)
+    _add_leaders(kinds)
+    shown = kinds.add_parser(
+        "show", help="print a stored plan", description="Prints a stored plan as its approver reads it."
+    )
+    shown.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_json_argument(shown)
+    shown.set_defaults(run=_show_plan)
+
+
+def _add_elections(kinds: Any) -> None:
     elections = _plan_parser(kinds, "elections", "give partitions back to their preferred leaders")
     elections.add_argument(
         "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
@@ -52,6 +66,9 @@ def add_parsers(commands: Any) -> None:
         help="elections in one step; a minute passes between two steps (default: 1000)",
     )
     elections.set_defaults(run=_plan_elections)
+
+
+def _add_reassignment(kinds: Any) -> None:
     moves = _plan_parser(kinds, "reassignment", "move replicas: to the targets of a file, or as the planner proposes")
     moves.add_argument(
         "--targets",
@@ -85,6 +102,9 @@ def add_parsers(commands: Any) -> None:
     goals.add_argument("--tolerance", metavar="N", type=natural, help="widens all bounds alike (default: 0, topics 1)")
     _add_size_arguments(goals)
     moves.set_defaults(run=_plan_reassignment)
+
+
+def _add_deletions(kinds: Any) -> None:
     deletions = _plan_parser(kinds, "deletions", "delete topics that are eligible")
     deletions.add_argument("topics", metavar="TOPIC", nargs="+", help="exact name")
     deletions.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask who uses the topics")
@@ -96,9 +116,15 @@ def add_parsers(commands: Any) -> None:
         "--even-if-used", action="store_true", help="also what is in use, or what a program made for itself"
     )
     deletions.set_defaults(run=_plan_deletions)
+
+
+def _add_drain(kinds: Any) -> None:
     drain = _plan_parser(kinds, "drain", "force a re-election where ISR-change notifications linger", live=True)
     add_age_argument(drain)
     drain.set_defaults(run=_plan_drain)
+
+
+def _add_leaders(kinds: Any) -> None:
     leaders = _plan_parser(
         kinds, "leaders", "move leaders to chosen in-sync replicas, as active controller", live=True, versioned=False
     )
@@ -125,12 +151,6 @@ def add_parsers(commands: Any) -> None:
         "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
     )
     leaders.set_defaults(run=_plan_leaders)
-    shown = kinds.add_parser(
-        "show", help="print a stored plan", description="Prints a stored plan as its approver reads it."
-    )
-    shown.add_argument("plan", metavar="PLAN", help="address of the stored plan")
-    add_json_argument(shown)
-    shown.set_defaults(run=_show_plan)
 
 
 def add_rollback(commands: Any) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,11 +31,12 @@ from kafka_maintenance.demo.cluster import (
     ZOOKEEPER_CONFIG,
     TroubledCluster,
 )
+from kafka_maintenance.demo.progress import Progress
 from kafka_maintenance.demo.stack import CLUSTER_NAME, REPOSITORY, LocalStack, StackSettings
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_table
+from kafka_maintenance.servers.broker_jvm import class_data_archive
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.java import find_java
-from kafka_maintenance.servers.kafka import class_data_archive
 from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.s3 import gateway_program
 from kafka_maintenance.servers.workspace import stop_orphans
@@ -62,71 +63,6 @@ class GatedRun:
 
     dag_id: str
     run_id: str
-
-
-@dataclass(slots=True)
-class Progress:
-    """What has happened so far: counts, seconds by part, and what went wrong, in words.
-
-    `plans` are put to a person; `remark` stands in the closing line, where a version cannot do what others can.
-    """
-
-    plans: int = 4
-    remark: str = ""
-    started_s: float = field(default_factory=time.monotonic)
-    counts: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-
-    def say(self, text: str) -> None:
-        """Print a line with the seconds since the start."""
-        print(f"{time.monotonic() - self.started_s:6.1f} s  {text}", flush=True)
-
-    def fault(self, text: str) -> None:
-        """Print and remember a part that did not happen."""
-        self.faults.append(text)
-        self.say(f"NOT DONE: {text}")
-
-    @contextlib.contextmanager
-    def part(self, title: str) -> Iterator[None]:
-        """Time a part of the demo under its title."""
-        print(f"\n== {title}", flush=True)
-        before_s = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[title] = time.monotonic() - before_s
-
-    def closing_line(self) -> str:
-        """The line that ends the demo, counted."""
-        counts = self.counts
-        rejected = f" {counts['rejected']} rejected," if counts["rejected"] else ""
-        return (
-            f"demo: {counts['snapshots']} snapshots, {counts['report']} report, {counts['approved']} plans approved,"
-            f"{rejected} {counts['applied']} applied, {counts['verified']} verified, {counts['dates']} dates backfilled"
-            f"{self.remark}"
-        )
-
-    @property
-    def expected(self) -> dict[str, int]:
-        """The counts of a whole demo; a plan that a person rejects is not carried out."""
-        carried_out = self.plans - self.counts["rejected"]
-        return {
-            "snapshots": 2,
-            "report": 1,
-            "approved": carried_out,
-            "applied": carried_out,
-            "verified": carried_out,
-            "dates": len(sample_history.DAYS),
-        }
-
-    def missing(self) -> list[str]:
-        """What was expected and did not happen."""
-        return [
-            f"{name}: expected {expected}, found {self.counts[name]}"
-            for name, expected in self.expected.items()
-            if self.counts[name] != expected
-        ]
 
 
 class Demo:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from controller_core.model.errors import ControllerCoreError
-from controller_core.plans.conditions import Unmet
+from controller_core.plans.checks import Unmet
 
 _SHOWN_MAX = 10
 

@@ -8,12 +8,10 @@ Source: Kafka's broker settings; runs of every version on Java 17 against ZooKee
 
 import contextlib
 import logging
-import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
@@ -24,59 +22,25 @@ from controller_core.model.errors import NoNodeError
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes.controller import decode_controller
 from controller_core.znodes.paths import CONTROLLER, broker_path
-from kafka_maintenance.servers.cache import locked, sha256_of
+from kafka_maintenance.servers.broker_jvm import (
+    BROKER_SETTINGS,
+    JVM_FLAGS,
+    LOG_SETTINGS,
+    START_TIMEOUT_S,
+    class_data_archive,
+    class_path_of,
+    write_properties,
+)
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.java import Java, find_java
-from kafka_maintenance.servers.kafka_jars import kafka_jars, known_release
+from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.ports import LOOPBACK, check_port, free_port, listens
 from kafka_maintenance.servers.process import Child, start_child, wait_until
 from kafka_maintenance.servers.service import Service
 from kafka_maintenance.servers.workspace import Workspace
 from kafka_maintenance.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer, pyspark_jars
 
-START_TIMEOUT_S = 120.0
 Mode = Literal["processes", "shared_jvm"]
-JVM_FLAGS = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xss512k",
-    "-XX:ReservedCodeCacheSize=64m",
-    "-XX:-UsePerfData",
-    "-Djava.net.preferIPv4Stack=true",
-)
-BROKER_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "zookeeper.session.timeout.ms": "6000",
-        "zookeeper.connection.timeout.ms": "30000",
-        "num.network.threads": "1",
-        "num.io.threads": "2",
-        "background.threads": "1",
-        "num.recovery.threads.per.data.dir": "1",
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.num.partitions": "1",
-        "transaction.state.log.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "log.cleaner.dedupe.buffer.size": "1048577",  # the default of 128 MB does not fit a small heap
-        "log.cleaner.io.buffer.size": "65536",
-        "log.segment.bytes": "1048576",
-        "log.index.size.max.bytes": "65536",
-        "auto.create.topics.enable": "false",
-        "auto.leader.rebalance.enable": "false",  # the pipeline elects
-        "delete.topic.enable": "true",  # the default is false before 1.0
-        "controlled.shutdown.max.retries": "1",  # the last broker of a cluster would retry for 15 s
-        "controlled.shutdown.retry.backoff.ms": "100",
-    }
-)
-LOG_SETTINGS = """\
-log4j.rootLogger=INFO, console
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m (%c)%n
-log4j.logger.org.apache.zookeeper=WARN
-log4j.logger.kafka.controller=DEBUG
-"""
 
 
 class KafkaBroker:
@@ -361,7 +325,7 @@ class KafkaCluster(Service):
         """Start the JVM of one broker; for `KafkaBroker`."""
         java, jars = find_java(), kafka_jars(self.version)
         properties = self.folder / f"server-{broker.id}.properties"
-        _write_properties(properties, broker.settings())
+        write_properties(properties, broker.settings())
         archive = class_data_archive(self.version, java, jars)
         command = [
             *self._jvm(java),
@@ -434,61 +398,3 @@ class KafkaCluster(Service):
             )
             options.append(f"-Djava.security.auth.login.config={jaas}")
         return options
-
-
-def class_data_archive(version: str, java: Java, jars: Path) -> Path | None:
-    """The class data archive that halves a broker's start, made on first use by one short run of a broker.
-
-    An archive fits one Java and one set of jars. Costs about 6 s once; None when it cannot be made, which only costs
-    time at each start.
-    """
-    java_id = sha256_of(Path(java.program).resolve())[:12]
-    archive = jars.parent / f"{known_release(version).version}-{java_id}.jsa"
-    failed = archive.with_suffix(".failed")
-    with locked(archive.with_suffix(".jsa.lock")):
-        if not archive.exists() and not failed.exists():
-            with contextlib.suppress(LocalStackError, OSError):
-                _record_classes(java, jars, archive)
-            if not archive.exists():
-                failed.touch()
-    return archive if archive.exists() else None
-
-
-def _record_classes(java: Java, jars: Path, archive: Path) -> None:
-    with Workspace.create_temporary() as workspace, ZooKeeperServer(workspace) as zookeeper:
-        port = free_port()
-        scratch = workspace.folder / "classes.jsa"
-        settings = {
-            **BROKER_SETTINGS,
-            "broker.id": "1",
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-            "log.dirs": str(workspace.subfolder("data")),
-            "zookeeper.connect": zookeeper.hosts,
-        }
-        _write_properties(workspace.folder / "server.properties", settings)
-        (workspace.folder / "log4j.properties").write_text(LOG_SETTINGS)
-        command = [
-            *(str(java.program), "-Xmx128m", *JVM_FLAGS, f"-XX:ArchiveClassesAtExit={scratch}"),
-            f"-Dlog4j.configuration=file:{workspace.folder / 'log4j.properties'}",
-            *("-cp", class_path_of(jars), "kafka.Kafka", str(workspace.folder / "server.properties")),
-        ]
-        child = start_child(workspace, "recorder", command, stop_timeout_s=60)
-        wait_until(
-            lambda: "/brokers/ids/1" in zookeeper.command("dump") and listens(port),
-            what="the recording broker is up",
-            timeout_s=START_TIMEOUT_S,
-            children=[child],
-        )
-        child.stop()
-        if scratch.exists():
-            shutil.move(scratch, archive.with_suffix(".part"))
-            archive.with_suffix(".part").rename(archive)
-
-
-def class_path_of(jars: Path) -> str:
-    """The jars of a folder as a Java class path; a class data archive fits exactly this order."""
-    return ":".join(sorted(str(jar) for jar in jars.glob("*.jar")))
-
-
-def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

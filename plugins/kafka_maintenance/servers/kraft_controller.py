@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
+from kafka_maintenance.servers.broker_jvm import JVM_FLAGS, class_data_archive, class_path_of
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.java import find_java
-from kafka_maintenance.servers.kafka import JVM_FLAGS, class_data_archive, class_path_of
 from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.ports import LOOPBACK, check_port
 from kafka_maintenance.servers.process import start_child

@@ -7,6 +7,7 @@ import pytest
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.plans.checks import check
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -30,7 +31,6 @@ from controller_core.plans.conditions import (
     TopicNotQueued,
     TopicNotReassigned,
     ZooKeeperControllerRules,
-    check,
     condition_from_json,
     condition_to_json,
     named_partitions,

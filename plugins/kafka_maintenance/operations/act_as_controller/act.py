@@ -18,7 +18,8 @@ from controller_core.adapters.brokers.channels import BrokerAnswered, ChannelSet
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.conditions import LedBy, check
+from controller_core.plans.checks import check
+from controller_core.plans.conditions import LedBy
 from controller_core.plans.kinds.leaders import ACTIVE_S
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanKind, open_conditions

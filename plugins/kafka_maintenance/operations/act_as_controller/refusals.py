@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller_core.model.partitions import BrokerId
-from controller_core.plans.conditions import Unmet, ZooKeeperControllerRules, unmet
+from controller_core.plans.checks import Unmet, unmet
+from controller_core.plans.conditions import ZooKeeperControllerRules
 from controller_core.plans.kinds.leaders import LEADERS_PER_RUN, isr_needs_controller
 from controller_core.plans.observation import Observation
 from controller_core.wire.messages import LEADER_AND_ISR, UPDATE_METADATA

@@ -9,7 +9,8 @@ from typing import assert_never
 
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.conditions import RequestAbsent, Unmet
+from controller_core.plans.checks import Unmet
+from controller_core.plans.conditions import RequestAbsent
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import (

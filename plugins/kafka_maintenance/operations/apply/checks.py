@@ -1,7 +1,8 @@
 """Why a plan is not carried out, or no longer: checked before its first step, whatever the steps check themselves."""
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules, unmet
+from controller_core.plans.checks import unmet
+from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanKind, open_conditions, plan_digest
 from controller_core.plans.rules import OnDifference

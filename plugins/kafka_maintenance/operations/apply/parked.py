@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.plans.conditions import unmet
+from controller_core.plans.checks import unmet
 from controller_core.plans.plan import Plan, plan_digest
 from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper

@@ -23,7 +23,8 @@ from controller_core.model.errors import (
     ZooKeeperError,
     ZooKeeperUnreachableError,
 )
-from controller_core.plans.conditions import named_partitions, unmet
+from controller_core.plans.checks import unmet
+from controller_core.plans.conditions import named_partitions
 from controller_core.plans.kinds import kind_record
 from controller_core.plans.plan import Plan, PlanKind, final_outcomes, plan_digest
 from controller_core.ports.zookeeper import Check, ZooKeeper

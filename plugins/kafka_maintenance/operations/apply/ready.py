@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timedelta
 from time import monotonic
 
-from controller_core.plans.conditions import Unmet
+from controller_core.plans.checks import Unmet
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.progress import Health, health

@@ -3,7 +3,7 @@
 Source: docs/operations.md, "Applying".
 """
 
-from controller_core.plans.conditions import unmet
+from controller_core.plans.checks import unmet
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.verdicts import without
 from kafka_maintenance.operations.apply.ask import ask, request

@@ -11,7 +11,8 @@ from time import monotonic
 from typing import Final, assert_never
 
 from controller_core.model.errors import ConnectionLostError
-from controller_core.plans.conditions import TopicGone, Unmet, unmet
+from controller_core.plans.checks import Unmet, unmet
+from controller_core.plans.conditions import TopicGone
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanKind, PlanStep
 from controller_core.plans.request_znodes import request_path

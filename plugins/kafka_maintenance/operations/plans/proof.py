@@ -16,9 +16,10 @@ from controller_core.plans.request_znodes import CreateReassignPartitions
 from kafka_maintenance.operations.errors import RefusedError
 from spark_jobs.planner.bounds import problem_within
 from spark_jobs.planner.certificate import certificate_from_json
+from spark_jobs.planner.columns import Ints
 from spark_jobs.planner.errors import PlannerError
 from spark_jobs.planner.goals import Goals
-from spark_jobs.planner.model import ClusterState, Ints
+from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.verify import Verdict, require, verify
 

@@ -84,9 +84,8 @@ def restore_drill(
 
     Errors: `SnapshotKeyError` for a key that cannot be used, `ObjectMissingError` when there is no snapshot; those of the local stack when no server starts.
     """
-    sealer = (
-        Sealer.from_file(key_file) if key_file else None
-    )  # one that cannot be used is told before anything is started
+    # A key that cannot be used is told before anything is started.
+    sealer = Sealer.from_file(key_file) if key_file else None
     stop_orphans()  # the servers of a drill that was killed would run on for ever
     chosen = _chosen(store, cluster, manifest)
     raw = read_raw(store, chosen)
@@ -96,10 +95,7 @@ def restore_drill(
         server = stack.enter_context(_server(workspace, auth))
         scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
         target = ClusterAddress(f"{server.hosts}/drill", auth=auth)
-        scratch = MemoryStore("drill")
-        for stored in chosen.objects:
-            scratch.put(stored.key, store.get(stored.key))
-        scratch.put(chosen.key, store.get(chosen.key))
+        scratch = _copy_of(store, chosen)
         plan = plan_restore(store=scratch, manifest=chosen.key, target=target, scope=scope, key_file=key_file)
         receipt = apply_restore(
             store=scratch,
@@ -110,19 +106,9 @@ def restore_drill(
             now=now,
             key_file=key_file,
         )
-        again = take_snapshot(
-            address=target,
-            cluster=chosen.cluster,
-            store=scratch,
-            run_id="restore-drill",
-            now=now,
-            options=ReadOptions(acls=scope.acls),
-            key_file=key_file,
-        )
-        differences = compare_raw(raw, read_raw(scratch, again.manifest), scope, sealer)
+        again = _taken_again(target, scratch, chosen.cluster, now=now, scope=scope, key_file=key_file)
+        differences = compare_raw(raw, read_raw(scratch, again), scope, sealer)
         wanted = restorable(raw, scope, sealer)
-        unknown = plan.document["assumed_acls"]
-        others = [note for note in plan.document["notes"] if not note.startswith(NOT_OF_ONE_MOMENT)]
         brokers = None
         if kafka_version is not None:
             brokers, missing = _with_brokers(raw, server, kafka_version, auth)
@@ -134,13 +120,49 @@ def restore_drill(
         restored=receipt.written,
         left_out=dict(plan.document["left_out"]),
         differences=tuple(differences),
-        acls_compared=len(wanted.znodes) - len(unknown) if scope.acls else 0,
-        acls_unknown=len(unknown),
+        acls_compared=len(wanted.znodes) - len(plan.document["assumed_acls"]) if scope.acls else 0,
+        acls_unknown=len(plan.document["assumed_acls"]),
         brokers=brokers,
         consistent=chosen.consistent,
-        notes=(*([torn] if torn else []), *others),
+        notes=_notes(torn, plan.document["notes"]),
         passed=not differences,
     )
+
+
+def _taken_again(
+    target: ClusterAddress,
+    scratch: ObjectStore,
+    cluster: str,
+    *,
+    now: datetime,
+    scope: RestoreScope,
+    key_file: Path | None,
+) -> Manifest:
+    options = ReadOptions(acls=scope.acls)
+    taken = take_snapshot(
+        address=target,
+        cluster=cluster,
+        store=scratch,
+        run_id="restore-drill",
+        now=now,
+        options=options,
+        key_file=key_file,
+    )
+    return taken.manifest
+
+
+def _notes(torn: str | None, of_plan: Iterable[str]) -> tuple[str, ...]:
+    """What the plan notes; that the snapshot is of no one moment is told once, with the snapshots of the real store."""
+    return (*([torn] if torn else []), *(note for note in of_plan if not note.startswith(NOT_OF_ONE_MOMENT)))
+
+
+def _copy_of(store: ObjectStore, chosen: Manifest) -> MemoryStore:
+    """The snapshot in a store of its own, so that a drill writes nothing to the real one."""
+    scratch = MemoryStore("drill")
+    for stored in chosen.objects:
+        scratch.put(stored.key, store.get(stored.key))
+    scratch.put(chosen.key, store.get(chosen.key))
+    return scratch
 
 
 def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None) -> list[str]:

@@ -6,15 +6,13 @@ looked for is found by its key, so that a damaged manifest hides no other one.
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
@@ -31,9 +29,8 @@ from controller_core.adapters.snapshot.manifest import (
     parse_manifest,
     require_own_place,
 )
-from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later, with_later_columns
+from controller_core.adapters.snapshot.tables import TABLES, with_later_columns
 from controller_core.model.errors import (
-    ControllerCoreError,
     ObjectDamagedError,
     ObjectMissingError,
     UnknownFormatError,
@@ -256,7 +253,17 @@ def read_tables(store: ObjectStore, manifest: Manifest) -> dict[str, pa.Table]:
 def public_configs(store: ObjectStore, manifest: Manifest) -> dict[str, dict[str, str]]:
     """Path of a redacted config → its settings that are no secrets."""
     stored = read_table(store, manifest, "configs") if manifest.redacted and "configs" in manifest.tables else None
-    return _public_of(manifest, stored)
+    return public_of(manifest, stored)
+
+
+def public_of(manifest: Manifest, configs: pa.Table | None) -> dict[str, dict[str, str]]:
+    """As `public_configs`, of the table `configs` that was read already."""
+    found: dict[str, dict[str, str]] = {path: {} for path in manifest.redacted if path.startswith("/config/")}
+    for row in configs.to_pylist() if configs is not None else ():
+        path = f"/config/{row['entity_type']}/{row['entity_name']}"
+        if path in found:
+            found[path][row["key"]] = row["value"]
+    return found
 
 
 def identity_of(manifest: Manifest) -> SnapshotIdentity:
@@ -290,101 +297,6 @@ def fetch_tables(
                 write_whole(path, checked_object(store, stored))
     write_whole(target / MANIFEST, store.get(manifest.key))
     return target
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong with a snapshot: where, and what."""
-
-    where: str
-    what: str
-
-
-def verify_snapshot(store: ObjectStore, manifest: Manifest) -> list[Finding]:
-    """Reads everything again; an empty list means that the snapshot is whole and can be decoded and restored.
-
-    Checked: checksums, sizes and rows of every object; that raw decodes to the stored tables; that every znode's parent is
-    there; the manifest's counts; that states and assignments refer to each other.
-    """
-    findings: list[Finding] = []
-    contents: dict[str, pa.Table] = {}
-    for stored in manifest.objects:
-        uri = store.uri_of(stored.key)
-        try:
-            content = checked_object(store, stored)
-            table = raw_from_parquet(content, uri) if stored.table == RAW else table_from_parquet(content, uri)
-        except ControllerCoreError as error:
-            findings.append(Finding(uri, str(error)))
-            continue
-        contents[stored.table] = table
-        if table.num_rows != stored.rows:
-            findings.append(Finding(uri, f"expected {stored.rows} rows, found {table.num_rows}"))
-    findings += [
-        Finding(manifest.uri, f"names no object for {name!r}")
-        for name in (RAW, *TABLES)
-        if name not in {*manifest.tables, *LATER_TABLES}
-    ]
-    if RAW in contents:
-        findings += _raw_findings(manifest, contents[RAW])
-        again = decode_tables(contents[RAW], identity_of(manifest), _public_of(manifest, contents.get("configs")))
-        findings += _table_findings(store, manifest, again, contents)
-    return findings
-
-
-def _raw_findings(manifest: Manifest, raw: pa.Table) -> list[Finding]:
-    findings: list[Finding] = []
-    paths: list[str] = raw["path"].to_pylist()
-    there = set(paths)
-    orphans = [path for path in paths if path != "/" and (path.rpartition("/")[0] or "/") not in there]
-    if orphans:
-        findings.append(Finding(manifest.uri, f"{len(orphans)} znodes without their parent, first {orphans[0]!r}"))
-    if len(there) != len(paths) or paths != sorted(paths):
-        findings.append(Finding(manifest.uri, "raw is not sorted by path, or names a path twice"))
-    secrets = sorted(raw.filter(pc.equal(raw["left_out"], "secret"))["path"].to_pylist())
-    if secrets != sorted(manifest.redacted):
-        findings.append(
-            Finding(manifest.uri, f"manifest names {len(manifest.redacted)} secrets, raw leaves out {len(secrets)}")
-        )
-    expected = manifest.counts.get("znodes")
-    if expected != len(paths):
-        findings.append(Finding(manifest.uri, f"manifest counts {expected} znodes, raw holds {len(paths)}"))
-    return findings
-
-
-def _table_findings(
-    store: ObjectStore, manifest: Manifest, again: Mapping[str, pa.Table], contents: Mapping[str, pa.Table]
-) -> list[Finding]:
-    findings: list[Finding] = []
-    for name, table in again.items():
-        stored = contents.get(name)
-        if stored is None:
-            continue
-        if manifest.counts.get(name) != stored.num_rows:
-            findings.append(
-                Finding(manifest.uri, f"manifest counts {manifest.counts.get(name)} {name}, found {stored.num_rows}")
-            )
-        later = {field.name for field in TABLES[name] if came_later(field)}
-        there = table.drop_columns(sorted(later.difference(stored.column_names)))
-        try:
-            same = stored.select(there.column_names).cast(there.schema).equals(there)
-        except (pa.ArrowException, KeyError):
-            same = False
-        if not same:
-            findings.append(
-                Finding(
-                    store.uri_of(manifest.object(name).key), f"table {name!r} is not what today's code decodes from raw"
-                )
-            )
-    return findings
-
-
-def _public_of(manifest: Manifest, configs: pa.Table | None) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {path: {} for path in manifest.redacted if path.startswith("/config/")}
-    for row in configs.to_pylist() if configs is not None else ():
-        path = f"/config/{row['entity_type']}/{row['entity_name']}"
-        if path in found:
-            found[path][row["key"]] = row["value"]
-    return found
 
 
 def manifest_json(manifest: Manifest) -> dict[str, Any]:

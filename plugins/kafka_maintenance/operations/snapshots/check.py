@@ -20,14 +20,8 @@ from controller_core.adapters.snapshot.manifest import (
     snapshot_prefix,
 )
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
-from kafka_maintenance.operations.snapshots.catalog import (
-    UNUSABLE,
-    Finding,
-    at_once,
-    manifest_keys,
-    read_manifest,
-    verify_snapshot,
-)
+from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, manifest_keys, read_manifest
+from kafka_maintenance.operations.snapshots.verify import Finding, verify_snapshot
 
 _CLOCK_SLACK: Final = timedelta(hours=1)
 _SNAPSHOT_STEPS: Final = 4  # v1/cluster=C/date=D/snap=S

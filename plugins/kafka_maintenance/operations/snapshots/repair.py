@@ -31,9 +31,9 @@ from kafka_maintenance.operations.snapshots.catalog import (
     read_manifest,
     read_raw,
     readable_snapshots,
-    verify_snapshot,
 )
 from kafka_maintenance.operations.snapshots.check import note_of
+from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 
 
 @dataclass(frozen=True, slots=True)

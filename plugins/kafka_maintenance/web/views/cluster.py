@@ -294,21 +294,6 @@ def _drill(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
     if not drills:
         return [Note("The analysis has no failure drill.")]
     names = [_failed(row) for row in drills]
-    table_rows = [
-        (
-            Cell(text, value=row["rank"]),
-            number(row["offline_count"], tone="critical" if row["offline_count"] else None),
-            number(row["under_min_isr_count"], tone="warning" if row["under_min_isr_count"] else None),
-            number(row["unclean_count"], tone="critical" if row["unclean_count"] else None),
-            number(row["leaders_moved_count"]),
-            Cell(
-                f"{row['leaders_gained_max_broker']} (+{row['leaders_gained_max']})"
-                if row["leaders_gained_max"]
-                else "-"
-            ),
-        )
-        for text, row in zip(names, drills, strict=True)
-    ]
     worst = drills[0]
     bars = figures.bars(
         "drill",
@@ -336,7 +321,7 @@ def _drill(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
         id="drill-table",
         caption="Imagined failures, the worst first",
         columns=columns,
-        rows=table_rows,
+        rows=[_drill_row(text, row) for text, row in zip(names, drills, strict=True)],
         searchable=True,
     )
     return [
@@ -350,6 +335,18 @@ def _drill(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
             height=bars.height,
         )
     ]
+
+
+def _drill_row(text: str, row: Row) -> tuple[Cell, ...]:
+    gains = f"{row['leaders_gained_max_broker']} (+{row['leaders_gained_max']})" if row["leaders_gained_max"] else "-"
+    return (
+        Cell(text, value=row["rank"]),
+        number(row["offline_count"], tone="critical" if row["offline_count"] else None),
+        number(row["under_min_isr_count"], tone="warning" if row["under_min_isr_count"] else None),
+        number(row["unclean_count"], tone="critical" if row["unclean_count"] else None),
+        number(row["leaders_moved_count"]),
+        Cell(gains),
+    )
 
 
 def _failed(row: Row) -> str:

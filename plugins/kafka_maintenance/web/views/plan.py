@@ -154,13 +154,10 @@ def _changed_in(step: PlanStep) -> Iterator[_Change]:
     held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
     led = {one.partition: (one.leader,) for one in step.expectations if isinstance(one, InSync)}
     for outcome in step.outcomes:
-        match outcome:
-            case AssignedTo(partition=partition, replicas=replicas) if partition in held:
-                yield partition, held[partition], replicas
-            case LedBy(partition=partition, leader=leader) if partition in led and partition not in held:
-                yield partition, led[partition], (leader,)
-            case _:
-                pass
+        if isinstance(outcome, AssignedTo) and outcome.partition in held:
+            yield outcome.partition, held[outcome.partition], outcome.replicas
+        elif isinstance(outcome, LedBy) and outcome.partition in led and outcome.partition not in held:
+            yield outcome.partition, led[outcome.partition], (outcome.leader,)
 
 
 def _moved(plan: Plan) -> Iterator[tuple[int, int]]:

@@ -19,6 +19,7 @@ from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_r
 from kafka_maintenance.operations.retention.store import store_retention
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance import killed
 from tests.kafka_maintenance import snapshot_world as world
@@ -64,14 +65,14 @@ def test_publishing(kafka, chroot, tmp_path):
         store = FolderStore(tmp_path / str(step))
         visible = snapshots.list_snapshots(store) if (tmp_path / str(step)).exists() else []
         assert len(visible) <= 1
-        assert all(snapshots.verify_snapshot(store, manifest) == [] for manifest in visible)
+        assert all(verify_snapshot(store, manifest) == [] for manifest in visible)
         result = take_snapshot(
             address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="run", now=world.NOON
         )
         assert not (result.created and visible)
         (only,) = snapshots.list_snapshots(store)
         assert only.digest == result.digest
-        assert snapshots.verify_snapshot(store, only) == []
+        assert verify_snapshot(store, only) == []
         shutil.rmtree(tmp_path / str(step))
 
     kills = steps_until_done(attempt, check)
@@ -163,7 +164,7 @@ LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
 
 def require_whole(store):
     for manifest in snapshots.list_snapshots(store):
-        assert snapshots.verify_snapshot(store, manifest) == []
+        assert verify_snapshot(store, manifest) == []
 
 
 def require_the_last_alone(store):

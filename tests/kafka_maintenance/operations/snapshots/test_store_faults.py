@@ -21,6 +21,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ObjectStoreError, StoreAccessDeniedError
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.servers import ObjectStoreServer, ZooKeeperServer
 from tests.kafka_maintenance import full_disk, killed
 from tests.kafka_maintenance import snapshot_world as world
@@ -215,7 +216,7 @@ def test_an_s3_server_that_stops_permitting_writes(hosts, s3, puts):
     result = take_snapshot(address=ClusterAddress(hosts), cluster="alpha", store=store, run_id="r", now=world.NOON)
     assert result.created == (puts < 13), "with the note written, the second run only shows what the first one made"
     (only,) = snapshots.list_snapshots(store)
-    assert snapshots.verify_snapshot(store, only) == []
+    assert verify_snapshot(store, only) == []
 
 
 @pytest.mark.parametrize("put", [1, 2, 3, 12, 13, 14])
@@ -228,4 +229,4 @@ def test_an_s3_server_whose_answer_is_lost(hosts, s3, put):
         assert result.created
     (only,) = snapshots.list_snapshots(s3_store(s3, prefix, s3.endpoint_url))
     assert only == result.manifest
-    assert snapshots.verify_snapshot(s3_store(s3, prefix, s3.endpoint_url), only) == []
+    assert verify_snapshot(s3_store(s3, prefix, s3.endpoint_url), only) == []

@@ -19,6 +19,7 @@ from controller_core.model.errors import ObjectDamagedError, ObjectMissingError,
 from kafka_maintenance.operations.restore.content import RestoreScope, notice_of, restorable
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots import query as snapshot_query
+from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.spark.submit import SparkJobError
 from tests.spark_jobs.worlds import World, publish
 
@@ -109,7 +110,7 @@ def test_old_snapshots_can_be_restored_with_their_secrets(version):
 
 
 def test_the_corpus_verifies(corpus):
-    assert snapshots.verify_snapshot(corpus, stored(corpus)) == []
+    assert verify_snapshot(corpus, stored(corpus)) == []
 
 
 # ------------------------------------------------------------------------------------------------- damage
@@ -140,7 +141,7 @@ def test_a_damaged_object_is_never_used(corpus, table, change):
     read = snapshots.read_raw if table == "raw" else lambda store, which: snapshots.read_table(store, which, table)
     with pytest.raises(ObjectDamagedError, match=rf"{table}\.parquet.*is damaged: expected"):
         read(corpus, manifest)
-    findings = snapshots.verify_snapshot(corpus, manifest)
+    findings = verify_snapshot(corpus, manifest)
     assert any(f"{table}.parquet" in finding.where for finding in findings)
 
 
@@ -149,7 +150,7 @@ def test_a_missing_object(corpus):
     corpus.delete(manifest.object("topics").key)
     with pytest.raises(ObjectMissingError, match=r"topics\.parquet"):
         snapshots.read_table(corpus, manifest, "topics")
-    assert any("not found" in finding.what for finding in snapshots.verify_snapshot(corpus, manifest))
+    assert any("not found" in finding.what for finding in verify_snapshot(corpus, manifest))
 
 
 def test_a_missing_manifest(corpus):
@@ -228,7 +229,7 @@ def test_verify_sees_a_manifest_that_lies(corpus):
 
     manifest = stored(corpus)
     lying = replace(manifest, counts={**manifest.counts, "znodes": 7, "topics": 9}, redacted=())
-    told = " ".join(finding.what for finding in snapshots.verify_snapshot(corpus, lying))
+    told = " ".join(finding.what for finding in verify_snapshot(corpus, lying))
     assert "manifest counts 7 znodes" in told
     assert "manifest counts 9 topics" in told
     assert "manifest names 0 secrets" in told
@@ -248,7 +249,7 @@ def test_verify_sees_a_table_that_does_not_come_from_raw(corpus):
     new = StoredObject(old.key, len(content), hashlib.sha256(content).hexdigest(), 1)
     corpus.put(old.key, content)
     changed = replace(manifest, objects=tuple(new if each is old else each for each in manifest.objects))
-    told = " ".join(finding.what for finding in snapshots.verify_snapshot(corpus, changed))
+    told = " ".join(finding.what for finding in verify_snapshot(corpus, changed))
     assert "not what today's code decodes" in told
 
 

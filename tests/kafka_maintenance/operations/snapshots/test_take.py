@@ -24,6 +24,7 @@ from controller_core.model.errors import (
 )
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import OtherClusterError, take_snapshot
+from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -69,7 +70,7 @@ def test_the_manifest_tells_what_is_there(kafka, chroot, store):
     assert result.counts["brokers"] == 2
     assert result.counts["ephemerals"] == 3
     assert manifest.snapshot_id.startswith(f"{manifest.zxid:016x}-run-1-")
-    assert snapshots.verify_snapshot(store, manifest) == []
+    assert verify_snapshot(store, manifest) == []
 
 
 def test_acls_are_taken_over_from_the_snapshot_before(kafka, chroot, store):
@@ -167,7 +168,7 @@ def test_secrets_stay_out(kafka, chroot, tmp_path):
         if row["entity_name"] == "alice"
     ]
     assert settings == [("producer_byte_rate", "2048")]
-    assert snapshots.verify_snapshot(store, manifest) == []
+    assert verify_snapshot(store, manifest) == []
 
 
 @pytest.mark.parametrize("version", ["99999999999", "-2147483649", "1e3", '"2"', "null", "true"])
@@ -176,7 +177,7 @@ def test_an_odd_version_of_a_topic_stops_no_snapshot(kafka, chroot, store, versi
     manifest = take(chroot, store).manifest
     (odd,) = [row for row in snapshots.read_table(store, manifest, "topics").to_pylist() if row["topic"] == "odd"]
     assert (odd["json_version"], odd["partition_count"]) == (1, 1)
-    assert snapshots.verify_snapshot(store, manifest) == []
+    assert verify_snapshot(store, manifest) == []
 
 
 def test_secrets_are_kept_sealed_with_a_key(kafka, chroot, store, tmp_path):
@@ -216,7 +217,7 @@ def test_malformed_znodes_are_counted_not_fatal(kafka, chroot, store):
     assert "UTF-8" in bad["/brokers/topics/orders/partitions/0/state"]
     raw = snapshots.read_raw(store, result.manifest)
     assert dict(zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True))["/config/clients/slow"] == b"[]"
-    assert snapshots.verify_snapshot(store, result.manifest) == []
+    assert verify_snapshot(store, result.manifest) == []
 
 
 def test_a_wrong_chroot_names_the_right_one(kafka, server, chroot, store):
@@ -345,5 +346,5 @@ def test_two_processes_of_one_run(kafka, chroot, store):
     assert len({result.manifest_uri for result in results}) == 1
     assert sum(result.created for result in results) == 1
     assert len(snapshots.list_snapshots(store)) == 1
-    assert snapshots.verify_snapshot(store, results[0].manifest) == []
+    assert verify_snapshot(store, results[0].manifest) == []
     assert len([key for key in store.list("v1/cluster=") if key.endswith("raw.parquet")]) == 1

@@ -1,0 +1,106 @@
+"""`kafka-maintenance diff`, `blame` and `query`: what changed, when, and what the tables say."""
+
+import argparse
+import hashlib
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_zookeeper_arguments,
+    address_of,
+    show,
+    store_of,
+)
+from kafka_maintenance.cli.snapshot_arguments import (
+    add_cluster_filter,
+    add_command,
+    add_snapshot_argument,
+    progress_teller,
+)
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-commands to the command line."""
+    _add_diff(commands)
+    _add_blame(commands)
+    _add_query(commands)
+
+
+def _add_diff(commands: Any) -> None:
+    command = add_command(commands, "diff", "tell what changed between two snapshots, or since one", _diff)
+    add_snapshot_argument(command, "before")
+    command.add_argument("after", metavar="AFTER", nargs="?", help="the later snapshot; without it the living cluster")
+    add_cluster_filter(command)
+    command.add_argument("--noise", action="store_true", help="also epochs and versions alone")
+    add_zookeeper_arguments(command, required=False)
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots import diff as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    if bool(arguments.after) == bool(arguments.zookeeper):
+        raise BadInputError(
+            "nothing compared: give a second snapshot, or --zookeeper for the living cluster; one of both"
+        )
+    before = operation.side_of_snapshot(store, find_snapshot(store, arguments.before, arguments.cluster))
+    if arguments.after:
+        after = operation.side_of_snapshot(store, find_snapshot(store, arguments.after, arguments.cluster))
+    else:
+        after = operation.side_of_cluster(
+            address_of(arguments),
+            now=datetime.now(UTC),
+            progress=progress_teller(),
+            before=before,
+        )
+    found = operation.diff(before, after, noise=arguments.noise)
+    show(arguments, diff_text(found), diff_json(found))
+    return ExitStatus.DONE
+
+
+def _add_blame(commands: Any) -> None:
+    command = add_command(commands, "blame", "tell since when each value of a topic, partition or znode stands", _blame)
+    command.add_argument("subject", metavar="TOPIC[-PARTITION]|/PATH")
+    add_cluster_filter(command, required=True)
+
+
+def _blame(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots import blame as operation  # noqa: PLC0415 - as above
+
+    report = operation.blame(store_of(arguments), arguments.cluster, arguments.subject)
+    show(arguments, operation.blame_text(report), operation.blame_json(report))
+    return ExitStatus.DONE
+
+
+def _add_query(commands: Any) -> None:
+    command = add_command(commands, "query", "run SQL over the decoded tables of all snapshots", _query)
+    command.add_argument("sql", metavar="SQL", help="one SELECT; docs/snapshots.md lists the tables, with examples")
+    add_cluster_filter(command)
+    command.add_argument("--rows-max", metavar="N", type=int, default=1000, help="(default: %(default)s)")
+    command.add_argument("--folder", metavar="DIR", type=Path, help="keeps the fetched tables (default: in the cache)")
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.analysis.published import fetch_results  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import query as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.servers.cache import cache_folder  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    own = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
+    folder = arguments.folder or cache_folder() / "history" / own
+    result = operation.query_history(
+        store,
+        arguments.sql,
+        folder=folder,
+        results=fetch_results(store, folder / "analyses"),
+        cluster=arguments.cluster,
+        rows_max=arguments.rows_max,
+    )
+    show(arguments, operation.query_text(result), asdict(result))
+    return ExitStatus.DONE

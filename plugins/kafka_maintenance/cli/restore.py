@@ -1,0 +1,201 @@
+"""`kafka-maintenance restore`, `drill` and `kit`: a snapshot brought back, tried out, or written down for another cluster."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_zookeeper_arguments,
+    address_of,
+    approver_of,
+    show,
+    store_of,
+    tell,
+)
+from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
+from kafka_maintenance.cli.snapshot_arguments import (
+    add_cluster_filter,
+    add_command,
+    add_snapshot_argument,
+    chosen_snapshot,
+)
+
+_EPOCH_BUMP = 100_000
+"""More than a partition or a controller changes in years, and 20,000 times below the end of 32 bits."""
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-commands to the command line."""
+    _add_restore(commands)
+    _add_drill(commands)
+    _add_kit(commands)
+
+
+def _add_restore(commands: Any) -> None:
+    command = add_command(
+        commands,
+        "restore",
+        "bring a snapshot back: prints the difference and its digest; with --approve DIGEST it writes",
+        _restore,
+    )
+    add_snapshot_argument(command)
+    add_cluster_filter(command)
+    add_zookeeper_arguments(command)
+    what = command.add_argument_group("what comes back")
+    what.add_argument("--whole", action="store_true", help="the whole tree, into an empty ZooKeeper, brokers stopped")
+    what.add_argument("--topics", metavar="PATTERN", action="append", default=[], help="configs of topics (repeatable)")
+    what.add_argument(
+        "--configs", metavar="TYPE/NAME", action="append", default=[], help="such as clients/* (repeatable)"
+    )
+    what.add_argument("--path", metavar="PATH", action="append", default=[], help="a subtree (repeatable)")
+    what.add_argument("--recreate", action="store_true", help="with --topics: make deleted topics anew, empty")
+    what.add_argument("--with-requests", action="store_true", help="also pending requests, which run again")
+    what.add_argument("--with-notifications", action="store_true", help="also notifications")
+    what.add_argument(
+        "--fill", action="store_true", help="with --whole: keep what is there, bring back what is missing"
+    )
+    what.add_argument(
+        "--mirror", action="store_true", help="with --whole or --path: set what differs, remove what the snapshot lacks"
+    )
+    what.add_argument(
+        "--epoch-bump",
+        metavar="N",
+        type=int,
+        default=_EPOCH_BUMP,
+        help="raise leader epochs, controller epoch and producer ids over the snapshot's (default: %(default)s; 0: not at all)",
+    )
+    what.add_argument(
+        "--cluster-id",
+        metavar="ID",
+        help="your word that the target is this Kafka cluster, where its own id is gone or wrong",
+    )
+    what.add_argument("--without-acls", action="store_true", help="leave the snapshot's ACLs out")
+    what.add_argument(
+        "--widen-acls", action="store_true", help="also ACLs that give everybody more rights than the target does now"
+    )
+    command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back")
+    command.add_argument("--approve", metavar="DIGEST", help="write what the plan of this digest says")
+    add_permission_arguments(command)
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.restore import apply as operation  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    manifest = chosen_snapshot(arguments)
+    target = address_of(arguments)
+    if arguments.approve:
+        uri = store.uri_of(f"{manifest.prefix}/plans/{operation.KIND}-{arguments.approve[:12]}.json")
+        permitted = permission_of(arguments, store, kind=operation.KIND, cluster=manifest.cluster)
+        receipt = operation.apply_restore(
+            store=store,
+            plan_uri=uri,
+            approved_digest=arguments.approve,
+            approver=approver_of(arguments) if permitted is None else permitted.approver,
+            comment=arguments.comment,
+            approval=None if permitted is None else permitted.record,
+            target=target,
+            now=datetime.now(UTC),
+            key_file=arguments.key_file,
+            progress=lambda written: tell(f"{written} znodes written"),
+        )
+        document = {"written": receipt.written, "already_there": receipt.already_there, "uri": receipt.uri}
+        text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
+        show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
+        return ExitStatus.DONE
+    plan = operation.plan_restore(
+        store=store,
+        manifest=manifest,
+        target=target,
+        scope=RestoreScope(
+            whole=arguments.whole,
+            topics=tuple(arguments.topics),
+            configs=tuple(arguments.configs),
+            paths=tuple(arguments.path),
+            recreate=arguments.recreate,
+            requests=arguments.with_requests,
+            notifications=arguments.with_notifications,
+            acls=not arguments.without_acls,
+            widen_acls=arguments.widen_acls,
+            fill=arguments.fill,
+            mirror=arguments.mirror,
+            epoch_bump=arguments.epoch_bump,
+            cluster_id=arguments.cluster_id,
+        ),
+        key_file=arguments.key_file,
+    )
+    document = {"uri": plan.uri, "digest": plan.digest, "steps": plan.step_count, "left_out": plan.left_out_count}
+    show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})
+    tell(
+        f"kafka-maintenance: nothing written; after reading the difference, the same command with: --approve {plan.digest}"
+    )
+    return ExitStatus.DONE
+
+
+def _add_drill(commands: Any) -> None:
+    command = add_command(
+        commands, "drill", "restore the newest snapshot into a throw-away ZooKeeper and compare", _drill
+    )
+    add_cluster_filter(command, required=True)
+    command.add_argument(
+        "--snapshot", metavar="SNAPSHOT", default="newest", help="address or id (default: %(default)s)"
+    )
+    command.add_argument(
+        "--kafka-version", metavar="X.Y", help="also start brokers of this version on the restored tree"
+    )
+    command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back, too")
+
+
+def _drill(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.restore import drill as operation  # noqa: PLC0415 - as above
+
+    passed_over: list[str] = []  # the drill of an older one does not prove the newest
+    report = operation.restore_drill(
+        store=store_of(arguments),
+        manifest=chosen_snapshot(arguments, passed_over=passed_over.append),
+        now=datetime.now(UTC),
+        kafka_version=arguments.kafka_version,
+        key_file=arguments.key_file,
+    )
+    text = "\n".join([operation.drill_text(report), *passed_over])
+    show(arguments, text, {**operation.drill_json(report), "passed_over": passed_over})
+    return ExitStatus.DONE if report.passed and not passed_over else ExitStatus.REFUSED
+
+
+def _add_kit(commands: Any) -> None:
+    command = add_command(commands, "kit", "write what is needed to make deleted topics again", _kit)
+    add_snapshot_argument(command)
+    add_cluster_filter(command)
+    command.add_argument("--topics", metavar="PATTERN", action="append", required=True, help="(repeatable)")
+    command.add_argument(
+        "--output", metavar="DIR", type=Path, help="write the files here (default: print the commands)"
+    )
+
+
+def _kit(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits  # noqa: PLC0415 - as above
+
+    kits = recreation_kits(store_of(arguments), chosen_snapshot(arguments), arguments.topics)
+    if arguments.output:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+    for kit in kits:
+        for name, content in kit.files().items() if arguments.output else ():
+            (arguments.output / name).write_text(content, encoding="utf-8")
+    lines = [line for kit in kits for line in (*(f"# {note}" for note in kit.notes), *kit.commands)]
+    document = {
+        "kits": [
+            {
+                "topic": kit.topic,
+                "assignment": kit.assignment,
+                "configs": kit.configs,
+                "commands": kit.commands,
+                "notes": kit.notes,
+            }
+            for kit in kits
+        ]
+    }
+    show(arguments, "\n".join(lines), document)
+    return ExitStatus.DONE

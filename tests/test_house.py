@@ -1,0 +1,109 @@
+"""What keeps the house in order and no linter knows: matches are total, functions and files stay short or say why not."""
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from controller_core.messages import answers, effects, events
+from controller_core.plans import conditions, plan
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("controller_core", "plugins", "spark_jobs", "dags")
+LINES_OF_FUNCTION, LINES_OF_FILE = 60, 400
+
+LONG_FUNCTIONS = {
+    "controller_core/model/dialect.py _dialect": "a table: one line for each difference between versions",
+    "spark_jobs/planner/model.py from_columns": "a table: its columns are its parameters",
+    "tests/kafka_maintenance/web/fleet.py _rows": "a table: one row of each table of an analysis",
+    "tests/scenarios/world.py _command": "one case for each sentence of a scenario",
+    "tests/benchmarks/bench_spark.py bench_rows": "one row of the printed table after the other",
+}
+LONG_FILES = {
+    "controller_core/adapters/zookeeper/session.py": "a session: every call of the port, on kazoo",
+    "controller_core/controller/reassignment/kip_455.py": "a reassignment since Kafka 2.4, from request to end",
+    "controller_core/controller/replica_state_machine.py": "one state machine",
+    "controller_core/messages/effects.py": "one closed union",
+    "controller_core/runtime/simulated/zookeeper.py": "a simulated server and its session, which share the tree",
+    "plugins/kafka_maintenance/demo/run.py": "one demo, part after part",
+    "plugins/kafka_maintenance/hooks.py": "what Airflow's connections say",
+    "plugins/kafka_maintenance/operations/apply/plan.py": "one run of a plan",
+    "plugins/kafka_maintenance/web/views/cluster.py": "one page",
+    "spark_jobs/planner/flow.py": "one network of flows",
+    "spark_jobs/planner/predict.py": "what Kafka makes of a plan, wave after wave",
+}
+CLOSED = {
+    name
+    for module in (answers, effects, events, conditions, plan)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and kind.__module__ == module.__name__ and not issubclass(kind, Exception)
+}
+OPEN_ENDS = {  # the rest goes on to a function whose parameter mypy narrows to what is left
+    ("controller_core/controller/step.py", "_not_active(turn, event)"),
+    ("controller_core/runtime/laboratory.py", "return self._zookeeper.perform(effect)"),
+    ("controller_core/runtime/perform_effects.py", "return self._read(effect) if isinstance(effect, e.ReadEffect) else self._write(effect)"),
+    ("controller_core/runtime/render.py", "return [_plain(effect)]"),
+    ("controller_core/runtime/simulated/cluster.py", "answer = self._zookeeper.perform(effect)"),
+}  # fmt: skip
+
+
+def python_files(*folders):
+    names = subprocess.run(
+        ["git", "ls-files", "--", *(f"{folder}/*.py" for folder in folders)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    found = [name for name in names if (ROOT / name).is_file()]
+    assert len(found) > 100
+    return found
+
+
+def tree_of(name):
+    return ast.parse((ROOT / name).read_text(encoding="utf-8"))
+
+
+def classes_of(match):
+    """Names of the classes that the cases of a match are about."""
+    patterns = [node.cls for case in match.cases for node in ast.walk(case.pattern) if isinstance(node, ast.MatchClass)]
+    return {node.attr if isinstance(node, ast.Attribute) else node.id for node in patterns}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_match_over_a_closed_union_has_no_open_end(package):
+    matches = [
+        (name, node) for name in python_files(*PACKAGES) if name.startswith(package)
+        for node in ast.walk(tree_of(name)) if isinstance(node, ast.Match) and classes_of(node) & CLOSED
+    ]  # fmt: skip
+    open_ends = []
+    for name, match in matches:
+        last = match.cases[-1]
+        is_open = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
+        end = ast.unparse(last.body[0])
+        if is_open and not end.startswith(("assert_never(", "raise ")) and (name, end) not in OPEN_ENDS:
+            open_ends.append(f"{name}:{match.lineno}: {end}")
+    assert open_ends == [], "end it in assert_never, so that mypy names the place when the union grows"
+
+
+def length_of(function):
+    """Lines without the docstring."""
+    lines = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
+    return lines - (first.end_lineno - first.lineno + 1 if is_text else 0)
+
+
+def test_a_function_is_short_or_says_why_it_is_long():
+    long = {
+        f"{name} {node.name}"
+        for name in python_files(*PACKAGES, "tests")
+        for node in ast.walk(tree_of(name))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length_of(node) > LINES_OF_FUNCTION
+    }
+    assert long == set(LONG_FUNCTIONS)
+
+
+def test_a_file_is_short_or_has_one_subject():
+    lines = {name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in python_files(*PACKAGES)}
+    assert {name for name, count in lines.items() if count > LINES_OF_FILE} == set(LONG_FILES)
