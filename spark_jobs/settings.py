@@ -124,7 +124,14 @@ def dialect_of(settings: ClusterSettings, evidence: Evidence) -> tuple[Dialect, 
 
 
 def evidence_frame(cluster: DataFrame, brokers: DataFrame, topics: DataFrame, partitions: DataFrame) -> DataFrame:
-    """What each snapshot shows of its Kafka version: one row per (cluster, snapshot_id), small enough to collect."""
+    """What each snapshot shows of its Kafka version: one row per (cluster, snapshot_id), small enough to collect.
+
+    Args:
+        cluster: schemas.CLUSTER.
+        brokers: schemas.BROKERS.
+        topics: schemas.TOPICS.
+        partitions: schemas.PARTITIONS.
+    """
     by_broker = brokers.groupBy(*_KEY).agg(F.max("json_version").alias("broker_json"))
     by_topic = topics.groupBy(*_KEY).agg(F.max("json_version").alias("topic_json"))
     recovery = partitions.where(F.col("recovery") > 0).select(*_KEY).distinct().withColumn("recovery", F.lit(True))

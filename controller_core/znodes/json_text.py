@@ -184,6 +184,9 @@ def decimal(path: str, where: str, text: str, *, low: int = INT_MIN, high: int =
         text: the digits, with a sign or none.
         low: the least value allowed.
         high: the greatest value allowed.
+
+    Raises:
+        MalformedZnodeError: no number, or one outside; names path and field.
     """
     digits = text[1:] if text[:1] in {"-", "+"} else text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(LONG_MAX))):

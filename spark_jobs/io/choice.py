@@ -60,6 +60,13 @@ def intact(
     """The snapshots of a run, and those that were not taken because they are damaged.
 
     Where one is damaged, an earlier one of its cluster and date takes its place.
+
+    Args:
+        spark: the session.
+        snapshots: all that there are.
+        day: whose state is wanted.
+        history_days: dates before it.
+        check: whether a snapshot is whole.
     """
     left, looked_at = list(snapshots), set[tuple[str, str]]()
     damaged: list[Problem] = []

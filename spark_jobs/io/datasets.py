@@ -53,7 +53,14 @@ def through_driver(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def write_result(frame: DataFrame, folder_uri: str, name: str, *, files: int = 1) -> None:
-    """Writes `frame` as `schemas.OUTPUTS[name]` to `<folder>/<name>`, sorted by its columns, in `files` files."""
+    """Writes `frame` as `schemas.OUTPUTS[name]` to `<folder>/<name>`, sorted by its columns, in `files` files.
+
+    Args:
+        frame: with the columns of the schema.
+        folder_uri: of the run's results.
+        name: of the table.
+        files: how many.
+    """
     schema = schemas.OUTPUTS[name]
     keys = [field.name for field in schema.fields if field.dataType.typeName() not in {"array", "struct", "map"}][:6]
     few = checked(frame, schema, name)

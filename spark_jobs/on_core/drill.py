@@ -163,6 +163,13 @@ def drill(
     """What the failure of `failed` does: the columns of `PARTIAL` that count.
 
     A partition is led where its leader is live. Offline and below min ISR are those that were not so before.
+
+    Args:
+        context: the cluster.
+        failed: the brokers that fail at once.
+        min_isr: topic → min.insync.replicas of its own.
+        min_isr_default: of the brokers.
+        topic_configs: topic → its configuration.
     """
     affected = _affected(context, failed)
     after = outcome(context, (RemoveLiveBrokers(failed), OnBrokerFailure(failed)), topic_configs).context

@@ -269,7 +269,14 @@ def rack_quota(rf: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def rack_share(rf: int, sizes: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
-    """Fractional replicas per rack: clamp(x * size, least, most) with the x that makes them sum to rf."""
+    """Fractional replicas per rack: clamp(x * size, least, most) with the x that makes them sum to rf.
+
+    Args:
+        rf: replication factor.
+        sizes: eligible brokers per rack.
+        least: replicas per rack, lower bound.
+        most: replicas per rack, upper bound.
+    """
     clamped: dict[int, int] = {g: least[g] for g in range(len(sizes)) if least[g] == most[g]}
     while True:
         free = [g for g in range(len(sizes)) if g not in clamped]
@@ -320,6 +327,12 @@ def _check_enough(state: ClusterState, eligible: Bools, values: Ints, wanted: In
 
 def handed_over(state: ClusterState, goals: Goals, eligible: Bools, rows: Ints) -> Int32s:
     """[P, W] the lists of now with the replacement broker in place of each leaving broker, -1 padded.
+
+    Args:
+        state: the cluster as the planner sees it.
+        goals: name leaving and replacement brokers.
+        eligible: [B] may hold replicas.
+        rows: [N] partitions.
 
     Raises:
         InvalidStateError: a replacement broker is not live, or leaves itself.

@@ -167,7 +167,17 @@ def check_unique_partitions(names: tuple[str, ...], codes: Ints, number: Ints) -
 
 
 def check_no_list_empty(lengths: Ints, names: tuple[str, ...], codes: Ints, number: Ints) -> None:
-    """Raises InvalidStateError that names a partition without any replica."""
+    """Raises InvalidStateError that names a partition without any replica.
+
+    Args:
+        lengths: [P] of the replica lists.
+        names: of the topics.
+        codes: [P] indices into `names`.
+        number: [P] partition numbers.
+
+    Raises:
+        InvalidStateError: a list is empty; names its partition.
+    """
     if len(lengths) and lengths.min() < 1:
         row = int(np.argmin(lengths))
         raise InvalidStateError(
@@ -220,7 +230,18 @@ IDS = Kind("a list of broker ids", lambda value: isinstance(value, list) and all
 def field_of(
     rows: Sequence[Mapping[str, Any]], table: str, field: str, kind: Kind, *, missing: Sequence[Any] | None = None
 ) -> list[Any]:
-    """The field of every row; raises InvalidStateError with row and field where it is missing or of another kind."""
+    """The field of every row; raises InvalidStateError with row and field where it is missing or of another kind.
+
+    Args:
+        rows: of the document.
+        table: whose rows they are, for the message.
+        field: its name.
+        kind: what it has to hold.
+        missing: one value per row where the field may be missing; None: it may not.
+
+    Raises:
+        InvalidStateError: a field is missing or of another kind; names row and field.
+    """
     values = []
     for at, row in enumerate(rows):
         if missing is None and field not in row:
@@ -253,6 +274,9 @@ def whole(
         least: smallest value.
         most: largest value.
         offsets: of the lists into `values`; None: one value per row.
+
+    Raises:
+        InvalidStateError: a value outside; names row and field.
     """
     try:
         column = np.asarray(values, np.int64)

@@ -98,7 +98,15 @@ def changing(plan: Change) -> Bools:
 
 
 def lower_bound(plan: Change, copies: Copies, movable: Ints, caps: Limits, offline: Bools) -> tuple[int, str]:
-    """The largest of the simple bounds, and which one it is."""
+    """The largest of the simple bounds, and which one it is.
+
+    Args:
+        plan: the plan.
+        copies: what is copied.
+        movable: rows of `copies` that can be made.
+        caps: the limits of a wave.
+        offline: [N] copies of partitions without a leader.
+    """
     brokers = plan.problem.broker_count
     target, source = copies.target[movable], copies.source[movable]
     counts_in = np.bincount(target, minlength=brokers)

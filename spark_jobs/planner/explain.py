@@ -52,7 +52,14 @@ _TITLES = {
 
 
 def reasons(state: ClusterState, problem: Problem, lists: Lists, changed: Ints) -> list[str]:
-    """One sentence for each changed partition, in the order of `changed`."""
+    """One sentence for each changed partition, in the order of `changed`.
+
+    Args:
+        state: the cluster as the planner sees it.
+        problem: what is to be solved.
+        lists: [P, W] the new replica lists.
+        changed: rows of the partitions that change.
+    """
     codes, broker = _classified(state, problem, lists, changed)
     load = np.bincount(problem.replicas[problem.replicas >= 0], minlength=problem.broker_count)
     led = np.bincount(problem.replicas[:, 0], minlength=problem.broker_count)
@@ -77,7 +84,14 @@ def reasons(state: ClusterState, problem: Problem, lists: Lists, changed: Ints) 
 
 
 def counted(state: ClusterState, problem: Problem, lists: Lists, changed: Ints) -> dict[str, int]:
-    """How many partitions change for which reason, the most compelling first."""
+    """How many partitions change for which reason, the most compelling first.
+
+    Args:
+        state: the cluster as the planner sees it.
+        problem: what is to be solved.
+        lists: [P, W] the new replica lists.
+        changed: rows of the partitions that change.
+    """
     codes, _ = _classified(state, problem, lists, changed)
     counts = np.bincount(codes, minlength=len(Reason))
     return {_TITLES[reason]: int(counts[reason]) for reason in Reason if counts[reason]}

@@ -35,7 +35,14 @@ class Network:
         return first
 
     def add_arcs(self, tail: Column, head: Column, capacity: Column, cost: Column) -> slice:
-        """Adds arcs (arguments are broadcast against each other); returns where their flows will be."""
+        """Adds arcs (arguments are broadcast against each other); returns where their flows will be.
+
+        Args:
+            tail: nodes.
+            head: nodes.
+            capacity: units of flow.
+            cost: of one unit.
+        """
         block = np.broadcast_arrays(*(np.asarray(a, np.int64) for a in (tail, head, capacity, cost)))
         flat = tuple(np.ascontiguousarray(a).ravel() for a in block)
         self.blocks.append((flat[0], flat[1], flat[2], flat[3]))

@@ -52,7 +52,19 @@ class ReassignmentPlan:
         remarks: tuple[str, ...] = (),
         widened: tuple[int, int] = (0, 0),
     ) -> ReassignmentPlan:
-        """The plan, with the partitions that change found."""
+        """The plan, with the partitions that change found.
+
+        Args:
+            state: the cluster as the planner sees it.
+            goals: that were asked for.
+            problem: what is to be solved.
+            lists: [P, W] the new replica lists.
+            certificate: proof of the fewest moves.
+            verdict: what the solver says of it.
+            curve: moves and imbalance of other plans.
+            remarks: for the approver.
+            widened: by how much the bounds of replicas and leaders were widened.
+        """
         width = max(lists.shape[1], problem.replicas.shape[1])
         changed = np.nonzero((wide(lists, width) != wide(problem.replicas, width)).any(1))[0]
         return ReassignmentPlan(

@@ -15,7 +15,15 @@ from spark_jobs.planner.copies import REQUEST_HEADER, Change, Copies, Limits, en
 
 
 def assigned(plan: Change, copies: Copies, movable: Ints, caps: Limits, bound: int) -> Ints:
-    """[N] wave of each copy, -1 for those of partitions without a live replica."""
+    """[N] wave of each copy, -1 for those of partitions without a live replica.
+
+    Args:
+        plan: the plan.
+        copies: what is copied.
+        movable: rows of `copies` that can be made.
+        caps: the limits of a wave.
+        bound: waves at least.
+    """
     wave = np.full(len(copies.partition), -1, np.int64)
     if not len(movable):
         return wave
@@ -72,7 +80,16 @@ class _Room:
         self.request: Counter[int] = Counter()
 
     def take(self, p: int, leader: int, receiver: int, weight: int, length: int, at_once: int) -> int:
-        """The first wave that can hold one more copy, which it then does."""
+        """The first wave that can hold one more copy, which it then does.
+
+        Args:
+            p: partition.
+            leader: broker that sends.
+            receiver: broker that receives.
+            weight: bytes, or 1.
+            length: replicas of the list meanwhile.
+            at_once: copies of the partition in one wave.
+        """
         taken = self.full_in[receiver] | self.full | (self.full_out[leader] if leader >= 0 else 0)
         free = ~taken & (taken + 1)
         while not self._fits(free.bit_length() - 1, p, leader, receiver, weight, length, at_once):

@@ -88,7 +88,16 @@ def read(
     snapshots: Sequence[Snapshot],
     goals: Goals | None = None,
 ) -> Page:
-    """The page of the results `made` that lie in `place`."""
+    """The page of the results `made` that lie in `place`.
+
+    Args:
+        place: of the results.
+        made: names of the tables.
+        run: its id.
+        day: whose state is shown.
+        snapshots: that were analysed.
+        goals: of the proposed plans; None: there are none.
+    """
     rows, unread = {}, {}
     for name in made:
         if name in COUNTED:

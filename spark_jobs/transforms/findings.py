@@ -22,6 +22,14 @@ def finding(
     """A struct with kind, severity, brokers, age_s (null), detail and cause where `condition` holds; null elsewhere.
 
     `cause` is the finding that this one follows from, in words that the report groups by; null where it stands alone.
+
+    Args:
+        condition: null counts as false.
+        kind: of the finding.
+        severity: of the finding.
+        detail: its text.
+        brokers: that it concerns; None: null.
+        cause: what it follows from; None: null.
     """
     whole = F.struct(
         F.lit(kind).alias("kind"),

@@ -45,7 +45,10 @@ def open_store(
         secret_key: likewise.
         region: likewise.
 
-    Errors: `ObjectStoreError` for another scheme. Nothing is contacted here: see `ObjectStore.probe`.
+    Nothing is contacted here: see `ObjectStore.probe`.
+
+    Raises:
+        ObjectStoreError: another scheme.
     """
     parts = urlsplit(uri)
     match parts.scheme:

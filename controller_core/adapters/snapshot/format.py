@@ -111,7 +111,9 @@ def raw_from_parquet(content: bytes, uri: str) -> pa.Table:
         content: the file.
         uri: of the file, for messages.
 
-    Errors: `ObjectDamagedError` when it is no whole Parquet file, `UnknownFormatError` when a newer program wrote it.
+    Raises:
+        ObjectDamagedError: it is no whole Parquet file.
+        UnknownFormatError: a newer program wrote it.
     """
     table = table_from_parquet(content, uri)
     found = (table.schema.metadata or {}).get(_VERSION_KEY, b"?").decode("utf-8", "replace")

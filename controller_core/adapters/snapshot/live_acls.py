@@ -22,7 +22,8 @@ _TIMEOUT_S = 60.0
 def live_acls(client: KazooClient, paths: Iterable[str]) -> dict[str, tuple[str, int]]:
     """Path → ACL and aversion; a path without a znode, or whose ACL may not be seen, is absent.
 
-    Errors: `ZooKeeperError` subclasses.
+    Raises:
+        ZooKeeperError: what the server refuses.
     """
     found: dict[str, tuple[str, int]] = {}
     wanted = list(paths)
@@ -48,7 +49,9 @@ def set_live_acl(client: KazooClient, path: str, acl: str, aversion: int) -> Non
         acl: as text, the form of the snapshot's table.
         aversion: the version of the ACL that it replaces.
 
-    Errors: `BadVersionError` when it is not, `ZooKeeperError` subclasses otherwise.
+    Raises:
+        BadVersionError: it is not.
+        ZooKeeperError: what else the server refuses.
     """
     with translated_errors(client, "written"):
         try:

@@ -130,8 +130,9 @@ def manifest_bytes(manifest: Manifest) -> bytes:
 def parse_manifest(content: bytes, uri: str, key: str) -> Manifest:
     """The manifest in a stored document.
 
-    Errors: `UnknownFormatError` for a version from the future, `ObjectDamagedError` when it is no manifest, or when its
-    digest does not match what it says.
+    Raises:
+        UnknownFormatError: a version from the future.
+        ObjectDamagedError: it is no manifest, or its digest does not match what it says.
     """
     try:
         document = json.loads(content)

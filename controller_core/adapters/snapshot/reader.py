@@ -72,8 +72,11 @@ def read_cut(
         progress: told after every reply, in this thread.
         known_acls: the ACLs of an earlier snapshot of the same cluster; those that still stand are not read again.
 
-    Errors: `NoNodeError` when the chroot does not exist, `NoAuthError` when its root may not be read,
-    `ZooKeeperUnreachableError` when the connection could not be kept, `ZooKeeperError` for what the server refuses.
+    Raises:
+        NoNodeError: the chroot does not exist.
+        NoAuthError: its root may not be read.
+        ZooKeeperUnreachableError: the connection could not be kept.
+        ZooKeeperError: what else the server refuses.
     """
     options = options or ReadOptions()
     with translated_errors(client), collector_paused(), Wire(client, options.reply_timeout_s) as wire:

@@ -68,9 +68,12 @@ def write_tree(
         options: how many are created in one transaction, and with what ACL; None: the defaults.
         progress: hears how many were created so far.
 
-    Errors: `RestoreConflictError` when one exists with other data, `TooLargeZnodeError` when one breaks the connection
-    again and again, `ZooKeeperError` subclasses otherwise; everything before it is written, and writing again goes on
-    from there.
+    Everything before an error is written, and writing again goes on from there.
+
+    Raises:
+        RestoreConflictError: one exists with other data.
+        TooLargeZnodeError: one breaks the connection again and again.
+        ZooKeeperError: what else the server refuses.
     """
     options = options or WriteOptions()
     acls = _Acls()

@@ -228,6 +228,10 @@ def note_failure(code: int, kind: int, path: str, denied: set[str], wire: Wire) 
         path: what was read.
         denied: paths that may not be read; the path joins them.
         wire: the connection, for the message.
+
+    Raises:
+        NoNodeError, NoAuthError: the root does not exist, or may not be read.
+        ZooKeeperError: any other code.
     """
     if code == NO_NODE and path == "/":
         raise NoNodeError(

@@ -66,7 +66,18 @@ class AirflowApi:
         self._signed_in = False
 
     def request(self, method: str, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None) -> Any:
-        """Send one request below `/api/v2` and return its JSON; None for an empty answer."""
+        """Send one request below `/api/v2` and return its JSON; None for an empty answer.
+
+        Args:
+            method: of HTTP.
+            path: below `/api/v2`.
+            body: sent as JSON; None: nothing.
+            query: parameters of the address; None: none.
+
+        Raises:
+            AirflowRequestError: an answer other than 2xx, or none.
+            AlreadyAnsweredError: somebody answered the question first.
+        """
         if not self._signed_in:
             self._sign_in()
         answer = self._send(method, f"/api/v2{path}", body, query)
@@ -162,12 +173,28 @@ class AirflowApi:
         return found
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
-        """What a task returned."""
+        """What a task returned.
+
+        Args:
+            dag_id: of Airflow.
+            run_id: of the DAG run.
+            task_id: of its task.
+            map_index: of a mapped task; -1: not mapped.
+            key: of the value.
+        """
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.request("GET", path, query={"map_index": map_index, "deserialize": False})["value"]
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, *, try_number: int = 1, map_index: int = -1) -> str:
-        """The log of one try of a task, as plain lines."""
+        """The log of one try of a task, as plain lines.
+
+        Args:
+            dag_id: of Airflow.
+            run_id: of the DAG run.
+            task_id: of its task.
+            try_number: from 1.
+            map_index: of a mapped task; -1: not mapped.
+        """
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         found = self.request("GET", path, query={"map_index": map_index, "full_content": True})["content"]
         return "\n".join(_log_line(entry) for entry in found)
@@ -238,7 +265,15 @@ class AirflowApi:
                 self.answer(gate, option, **params)
 
     def wait_run_answering(self, dag_id: str, run_id: str, option: str, *, timeout_s: float, **params: Any) -> str:
-        """Answer every question of a run, also one that is asked again, until it has ended: "success" or "failed"."""
+        """Answer every question of a run, also one that is asked again, until it has ended: "success" or "failed".
+
+        Args:
+            dag_id: of Airflow.
+            run_id: of the DAG run.
+            option: the answer.
+            timeout_s: to the end of the run, in seconds.
+            **params: what the answer brings with it.
+        """
 
         def ended() -> bool:
             self.answer_all(dag_id, run_id, option, **params)

@@ -72,7 +72,14 @@ def partition_states(
 
 
 def produce(cluster: KafkaCluster, topic: str, partition: int, *, count: int) -> int:
-    """Write messages to one partition; how many were acknowledged by the whole ISR."""
+    """Write messages to one partition; how many were acknowledged by the whole ISR.
+
+    Args:
+        cluster: its brokers.
+        topic: its name.
+        partition: its number.
+        count: of messages.
+    """
     with Traffic(cluster, [TopicPartition(topic, partition)], rounds=count) as traffic:
         traffic.finish()
     return sum(traffic.acknowledged.values())

@@ -172,12 +172,26 @@ class Page:
 
 
 def number(value: float | None, *, digits: int = 0, unit: str = "", tone: Tone | None = None) -> Cell:
-    """A number with its digits grouped; a dash where there is none."""
+    """A number with its digits grouped; a dash where there is none.
+
+    Args:
+        value: None: unknown.
+        digits: behind the point.
+        unit: behind the number.
+        tone: of the cell; None: plain.
+    """
     if value is None:
         return Cell("-", "quiet", None)
     return Cell(f"{value:,.{digits}f}{unit}", tone, value)
 
 
 def note_page(title: str, text: str, *, here: str = "", tone: Tone = "quiet") -> Page:
-    """A page that says why there is nothing to show."""
+    """A page that says why there is nothing to show.
+
+    Args:
+        title: stands above it.
+        text: what it says.
+        here: which page of the navigation it is; empty: none.
+        tone: of the note.
+    """
     return Page(title=title, here=here, head=(Note(text, tone),))

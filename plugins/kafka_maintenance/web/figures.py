@@ -86,7 +86,15 @@ def heat_map(
 def matrix(
     figure_id: str, title: str, says: str, counts: Mapping[tuple[int, int], int], *, head: tuple[str, str]
 ) -> Figure:
-    """How many things go from which broker (rows) to which (columns)."""
+    """How many things go from which broker (rows) to which (columns).
+
+    Args:
+        figure_id: its id in the page.
+        title: stands above it.
+        says: what it shows, in one sentence.
+        counts: (row, column) → how many.
+        head: what rows are, and columns.
+    """
     sources, targets = (sorted({pair[side] for pair in counts}) for side in (0, 1))
     z = [[counts.get((source, target)) for target in targets] for source in sources]
     trace = {
@@ -130,7 +138,15 @@ def matrix(
 def lines(
     figure_id: str, title: str, says: str, dates: Sequence[str], series: Mapping[str, Sequence[float | None]]
 ) -> Figure:
-    """One line per series over the dates."""
+    """One line per series over the dates.
+
+    Args:
+        figure_id: its id in the page.
+        title: stands above it.
+        says: what it shows, in one sentence.
+        dates: ISO 8601, in order.
+        series: name → a value per date, None where there is none.
+    """
     traces = [
         {
             "type": "scatter",
@@ -173,7 +189,19 @@ def bars(
     stacked: bool = False,
     lying: bool = False,
 ) -> Figure:
-    """One bar per name and series, beside each other or stacked; `lying` bars have their names at the left."""
+    """One bar per name and series, beside each other or stacked; `lying` bars have their names at the left.
+
+    Args:
+        figure_id: its id in the page.
+        title: stands above it.
+        says: what it shows, in one sentence.
+        head: what the names are.
+        names: one per bar.
+        series: name → a value per bar.
+        colours: series → CSS variable; None: in order.
+        stacked: on top of each other.
+        lying: from left to right.
+    """
     traces = []
     for name, values in series.items():
         along = (
@@ -214,7 +242,16 @@ def time_line(
     axis: str,
     table: Table,
 ) -> Figure:
-    """Spans of (name, begin, length, colour, what) from left to right on an axis, one below the other."""
+    """Spans of (name, begin, length, colour, what) from left to right on an axis, one below the other.
+
+    Args:
+        figure_id: its id in the page.
+        title: stands above it.
+        says: what it shows, in one sentence.
+        spans: (name, begin, length, colour, what).
+        axis: what the axis counts, with its unit.
+        table: the same as a table.
+    """
     traces = [
         {
             "type": "bar",

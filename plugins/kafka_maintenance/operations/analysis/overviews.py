@@ -53,7 +53,8 @@ def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> 
         key: of the analysis' manifest.
         document: the manifest.
 
-    Errors: `StoreUnwritableError`, `StoreUnreachableError`: the same call can be made again.
+    Raises:
+        StoreUnwritableError, StoreUnreachableError: the same call can be made again.
     """
     overview = {name: document[name] for name in ("format_version", "date", "run_id", "created_at")} | {
         "manifest": key,

@@ -165,6 +165,17 @@ def analyse(
 ) -> Analysis:
     """Stage, Spark job and publish in one call, as the command does it; `options` as of `stage`.
 
+    Args:
+        store: of snapshots, plans and records.
+        manifests: of the snapshots, at most one per cluster.
+        folder: of this machine, for the job's input and output.
+        run_id: names the run in the store.
+        day: whose state is analysed.
+        spark_settings: None: the defaults.
+        now: the time for the record, UTC; None: the clock's.
+        fail_if_incomplete: an analysis that leaves a cluster out is an error.
+        **options: as of `stage`.
+
     Raises:
         AnalysisFailedError: the Spark job failed; nothing was published.
         AnalysisIncompleteError: as of `publish`.

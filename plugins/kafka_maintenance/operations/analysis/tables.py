@@ -98,7 +98,16 @@ def rows_of(
     columns: Sequence[str] | None = None,
     rows_max: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of `table_of`, the first `rows_max` of them."""
+    """The rows of `table_of`, the first `rows_max` of them.
+
+    Args:
+        store: of snapshots, plans and records.
+        manifest: address of the analysis.
+        table: of schemas.OUTPUTS.
+        cluster: only its rows; None: of all.
+        columns: only these; None: all.
+        rows_max: at most so many rows; None: all.
+    """
     found = table_of(store, manifest, table, cluster=cluster, columns=columns)
     rows: list[dict[str, Any]] = (found if rows_max is None else found.slice(0, rows_max)).to_pylist()
     return rows

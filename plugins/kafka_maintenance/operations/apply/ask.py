@@ -40,6 +40,12 @@ log = logging.getLogger(__name__)
 def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanStep:
     """Asks for the step, or for what is left of it; returns what was asked for, which may have no effects.
 
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: as it was planned.
+        observed: what the step was checked on.
+
     Raises:
         PlanStaleError, ClusterBusyError: nothing was asked, recorded.
         LockLostError: nothing was asked, recorded.
@@ -88,6 +94,15 @@ def request(run: Run, number: int, step: PlanStep, observed: Observation) -> Non
     """Asks; finding all that is asked for there already is as good, since an earlier run's request may arrive late.
 
     `observed` is what the step was checked on.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: what is left of it.
+        observed: what the step was checked on.
+
+    Raises:
+        LockLostError, ClusterBusyError: the lock was lost, or something changed in the last moment; nothing was asked, recorded.
     """
     operations = [run.fence, *(operation for effect in step.effects for operation in _operations(effect, observed))]
     if is_asked_once(step):

@@ -68,6 +68,13 @@ def cancellation(
 ) -> Cancellation:
     """What would be cancelled of the plan, as Kafka works at it now; reads only.
 
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        digest: of the plan, SHA-256 in hex.
+        zookeeper: the living cluster.
+        now: the time, UTC.
+
     Raises:
         BadInputError: no such plan was begun.
         RefusedError: nothing of it can be cancelled, with the reason.

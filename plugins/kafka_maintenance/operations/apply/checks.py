@@ -44,7 +44,18 @@ def refuse_ended(log: ReceiptLog) -> None:
 
 
 def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, store: ObjectStore) -> None:
-    """While Kafka works at a step of another plan of ours, only a re-election may be forced: it may be what that step needs."""
+    """While Kafka works at a step of another plan of ours, only a re-election may be forced: it may be what that step needs.
+
+    Args:
+        zookeeper: the living cluster.
+        fence: holds the lock.
+        plan: the one that is to begin.
+        digest: of the plan, SHA-256 in hex.
+        store: of snapshots, plans and records.
+
+    Raises:
+        ClusterBusyError: it works at one; names it and what to do.
+    """
     found = find_execution(zookeeper)
     if found is None or plan.kind is PlanKind.DRAIN_ISR_NOTIFICATIONS:
         return

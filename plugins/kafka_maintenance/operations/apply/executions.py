@@ -94,7 +94,14 @@ def _details(detail: Any) -> Iterator[str]:
 
 
 def stop_requests(store: ObjectStore, cluster: str, digest: str, *, before: str | None = None) -> tuple[str, ...]:
-    """The keys of what was asked of the runs of a plan, in the order of time; those `before` a time (ISO 8601), or all."""
+    """The keys of what was asked of the runs of a plan, in the order of time; those `before` a time (ISO 8601), or all.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        digest: of the plan, SHA-256 in hex.
+        before: a time, ISO 8601; None: all.
+    """
     found = tuple(store.list(f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/"))
     return found if before is None else tuple(key for key in found if is_earlier(key, before))
 
@@ -130,6 +137,14 @@ def request_stop(store: ObjectStore, cluster: str, digest: str, *, by: str, reas
     """Asks the run of the plan that is at work to end at its next safe point; the address of the request.
 
     A run that begins later is not concerned.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        digest: of the plan, SHA-256 in hex.
+        by: who asks.
+        reason: in that person's words.
+        now: the time of the request, UTC.
     """
     at = _time_in_key(now)
     key = f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/{at}.json"
@@ -181,6 +196,14 @@ def unlock(
     now: datetime,
 ) -> LeftBehind:
     """Removes what `left_behind` named, if it is still exactly that; a run that lives loses its lock and asks for nothing more.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        zookeeper: the living cluster.
+        approved_digest: of what `left_behind` named.
+        approver: who approved it.
+        now: the time for the record, UTC.
 
     Raises:
         RefusedError: something else stands there now, or it changed while it was removed.

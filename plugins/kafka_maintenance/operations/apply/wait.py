@@ -101,6 +101,12 @@ def is_over(kind: PlanKind, step: PlanStep, found: Sequence[Verdict], observed: 
 
     An election that was attempted and failed leaves the leader as it was; a reassignment may be cancelled, or sent elsewhere.
     A deletion that is not allowed (`delete.topic.enable=false`) is dropped, and the topic stays. A re-election is never over.
+
+    Args:
+        kind: of the plan.
+        step: that was asked for.
+        found: a verdict for each of its partitions or topics.
+        observed: the cluster as it was read.
     """
     match kind:
         case PlanKind.ELECT_PREFERRED_LEADERS | PlanKind.REASSIGN_PARTITIONS:

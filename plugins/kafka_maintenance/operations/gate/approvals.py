@@ -55,7 +55,8 @@ def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, qu
         ask_id: names the question among those of the run, which sort in the order in which they were asked.
         question: kind, digest, shown, requester and policy.
 
-    Errors: `ObjectStoreError` subclasses, `AuditSinkError`: nobody may be asked then.
+    Raises:
+        ObjectStoreError, AuditSinkError: nobody may be asked then.
     """
     record = {**question, "run": run, "cluster": cluster}
     AuditChain(store, cluster).append("asked", f"{_prefix(cluster, run)}{ask_id}{_ASKED}", record)
@@ -64,7 +65,16 @@ def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, qu
 def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answer: Mapping[str, Any]) -> None:
     """Records one answer to that question: user, options, comment, at and, of a rule, its name and hash.
 
-    Errors: `ObjectStoreError` subclasses, `ObjectMissingError` when nothing was asked: the answer does not count then.
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        run: of the DAG.
+        ask_id: of the question.
+        answer: what is recorded.
+
+    Raises:
+        ObjectMissingError: nothing was asked; the answer does not count then.
+        ObjectStoreError: the store failed.
     """
     prefix = f"{_prefix(cluster, run)}{ask_id}"
     question = trusted_record(store, cluster, f"{prefix}{_ASKED}")
@@ -80,6 +90,14 @@ def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answ
 
 def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: str | None, now: datetime) -> None:
     """Takes the approval of a run back; before the first write nothing is applied then.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        run: of the DAG.
+        by: who asks.
+        comment: of that person.
+        now: the time, UTC.
 
     Raises:
         BadInputError: the gate of that run asked nothing.
@@ -136,6 +154,12 @@ def rejections(store: ObjectStore, cluster: str, digest: str) -> tuple[Mapping[s
 
 def refuse_rejected(store: ObjectStore, cluster: str, digest: str, after: str | None) -> None:
     """A plan that a person rejected is not offered again, unless the new request names the run of each rejection.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        digest: of the plan, SHA-256 in hex.
+        after: the runs that the new request names, with commas; None: none.
 
     Raises:
         RefusedError: with the runs that are to be named.

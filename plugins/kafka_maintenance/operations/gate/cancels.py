@@ -9,6 +9,12 @@ CANCEL = "cancel_reassignment"
 def refuse_cancel(policy: Policy, cluster: str, by: str | None, reason: str) -> None:
     """Nothing where the policy lets that person cancel; whoever approved the plan needs nobody else.
 
+    Args:
+        policy: of the cluster.
+        cluster: its name.
+        by: who asks.
+        reason: in that person's words.
+
     Raises:
         RefusedError: nobody vouches for a person, or the policy wants another one, or a ticket in the reason.
     """

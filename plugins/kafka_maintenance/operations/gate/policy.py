@@ -262,7 +262,17 @@ def policy_of(cluster: str, path: Path | None = None) -> Policy:
 
 
 def policy_from(document: Any, cluster: str, digest: str, where: str) -> Policy:
-    """The policy of a cluster in a parsed document; its own section replaces the default one, field by field."""
+    """The policy of a cluster in a parsed document; its own section replaces the default one, field by field.
+
+    Args:
+        document: parsed YAML.
+        cluster: its name.
+        digest: of the document, SHA-256 in hex.
+        where: named in errors.
+
+    Raises:
+        BadInputError: a field that is unknown, missing or of another kind; names it.
+    """
     problems = sorted(Draft202012Validator(SCHEMA).iter_errors(document), key=lambda error: list(map(str, error.path)))
     if problems:
         first = problems[0]

@@ -31,6 +31,12 @@ class Shown(NamedTuple):
 def shown(store: ObjectStore, *, kind: str, cluster: str, digest: str) -> Shown:
     """The text for the plan of that kind, cluster and digest, as the store holds it.
 
+    Args:
+        store: of snapshots, plans and records.
+        kind: of the plan, or `restore` or `retention`.
+        cluster: its name.
+        digest: of the plan, SHA-256 in hex.
+
     Raises:
         BadInputError: the store has no such plan.
         InvalidPlanError: what lies there is none of that kind, cluster or digest, or was altered.

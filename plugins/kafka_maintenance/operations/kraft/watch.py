@@ -196,7 +196,9 @@ def registrations_of(lines: Iterable[str]) -> Mapping[int, bool]:
 def registrations_in(folder: Path, kafka_version: str) -> Mapping[int, bool]:
     """As of `registrations_of`, from the segments of a metadata log.
 
-    Errors: `BadInputError` where there is none; those of the local stack when Kafka's tool cannot be run.
+    Raises:
+        BadInputError: there is none.
+        LocalStackError: Kafka's tool cannot be run.
     """
     segments = sorted(folder.glob("*.log"))
     if not segments:

@@ -111,6 +111,21 @@ def plan_reassignment(
     present list. `throttle_bytes_per_s` is how fast each broker may send, and receive, what is copied; None: as fast as it
     can. The other arguments are those of `plan_elections`.
 
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        manifest: address of the snapshot it is made from; None: the newest, or a live read.
+        zookeeper: the living cluster; None: none.
+        waves: the targets, wave by wave; None: the planner chooses.
+        goals: of the planner.
+        move_count_max: at most so many copies; None: no limit.
+        limits: of one wave.
+        sizes: bytes of a replica of each partition; None: unknown.
+        may_change_replication_factor: a given target may be longer or shorter than the present list.
+        throttle_bytes_per_s: what each broker may send, and receive, of what is copied; None: no limit.
+        kafka_version: of the brokers; None: as the snapshot shows.
+        now: the time for the record, UTC; None: the clock's.
+
     Returns:
         The stored plan, or None when everything is where it should be.
 
@@ -170,6 +185,18 @@ def plan_deletions(
     itself (a changelog, a Connect cluster's state), keeps it out unless `even_if_used`. The other arguments are those of
     `plan_elections`.
 
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        topics: exact names.
+        manifest: address of the snapshot it is made from; None: the newest, or a live read.
+        zookeeper: the living cluster; None: none.
+        brokers: asked who uses the topics; None: nobody is asked.
+        unused_days: written to within so many days is in use.
+        even_if_used: also what is in use.
+        kafka_version: of the brokers; None: as the snapshot shows.
+        now: the time for the record, UTC; None: the clock's.
+
     Returns:
         The stored plan, or None when no topic was named.
 
@@ -216,6 +243,14 @@ def plan_drain(
     """A forced re-election, where ISR-change notifications of at least `age_min_s` linger; always from a live read.
 
     A request znode that names only partitions that are gone lingers, too.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        zookeeper: the living cluster.
+        age_min_s: of a notification that lingers, in seconds.
+        kafka_version: of the brokers; None: as the snapshot shows.
+        now: the time for the record, UTC; None: the clock's.
 
     Returns:
         The stored plan, or None when nothing lingers.

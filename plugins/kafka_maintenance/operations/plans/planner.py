@@ -44,6 +44,13 @@ def propose(
     left out with the reason; all others count. `sizes` are the bytes of a replica of each partition, where known. The
     waves have been run through the rules of a controller of `dialect`.
 
+    Args:
+        observed: the cluster as it was read.
+        goals: what is to be reached.
+        limits: of one wave; None: none.
+        dialect: of the controller that carries it out.
+        sizes: bytes of a replica of each partition; None: unknown.
+
     Raises:
         RefusedError: no plan meets the goals, the metadata cannot be planned on (some brokers have a rack and others none,
             and the goals do not ignore racks), or the controller's rules say that a
@@ -91,6 +98,12 @@ def cut(observed: Observation, targets: Sequence[Target], limits: Limits, sizes:
     """Targets that somebody else chose, in waves under `limits`; a partition that gains several replicas takes steps.
 
     Every target is one that may be asked for (`maintenance.target_refusals`).
+
+    Args:
+        observed: the cluster as it was read.
+        targets: one per partition.
+        limits: of one wave.
+        sizes: bytes of a replica of each partition; None: unknown.
 
     Raises:
         RefusedError: a limit that no wave keeps to.

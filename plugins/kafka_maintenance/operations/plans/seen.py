@@ -145,6 +145,12 @@ def store_made(
 ) -> StoredPlan | None:
     """Stores a plan that was made; None where it has no steps.
 
+    Args:
+        store: of snapshots, plans and records.
+        made: the plan, or why there is none.
+        seen: what it was made from.
+        proof: of the planner; None: none.
+
     Raises:
         RefusedError: it was refused, with the reasons.
     """

@@ -83,6 +83,12 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
 
     Beside it lie its text, its rollback where there is one, and the parts of the planner's `proof` where it was planned:
     the certificate, and what it is about.
+
+    Args:
+        store: of snapshots, plans and records.
+        plan: the plan.
+        folder: a key prefix that ends in `/`.
+        proof: of the planner; None: none.
     """
     if proof is not None:
         plan = replace(plan, proof=_hash(proof))
@@ -108,6 +114,12 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
 
 def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> StoredPlan:
     """The stored plan of that cluster, kind and digest: all that whoever asks for it has to name.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        kind: of the plan.
+        digest: of the plan, SHA-256 in hex.
 
     Raises:
         BadInputError: the store has no such plan.
@@ -187,6 +199,12 @@ def _hash(proof: Mapping[str, Any]) -> str:
 
 def load_plan(store: ObjectStore, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
     """A stored plan, its own digest verified.
+
+    Args:
+        store: of snapshots, plans and records.
+        uri: its address, or its key.
+        kind: which it has to be; None: any.
+        cluster: whose it has to be; None: any.
 
     Raises:
         InvalidPlanError: no plan, an altered one, or one of another kind or cluster than was asked for.

@@ -62,7 +62,15 @@ def ask_use(
     unused_days: int = UNUSED_DAYS,
     now: datetime | None = None,
 ) -> dict[str, TopicUse]:
-    """`use_of_topics` of those of `topics` that exist; empty where nobody is to be asked."""
+    """`use_of_topics` of those of `topics` that exist; empty where nobody is to be asked.
+
+    Args:
+        observed: the cluster as it was read.
+        topics: their names.
+        brokers: asked; None: nobody is.
+        unused_days: written to within so many days is in use.
+        now: the time for the record, UTC; None: the clock's.
+    """
     counts = {topic: observed.topics[topic].partition_count for topic in topics if topic in observed.topics}
     return use_of_topics(brokers, counts, unused_days=unused_days, now=now) if brokers is not None and counts else {}
 

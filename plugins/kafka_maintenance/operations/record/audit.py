@@ -182,6 +182,12 @@ class AuditChain:
 def trusted_record(store: ObjectStore, cluster: str, key: str, keys: Keys | None = None) -> Mapping[str, Any]:
     """The record at `key`, if the chain of the cluster holds it and its signature counts.
 
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        key: of the record in the store.
+        keys: whose signatures count; None: those of the settings.
+
     Raises:
         ObjectMissingError: there is none.
         UntrustedRecordError: it is not in the chain, or not signed by a key that counts.

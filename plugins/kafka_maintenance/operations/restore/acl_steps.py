@@ -23,6 +23,17 @@ def acl_steps(
     """Steps for ACLs that are others than the snapshot's, and those that stand now; refuses to give everybody more rights.
 
     An ACL that the snapshot does not know whole is no difference.
+
+    Args:
+        session: of the target.
+        content: what can be restored.
+        scope: what of the snapshot is restored.
+        steps: those for data, which come first.
+        mzxids: path → mzxid of what stands now.
+        target: where the restore writes.
+
+    Raises:
+        RefusedError: an ACL would give everybody more rights than now.
     """
     wanted = content.acls
     if not wanted:

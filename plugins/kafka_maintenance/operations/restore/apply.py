@@ -96,9 +96,25 @@ def apply_restore(
 ) -> RestoreReceipt:
     """Carries out a stored plan whose digest was approved; safe to repeat until it says that it is done.
 
-    Errors: `PlanChangedError` when the stored plan is not the approved one; `RefusedError` when the target is not as
-    planned, also when somebody else wrote meanwhile; `NotFinishedError` when the lock was lost; those of ZooKeeper and of
-    the store.
+    Args:
+        store: of snapshots, plans and records.
+        plan_uri: address of the stored plan.
+        approved_digest: what the approver saw, SHA-256 in hex.
+        approver: who approved it.
+        target: where the restore writes.
+        now: the time for the record, UTC.
+        run_id: for the record.
+        comment: of that person.
+        approval: what the gate recorded; None: a command.
+        key_file: opens sealed secrets; None: they stay out.
+        write_options: how fast; None: the defaults.
+        progress: told how many steps are done.
+
+    Raises:
+        PlanChangedError: the stored plan is not the approved one.
+        RefusedError: the target is not as planned, also when somebody else wrote meanwhile.
+        NotFinishedError: the lock was lost.
+        ZooKeeperError, ObjectStoreError: the outside failed; a second call goes on.
     """
     plan = load_restore(store, plan_uri)
     if plan.digest != approved_digest:

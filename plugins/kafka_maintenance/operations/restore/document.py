@@ -139,7 +139,16 @@ def plan_document(
     left_out: Mapping[str, str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The document without text and digest."""
+    """The document without text and digest.
+
+    Args:
+        manifest: of the snapshot.
+        target: where the restore writes.
+        scope: what of the snapshot is restored.
+        steps: of the restore.
+        left_out: path → why it stays out.
+        notes: for the approver.
+    """
     reasons: dict[str, int] = {}
     for reason in left_out.values():
         short = "lies below a znode that is left out" if reason.startswith("lies below") else reason
@@ -215,7 +224,15 @@ def plan_text(
     after: Mapping[str, bytes],
     before_acls: Mapping[str, str],
 ) -> list[str]:
-    """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret."""
+    """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret.
+
+    Args:
+        document: of the plan.
+        steps: of the restore.
+        before: path → data now.
+        after: path → data afterwards.
+        before_acls: path → ACL as JSON text, now.
+    """
     what = "the whole tree" if document["scope"]["whole"] else "a part"
     counts = {name: sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")}
     lines = [
@@ -245,7 +262,14 @@ def kind_of(step: Step) -> str:
 def differences(
     steps: Sequence[Step], before: Mapping[str, bytes], after: Mapping[str, bytes], before_acls: Mapping[str, str]
 ) -> list[str]:
-    """Every step with what stands there now and what will, by lines; never a secret."""
+    """Every step with what stands there now and what will, by lines; never a secret.
+
+    Args:
+        steps: of the restore.
+        before: path → data now.
+        after: path → data afterwards.
+        before_acls: path → ACL as JSON text, now.
+    """
     lines: list[str] = []
     for step in steps:
         lines.append(f"  {kind_of(step):6} {step.path}")

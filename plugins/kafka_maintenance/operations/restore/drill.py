@@ -82,7 +82,10 @@ def restore_drill(
         key_file: brings secrets back, too.
         workspace: where the servers keep data and logs; None for a temporary folder.
 
-    Errors: `SnapshotKeyError` for a key that cannot be used, `ObjectMissingError` when there is no snapshot; those of the local stack when no server starts.
+    Raises:
+        SnapshotKeyError: a key that cannot be used.
+        ObjectMissingError: there is no snapshot.
+        LocalStackError: no server starts.
     """
     # A key that cannot be used is told before anything is started.
     sealer = Sealer.from_file(key_file) if key_file else None
@@ -169,6 +172,12 @@ def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: 
     """What a restore lost, added or changed: path by path, data and ACLs; what is left out on purpose is no difference.
 
     Nor is an ACL that `before` does not know whole.
+
+    Args:
+        before: raw znodes of the snapshot.
+        after: raw znodes of the restored tree.
+        scope: what of the snapshot is restored.
+        sealer: opens sealed secrets; None: they stay out.
     """
     content = restorable(before, scope, sealer)
     wanted = {znode.path: znode for znode in content.znodes}

@@ -27,6 +27,13 @@ def require_same_cluster(
 ) -> str | None:
     """How the target is known to be the snapshot's cluster, as a sentence for the approver; None where its id says so.
 
+    Args:
+        session: of the target.
+        raw: znodes of the snapshot.
+        manifest: of the snapshot.
+        target: where the restore writes.
+        scope: what of the snapshot is restored.
+
     Raises:
         RefusedError: it is another cluster, or nothing that survives says which one it is; names the way out.
     """

@@ -22,7 +22,15 @@ _SHOWN_MAX: Final = 20
 def plan_over(
     session: KazooZooKeeper, content: Content, scope: RestoreScope, target: ClusterAddress, found: Cut
 ) -> Part:
-    """The steps of a whole restore over the tree `found`."""
+    """The steps of a whole restore over the tree `found`.
+
+    Args:
+        session: of the target.
+        content: what can be restored.
+        scope: what of the snapshot is restored.
+        target: where the restore writes.
+        found: the tree that stands there.
+    """
     wanted = {znode.path: znode for znode in content.znodes}
     steps: list[Step] = []
     before: dict[str, bytes] = {}

@@ -85,8 +85,17 @@ def plan_restore(
 ) -> StoredRestore:
     """Compares the snapshot with the target and stores what a restore would write; writes nothing to ZooKeeper.
 
-    Errors: `RefusedError` when the target does not fit (another cluster, brokers that run, a tree that is not empty) or
-    nothing would change; `BadInputError` when the scope names nothing; those of `read_raw` and `connect`.
+    Args:
+        store: of snapshots, plans and records.
+        manifest: of the snapshot.
+        target: where the restore writes.
+        scope: what of the snapshot is restored.
+        key_file: opens sealed secrets; None: they stay out.
+
+    Raises:
+        RefusedError: the target does not fit (another cluster, brokers that run, a tree that is not empty), or nothing would change.
+        BadInputError: the scope names nothing.
+        ObjectStoreError, ZooKeeperError: as of `read_raw` and `connect`.
     """
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
@@ -237,7 +246,17 @@ def _missing_in(target: ClusterAddress, content: Content, manifest: Manifest) ->
 def missing_znodes(
     session: KazooZooKeeper, content: Content, manifest: Manifest, target: ClusterAddress
 ) -> list[NewZnode]:
-    """What is still missing of the tree; refuses a target that holds anything else."""
+    """What is still missing of the tree; refuses a target that holds anything else.
+
+    Args:
+        session: of the target.
+        content: what can be restored.
+        manifest: of the snapshot.
+        target: where the restore writes.
+
+    Raises:
+        RefusedError: the target holds anything else.
+    """
     found = read_target(session)
     require_no_brokers(found, target)
     wanted = {znode.path: znode for znode in content.znodes if znode.path != "/"}

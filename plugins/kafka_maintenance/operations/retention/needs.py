@@ -87,7 +87,14 @@ def _plan_named_by(store: ObjectStore, key: str) -> str:
 def waiting_plans(
     store: ObjectStore, cluster: str, manifests: Iterable[Manifest], receipts: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Snapshot id → plans in its folder that a gate has shown and nobody has answered, or that were approved and not begun."""
+    """Snapshot id → plans in its folder that a gate has shown and nobody has answered, or that were approved and not begun.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        manifests: of the cluster's snapshots.
+        receipts: plan digest → keys of its record.
+    """
     wanted = {digest[:DIGEST_LETTERS] for digest in _asked_or_approved(store, cluster)}
     wanted -= {digest[:DIGEST_LETTERS] for digest in receipts}
     if not wanted:
@@ -119,7 +126,14 @@ def _asked_or_approved(store: ObjectStore, cluster: str) -> set[str]:
 def rollbacks(
     store: ObjectStore, manifest: Manifest, receipts: Mapping[str, Sequence[str]], *, now: datetime
 ) -> list[str]:
-    """Plans in the folder of a snapshot that were carried out so lately that their rollback may be wanted."""
+    """Plans in the folder of a snapshot that were carried out so lately that their rollback may be wanted.
+
+    Args:
+        store: of snapshots, plans and records.
+        manifest: of the snapshot.
+        receipts: plan digest → keys of its record.
+        now: the time, UTC.
+    """
     begun = {digest[:DIGEST_LETTERS]: keys for digest, keys in receipts.items()}
     found: list[str] = []
     for key in store.list(f"{manifest.prefix}/plans/"):

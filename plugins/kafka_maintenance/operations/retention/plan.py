@@ -98,7 +98,14 @@ def plan_retention(
 ) -> RetentionPlan:
     """Decides; deletes nothing. A cluster's snapshots are judged by themselves, inconsistent ones last of a period.
 
-    Errors: one of `UNUSABLE` when a manifest at its own place cannot be read: `snapshots check` names all, `repair` mends some.
+    Args:
+        store: of snapshots, plans and records.
+        policy: of retention.
+        now: the time, UTC.
+        cluster: only this one; None: all.
+
+    Raises:
+        ObjectDamagedError, ObjectMissingError, UnknownFormatError: a manifest at its own place cannot be read; `snapshots check` names all, `repair` mends some.
     """
     manifests, unusable = readable_snapshots(store, manifest_keys(store, cluster))
     for error in unusable:
@@ -148,7 +155,17 @@ def apply_retention(
 
     A receipt per cluster names who approved and every object, before the first is deleted and after the last.
 
-    Errors: `PlanChangedError` when the plan made now is not the approved one: new snapshots, a pin, or a half-done deletion.
+    Args:
+        store: of snapshots, plans and records.
+        policy: of retention.
+        approved_digest: what the approver saw, SHA-256 in hex.
+        now: the time, UTC.
+        approver: who approved it.
+        cluster: only this one; None: all.
+        progress: told of each one.
+
+    Raises:
+        PlanChangedError: the plan made now is not the approved one: new snapshots, a pin, or a half-done deletion.
     """
     plan = plan_retention(store, policy, now=now, cluster=cluster)
     if plan.digest != approved_digest:
@@ -308,7 +325,14 @@ def _noted(store: ObjectStore, owner: str) -> set[str]:
 def retention_digest(
     policy: RetentionPolicy, kept: Sequence[Kept], dropped: Sequence[Dropped], abandoned: Sequence[str]
 ) -> str:
-    """SHA-256 of a decision: the policy, what is kept, and every key that is deleted. Reasons and counts are for people."""
+    """SHA-256 of a decision: the policy, what is kept, and every key that is deleted. Reasons and counts are for people.
+
+    Args:
+        policy: of retention.
+        kept: snapshots, with the reason.
+        dropped: snapshots, with their keys.
+        abandoned: keys of snapshots that were never finished.
+    """
     document = [
         asdict(policy),
         [each.snapshot_id for each in kept],

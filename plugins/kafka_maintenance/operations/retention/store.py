@@ -60,7 +60,9 @@ class RetentionReceipt:
 def store_retention(store: ObjectStore, plan: RetentionPlan, cluster: str) -> StoredRetention | None:
     """Writes the plan of one cluster, once; None when nothing is to be removed.
 
-    Errors: `ObjectStoreError` subclasses; `InvalidPlanError` when another document has the plan's name.
+    Raises:
+        InvalidPlanError: another document has the plan's name.
+        ObjectStoreError: the store failed.
     """
     if not plan.dropped and not plan.abandoned:
         return None
@@ -77,7 +79,9 @@ def store_retention(store: ObjectStore, plan: RetentionPlan, cluster: str) -> St
 def load_retention(store: ObjectStore, uri: str, *, cluster: str) -> StoredRetention:
     """The stored plan at `uri`, its digest checked against its content.
 
-    Errors: `BadInputError` when there is none in this store, `InvalidPlanError` when it was altered or is of another cluster.
+    Raises:
+        BadInputError: there is none in this store.
+        InvalidPlanError: it was altered, or is of another cluster.
     """
     key = key_of(store, uri)
     try:
@@ -127,8 +131,21 @@ def apply_stored_retention(
     deleted is found by the ids of the snapshots: the plan's own list of keys is not used.
     The receipt is written before the first deletion, with the approver's comment, and after the last one.
 
-    Errors: `PlanChangedError` (another digest, or a snapshot that is to stay), those of `load_retention`,
-    `ClusterBusyError` when another run applies the plan, `ObjectStoreError` subclasses.
+    Args:
+        store: of snapshots, plans and records.
+        plan_uri: address of the stored plan.
+        cluster: its name.
+        approved_digest: what the approver saw, SHA-256 in hex.
+        approver: who approved it.
+        now: the time for the record, UTC.
+        run_id: for the record.
+        comment: of that person.
+        progress: told of each one.
+
+    Raises:
+        PlanChangedError: another digest, or a snapshot that is to stay; also as of `load_retention`.
+        ClusterBusyError: another run applies the plan.
+        ObjectStoreError: the store failed; a second call goes on.
     """
     plan = load_retention(store, plan_uri, cluster=cluster).plan
     if plan.digest != approved_digest:

@@ -85,8 +85,10 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
 
     A name that is a topic's in any snapshot is a topic, even if it ends in a number. Of a secret only the time of its last
     write is told.
-    Errors: `ObjectMissingError` when there are no snapshots, or none knows the subject; `ObjectDamagedError` when none can be
-    read.
+
+    Raises:
+        ObjectMissingError: there are no snapshots, or none knows the subject.
+        ObjectDamagedError: none can be read.
     """
     manifests, unusable = readable_snapshots(store, manifest_keys(store, cluster))
     if not manifests and not unusable:

@@ -116,7 +116,7 @@ def _by_date(keys: Iterable[str]) -> dict[str, list[str]]:
 def newest_of(store: ObjectStore, keys: Iterable[str], *, passed_over: Callable[[str], None] = log.warning) -> Manifest:
     """The newest snapshot that can be read of those, one at least, whose manifests have these keys.
 
-    `passed_over` is told why each of the others cannot. Errors: as of `read_manifest`, when none can be read.
+    `passed_over` is told why each of the others cannot. Where none can be read, the error is that of `read_manifest`.
     """
     return _newest_readable(store, [keys], passed_over)
 
@@ -147,7 +147,9 @@ def _id_of(key: str) -> str:
 def require_cluster(store: ObjectStore, cluster: str) -> None:
     """Refuses a name of which the store holds nothing, not even what a killed run left.
 
-    Errors: `BadInputError`, which names the clusters there are; `ValueError` for what no cluster can be called.
+    Raises:
+        BadInputError: names the clusters there are.
+        ValueError: no cluster can be called that.
     """
     if not store.list(cluster_prefix(cluster)):
         known = sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
@@ -166,8 +168,9 @@ def at_once(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
 def read_manifest(store: ObjectStore, address: str) -> Manifest:
     """The manifest at a key or a URI of the store; the folder of the snapshot will do.
 
-    Errors: `ObjectMissingError` when there is none, `ObjectDamagedError` and `UnknownFormatError` as of `parse_manifest` and
-    `require_own_place`.
+    Raises:
+        ObjectMissingError: there is none.
+        ObjectDamagedError, UnknownFormatError: as of `parse_manifest` and `require_own_place`.
     """
     key = address.removeprefix(f"{store.uri}/").rstrip("/")
     if not key.endswith(f"/{MANIFEST}"):
@@ -187,8 +190,16 @@ def find_snapshot(
     Only the manifest that is meant is read; for `newest` those of a date, from the newest date down to one with a manifest
     that can be read, and `passed_over` is told of each newer one that cannot.
 
-    Errors: `ObjectMissingError` when no snapshot, or more than one, is meant; the message lists what there is.
-    `BadInputError` for `newest` without `cluster` in a store of several. Otherwise as of `read_manifest`.
+    Args:
+        store: of snapshots, plans and records.
+        name: an address, an id or its beginning, or `newest`.
+        cluster: whose; None: of any.
+        passed_over: told of each newer one that cannot be read.
+
+    Raises:
+        ObjectMissingError: no snapshot, or more than one, is meant; the message lists what there is.
+        BadInputError: `newest` without `cluster` in a store of several.
+        ObjectDamagedError, UnknownFormatError: as of `read_manifest`.
     """
     if "/" in name:
         return read_manifest(store, name)
@@ -284,6 +295,12 @@ def fetch_tables(
 
     They lie in `folder/cluster=…/date=…/snap=…/`, the manifest last. What is there already and right is not fetched again;
     several may fill one folder at the same time.
+
+    Args:
+        store: of snapshots, plans and records.
+        manifest: of the snapshot.
+        folder: of this machine.
+        tables: their names; None: all.
     """
     if isinstance(manifest, str):
         manifest = read_manifest(store, manifest)

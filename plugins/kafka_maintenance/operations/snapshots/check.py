@@ -66,7 +66,8 @@ def check_store(
             history; None: of all.
         progress: told of each snapshot whose content is read.
 
-    Errors: `ObjectStoreError` subclasses when the store cannot be listed.
+    Raises:
+        ObjectStoreError: the store cannot be listed.
     """
     found: list[Finding] = []
     manifests: list[Manifest] = []

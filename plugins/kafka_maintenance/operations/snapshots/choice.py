@@ -120,6 +120,12 @@ def earlier_snapshots(
 ) -> tuple[list[Manifest], dict[tuple[str, str], str]]:
     """The newest snapshot that can be read of each date before `day` within so many dates, of each cluster.
 
+    Args:
+        store: of snapshots, plans and records.
+        clusters: their names.
+        day: the date that is not among them.
+        days: dates back.
+
     Returns:
         The manifests by cluster and date; and (cluster, date) → why a snapshot of that date cannot be used.
 

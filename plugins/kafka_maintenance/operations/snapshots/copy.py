@@ -48,8 +48,10 @@ def copy_snapshots(
     Returns:
         What was copied; a snapshot that is damaged in the source is passed over, and named.
 
-    Errors: `RefusedError` when both are one store; `ObjectExistsError` when the target holds something else at a key;
-    `ObjectStoreError` subclasses. Run again, it goes on where it stopped.
+    Raises:
+        RefusedError: both are one store.
+        ObjectExistsError: the target holds something else at a key.
+        ObjectStoreError: a store failed; run again, it goes on where it stopped.
     """
     if source.uri == target.uri:
         raise RefusedError(

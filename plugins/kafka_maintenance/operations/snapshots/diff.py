@@ -60,7 +60,15 @@ def side_of_cluster(
     progress: Callable[[Progress], None] = lambda _: None,
     before: Side | None = None,
 ) -> Side:
-    """The living cluster as of one transaction; nothing is stored. ACLs that `before` knows are not read again."""
+    """The living cluster as of one transaction; nothing is stored. ACLs that `before` knows are not read again.
+
+    Args:
+        address: of the cluster.
+        now: the time of the read, UTC.
+        options: of the read; None: the defaults.
+        progress: told how far the read is.
+        before: the other side; None: none.
+    """
     with address.session() as session:
         require_kafka_tree(session, address)
         known = known_acls(before.raw) if before else None

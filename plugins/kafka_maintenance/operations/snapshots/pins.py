@@ -14,7 +14,15 @@ PIN_EVENTS: Final = f"{ROOT}/pin-events/cluster="
 
 
 def pin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
-    """Keeps a snapshot until it is unpinned; a pin that is there stays as it is."""
+    """Keeps a snapshot until it is unpinned; a pin that is there stays as it is.
+
+    Args:
+        store: of snapshots, plans and records.
+        manifest: of the snapshot.
+        reason: in that person's words.
+        by: who asks.
+        now: the time, UTC.
+    """
     record = _record(reason, by, now)
     try:
         store.put_new(pin_key(manifest.cluster, manifest.snapshot_id), record)
@@ -24,7 +32,15 @@ def pin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: da
 
 
 def unpin(store: ObjectStore, manifest: Manifest, *, reason: str, by: str, now: datetime) -> None:
-    """Lets retention judge the snapshot again; who removed the pin, and why, is recorded first."""
+    """Lets retention judge the snapshot again; who removed the pin, and why, is recorded first.
+
+    Args:
+        store: of snapshots, plans and records.
+        manifest: of the snapshot.
+        reason: in that person's words.
+        by: who asks.
+        now: the time, UTC.
+    """
     put_once(store, _event_key(manifest, now, "unpinned"), _record(reason, by, now))
     store.delete(pin_key(manifest.cluster, manifest.snapshot_id))
 

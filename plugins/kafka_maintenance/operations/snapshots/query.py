@@ -70,8 +70,11 @@ def query_history(
 
     Calls may share `folder` and overlap: one waits while another fetches, and each works in a folder of its own.
 
-    Errors: `ObjectMissingError` when there are no snapshots, `ObjectDamagedError` when none can be read, `BadInputError` when
-    Spark refuses the statement, `SparkJobError` when Spark does not start or fails; its log is kept then.
+    Raises:
+        ObjectMissingError: there are no snapshots.
+        ObjectDamagedError: none can be read.
+        BadInputError: Spark refuses the statement.
+        SparkJobError: Spark does not start or fails; its log is kept then.
     """
     keys = manifest_keys(store, cluster)
     if not keys:

@@ -112,9 +112,16 @@ def take_snapshot(
         timeout_s: how long to wait for a ZooKeeper server.
         new_cluster_id: the cluster was made anew under this name, with another `/cluster/id`.
 
-    Errors: `ZooKeeperUnreachableError`, `NoNodeError` (chroot), `NoAuthError`, `NotKafkaTreeError`,
-    `MigratingClusterError`, `OtherClusterError` when the name has snapshots of another cluster, `ObjectStoreError` subclasses, `SnapshotKeyError`, `ValueError` for a bad cluster name.
     Malformed znodes are counted, never fatal. After an error nothing new is visible in the store.
+
+    Raises:
+        ZooKeeperUnreachableError: no server answers, or the connection could not be kept.
+        NoNodeError, NoAuthError: the chroot does not exist, or may not be read.
+        NotKafkaTreeError, MigratingClusterError: no Kafka cluster in ZooKeeper mode lives there.
+        OtherClusterError: the name has snapshots of another cluster.
+        ObjectStoreError: the store failed.
+        SnapshotKeyError: the key cannot be used.
+        ValueError: a bad cluster name.
     """
     require_name(cluster, "cluster")
     sealer = Sealer.from_file(key_file) if key_file else None

@@ -86,6 +86,12 @@ def clusters_page(
 ) -> Page:
     """All clusters, the worst first; nothing is read from any of them.
 
+    Args:
+        store: of snapshots, plans and records.
+        listed: a row for each cluster.
+        waiting: cluster → what waits for a person.
+        now: the time, UTC.
+
     Raises:
         ObjectStoreError: the store cannot be read.
     """

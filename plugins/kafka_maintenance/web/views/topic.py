@@ -22,7 +22,14 @@ PARTITIONS_SHOWN_MAX: Final = 2000
 
 
 def topics_table(store: ObjectStore, cluster: str, snapshot_id: str, text: str) -> list[Block]:
-    """The topics of a snapshot whose name contains `text`, and a form that changes it."""
+    """The topics of a snapshot whose name contains `text`, and a form that changes it.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        snapshot_id: of the cluster.
+        text: part of a name; empty: all.
+    """
     form = Form(
         action="cluster",
         button="Find",

@@ -73,7 +73,8 @@ def attempt(
         config: further settings of the controller.
         heap_mb: Java heap of the controller in MiB.
 
-    Errors: those of the local stack when a process does not start.
+    Raises:
+        LocalStackError: a process does not start.
     """
     begun_s = time.monotonic()
     with connect(f"{zookeeper.hosts}/{name}", create_chroot=True) as session:

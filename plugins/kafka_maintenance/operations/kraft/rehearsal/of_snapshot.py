@@ -31,7 +31,10 @@ def rehearse_snapshot(
         key_file: opens sealed secrets, so that they are rehearsed, too.
         fix: also rehearse the repairs.
 
-    Errors: `BadInputError` for a version that cannot migrate; `SnapshotKeyError` for a key that cannot be used; those of the local stack when no server starts.
+    Raises:
+        BadInputError: a version that cannot migrate.
+        SnapshotKeyError: a key that cannot be used.
+        LocalStackError: no server starts.
     """
     if quorum.version not in MIGRATING_VERSIONS:
         raise BadInputError(

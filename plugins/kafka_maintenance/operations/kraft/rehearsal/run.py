@@ -97,7 +97,8 @@ def rehearse(copy: Copy, quorum: Quorum, workspace: Workspace | None = None) -> 
         quorum: what is planned.
         workspace: where the servers keep data and logs; None for a temporary folder.
 
-    Errors: those of the local stack when no server starts.
+    Raises:
+        LocalStackError: no server starts.
     """
     stop_orphans()  # the servers of a rehearsal that was killed would run on for ever
     with ExitStack() as stack:
