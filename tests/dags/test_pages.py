@@ -14,7 +14,7 @@ from kafka_maintenance.demo.sample_history import CLUSTER as RECORDED
 from kafka_maintenance.demo.sample_history import copy_into
 from tests.airflow_home import ROOT
 from tests.dags.browsing import Looked, chromium, served
-from tests.kafka_maintenance.web.fleet import TODAY, Sick, publish
+from tests.kafka_maintenance.web.fleet import Sick, publish, today
 
 pytestmark = pytest.mark.browser
 PREFIX = "/kafka-maintenance"
@@ -30,7 +30,7 @@ PAGES = {
     "clusters": "clusters",
     "cluster": "cluster?name=alpha",
     "cluster-huge": "cluster?name=huge",
-    "cluster-compared": f"cluster?name=alpha&against=gamma&date={TODAY}",
+    "cluster-compared": f"cluster?name=alpha&against=gamma&date={today()}",
     "topic": f"topic?cluster={RECORDED}&name=orders",
     "approvals": "approvals",
     "history": f"history?cluster={RECORDED}&subject=orders",
@@ -148,7 +148,7 @@ def test_what_is_not_there_is_a_page_that_says_so(look, name):
 
 def test_a_store_that_cannot_be_read_is_a_page_that_says_so(look, settings, tmp_path):
     store = open_store(str(tmp_path))
-    store.put(f"v1/overviews/date={TODAY}/run=x.json", b"{")
+    store.put(f"v1/overviews/date={today()}/run=x.json", b"{")
     with settings.context() as patch:
         patch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", store.uri)
         looked = look("clusters")

@@ -22,9 +22,9 @@ def days(monkeypatch, tmp_path):
 
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    store = FolderStore(tmp_path)
-    stored_day(store, datetime.now(UTC), 6, cluster="beta")
-    return [stored_day(store, datetime.now(UTC), days_ago) for days_ago in range(8, 3, -1)]
+    store, now = FolderStore(tmp_path), datetime.now(UTC)
+    stored_day(store, now, 6, cluster="beta")
+    return [stored_day(store, now, days_ago) for days_ago in range(8, 3, -1)]
 
 
 def _run(bag, **conf):

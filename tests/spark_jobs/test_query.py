@@ -24,14 +24,44 @@ def tables(spark):
     return spark
 
 
-def test_there_are_ten_examples():
-    assert len(EXAMPLES) == 10
+# What each example finds in the corpus, in the order of the document: its columns, and its rows in any order.
+FOUND = [
+    ("cluster topic dates partitions_seen", [("corpus", "orders", 1, 1), ("corpus", "payments", 1, 1)]),
+    ("cluster broker_id registrations dates_seen", []),
+    ("cluster date leaders_changed partitions", [("corpus", "2026-03-01", 0, 3)]),
+    ("cluster topic since dates", []),
+    (
+        "cluster date broker_id elsewhere preferred ratio",
+        [("corpus", "2026-03-01", 1, 1, 2, 0.5), ("corpus", "2026-03-01", 2, 0, 1, 0.0)],
+    ),
+    ("cluster topic lives first_seen last_made", []),
+    ("cluster date topics partitions more_than_before", [("corpus", "2026-03-01", 2, 3, None)]),
+    ("cluster entity_type entity_name key values", []),
+    (
+        "cluster topic partition rack",
+        [("corpus", "orders", 0, "r1"), ("corpus", "orders", 1, "r1"), ("corpus", "payments", 0, "r1")],
+    ),
+    (
+        "cluster what which dates",
+        [
+            ("corpus", "delete_topics", "payments", 1),
+            ("corpus", "preferred_replica_election", "orders", 1),
+            ("corpus", "unreadable znode", "/brokers/topics/broken", 1),
+        ],
+    ),
+]
 
 
-@pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: " ".join(sql.split())[:60])
-def test_every_example_runs(tables, sql):
+@pytest.mark.parametrize(
+    ("sql", "columns", "rows"),
+    [(sql, *found) for sql, found in zip(EXAMPLES, FOUND, strict=True)],
+    ids=[" ".join(sql.split())[:60] for sql in EXAMPLES],
+)
+def test_every_example_runs(tables, sql, columns, rows):
     assert refusal(tables, sql) is None
-    tables.sql(sql).collect()
+    frame = tables.sql(sql)
+    assert frame.columns == columns.split()
+    assert sorted((tuple(map(query._value, row)) for row in frame.collect()), key=str) == rows
 
 
 def test_the_documented_columns_are_those_of_the_tables():

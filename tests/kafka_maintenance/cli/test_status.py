@@ -8,7 +8,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.main import main
-from tests.kafka_maintenance.web.fleet import TODAY, Sick, publish_date
+from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
 CLUSTERS = (Sick("calm"), Sick("warned", warnings=4), Sick("broken", critical=2, warnings=1))
 
@@ -31,7 +31,7 @@ def test_clusters_are_listed_the_worst_first_with_their_change(stored, capsys):
     ]
     assert "critical 2 (+2)" in lines[0]
     assert "warnings 4 (+2)" in lines[1]
-    assert lines[3] == f"3 clusters, analysis of {TODAY}"
+    assert lines[3] == f"3 clusters, analysis of {today()}"
 
 
 @pytest.mark.parametrize(("fail_on", "status"), [("critical", 4), ("warning", 4), ("never", 0)])
@@ -49,7 +49,7 @@ def test_a_relative_store_will_do_and_json_has_all_counts(stored, capsys, monkey
     monkeypatch.chdir(stored.parent)
     main(["status", "--store", stored.name, "--json"])
     document = json.loads(capsys.readouterr().out)
-    assert document["date"] == str(TODAY)
+    assert document["date"] == str(today())
     assert document["clusters"][0]["offline_count"] == 2
 
 

@@ -19,7 +19,6 @@ from spark_jobs.io.folders import Folder
 from tests.spark_jobs.worlds import World
 from tests.spark_jobs.worlds import publish as publish_snapshot
 
-TODAY = datetime.now(UTC).date()
 RUN = "scheduled__date_of_run"
 HISTORY = 8
 
@@ -47,8 +46,8 @@ class Sick:
     def ill(self):
         return bool(self.critical or self.warnings)
 
-    def world(self, day, date_of_run=TODAY):
-        """The snapshot of `day` dates before `date_of_run`."""
+    def world(self, day):
+        """The snapshot of `day` dates before today."""
         partitions = []
         for topic in range(self.topics):
             for number in range(self.partitions):
@@ -62,7 +61,7 @@ class Sick:
         }
         return World(
             cluster=self.name,
-            day=date_of_run - timedelta(days=day),
+            day=today() - timedelta(days=day),
             zxid=9000 - day,
             brokers=brokers,
             partitions=tuple(partitions),
@@ -72,6 +71,10 @@ class Sick:
                 ("topics", "topic-000", "min.insync.replicas", "2"),
             ),
         )
+
+
+def today():
+    return datetime.now(UTC).date()
 
 
 def publish(store, clusters, *, dates=HISTORY, snapshots=2, run=RUN):
@@ -85,7 +88,7 @@ def publish(store, clusters, *, dates=HISTORY, snapshots=2, run=RUN):
 
 def publish_date(store, clusters, day, *, run=RUN, more=None):
     """The analysis of one date; `more` are rows by the name of the result that they are added to."""
-    date_of_run = TODAY - timedelta(days=day)
+    date_of_run = today() - timedelta(days=day)
     rows = {name: [] for name in schemas.OUTPUTS}
     summary = {}
     for cluster in clusters:
