@@ -13,11 +13,12 @@ KAFKA_VERSION ?= 3.9
 VERSIONS ?= 3.9 2.8 2.4 1.1 0.10.2
 FAST := "not services and not spark and not kafka and not e2e and not browser"
 CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/differential/test_recorded.py
-JOB_TESTS := tests/dags tests/spark_jobs
+AIRFLOW_TESTS := tests/dags
+SPARK_TESTS := tests/spark_jobs
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-jobs test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-airflow test-spark test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -41,15 +42,18 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; two suites at a time
+test: setup ## every test, the slow ones included, and every branch of the core; three suites at a time, for they wait a lot
 	@.ci/browser
-	@$(MAKE) --no-print-directory --jobs=2 test-jobs test-services coverage
+	@$(MAKE) --no-print-directory --jobs=3 test-services test-airflow test-spark coverage
 
 test-services: setup # a part of `test`: all that no other suite has
-	$(BIN)/python -m pytest --durations=15 $(CORE_TESTS:%=--ignore=%) $(JOB_TESTS:%=--ignore=%) $(WHOLE_LINES)
+	$(BIN)/python -m pytest --durations=15 $(CORE_TESTS:%=--ignore=%) $(AIRFLOW_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) $(WHOLE_LINES)
 
-test-jobs: setup # a part of `test`: Airflow and Spark
-	$(BIN)/python -m pytest --durations=15 $(JOB_TESTS) $(WHOLE_LINES)
+test-airflow: setup # a part of `test`: the DAGs, in an Airflow and in front of a browser
+	$(BIN)/python -m pytest --durations=15 $(AIRFLOW_TESTS) $(WHOLE_LINES)
+
+test-spark: setup # a part of `test`: the jobs
+	$(BIN)/python -m pytest --durations=15 $(SPARK_TESTS) $(WHOLE_LINES)
 
 test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
 	$(BIN)/python -m pytest -m $(FAST) $(TESTS)
