@@ -28,6 +28,7 @@ from kafka_maintenance.tasks.analysis import (
     plan_repairs,
     publish_report,
     remove_expired_analyses,
+    send_metrics,
 )
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS
 from kafka_maintenance.tasks.pools import SPARK_POOL
@@ -78,6 +79,7 @@ def nightly_analysis() -> None:
     )
     all_clusters_analysed(report)
     no_alarms(report)
+    send_metrics(report)
     report >> remove_expired_analyses()
     analyse >> report >> plans >> all_clusters_planned
 

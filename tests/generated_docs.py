@@ -17,6 +17,7 @@ from controller_core.model.states import (
     ReplicaState,
     previous_replica_states,
 )
+from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
 
 DOCS = Path(__file__).parents[1] / "docs"
 PACKAGES = ("kafka_maintenance", "spark_jobs", "controller_core")
@@ -29,7 +30,12 @@ def parts() -> dict[str, str]:
     return {f"rooms-of-{package}": _rooms(graph, package) for package in PACKAGES} | {
         "partition-states": _diagram(VALID_PREVIOUS_PARTITION_STATES, PartitionState.NON_EXISTENT, {}),
         "replica-states": _diagram(VALID_PREVIOUS_REPLICA_STATES, ReplicaState.NON_EXISTENT, _since_2_3()),
+        "metrics": "".join(f"| `{PREFIX}{name}` | {_labels(name)} | {says} |\n" for name, says in METRICS.items()),
     }
+
+
+def _labels(metric: str) -> str:
+    return "cluster, severity" if metric == "findings" else "cluster"
 
 
 def written(page: str, made: Mapping[str, str]) -> str:

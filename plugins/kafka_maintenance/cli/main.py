@@ -26,6 +26,7 @@ from kafka_maintenance.cli import (
     history,
     install_dags,
     kraft,
+    metrics,
     plan_file,
     restore,
     snapshots,
@@ -109,6 +110,7 @@ def parser() -> argparse.ArgumentParser:
     restore.add_parsers(commands)
     analyse.add_parsers(commands)
     status.add_parsers(commands)
+    metrics.add_parsers(commands)
     alarms.add_parsers(commands)
     cli_plan.add_parsers(commands)
     cli_plan.add_rollback(commands)

@@ -32,6 +32,8 @@ NOTE = "note"
 _ABANDONED_AFTER = timedelta(days=2)
 """Staged snapshots of a run that failed are kept so long, for whoever looks into it or clears a task."""
 _ALARMS_SHOWN = 50
+STATS_PREFIX = "kafka_maintenance"
+"""Of the gauges that Airflow sends."""
 _SNAPSHOTS_DAG = "snapshot_metadata"
 
 
@@ -249,6 +251,30 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
         "missing": [missing["note"] for missing in choice["missing"]],
         "not_analysed": list(published.missed),
     }
+
+
+@task(
+    doc_md="Sends the gauges of all clusters to Airflow's metrics (StatsD or OpenTelemetry, where they are switched on), and writes "
+    "the OpenMetrics file that `KAFKA_MAINTENANCE_METRICS_FILE` names. Of a past date nothing is sent.",
+)
+def send_metrics(report: dict[str, Any]) -> int:
+    """How many samples were sent."""
+    from airflow.sdk.observability import stats
+
+    from kafka_maintenance.operations.analysis import metrics
+    from kafka_maintenance.operations.analysis.overviews import require_overview
+
+    store = hooks.store()
+    if require_overview(store).date != report["date"]:
+        return 0
+    found = metrics.samples(store)
+    for each in found:
+        # As Airflow's own metrics: with tags for OpenTelemetry, and with the values in the name for a plain StatsD.
+        stats.gauge(f"{STATS_PREFIX}.{each.metric}", each.value, tags=each.labels)
+        stats.gauge(".".join((STATS_PREFIX, each.metric, *each.labels.values())), each.value)
+    if SETTINGS.metrics_file is not None:
+        metrics.write_openmetrics(found, SETTINGS.metrics_file)
+    return len(found)
 
 
 @task(doc_md="Removes analyses of dates that are over, and replaced runs: their snapshots are kept by their own rules.")

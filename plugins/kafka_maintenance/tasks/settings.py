@@ -46,6 +46,7 @@ class Settings:
     alarm_severity: str = "critical"
     driver_memory: str = "2g"
     snapshot_key_file: Path | None = None
+    metrics_file: Path | None = None
     scratch: Path = Path(tempfile.gettempdir()) / "kafka-maintenance"
 
     @property

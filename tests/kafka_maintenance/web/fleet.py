@@ -220,7 +220,7 @@ def _rows(cluster, day, date_of_run):
                 "eligible": False,
                 "reasons": [
                     {
-                        "kind": "replica_offline",
+                        "kind": "dead replica",
                         "partition": 0,
                         "brokers": [2],
                         "text": "replica 2 of topic-000-0 is offline",
