@@ -3,6 +3,8 @@
 import threading
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import (
@@ -374,8 +376,19 @@ def test_a_sasl_session_writes_as_the_brokers_do(secured_server):
         zookeeper.create("/admin/child")
 
 
+def close_before_it_is_heard(client, timeout):
+    """`KazooClient.start` on a busy machine: the refusal comes before the session was seen."""
+    client.start_async()
+    wait_until(lambda: client.client_state == "CLOSED", what="kazoo has closed the client", timeout_s=timeout)
+    client.stop()
+    client.close()
+    raise KazooTimeoutError("Connection time-out")
+
+
 @pytest.mark.services
-def test_refused_credentials_are_named(secured_server):
+@pytest.mark.parametrize("start", [KazooClient.start, close_before_it_is_heard], ids=["at once", "after the refusal"])
+def test_refused_credentials_are_named(secured_server, start, monkeypatch):
+    monkeypatch.setattr(KazooClient, "start", start)
     wrong = ZooKeeperAuth(scheme="sasl", username="kafka", password="wrong")
     with pytest.raises(NoAuthError, match="credentials"), connect(secured_server.hosts, auth=wrong, timeout_s=10):
         pass

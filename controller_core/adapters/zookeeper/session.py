@@ -433,11 +433,13 @@ def _is_loopback(hosts: str) -> bool:
 
 
 def _start(client: KazooClient, hosts: str, timeout_s: float, tls: ZooKeeperTls | None) -> None:
+    states: set[str] = set()  # kazoo closes a client whose credentials were refused, and then says no more than that
+    client.add_listener(lambda _: states.add(client.client_state))
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # a missing chroot is our own error
             client.start(timeout=timeout_s)
     except KazooTimeoutError as error:
-        if client.client_state == "AUTH_FAILED":
+        if "AUTH_FAILED" in states:
             raise NoAuthError(f"{hosts}: the credentials were refused; check user and password") from error
         refusal = None if tls is None else tls_refusal(hosts, tls)
         if refusal is not None:

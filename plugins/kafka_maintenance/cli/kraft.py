@@ -9,10 +9,12 @@ from typing import Any
 
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_approver_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
+    approver_of,
     positive,
     show,
     store_of,
@@ -29,6 +31,28 @@ def add_parsers(commands: Any) -> None:
     _add_rehearse(kraft)
     _add_runbook(kraft)
     _add_watch(kraft)
+    _add_left(kraft)
+
+
+def _add_left(kraft: Any) -> None:
+    for name, what, more, run in (
+        (
+            "left",
+            "record that a cluster has left ZooKeeper",
+            "Pins its newest snapshot; nothing of ours reads or writes its tree from then on.",
+            _left,
+        ),
+        ("returned", "take back that a cluster has left ZooKeeper", "The pin of its snapshot stays.", _returned),
+    ):
+        command = kraft.add_parser(
+            name, help=what, description=f"{what[0].upper()}{what[1:]}. {more} Contacts no cluster."
+        )
+        command.add_argument("cluster", metavar="CLUSTER", help="its name in the store")
+        command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
+        add_approver_argument(command)
+        add_store_arguments(command)
+        add_json_argument(command)
+        command.set_defaults(run=run)
 
 
 def _add_readiness(kraft: Any) -> None:
@@ -205,6 +229,38 @@ def _rehearse(arguments: argparse.Namespace) -> int:
     rehearsal = rehearse_snapshot(store, manifest, quorum, key_file=arguments.key_file, fix=arguments.fix)
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
     return ExitStatus.DONE if rehearsal.passed else ExitStatus.REFUSED
+
+
+def _left(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.departure import leave  # noqa: PLC0415 - as above
+
+    found = leave(
+        store_of(arguments),
+        arguments.cluster,
+        by=approver_of(arguments),
+        reason=arguments.reason,
+        now=datetime.now(UTC),
+    )
+    show(
+        arguments,
+        f"{found.cluster} has left ZooKeeper ({found.by}, {found.at}); pinned {found.snapshot}",
+        found._asdict(),
+    )
+    return ExitStatus.DONE
+
+
+def _returned(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.departure import come_back  # noqa: PLC0415 - as above
+
+    found = come_back(
+        store_of(arguments),
+        arguments.cluster,
+        by=approver_of(arguments),
+        reason=arguments.reason,
+        now=datetime.now(UTC),
+    )
+    show(arguments, f"{found.cluster} lives in ZooKeeper ({found.by}, {found.at})", found._asdict())
+    return ExitStatus.DONE
 
 
 def _watch(arguments: argparse.Namespace) -> int:

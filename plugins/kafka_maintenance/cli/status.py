@@ -34,14 +34,16 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         newest_overviews,
         require_overview,
     )
+    from kafka_maintenance.operations.record.departures import departures  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
-    newest = require_overview(store)
+    newest, gone = require_overview(store), departures(store)
     before = next(iter(newest_overviews(store, 2)), newest)
     rows = [
         {
             "cluster": name,
             "severity": _severity(counts),
+            "left_zookeeper": gone[name].at if name in gone else None,
             **counts,
             "critical_change": _change(counts, before.clusters.get(name), "critical_count"),
             "warning_change": _change(counts, before.clusters.get(name), "warning_count"),
@@ -90,4 +92,5 @@ def _line(row: dict[str, Any]) -> str:
     return (
         f"{row['severity']:<12}  {row['cluster']:<24}  critical {counted('critical'):<10}  warnings {counted('warning'):<10}  "
         f"offline {row['offline_count']}  under-replicated {row['under_replicated_count']}  partitions {row['partition_count']}"
+        + (f"  KRaft since {row['left_zookeeper'][:10]}" if row["left_zookeeper"] else "")
     )

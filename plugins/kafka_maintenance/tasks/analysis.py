@@ -47,11 +47,15 @@ def listed_clusters() -> list[dict[str, Any]]:
 
 
 def clusters_listed() -> list[dict[str, Any]]:
-    """As `listed_clusters`."""
+    """As `listed_clusters`; one that has left ZooKeeper is archived."""
+    from kafka_maintenance.operations.record.departures import departures
+
     found: list[dict[str, Any]] = []
+    gone = departures(hooks.store())
     for name in hooks.cluster_names():
         try:
-            found.append({"cluster": name, "archived": hooks.cluster(name).archived, "unusable": None})
+            archived = hooks.cluster(name).archived or name in gone
+            found.append({"cluster": name, "archived": archived, "unusable": None})
         except hooks.SettingsMissingError as error:
             found.append({"cluster": name, "archived": False, "unusable": str(error)})
     return found

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 @task
 def live_clusters(only: list[str] | None = None) -> list[str]:
-    """Names of the clusters to take a snapshot of: all that the Variable lists and that are not archived, or those of `only`."""
-    return list(hooks.live_names(only))
+    """Names of the clusters to take a snapshot of: of all that the Variable lists, or of `only`, those that are not archived and have not left ZooKeeper."""
+    from kafka_maintenance.operations.record.departures import departures
+
+    gone = departures(hooks.store())
+    return [name for name in hooks.live_names(only) if name not in gone]
 
 
 @task(

@@ -8,6 +8,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.record.departures import Departure, record_departure
 from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
 CLUSTERS = (Sick("calm"), Sick("warned", warnings=4), Sick("broken", critical=2, warnings=1))
@@ -64,3 +65,13 @@ def test_a_closed_pipe_ends_quietly(stored):
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 0
+
+
+def test_a_cluster_that_has_left_zookeeper_says_so(tmp_path, capsys):
+    store = open_store(str(tmp_path))
+    publish_date(store, CLUSTERS, 0)
+    at = "2026-11-24T12:00:00+00:00"
+    record_departure(store, Departure("calm", "ann", "finalised", at, "/s/manifest.json"))
+    assert main(["status", "--store", str(tmp_path), "--fail-on", "never"]) == 0
+    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()[:3]}
+    assert [name for name, line in lines.items() if line.endswith("KRaft since 2026-11-24")] == ["calm"]

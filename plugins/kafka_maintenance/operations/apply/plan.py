@@ -48,6 +48,7 @@ from kafka_maintenance.operations.errors import (
 )
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.store import read_plan, read_proof
+from kafka_maintenance.operations.record.departures import refuse_departed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
 
 SETTLE_TIMEOUT_S: Final = 10.0
@@ -217,6 +218,7 @@ def read_approved(store: ObjectStore, plan_uri: str, approved_digest: str, appro
 
     Raises:
         PlanChangedError: it is another one, or nobody approved.
+        RefusedError: the cluster has left ZooKeeper.
     """
     plan = read_plan(store, plan_uri)
     found = plan_digest(plan)
@@ -227,6 +229,7 @@ def read_approved(store: ObjectStore, plan_uri: str, approved_digest: str, appro
         )
     if not approver.strip():
         raise PlanChangedError(f"plan {plan_uri} not applied: nobody is named as its approver; have it approved")
+    refuse_departed(store, plan.cluster)
     return plan
 
 

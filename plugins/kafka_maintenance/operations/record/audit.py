@@ -289,7 +289,7 @@ def entry_key(cluster: str, number: int) -> str:
 def record_prefixes(cluster: str) -> Sequence[str]:
     """Where the records lie that the chain must hold."""
     name = require_name(cluster, "cluster")
-    return tuple(f"{ROOT}/{kind}/cluster={name}/" for kind in ("approvals", "receipts", "rejections"))
+    return tuple(f"{ROOT}/{kind}/cluster={name}/" for kind in ("approvals", "kraft", "receipts", "rejections"))
 
 
 def _number_of(key: str) -> int:

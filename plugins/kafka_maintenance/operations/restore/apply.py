@@ -27,6 +27,7 @@ from controller_core.model.errors import BadVersionError, NodeExistsError, NoNod
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
+from kafka_maintenance.operations.record.departures import refuse_departed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from kafka_maintenance.operations.restore.content import (
     Content,
@@ -131,6 +132,8 @@ def apply_restore(
     if manifest.digest != document["snapshot"]["digest"]:
         raise PlanChangedError(f"plan {plan_uri} not applied: its snapshot {manifest.uri} was changed; plan again")
     scope = scope_of(document["scope"])
+    if not scope.whole or scope.over:  # a whole tree goes where nothing is
+        refuse_departed(store, manifest.cluster)
     sealer = Sealer.from_file(key_file) if key_file else None
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, sealer)

@@ -10,6 +10,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
+from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, keys_by_date, newest_of
 from kafka_maintenance.web.blocks import (
     SEVERITIES,
@@ -95,13 +96,14 @@ def clusters_page(
     Raises:
         ObjectStoreError: the store cannot be read.
     """
-    overviews = newest_overviews(store, DATES_SHOWN)
+    overviews, gone = newest_overviews(store, DATES_SHOWN), departures(store)
     summary = _summary(store, overviews[-1]) if overviews else {}
     snapshots = dict(
         zip((one.name for one in listed), at_once(lambda one: _newest(store, one, now), listed), strict=True)
     )
     rows = [
-        _row(one, overviews, summary.get(one.name), snapshots[one.name], waiting.get(one.name), now) for one in listed
+        _row(one, overviews, summary.get(one.name), snapshots[one.name], waiting.get(one.name), gone.get(one.name), now)
+        for one in listed
     ]
     rows.sort(key=lambda row: row[0])
     cells = [row[1] for row in rows]
@@ -196,6 +198,7 @@ def _row(
     numbers: Mapping[str, Any] | None,
     snapshot: _Snapshot,
     waiting: Waiting | None,
+    gone: Departure | None,
     now: datetime,
 ) -> tuple[tuple[Any, ...], tuple[Cell, ...]]:
     """What the row is sorted by, and its cells."""
@@ -226,7 +229,7 @@ def _row(
         _approvals(waiting, now),
         _age(snapshot.taken_at, now),
         _consistent(snapshot.consistent),
-        Cell("migrating to KRaft", "warning") if "kraft_migration" in kinds else Cell("ZooKeeper" if numbers else "-"),
+        _mode(kinds, gone, known=numbers is not None),
         number(found.get("partition_count", counts.get("partitions"))),
         number(found.get("broker_count", counts.get("brokers"))),
         Cell(", ".join(tags)),
@@ -295,6 +298,14 @@ def age_text(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{max(seconds, 0):.0f} s"
+
+
+def _mode(kinds: Mapping[str, int], gone: Departure | None, *, known: bool) -> Cell:
+    if gone is not None:
+        return Cell(f"KRaft since {gone.at[:10]}", "quiet")
+    if "kraft_migration" in kinds:
+        return Cell("migrating to KRaft", "warning")
+    return Cell("ZooKeeper" if known else "-")
 
 
 def _consistent(value: bool | None) -> Cell:  # noqa: FBT001 - a value that is shown

@@ -1,0 +1,82 @@
+"""Clusters that have left ZooKeeper: nothing of ours reads or writes their tree any more.
+
+A person says so, once the quorum is finalised; a mistake is taken back the same way. Each is a record of the audit chain at
+`v1/kraft/cluster=C/TIME-left.json` or `…-returned.json`; the newest counts. Source: docs/kraft.md, "Afterwards".
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import ROOT
+from controller_core.model.errors import ObjectDamagedError
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.record.audit import AuditChain
+
+PREFIX: Final = f"{ROOT}/kraft/cluster="
+_LEFT, _RETURNED = "left", "returned"
+
+
+class Departure(NamedTuple):
+    """Who said that a cluster has left ZooKeeper, why, when (ISO 8601, UTC), and its last snapshot, which is pinned."""
+
+    cluster: str
+    by: str
+    reason: str
+    at: str
+    snapshot: str
+
+
+def record_departure(store: ObjectStore, departure: Departure) -> None:
+    """Records that a cluster has left ZooKeeper."""
+    _append(store, departure, _LEFT)
+
+
+def record_return(store: ObjectStore, departure: Departure) -> None:
+    """Records that it has not, after all: `departure` is the one that is taken back, with who does so, why and when."""
+    _append(store, departure, _RETURNED)
+
+
+def departures(store: ObjectStore) -> dict[str, Departure]:
+    """Cluster → its departure, of all that have left ZooKeeper.
+
+    Raises:
+        ObjectDamagedError: a record cannot be read; nobody knows then whether the cluster has left.
+    """
+    newest: dict[str, str] = {}
+    for key in store.list(PREFIX):
+        newest[key.removeprefix(PREFIX).partition("/")[0]] = key  # keys come in order, and the time is a part of them
+    return {cluster: _read(store, key) for cluster, key in newest.items() if key.endswith(f"-{_LEFT}.json")}
+
+
+def refuse_departed(store: ObjectStore, cluster: str) -> None:
+    """Lets nothing be written to the tree of a cluster that has left ZooKeeper.
+
+    Raises:
+        RefusedError: it has; says who said so, and how to take that back.
+    """
+    keys = store.list(f"{PREFIX}{cluster}/")
+    if keys and keys[-1].endswith(f"-{_LEFT}.json"):
+        found = _read(store, keys[-1])
+        raise RefusedError(
+            f"nothing written to {cluster!r}: it has left ZooKeeper, as {found.by!r} recorded at {found.at} ({found.reason}); what stands in "
+            f"ZooKeeper is no longer true: use Kafka's own tools. Where that is a mistake: kafka-maintenance kraft returned {cluster}"
+        )
+
+
+def _append(store: ObjectStore, departure: Departure, what: str) -> None:
+    moment = datetime.fromisoformat(departure.at).astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    key = f"{PREFIX}{departure.cluster}/{moment}-{what}.json"
+    AuditChain(store, departure.cluster).append(f"{what}_zookeeper", key, departure._asdict())
+
+
+def _read(store: ObjectStore, key: str) -> Departure:
+    try:
+        document = json.loads(store.get(key))
+        return Departure(**{name: str(document[name]) for name in Departure._fields})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ObjectDamagedError(
+            f"record {store.uri_of(key)} not read: expected who said that the cluster has left ZooKeeper, found {error!r}; see "
+            "`kafka-maintenance audit verify`"
+        ) from error

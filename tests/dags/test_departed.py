@@ -1,0 +1,43 @@
+"""A cluster that has left ZooKeeper: no snapshot of it is tried, its analysis waits for none, and the page says since when."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.operations.record.departures import Departure, record_departure
+
+
+@pytest.fixture
+def store(world, monkeypatch, tmp_path):
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["alpha", "beta"]')
+    for name in ("alpha", "beta"):
+        monkeypatch.setenv(
+            f"AIRFLOW_CONN_{name.upper()}", '{"conn_type": "kafka_zookeeper", "host": "zk", "port": 2181}'
+        )
+    store = open_store(str(tmp_path))
+    record_departure(store, Departure("beta", "ann", "finalised", "2026-11-24T12:00:00+00:00", "/s/manifest.json"))
+    return store
+
+
+def test_no_snapshot_is_tried(store):
+    from kafka_maintenance.tasks.snapshots import live_clusters
+
+    assert live_clusters.function() == ["alpha"]
+    assert live_clusters.function(only=["beta"]) == []
+
+
+def test_its_analysis_is_that_of_an_archived_cluster(store):
+    from kafka_maintenance.tasks.analysis import clusters_listed
+
+    assert {each["cluster"]: each["archived"] for each in clusters_listed()} == {"alpha": False, "beta": True}
+
+
+def test_the_page_of_all_clusters_says_since_when(store):
+    from kafka_maintenance.web.views.clusters import Listed, clusters_page
+
+    page = clusters_page(store, [Listed(name="alpha"), Listed(name="beta")], {}, now=datetime.now(UTC))
+    ((table,),) = ([block for block in section.blocks if hasattr(block, "rows")] for section in page.sections)
+    mode = next(at for at, column in enumerate(table.columns) if column.name == "Mode")
+    assert {row[0].text: row[mode].text for row in table.rows} == {"alpha": "-", "beta": "KRaft since 2026-11-24"}
