@@ -15,10 +15,11 @@ FAST := "not services and not spark and not kafka and not e2e and not browser"
 CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/differential/test_recorded.py
 AIRFLOW_TESTS := tests/dags
 SPARK_TESTS := tests/spark_jobs
+OPERATIONS_TESTS := tests/kafka_maintenance/operations
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-airflow test-spark test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -42,12 +43,15 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; three suites at a time, for they wait a lot
+test: setup ## every test, the slow ones included, and every branch of the core; four suites at a time, for they wait a lot
 	@.ci/browser
-	@$(MAKE) --no-print-directory --jobs=3 test-services test-airflow test-spark coverage
+	@$(MAKE) --no-print-directory --jobs=4 test-spark test-airflow test-operations test-services coverage
 
 test-services: setup # a part of `test`: all that no other suite has
-	$(BIN)/python -m pytest --durations=15 $(CORE_TESTS:%=--ignore=%) $(AIRFLOW_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) $(WHOLE_LINES)
+	$(BIN)/python -m pytest --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS)) $(WHOLE_LINES)
+
+test-operations: setup # a part of `test`: snapshots, plans and their application, restores, on real ZooKeepers and brokers
+	$(BIN)/python -m pytest --durations=15 $(OPERATIONS_TESTS) $(WHOLE_LINES)
 
 test-airflow: setup # a part of `test`: the DAGs, in an Airflow and in front of a browser
 	$(BIN)/python -m pytest --durations=15 $(AIRFLOW_TESTS) $(WHOLE_LINES)
