@@ -9,6 +9,10 @@ First start it without `approve`: the task's log says what would be cancelled, a
 again with that digest in `approve`: that is the yes to exactly this. Whoever starts it must be known by name to Airflow, and allowed by
 the policy (`cancel_reassignment`). When it fails, what is under way goes on: start it again. The connection of the cluster must name
 `bootstrap_servers`. To take back what was done, start `reassign_partitions` with `rollback_of`.
+
+**Never** cancels nothing that the digest does not name, and nothing of another tool.
+
+**When it fails:** what is under way goes on: start it again. Nothing is left half done, for Kafka cancels partition by partition.
 """
 
 from airflow.sdk import Param, dag

@@ -6,6 +6,10 @@ Once a week: places, manifests, sizes of all objects, notes of runs and pins of 
 read and decoded again. A cluster with a finding, or without a snapshot, fails. Gauges `kafka_maintenance.snapshots.age_s`,
 `.consistent`, `.verified` and `.findings` carry the tag `cluster`. No cluster is contacted; the store is only read.
 Schedule: `KAFKA_MAINTENANCE_CHECK_CRON`, UTC.
+
+**Never** mends anything: `kafka-maintenance snapshots repair` prints what can be mended.
+
+**When it fails:** the task of the cluster lists what is wrong. A damaged snapshot hides no other one; take a new one, and repair.
 """
 
 from airflow.sdk import CronTriggerTimetable, Param, dag

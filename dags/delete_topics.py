@@ -6,6 +6,10 @@ Checks which of the named topics are eligible and unused, plans their deletion (
 for a person, applies, waits until they are gone.
 **Deleted data does not come back.** Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan
 is dropped.
+
+**Never** deletes a topic that nobody named, one that is in use unless you say so, or one beside a reassignment.
+
+**When it fails:** look at the task: a plan that went stale is made again by a new run; a topic that waits says for which broker; clear `apply_plan` to go on.
 """
 
 from airflow.sdk import Param, dag

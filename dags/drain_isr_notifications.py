@@ -7,6 +7,10 @@ partitions they name. A run with `cluster` and `act` plans to force a new contro
 wedged controller (a conditional delete of `/controller`), waits for a person, applies, and checks that the metadata is
 right and the notifications are gone. Nothing is written to ZooKeeper before the approval.
 Schedule: `KAFKA_MAINTENANCE_DRAIN_CRON`, UTC.
+
+**Never** deletes a notification itself, and forces no election without a yes.
+
+**When it fails:** the report of the cluster is in the log. A new controller that does not drain has a fault of its own: look at its controller.log.
 """
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator

@@ -4,6 +4,10 @@
 
 Reads the cluster, plans the elections, waits for a person, applies, checks.
 Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan is dropped.
+
+**Never** moves data, and makes no replica leader that is not in sync.
+
+**When it fails:** a stale plan is made again by a new run. What was elected stays and does no harm; clear `apply_plan` to go on.
 """
 
 from airflow.sdk import Param, dag

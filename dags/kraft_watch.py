@@ -5,6 +5,10 @@
 On the day of a migration: looks at one cluster's ZooKeeper tree every five minutes and ends when it is time for the next step of the
 run-book (*go*), or fails when the only way is back (docs/kraft.md). Between two looks it holds no worker. It never writes anything, and never advises to finalise
 while a broker is registered as a ZooKeeper broker.
+
+**Never** writes anything, or says finalise while it does not know.
+
+**When it fails:** read its last lines: *go back* says what to do now. A lost connection is tried again by itself.
 """
 
 from airflow.sdk import Param, dag

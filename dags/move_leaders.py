@@ -5,6 +5,10 @@
 Reads the cluster, plans the fewest moves after which the named brokers or racks lead nothing, waits for a person, takes the place of the
 active controller for at most 4 s, and checks. Off unless the cluster's connection says `may_act_as_controller`; the gate says what
 stalls meanwhile. Nothing is written before the approval; a rejected or unanswered plan is dropped.
+
+**Never** makes a replica leader that is not in sync, and acts for longer than 4 s.
+
+**When it fails:** the task says what was reached. Brokers elect a controller by themselves, which heals what is half done; start it again to verify.
 """
 
 from airflow.sdk import Param, dag

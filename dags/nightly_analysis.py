@@ -11,6 +11,10 @@ their own stored snapshots. A date without one is skipped with a note that names
 end, when all else is done, unless its param `fail_if_incomplete` is false; so does one with findings of the severity `alarm_severity`.
 The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated runs by itself when it finds work.
 Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
+
+**Never** contacts a cluster, and applies no plan.
+
+**When it fails:** `all_clusters_analysed` names what was left out, `no_alarms` the findings that call for a person; everything else is published. Clear `analyse` to try the job again.
 """
 
 from airflow.providers.standard.operators.empty import EmptyOperator

@@ -5,6 +5,10 @@
 Applies a stored plan, or takes a snapshot and plans: replicas spread over brokers and racks with the fewest moves, the
 plan with its certificate. Waits for a person, applies, waits for Kafka to finish, checks.
 Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan is dropped.
+
+**Never** moves a partition that the plan does not name, and starts no wave before the former one is in sync.
+
+**When it fails:** nothing is lost: Kafka goes on with what it was asked for. The task says what waits for what; clear `apply_plan` to go on, or start `reassign_partitions` with `rollback_of` to go back.
 """
 
 from airflow.sdk import Param, dag

@@ -6,6 +6,10 @@ Once a week the newest snapshot of every listed cluster is restored into a throw
 again and compared znode by znode; for one cluster real brokers are started on the restored tree and must come up with
 the same topics. A cluster without a snapshot fails. No cluster is contacted; the store is only read.
 Schedule: `KAFKA_MAINTENANCE_DRILL_CRON`, UTC.
+
+**Never** contacts a cluster.
+
+**When it fails:** the log lists what differs, znode by znode: that snapshot must not be relied on. Try the one before, and check the store (DAG `check_snapshots`).
 """
 
 from airflow.sdk import CronTriggerTimetable, Param, dag

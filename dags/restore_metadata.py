@@ -6,6 +6,10 @@ Compares the snapshot with the living tree, stores every difference as a plan, w
 compares again. Configs and ACLs may be restored while brokers run; for everything else stop all brokers first, the plan is
 refused otherwise. docs/accidents.md has the parameters for each of 18 accidents.
 Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan is dropped.
+
+**Never** deletes what the plan does not name, writes a secret into a log, or gives everybody more rights than now.
+
+**When it fails:** the receipt says how far it came; start it again with the same plan, it goes on. Keep the brokers down until it has ended, where it asked for that.
 """
 
 from airflow.sdk import Param, dag

@@ -7,6 +7,10 @@ remove. A run with `cluster` and `act` stores the removal as a plan, waits for a
 again. **Removed snapshots do not come back.** Pinned ones, the newest consistent one and those of the last two days
 always stay. No cluster is contacted.
 Schedule: `KAFKA_MAINTENANCE_RETENTION_CRON`, UTC.
+
+**Never** removes a pinned snapshot, the newest consistent one, or one of the last two days.
+
+**When it fails:** what was removed is gone, the rest is whole; the next plan removes what is left.
 """
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator

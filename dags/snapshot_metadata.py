@@ -7,6 +7,10 @@ as an event of the asset `kafka_metadata_snapshots`. Writes nothing to any clust
 
 A cleared and rerun task makes no second snapshot of the same run. A past date never gets a new one.
 Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
+
+**Never** writes to a cluster, and shows half a snapshot to anybody.
+
+**When it fails:** the task says whether ZooKeeper or the store did not answer; clear it. Other clusters are not concerned.
 """
 
 from airflow.sdk import CronTriggerTimetable, Param, dag

@@ -6,6 +6,10 @@ Asks the run that carries out a plan on a cluster to end at its next safe point:
 and writes `stopped` into the record, within some 15 seconds. It does not wait for that, and it changes nothing on the cluster: what Kafka was
 asked for goes on, and the task's log says what that is. To go on later, clear the run's task `apply_plan`. To take back what was
 done, start `reassign_partitions` with `rollback_of`. Nobody has to approve a stop.
+
+**Never** undoes anything.
+
+**When it fails:** the run of the plan goes on: start it again, or `kafka-maintenance stop`.
 """
 
 from airflow.sdk import Param, dag

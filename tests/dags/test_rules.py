@@ -1,6 +1,7 @@
 """Rules for every DAG: it loads, says what it does and who owns it, and writes only behind an approval."""
 
 import ast
+import re
 
 import pytest
 
@@ -24,6 +25,7 @@ DAG_IDS = (
     "snapshot_metadata",
     "stop_execution",
 )
+OPENING = ("open_gated_runs",)  # mapped over plans: its link leads to the run that it opened
 WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-store"}
 TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}
 WRITING_TASKS = {
@@ -68,6 +70,24 @@ class TestEveryDag:
         dag = bag.dags[dag_id]
         assert dag.doc_md.startswith("###")
         assert [task.task_id for task in dag.tasks if not (task.doc_md or "").strip()] == []
+
+    def test_says_what_it_never_does_and_what_to_do_when_it_fails(self, bag, dag_id):
+        said = bag.dags[dag_id].doc_md.split("\n\n")
+        assert [paragraph.split()[0] for paragraph in said[-2:]] == ["**Never**", "**When"]
+        assert all(paragraph.rstrip().endswith(".") for paragraph in said[-2:])
+
+    def test_names_only_dags_tasks_and_commands_that_there_are(self, bag, dag_id):
+        tasks = {task.task_id for dag in bag.dags.values() for task in dag.tasks}
+        params = {name for dag in bag.dags.values() for name in dag.params}
+        named = re.findall(r"`([a-z]+(?:_[a-z]+)+)`", bag.dags[dag_id].doc_md)
+        fields = {"bootstrap_servers", "may_act_as_controller", "cancel_reassignment"}  # of a connection, of a policy
+        assert [
+            name for name in named if name not in {*DAG_IDS, *tasks, *params, *fields} and not name.startswith("kafka_")
+        ] == []
+
+    def test_a_mapped_task_is_labelled_by_its_cluster(self, bag, dag_id):
+        mapped = [task for task in bag.dags[dag_id].tasks if getattr(task, "is_mapped", False)]
+        assert [task.task_id for task in mapped if not task.map_index_template and task.task_id not in OPENING] == []
 
     def test_has_an_owner_and_retries(self, bag, dag_id):
         for task in bag.dags[dag_id].tasks:

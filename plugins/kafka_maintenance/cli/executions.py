@@ -1,10 +1,12 @@
-"""`executions`, `stop`, `cancel` and `unlock`: what is carried out; ending a run, what Kafka moves for it, and what a dead one left."""
+"""`executions`, `verify`, `stop`, `cancel` and `unlock`: what is carried out; ending a run, what Kafka moves for it, and what a dead one left."""
 
 import argparse
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
@@ -24,7 +26,7 @@ from kafka_maintenance.operations.errors import RefusedError
 
 
 def add_parsers(commands: Any) -> None:
-    """The four commands."""
+    """The five commands."""
     command = commands.add_parser(
         "executions",
         help="plans that were begun, and their records",
@@ -42,9 +44,23 @@ def add_parsers(commands: Any) -> None:
     add_store_arguments(record)
     add_json_argument(record)
     record.set_defaults(run=_show)
+    _add_verify(commands)
     _add_stop(commands)
     _add_cancel(commands)
     _add_unlock(commands)
+
+
+def _add_verify(commands: Any) -> None:
+    command = commands.add_parser(
+        "verify",
+        help="compare a cluster with what a plan predicted, beside the plan's record",
+        description="Prints the record of a plan as a time line, and whether what it predicted holds on the cluster now. Writes nothing.",
+        epilog="Exit status: 0 every prediction holds, 1 not, 2 bad input, 3 the outside failed.",
+    )
+    command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_zookeeper_arguments(command)
+    add_json_argument(command)
+    command.set_defaults(run=_verify)
 
 
 def _add_stop(commands: Any) -> None:
@@ -110,18 +126,40 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import timeline  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import record_of, timeline  # noqa: PLC0415 - as above
 
-    lines = timeline(store_of(arguments), arguments.cluster, arguments.digest)
-    show(arguments, "\n".join(lines), {"timeline": list(lines)})
+    events = record_of(store_of(arguments), arguments.cluster, arguments.digest)
+    lines = timeline(events)
+    show(arguments, "\n".join(lines), {"timeline": list(lines), "events": [asdict(each) for each in events]})
     return ExitStatus.DONE
 
 
+def _verify(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.executions import timeline  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.plan import verify  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.receipts import read_events  # noqa: PLC0415 - as above
+
+    store = open_store(split_uri(arguments.plan)[0])
+    plan = load_plan(store, arguments.plan)
+    events = read_events(store, plan.cluster, plan.digest)
+    found = verify(store=store, plan_uri=arguments.plan, zookeeper=address_of(arguments))
+    lines = timeline(events) or ("never begun",)
+    document = {
+        "plan": plan.digest,
+        "holds": found.done,
+        "text": found.text,
+        "events": [asdict(each) for each in events],
+    }
+    show(arguments, "\n".join((*lines, found.text)), document)
+    return ExitStatus.DONE if found.done else ExitStatus.REFUSED
+
+
 def _stop(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import request_stop, timeline  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import record_of, request_stop, timeline  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
-    lines = timeline(store, arguments.cluster, arguments.digest)
+    lines = timeline(record_of(store, arguments.cluster, arguments.digest))
     uri = request_stop(
         store,
         arguments.cluster,

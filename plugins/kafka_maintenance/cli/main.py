@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -320,8 +320,19 @@ def _stack(arguments: argparse.Namespace) -> int:
         found = {"folder": str(folder), "stopped": stopped}
     else:
         found = stack.status(folder)
-    show(arguments, "\n".join(f"{name}: {value}" for name, value in found.items()), found)
+    show(arguments, "\n".join(_facts(found)), found)
     return ExitStatus.DONE
+
+
+def _facts(found: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """A line for each fact, its value last, so that it can be copied; `above` are the names of what it is a part of."""
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            yield from _facts(value, f"{above}{name} ")
+        elif isinstance(value, list | tuple):
+            yield f"{above}{name}: {', '.join(map(str, value)) or 'none'}"
+        else:
+            yield f"{above}{name}: {'-' if value is None else value}"
 
 
 if __name__ == "__main__":

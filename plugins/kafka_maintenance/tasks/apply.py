@@ -94,13 +94,15 @@ def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, 
 def verify(kind: str) -> PokeReturnValue:
     """Compares the live tree with what the approved plan predicted, until it is so."""
     from kafka_maintenance.operations.apply import plan as apply
+    from kafka_maintenance.operations.apply.executions import timeline
     from kafka_maintenance.operations.record.receipts import EventKind, read_events
 
     context = context_of_run()
     store, cluster = hooks.store(), hooks.cluster(cluster_of_run(context))
     plan = approved_plan(kind, context, store=store)
     digest = plan.digest
-    if not any(each.event is EventKind.DONE for each in read_events(store, cluster.name, digest)):
+    events = read_events(store, cluster.name, digest)
+    if not any(each.event is EventKind.DONE for each in events):
         raise AirflowFailException(
             f"nothing verified: the record of plan {digest} does not say that it was carried out (was apply_plan marked as success "
             "by hand?); clear apply_plan, which goes on from where the record ends"
@@ -110,5 +112,6 @@ def verify(kind: str) -> PokeReturnValue:
         plan_uri=plan.uri,
         zookeeper=cluster.address,
     )
-    log.info("%s", found.text)
+    for line in (*timeline(events), found.text):
+        log.info("%s", line)
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})

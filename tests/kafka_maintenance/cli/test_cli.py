@@ -385,6 +385,14 @@ def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys
     assert run(capsys, *apply_it)[0] == 3  # nobody obeys
     assert plan.digest in run(capsys, "executions", "list", *where)[1]
     assert "unfinished" in run(capsys, "executions", "show", plan.digest, *where)[1]
+    record = json.loads(run(capsys, "--json", "executions", "show", plan.digest, *where)[1])
+    assert [each["event"] for each in record["events"]] == ["started", "intended", "requested", "unfinished"]
+    assert [line.split()[1] for line in record["timeline"]] == [each["event"] for each in record["events"]]
+    compare = ("verify", plan.uri, "--zookeeper", world.server.hosts)
+    status, out, _ = run(capsys, *compare)
+    assert (status, out.splitlines()[:-1]) == (1, record["timeline"])
+    assert "predictions do not hold" in out.splitlines()[-1]
+    assert json.loads(run(capsys, "--json", *compare)[1])["events"] == record["events"]
     assert "asked for; the last of the record is" in run(capsys, "stop", plan.digest, "--reason", "peak", *where)[1]
     world.own.create("/admin/kafka_maintenance_execution", b"{}")
     status, out, err = run(capsys, "unlock", "--zookeeper", world.server.hosts, *where)

@@ -5,7 +5,7 @@ Source: docs/operations.md, "The receipt".
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -55,8 +55,13 @@ def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded
     return tuple(sorted(found, key=lambda each: each.began))
 
 
-def timeline(store: ObjectStore, cluster: str, digest: str) -> tuple[str, ...]:
-    """The record of a plan, a line per event.
+def timeline(events: Sequence[Event]) -> tuple[str, ...]:
+    """The record of a plan, a line per event."""
+    return tuple(_line(each) for each in events)
+
+
+def record_of(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
+    """The record of a plan that was begun.
 
     Raises:
         BadInputError: there is none.
@@ -67,7 +72,7 @@ def timeline(store: ObjectStore, cluster: str, digest: str) -> tuple[str, ...]:
             f"no record of plan {digest!r} on {cluster!r} in {store.uri}: expected 64 hex digits of a plan that was begun; "
             "`executions` lists them"
         )
-    return tuple(_line(each) for each in events)
+    return events
 
 
 def _line(event: Event) -> str:
