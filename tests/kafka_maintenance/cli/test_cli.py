@@ -1,8 +1,10 @@
 """The command: what it prints, how it ends, and that no error is a traceback."""
 
+import argparse
 import getpass
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from controller_core.znodes import ControllerZnode, encode_controller
 from controller_core.znodes import paths as znode
 from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
-from kafka_maintenance.cli.main import main
+from kafka_maintenance.cli.main import main, parser
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import ZooKeeperServer
@@ -29,6 +31,7 @@ from kafka_maintenance.servers.process import wait_until
 from tests.kafka_maintenance.kafka_world import KafkaWorld, RealServer, three_brokers
 
 TIMEOUT_S = 60
+ROOT = Path(__file__).parents[3]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -400,3 +403,28 @@ def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys
     approve = ("--approve", err.split()[-1])
     assert run(capsys, "unlock", "--zookeeper", world.server.hosts, *where, *approve)[0] == 0
     assert world.own.exists("/admin/kafka_maintenance_execution") is None
+
+
+def actions_of(command):
+    """The sub-commands of a parser by name."""
+    return {
+        name: each
+        for action in command._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name, each in action.choices.items()
+    }
+
+
+def test_the_page_names_every_command_with_its_actions():
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    cells = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
+    named = {}
+    for cell in cells:
+        words = re.findall(r"`([a-z-]+)([^`]*)`", cell)
+        for word, rest in words:
+            named.setdefault(words[0][0], set()).update({word, *re.findall(r"^ ([a-z-]+)", rest)})
+    every = {word for words in named.values() for word in words}
+    commands = actions_of(parser())
+    assert set(commands) - every == set()
+    for name in ("plan", "executions", "alarms", "audit", "kraft", "stack"):
+        assert set(actions_of(commands[name])) - named.get(name, set()) == set(), name
