@@ -15,6 +15,17 @@ from kafka_maintenance.servers.ports import free_port
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
 PLAIN = serialization.NoEncryption()
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -26,6 +37,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.file = folder / f"{name}.pem"
         made = self._signed(self._name, self._key).add_extension(x509.BasicConstraints(True, None), critical=True)
+        made = made.add_extension(SIGNS_CERTIFICATES, critical=True)
         self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(PEM))
 
     def issue(self, name, *, host="127.0.0.1"):
@@ -48,6 +60,9 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(hours=1))
             .not_valid_after(now + timedelta(days=1))
+            # Python 3.13 demands these two (RFC 5280, `ssl.VERIFY_X509_STRICT`).
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
 
 

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
@@ -378,8 +378,10 @@ def test_a_sasl_session_writes_as_the_brokers_do(secured_server):
 
 def close_before_it_is_heard(client, timeout):
     """`KazooClient.start` on a busy machine: the refusal comes before the session was seen."""
+    heard = []
+    client.add_listener(heard.append)
     client.start_async()
-    wait_until(lambda: client.client_state == "CLOSED", what="kazoo has closed the client", timeout_s=timeout)
+    wait_until(lambda: KazooState.LOST in heard, what="kazoo has closed the client", timeout_s=timeout)
     client.stop()
     client.close()
     raise KazooTimeoutError("Connection time-out")
