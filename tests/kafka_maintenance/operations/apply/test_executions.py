@@ -14,6 +14,7 @@ from kafka_maintenance.operations.apply.executions import (
     executions,
     left_behind,
     plan_under_way,
+    record_of,
     request_stop,
     timeline,
     unlock,
@@ -48,11 +49,11 @@ def test_a_record_is_a_time_line():
     store, world, plan = planned(elections)
     isr_shrunk(world)
     apply(store, plan, world)
-    lines = timeline(store, "demo", plan.digest)
+    lines = timeline(record_of(store, "demo", plan.digest))
     assert [line.split()[1] for line in lines] == events(store, plan)
     assert "step 1  left out: orders-0; paths: /admin/preferred_replica_election" in lines[1]
     with pytest.raises(BadInputError, match="`executions` lists them"):
-        timeline(store, "demo", "f" * 64)
+        record_of(store, "demo", "f" * 64)
 
 
 def test_a_person_ends_a_run_and_it_is_not_tried_again(monkeypatch):
