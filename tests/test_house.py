@@ -60,7 +60,7 @@ def tree_of(name):
 def classes_of(match):
     """Names of the classes that the cases of a match are about."""
     patterns = [node.cls for case in match.cases for node in ast.walk(case.pattern) if isinstance(node, ast.MatchClass)]
-    return {node.attr if isinstance(node, ast.Attribute) else node.id for node in patterns}
+    return {ast.unparse(node).rpartition(".")[2] for node in patterns}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

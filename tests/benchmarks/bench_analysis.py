@@ -79,7 +79,8 @@ def bench_linear(spark, folder, scale):
     for place, size in enumerate((250_000, 500_000, 1_000_000)):
         rows = int(size * scale)
         store = write_fleet(folder / str(place), 1, 1, rows)
-        told(f"analysis, {rows:,} partitions", rows, *job(spark, store, "--no-plans", "--no-drill"), 90 * rows / 1e6)
+        wall, cpu = job(spark, store, "--no-plans", "--no-drill")
+        told(f"analysis, {rows:,} partitions", rows, wall, cpu, 90 * rows / 1e6)
 
 
 def bench_history(spark, folder, scale):
@@ -87,15 +88,16 @@ def bench_history(spark, folder, scale):
     clusters = max(1, int(50 * scale))
     store = write_fleet(folder, clusters, 30, 5_000)
     rows = clusters * 30 * 5_000
-    told(f"history, {clusters} clusters x 30 dates x 5,000", rows, *job(spark, store, "--only", *HISTORY), 120 * scale)
+    wall, cpu = job(spark, store, "--only", *HISTORY)
+    told(f"history, {clusters} clusters x 30 dates x 5,000", rows, wall, cpu, 120 * scale)
 
 
 def bench_drill(spark, folder, scale):
     """Clusters of 6,000 partitions, each broker and rack fails: 1 CPU s a cluster."""
     clusters = max(1, int(100 * scale))
     store = write_fleet(folder, clusters, 1, 6_000)
-    found = job(spark, store, "--only", "failure_drill", "not_analysed", "--drill-pairs-max", "0")
-    told(f"drill, {clusters} clusters x 6,000", clusters * 6_000, *found, clusters)
+    wall, cpu = job(spark, store, "--only", "failure_drill", "not_analysed", "--drill-pairs-max", "0")
+    told(f"drill, {clusters} clusters x 6,000", clusters * 6_000, wall, cpu, clusters)
 
 
 BENCHES = {"linear": bench_linear, "history": bench_history, "drill": bench_drill}

@@ -87,9 +87,15 @@ def started(files, certificate):
         "ssl.trustStore.location": str(files / "ours.pem"),
         "ssl.clientAuth": "need",
     }
-    server = ZooKeeperServer(config=config)
-    server.secure_hosts = f"127.0.0.1:{port}"
-    return server
+    return SecureZooKeeperServer(port, config)
+
+
+class SecureZooKeeperServer(ZooKeeperServer):
+    """With the address of its secure port, for which the server's class has no use."""
+
+    def __init__(self, port, config):
+        super().__init__(config=config)
+        self.secure_hosts = f"127.0.0.1:{port}"
 
 
 def tls(files, ca="ours", certificate="client", **fields):

@@ -164,8 +164,8 @@ def test_brokers_obey_a_controller(controller: Controller) -> None:
     states = [moved._replace(leader_epoch=10 + number, leader=REPLICAS[number % 2]) for number in range(20)]
     for each in states:
         controller.channels.send(controller.metadata(first, each))
-    answered = [controller.answers.get(timeout=WAIT_S).request for _ in states]
-    assert [request.partition_states[0].leadership for request in answered] == states
+    in_order = [controller.answers.get(timeout=WAIT_S).request for _ in states]
+    assert [request.partition_states[0].leadership for request in in_order] == states
     assert controller.believed(first).partitions[PARTITION].leader == states[-1].leader
     assert controller.channels.metrics()[first.id].queue_length == 0
 

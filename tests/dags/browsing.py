@@ -46,6 +46,7 @@ class Looked:
         context.add_cookies([{"name": "_token", "value": token, "url": address}])
         self.page = context.new_page()
         self.page.set_default_timeout(30_000)
+        self.answer = None
         self.said = []
         self.page.on(
             "console", lambda message: self.said.append(message.text) if message.type in {"error", "warning"} else None

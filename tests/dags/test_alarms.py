@@ -160,4 +160,4 @@ def test_notifiers_of_the_company_stand_beside_the_webhook(monkeypatch):
             "KAFKA_MAINTENANCE_NOTIFIERS": "company_alerts:pager",
         }
     )
-    assert [each.url for each in found] == ["https://chat.example/x", "https://pager.example/hook"]
+    assert [vars(each)["url"] for each in found] == ["https://chat.example/x", "https://pager.example/hook"]

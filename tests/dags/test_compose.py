@@ -175,16 +175,16 @@ def test_its_connections_variables_and_settings_are_read_by_our_code():
     assert settings.access_key is settings.secret_key is None, "boto3 finds the keys in the file that is mounted"
     spark = Connection.from_json(environment[f"AIRFLOW_CONN_{SPARK_CONNECTION.upper()}"], conn_id="spark")
     assert spark.host == "local[2]"
-    cluster = hooks.spark_settings_from(
+    spark_settings = hooks.spark_settings_from(
         Connection.from_json(json.dumps({**json.loads(spark.as_json()), "host": "spark://spark-master:7077"}))
     )
-    assert works_in_place(SimpleNamespace(uri=uri), cluster), (
+    assert works_in_place(SimpleNamespace(uri=uri), spark_settings), (
         "the workers read what the driver is told, so they need all of it:"
     )
-    assert cluster.jars == ("/opt/s3a/*.jar",)
+    assert spark_settings.jars == ("/opt/s3a/*.jar",)
     assert re.search(r"s3a_jars fetch .*&& mv \S+/s3a-jars/\*/\*\.jar /opt/s3a/", DOCKERFILE, re.DOTALL)
-    assert cluster.conf["spark.hadoop.fs.s3a.endpoint"] == settings.endpoint_url
-    assert cluster.conf["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".ProfileCredentialsProvider")
+    assert spark_settings.conf["spark.hadoop.fs.s3a.endpoint"] == settings.endpoint_url
+    assert spark_settings.conf["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".ProfileCredentialsProvider")
     for name in ("airflow-scheduler", *SPARK):
         found = SERVICES[name]["environment"]["AWS_SHARED_CREDENTIALS_FILE"]
         assert f"s3-keys:{found.rpartition('/')[0]}:ro" in SERVICES[name]["volumes"]

@@ -166,9 +166,8 @@ def test_an_ipv6_uri_keeps_its_port():
 
     from kafka_maintenance.hooks import cluster_from
 
-    assert (
-        cluster_from("alpha", Connection(conn_id="alpha", uri="generic://[::1]:2281")).address.zookeeper == "[::1]:2281"
-    )
+    connection = Connection.from_uri("generic://[::1]:2281", conn_id="alpha")
+    assert cluster_from("alpha", connection).address.zookeeper == "[::1]:2281"
 
 
 @pytest.mark.parametrize(

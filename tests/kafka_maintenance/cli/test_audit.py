@@ -137,6 +137,7 @@ def receiver():
     class Receiver(BaseHTTPRequestHandler):
         got: ClassVar[list[bytes]] = []
         status = 200
+        url = ""
 
         def do_POST(self):
             self.got.append(self.rfile.read(int(self.headers["Content-Length"])))

@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -114,9 +115,10 @@ def test_airflow_calls_the_policy_where_there_is_no_file_of_a_company():
 
     from kafka_maintenance.provider import policy
 
-    settings.task_instance_mutation_hook.is_noop = True
+    hook: Any = settings.task_instance_mutation_hook
+    hook.is_noop = True
     importlib.reload(policy)
-    assert not settings.task_instance_mutation_hook.is_noop
+    assert not hook.is_noop
 
 
 def test_the_form_of_a_cluster_has_every_field_that_is_read():
