@@ -126,6 +126,8 @@ class AirflowServer(Service):
                 stop_signal=signal.SIGTERM,
                 stop_timeout_s=20,
             )
+        if self.workers:
+            _declare_queue(self._env["AIRFLOW__CELERY__BROKER_URL"])
         for worker in self.workers:
             self.start_worker(worker)
         return self
@@ -281,6 +283,14 @@ def _celery(database_url: str) -> dict[str, str]:
         "CELERY__WORKER_ENABLE_REMOTE_CONTROL": "False",  # the transport has no fan-out
     }
     return {f"AIRFLOW__{key}": value for key, value in settings.items()}
+
+
+def _declare_queue(broker_url: str) -> None:
+    """Makes the tables and the queue of the transport, which workers that start at one time would each try to make."""
+    from kombu.connection import Connection  # noqa: PLC0415 - comes with Celery, which only a stack with workers needs
+
+    with Connection(broker_url) as connection:  # type: ignore[no-untyped-call]  # kombu has no types
+        connection.SimpleQueue("default").close()
 
 
 def _command(*arguments: str) -> Sequence[str]:
