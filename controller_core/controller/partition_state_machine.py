@@ -182,7 +182,7 @@ class AdoptCreatedStates(Task):
             created[partition] = first
             assignment = turn.context.full_assignment(partition)
             adds.append(AddLeaderAndIsr(first.isr, partition, first, assignment, is_new=True, known=first))
-        turn.context = turn.context.with_leaderships(created, _ONLINE)
+        turn.change_states(turn.context.with_leaderships(created, _ONLINE), created)
         turn.add(adds)
 
 
@@ -260,7 +260,7 @@ class WriteElectedLeaders(Task):
             elif result.reason == elections.NOT_NEEDED:  # through Kafka 1.0: swallowed, and the partition ends Online
                 not_needed.append(partition)
             else:
-                failed[partition] = f"{result.reason}: leader {leadership.leader}, ISR {list(leadership.isr)!r}"
+                failed[partition] = _why_not_elected(context, partition, leadership, result.reason)
         _put_state(turn, not_needed, _ONLINE)
         _fail(turn, failed)
         if uncleanly:
@@ -295,7 +295,7 @@ class AdoptElections(Task):
             elected[partition] = after
             known = partitions[partition].assignment or NO_ASSIGNMENT
             adds.append(AddLeaderAndIsr(brokers, partition, after, known, False, after))  # hot loop
-        turn.context = turn.context.with_leaderships(elected, _ONLINE)
+        turn.change_states(turn.context.with_leaderships(elected, _ONLINE), elected)
         turn.results = replace(turn.results, elected={**turn.results.elected, **elected})
         turn.add(adds)
         _fail(turn, {p: why_written_failed(code) for p, code in problems.items() if code != BAD_VERSION})
@@ -303,6 +303,17 @@ class AdoptElections(Task):
         again = tuple(p for p, code in problems.items() if code == BAD_VERSION)
         if again:
             turn.push(ElectLeaderForPartitions(again, self.strategy))
+
+
+def _why_not_elected(
+    context: ControllerContext, partition: TopicPartition, leadership: LeaderAndIsr, reason: str
+) -> str:
+    replicas = context.full_assignment(partition).replicas
+    live = context.online_replicas(replicas, partition)
+    return (
+        f"{reason}: leader {leadership.leader}, ISR {list(leadership.isr)!r}; replicas {list(replicas)!r}, "
+        f"of them live {list(live)!r}; controller {context.config.controller_id}, epoch {context.epoch}"
+    )
 
 
 def unclean_permitted(
@@ -356,7 +367,7 @@ def _put_state(turn: Turn, partitions: list[TopicPartition], state: PartitionSta
         assignment, leadership, old, replicas = entries[partition]
         if old is not state:
             changes[partition] = PartitionEntry(assignment, leadership, state, replicas)
-    turn.context = turn.context.with_partitions(changes)
+    turn.change_states(turn.context.with_partitions(changes), changes)
 
 
 def _fail(

@@ -139,7 +139,7 @@ class _Call:
 
     def finish(self) -> None:
         """What changed becomes the context; what was added becomes the batch."""
-        self._turn.context = self._turn.context.with_partitions(self._changes)
+        self._turn.change_states(self._turn.context.with_partitions(self._changes), self._changes)
         self._turn.add(self._adds)
 
     def _transition(self) -> Callable[[BrokerId, TopicPartition, PartitionEntry, ReplicaState], None]:
@@ -383,7 +383,7 @@ def _adopt(turn: Turn, broker: BrokerId, after: Mapping[TopicPartition, LeaderAn
             known = context.full_assignment(partition)
             others = tuple(member for member in known.replicas if member != broker)
             adds.append(AddLeaderAndIsr(others, partition, state, known, False, state))  # hot loop
-    turn.context = context.with_leaderships(after, offline_on=broker)
+    turn.change_states(context.with_leaderships(after, offline_on=broker), after, left_isr=broker)
     turn.add(adds)
 
 
@@ -392,7 +392,7 @@ def _put_offline(turn: Turn, broker: BrokerId, entries: Mapping[TopicPartition, 
     for partition, (assignment, leadership, state, replicas) in entries.items():
         after = with_replica_state(replicas, broker, _R.OFFLINE)
         changes[partition] = PartitionEntry(assignment, leadership, state, after)
-    turn.context = turn.context.with_partitions(changes)
+    turn.change_states(turn.context.with_partitions(changes), changes)
 
 
 def _valid_to_go_offline(turn: Turn, broker: BrokerId, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

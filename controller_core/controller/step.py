@@ -3,7 +3,7 @@
 Source: Kafka 3.9 `ControllerEventManager` (one event thread, in order) and `KafkaController.process`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from controller_core.context.context import ControllerContext
@@ -33,6 +33,7 @@ from controller_core.controller.reassignment.kip_455 import ProcessAlterReassign
 from controller_core.controller.reassignment.triggers import MaybeCompleteReassignment, ProcessReassignmentRequest
 from controller_core.controller.topics import ProcessPartitionModifications, ProcessTopicChange, ProcessTopicDeletion
 from controller_core.engine.batch import BatchRecord
+from controller_core.engine.state_changes import Changed, StateChange, state_changes
 from controller_core.engine.turn import NO_RESULTS, NOTHING_UNDER_WAY, RunTasks, Task, Turn, UnderWay
 from controller_core.messages.answers import CONTROLLER_MOVED, SESSION_EXPIRED, Answer, Failed
 from controller_core.messages.effects import (
@@ -89,7 +90,7 @@ class Step:
     """What came of a command: the context after it, what is under way, what the caller must do, what was not done.
 
     `batches` are the request batches that were closed on the way, with what was put into them: the same information as
-    the requests among the effects, before it was folded.
+    the requests among the effects, before it was folded. `changes` is what the state machines changed; `transitions` reads it.
     """
 
     context: ControllerContext
@@ -97,6 +98,12 @@ class Step:
     effects: tuple[Effect, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     batches: tuple[BatchRecord, ...] = ()
+    changes: tuple[Changed, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def transitions(self) -> tuple[StateChange, ...]:
+        """Which partition and replica went from which state to which, and on which command, in order."""
+        return tuple(state_changes(self.changes))
 
     @property
     def awaiting(self) -> AnsweredEffect | None:
@@ -174,7 +181,8 @@ def _give_up(turn: Turn, failed: Failed) -> None:
 def _run(turn: Turn) -> Step:
     with collector_paused():
         _run_tasks(turn)
-    return Step(turn.context, turn.under_way(), tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches))
+    effects, refusals, batches = tuple(turn.effects), tuple(turn.refusals), tuple(turn.batches)
+    return Step(turn.context, turn.under_way(), effects, refusals, batches, tuple(turn.changes))
 
 
 def _run_tasks(turn: Turn) -> None:
@@ -190,6 +198,7 @@ def _run_tasks(turn: Turn) -> None:
 
 
 def _begin(turn: Turn, event: Event | RunTasks) -> None:
+    turn.cause = type(event).__name__
     match event:
         case RunTasks(tasks):
             turn.push(*tasks)

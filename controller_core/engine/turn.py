@@ -5,16 +5,17 @@ Kafka keeps what is under way on the stack of its event thread and in fields of 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller_core.context.context import ControllerContext
 from controller_core.engine import request_batch
 from controller_core.engine.batch import EMPTY, STATE_MACHINES, Add, BatchFault, BatchRecord, RequestBatch
+from controller_core.engine.state_changes import Changed
 from controller_core.messages.answers import Answer, Failed
 from controller_core.messages.effects import AnsweredEffect, Effect
 from controller_core.messages.events import Event, MoveController
-from controller_core.model.partitions import LeaderAndIsr, PartitionAndReplica, TopicPartition
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, PartitionAndReplica, TopicPartition
 from controller_core.model.refusals import Refusal, RefusalKind
 
 _MACHINE_STAYS_BROKEN = (
@@ -58,6 +59,7 @@ class UnderWay:
     Attributes:
         agenda: tasks still to run, the next one first.
         awaiting: the effect whose answer goes on with the agenda; None: nothing is under way.
+        cause: name of the command whose tasks these are; empty where nothing is under way.
         inbox: commands that came meanwhile, oldest first.
         batch: the request batch of the running call.
         results: of the last call of the partition machine.
@@ -69,6 +71,7 @@ class UnderWay:
 
     agenda: tuple[Task, ...] = ()
     awaiting: AnsweredEffect | None = None
+    cause: str = ""
     inbox: tuple[Event | RunTasks, ...] = ()
     batch: RequestBatch | None = None
     results: CallResults = NO_RESULTS
@@ -93,6 +96,8 @@ class Turn:
         "batch",
         "batch_fault",
         "batches",
+        "cause",
+        "changes",
         "context",
         "deferred",
         "effects",
@@ -109,6 +114,7 @@ class Turn:
         self.answer = answer
         self.stack: list[Task] = list(reversed(under_way.agenda))
         self.awaiting: AnsweredEffect | None = None
+        self.cause = under_way.cause
         self.inbox = under_way.inbox
         self.batch = under_way.batch
         self.results = under_way.results
@@ -119,12 +125,14 @@ class Turn:
         self.effects: list[Effect] = []
         self.refusals: list[Refusal] = []
         self.batches: list[BatchRecord] = []
+        self.changes: list[Changed] = []
 
     def under_way(self) -> UnderWay:
         """What is left for the next step."""
         return UnderWay(
             agenda=tuple(reversed(self.stack)),
             awaiting=self.awaiting,
+            cause=self.cause if self.awaiting is not None else "",
             inbox=self.inbox,
             batch=self.batch,
             results=self.results,
@@ -194,6 +202,21 @@ class Turn:
     def change(self, **fields: object) -> None:
         """Changes plain fields of the context."""
         self.context = replace(self.context, **fields)  # type: ignore[arg-type]  # the names are ControllerContext's
+
+    def change_states(
+        self, context: ControllerContext, partitions: Collection[TopicPartition], *, left_isr: BrokerId | None = None
+    ) -> None:
+        """Takes the context that a state machine made, and remembers the transitions of these partitions and their replicas.
+
+        Args:
+            context: after the transitions.
+            partitions: whose entries differ.
+            left_isr: the broker whose replicas left the ISR of them, on their way to Offline.
+        """
+        if partitions:
+            before, after = self.context.partitions, context.partitions
+            self.changes.append(Changed(before, after, partitions, self.cause, left_isr))
+        self.context = context
 
     # The request batch of the running call
 

@@ -1,11 +1,13 @@
-"""Real brokers against the core: after each step the live tree is what the core predicted from the tree before it.
+"""Real brokers against the core: after each step the live tree is what the core predicted from the tree before it, and the
+controller's `state-change.log` says what the core says.
 
 The prediction starts from the live tree: it is loaded into the simulated cluster, where `controller_core` rules over brokers
 that obey, and the same request is made there.
 """
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +18,7 @@ from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicP
 from controller_core.ports.zookeeper import ZooKeeper
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.simulated.cluster import SimulatedCluster
+from controller_core.runtime.state_change_log import state_change_log
 from controller_core.znodes import (
     DELETE_TOPICS,
     PREFERRED_REPLICA_ELECTION,
@@ -49,6 +52,27 @@ TARGETS = {PARTITIONS[0]: (3, 2), PARTITIONS[1]: (1, 3, 2)}
 REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
 SETTLE_S = 30.0
 STABLE_S = 0.3
+
+
+CHANGE = re.compile(r"epoch=\d+\] (Changed .*?|Partition .* state changed to .*?)( \(state\.change\.logger\))?$")
+SAME = re.compile(r"Changed state of replica .* from (\w+) to \1")
+STATE = re.compile(
+    r"LeaderAndIsr\(leader=(-?\d+), leaderEpoch=(\d+), (.*)\)|\(Leader:(-?\d+),ISR:([\d,]*),.*?LeaderEpoch:(\d+),.*?\)"
+)
+
+
+def changes(lines: Iterable[str]) -> list[str]:
+    """State changes of a log, without what differs by design: epochs of the controller and of brokers, versions, order of an ISR."""
+    found = [match[1] for line in lines if (match := CHANGE.search(line)) and not SAME.match(match[1])]
+    return sorted(STATE.sub(leadership, line) for line in found)
+
+
+def leadership(match: re.Match[str]) -> str:
+    leader, epoch, rest, other_leader, other_isr, other_epoch = match.groups()
+    if rest is None:
+        return f"{other_leader} {other_epoch} {sorted(other_isr.split(','))}"
+    isr = re.findall(r"brokerId=(\d+)", rest) or re.findall(r"\d+", rest.partition("(")[2].partition(")")[0])
+    return f"{leader} {epoch} {sorted(isr)}"
 
 
 class Row(NamedTuple):
@@ -120,10 +144,14 @@ class Lockstep:
         self.kafka = kafka
         self.zookeeper = zookeeper
         self.dialect = dialect_for(kafka.version)
+        self.logs_isr_changes = self.dialect.version >= (2, 8)  # 2.4.1 and before have no line for it, 2.8.2 has
 
-    def predicted(self, deed: Callable[[SimulatedCluster], None]) -> Tree:
-        """The tree that the core foresees when `deed` is done on a copy of the live tree."""
-        cluster = SimulatedCluster(self.dialect, broker_config=BROKER_CONFIG)
+    def predicted(self, deed: Callable[[SimulatedCluster], None]) -> tuple[Tree, list[str]]:
+        """The tree and the state changes that the core foresees when `deed` is done on a copy of the live tree."""
+        log: list[str] = []
+        cluster = SimulatedCluster(
+            self.dialect, broker_config=BROKER_CONFIG, stepped=lambda _, step: log.extend(state_change_log(step))
+        )
         self._copy_into(cluster.tools)
         live = sorted(broker.id for broker in self.kafka.brokers.values() if broker.is_running)
         for broker in live:  # all register before the first controller looks
@@ -132,9 +160,18 @@ class Lockstep:
         while office.advance():  # the same broker takes the office as in the live cluster
             pass
         cluster.settle()
+        log.clear()
         deed(cluster)
         cluster.settle()
-        return tree(cluster.tools.zookeeper)
+        told = changes(log)
+        if not self.logs_isr_changes:
+            told = [line for line in told if not line.startswith("Partition ")]
+        return tree(cluster.tools.zookeeper), told
+
+    def logged(self) -> list[str]:
+        """All lines of the live controller's log so far."""
+        log = self.kafka.workspace.logs / f"{self.kafka.name}-{self.controller()}.log"
+        return log.read_text(encoding="utf-8").splitlines()
 
     def controller(self) -> int:
         """The live controller's id; a dead one is replaced within the session timeout."""
@@ -143,7 +180,8 @@ class Lockstep:
 
     def shows(self, what: str, deed: Callable[[SimulatedCluster], None], for_real: Callable[[], None]) -> None:
         """Predict, do it for real, and wait until the live tree is as predicted and stays so."""
-        wanted = self.predicted(deed)
+        wanted, wanted_changes = self.predicted(deed)
+        before = len(self.logged())
         for_real()
         deadline = time.monotonic() + SETTLE_S
         agreed_since = None
@@ -152,6 +190,9 @@ class Lockstep:
             agreed_since = (agreed_since or now) if found == wanted else None
             if agreed_since is None and now > deadline:
                 assert told(found) == told(wanted), f"{what}: the live tree is not what the core predicted"
+        assert changes(self.logged()[before:]) == wanted_changes, (
+            f"{what}: Kafka's controller logged other state changes"
+        )
 
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
         """The same request node in both worlds."""

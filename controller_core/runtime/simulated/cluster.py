@@ -78,9 +78,11 @@ class SimulatedController:
         kafka: KafkaZk,
         new_topic_id: Callable[[], str],
         sent: "OnSent | None" = None,
+        stepped: "OnStep | None" = None,
     ) -> None:
         self.id = broker_id
         self._sent = sent
+        self._stepped = stepped
         self.last = Step(ControllerContext(dialect=dialect, config=config))
         self.queue: deque[Event | CommandAnswer] = deque()
         self.todo: deque[e.Effect] = deque()
@@ -118,6 +120,8 @@ class SimulatedController:
         self.last = self.last.then(self.queue.popleft())
         self.todo.extend(self.last.effects)
         self.refusals += self.last.refusals
+        if self._stepped is not None:
+            self._stepped(self, self.last)
         return True
 
     def expire(self, queued: Iterable[Event | CommandAnswer]) -> None:
@@ -152,6 +156,8 @@ class SimulatedController:
 
 OnSent = Callable[[SimulatedController, e.BrokerRequest], None]
 """Hears of every request when a controller sends it; the controller's context is still that of the step."""
+OnStep = Callable[[SimulatedController, Step], None]
+"""Hears of every step that a controller has taken, before its effects are performed."""
 
 
 class Node:
@@ -175,6 +181,7 @@ class SimulatedCluster:
         nodes: the brokers that run, by id.
         disks: what brokers keep while they are down.
         shutdown_replies: answers to controlled shutdowns, oldest first.
+        followers_catch_up: leaders add followers to their ISRs in `settle`.
     """
 
     def __init__(
@@ -186,14 +193,17 @@ class SimulatedCluster:
         wrap: Wrap = RetryingZooKeeper,
         server: MemoryServer | None = None,
         sent: OnSent | None = None,
+        stepped: OnStep | None = None,
     ) -> None:
         self.dialect = dialect
         self._sent = sent
+        self._stepped = stepped
         self.server = server or MemoryServer()
         self.tools = KafkaZk(self.server.session(), formats_of(dialect))
         self.nodes: dict[BrokerId, Node] = {}
         self.disks: dict[BrokerId, Disk] = {}
         self.shutdown_replies: list[e.ReplyControlledShutdown] = []
+        self.followers_catch_up = True
         self._broker_config = dict(broker_config or {})
         self._racks = dict(racks or {})
         self._wrap = wrap
@@ -211,11 +221,16 @@ class SimulatedCluster:
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
         broker = SimulatedBroker(broker_id, self._register(kafka, broker_id), self.disks.setdefault(broker_id, Disk()))
         config = config_from(self._broker_config, controller_id=broker_id, dialect=self.dialect)
-        controller = SimulatedController(broker_id, config, self.dialect, kafka, self._new_topic_id, self._sent)
+        controller = self._controller(broker_id, config, kafka)
         node = Node(broker, controller, session, kafka)
         self.nodes[broker_id] = node
         controller.queue.append(Startup())
         return node
+
+    def _controller(self, broker_id: BrokerId, config: ControllerConfig, kafka: KafkaZk) -> SimulatedController:
+        return SimulatedController(
+            broker_id, config, self.dialect, kafka, self._new_topic_id, self._sent, self._stepped
+        )
 
     def stop_broker(self, broker_id: BrokerId) -> None:
         """Let a broker die: its session ends at once, and with it its ephemeral znodes."""
@@ -228,9 +243,7 @@ class SimulatedCluster:
         node.session.close()
         session = self.server.session()
         kafka = KafkaZk(self._wrap(session), formats_of(self.dialect))
-        controller = SimulatedController(
-            broker_id, node.controller.context.config, self.dialect, kafka, self._new_topic_id, self._sent
-        )
+        controller = self._controller(broker_id, node.controller.context.config, kafka)
         controller.last = node.controller.last
         controller.expire(node.controller.queue)
         node.session, node.kafka, node.controller = session, kafka, controller
@@ -338,6 +351,8 @@ class SimulatedCluster:
         if any(delivered):
             return True
         self._let_ask_again()
+        if not self.followers_catch_up:
+            return False
         changed = [self.change_isrs(node.broker.id) for node in nodes]
         return any(changed)
 

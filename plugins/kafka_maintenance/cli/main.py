@@ -23,6 +23,7 @@ from kafka_maintenance.cli import (
     analyse,
     audit,
     executions,
+    explain,
     history,
     install_dags,
     kraft,
@@ -121,6 +122,7 @@ def parser() -> argparse.ArgumentParser:
     act_as_controller.add_parsers(commands)
     audit.add_parsers(commands)
     executions.add_parsers(commands)
+    explain.add_parsers(commands)
     _add_drain(commands)
     _add_stack(commands)
     return root

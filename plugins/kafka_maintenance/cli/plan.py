@@ -216,7 +216,7 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
         arguments,
         planning.plan_reassignment,
         **_source(arguments),
-        waves=[_targets(path) for path in arguments.targets] or None,
+        waves=[targets_of(path) for path in arguments.targets] or None,
         may_change_replication_factor=arguments.change_replication_factor,
         throttle_bytes_per_s=arguments.throttle_bytes_per_s,
         goals=_goals(arguments),
@@ -388,7 +388,12 @@ def plan_document(plan: Any) -> dict[str, Any]:
     return {"plan": {name: getattr(plan, name) for name in names}}
 
 
-def _targets(path: Path) -> list[Target]:
+def targets_of(path: Path) -> list[Target]:
+    """The targets in a file of Kafka's reassignment JSON.
+
+    Raises:
+        BadInputError: it is not readable, or something else.
+    """
     try:
         targets = decode_reassign_partitions(path.read_bytes(), path=str(path), bound_to_class=False)
     except (OSError, MalformedZnodeError) as error:

@@ -59,6 +59,7 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m (%c)%n
 log4j.logger.org.apache.zookeeper=WARN
 log4j.logger.kafka.controller=DEBUG
+log4j.logger.state.change.logger=TRACE
 """
 
 

@@ -1,0 +1,182 @@
+"""What Kafka's controller does on an event: the state changes that the core predicts on a snapshot, in the words of `state-change.log`.
+
+The snapshot's topics, configs and requests are loaded into a simulated cluster of the snapshot's brokers, which obey at once;
+what the controller does of it by itself comes first, and is not shown. A follower joins an ISR only after a broker starts or
+a reassignment is asked for. Source: docs/operations.md, "Explain".
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.errors import NodeExistsError
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.runtime.simulated.cluster import SimulatedCluster
+from controller_core.runtime.simulated.zookeeper import MemoryServer
+from controller_core.runtime.state_change_log import state_change_log
+from controller_core.znodes import (
+    DELETE_TOPICS,
+    PREFERRED_REPLICA_ELECTION,
+    REASSIGN_PARTITIONS,
+    delete_topic_path,
+    encode_delete_topic,
+    encode_preferred_replica_election,
+    encode_reassign_partitions,
+    state_path,
+    topic_path,
+)
+from kafka_maintenance.operations.errors import BadInputError, listed
+from kafka_maintenance.operations.plans.seen import see
+from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_raw
+
+Deed = Callable[[SimulatedCluster], None]
+"""What happens to the cluster; raises BadInputError where it cannot."""
+_LOADED: Final = ("/brokers/topics", "/config/topics", "/config/brokers", DELETE_TOPICS)
+_REQUESTS: Final = frozenset({REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION})
+
+
+def explain(
+    store: ObjectStore, cluster: str, deed: Deed, *, manifest: str | None = None, kafka_version: str | None = None
+) -> tuple[str, ...]:
+    """The lines that the controller would log after the deed; empty where nothing changes its state.
+
+    Args:
+        store: of the snapshots.
+        cluster: its name.
+        deed: what happens.
+        manifest: address of the snapshot's manifest; None: the newest one.
+        kafka_version: of the brokers; None: the oldest that explains what is seen.
+
+    Raises:
+        BadInputError: no snapshot, no registered broker, or the deed does not fit the cluster.
+    """
+    seen = see(store, cluster, manifest, None, kafka_version, None)
+    snapshot = seen.origin.snapshot
+    assert snapshot is not None, "no live read was asked for"
+    observed = seen.observed
+    if not observed.brokers:
+        raise BadInputError(
+            f"nothing explained for {cluster!r}: snapshot {snapshot.manifest} has no registered broker, so nobody is the "
+            "controller; choose another snapshot"
+        )
+    lines: list[str] = []
+    world = SimulatedCluster(
+        seen.dialect,
+        broker_config={"auto.leader.rebalance.enable": "false", "delete.topic.enable": "true"},
+        racks={broker.id: broker.rack for broker in observed.brokers.values() if broker.rack is not None},
+        server=_tree(read_raw(store, read_manifest(store, snapshot.manifest)), observed.controller_epoch or 1),
+        stepped=lambda _, step: lines.extend(state_change_log(step)),
+    )
+    world.followers_catch_up = False
+    for broker in sorted(observed.brokers):
+        world.start_broker(broker)
+    active = observed.active_controller
+    first = active.controller_id if active is not None and active.controller_id in world.nodes else min(world.nodes)
+    while world.nodes[first].controller.advance():
+        pass
+    world.settle()
+    lines.clear()
+    deed(world)
+    world.settle()
+    return tuple(lines)
+
+
+def _tree(raw: pa.Table, epoch: int) -> MemoryServer:
+    """The znodes from which a controller reads its context; the one that is elected gets the controller epoch `epoch`."""
+    server = MemoryServer()
+    session = server.session()
+    session.create("/controller_epoch", str(epoch - 1).encode())
+    for path, data in zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True):
+        if path in _REQUESTS or path.startswith(_LOADED):
+            try:
+                session.create(path, data, make_parents=True)
+            except NodeExistsError:  # made as the parent of another
+                session.set(path, data, ANY_VERSION)
+    return server
+
+
+# ------------------------------------------------------------------------------------------------------------ deeds
+
+
+def broker_fails(broker: int) -> Deed:
+    """A broker's session ends."""
+
+    def deed(world: SimulatedCluster) -> None:
+        world.stop_broker(_running(world, broker))
+
+    return deed
+
+
+def broker_starts(broker: int) -> Deed:
+    """A broker registers."""
+
+    def deed(world: SimulatedCluster) -> None:
+        if broker in world.nodes:
+            raise BadInputError(f"broker {broker} does not start: it is registered; --broker-fails lets it end")
+        world.start_broker(BrokerId(broker))
+        world.followers_catch_up = True
+
+    return deed
+
+
+def broker_shuts_down(broker: int) -> Deed:
+    """A broker asks for a controlled shutdown, and ends when it is answered."""
+
+    def deed(world: SimulatedCluster) -> None:
+        node = world.nodes[_running(world, broker)]
+        world.ask_controlled_shutdown(BrokerId(broker), node.broker.epoch)
+        world.settle()
+        world.stop_broker(BrokerId(broker))
+
+    return deed
+
+
+def elect_preferred(partitions: Iterable[TopicPartition]) -> Deed:
+    """The preferred leaders of these partitions are elected."""
+
+    def deed(world: SimulatedCluster) -> None:
+        chosen = _known(world, partitions)
+        world.tools.zookeeper.create(PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election(chosen))
+
+    return deed
+
+
+def reassign(targets: dict[TopicPartition, tuple[BrokerId, ...]]) -> Deed:
+    """Partitions get other replicas."""
+
+    def deed(world: SimulatedCluster) -> None:
+        _known(world, targets)
+        world.tools.zookeeper.create(REASSIGN_PARTITIONS, encode_reassign_partitions(targets))
+        world.followers_catch_up = True
+
+    return deed
+
+
+def delete_topic(topic: str) -> Deed:
+    """A topic's deletion is asked for."""
+
+    def deed(world: SimulatedCluster) -> None:
+        if not world.tools.exists(topic_path(topic)):
+            raise BadInputError(f"topic {topic!r} is not deleted: the snapshot has none of that name")
+        world.tools.zookeeper.create(delete_topic_path(topic), encode_delete_topic())
+
+    return deed
+
+
+def _running(world: SimulatedCluster, broker: int) -> BrokerId:
+    if broker not in world.nodes:
+        raise BadInputError(
+            f"broker {broker} does not end: it is not registered; expected one of {sorted(world.nodes)}"
+        )
+    return BrokerId(broker)
+
+
+def _known(world: SimulatedCluster, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    found = list(partitions)
+    missing = [str(each) for each in found if not world.tools.exists(state_path(each))]
+    if missing:
+        raise BadInputError(f"nothing explained: the snapshot has no partition {listed(missing)}")
+    return found
