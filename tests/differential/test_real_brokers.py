@@ -144,6 +144,7 @@ class Lockstep:
         self.kafka = kafka
         self.zookeeper = zookeeper
         self.dialect = dialect_for(kafka.version)
+        self.words_as_now = parse_version(kafka.version) >= (1, 1)
         self.logs_isr_changes = parse_version(kafka.version) >= (
             2,
             8,
@@ -200,9 +201,8 @@ class Lockstep:
             agreed_since = (agreed_since or now) if found == wanted else None
             if agreed_since is None and now > deadline:
                 assert told(found) == told(wanted), f"{what}: the live tree is not what the core predicted"
-        assert changes(self.logged()[before:]) == wanted_changes, (
-            f"{what}: Kafka's controller logged other state changes"
-        )
+        if self.words_as_now:
+            assert changes(self.logged()[before:]) == wanted_changes, f"{what}: Kafka logged other state changes"
 
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
         """The same request node in both worlds."""
