@@ -29,6 +29,7 @@ from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.kafka_zk.base import formats_of
 from controller_core.runtime.perform_effects import ZooKeeperEffects
 from controller_core.runtime.retrying_session import RetryingZooKeeper
+from controller_core.runtime.state_change_log import state_change_log
 from controller_core.runtime.watches import ControllerWatches
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class LaboratoryController:
 
     Attributes:
         refusals: what it refused so far.
+        state_changes: lines of its state-change log so far.
         failure: what ended its thread; None while it lives.
     """
 
@@ -53,6 +55,7 @@ class LaboratoryController:
         self._last = Step(ControllerContext(dialect=dialect, config=config))
         self._thread = Thread(target=self._work, name="laboratory controller", daemon=True)
         self.refusals: list[Refusal] = []
+        self.state_changes: list[str] = []
         self.failure: Exception | None = None
 
     @property
@@ -91,6 +94,7 @@ class LaboratoryController:
         """One step and its effects; the answer to the last one, if it is a question."""
         self._last = self._last.then(command)
         self.refusals += self._last.refusals
+        self.state_changes += state_change_log(self._last)
         answer: Command | None = None
         for effect in self._last.effects:
             answer = self._perform(effect) or answer

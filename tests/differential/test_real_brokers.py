@@ -144,11 +144,9 @@ class Lockstep:
         self.kafka = kafka
         self.zookeeper = zookeeper
         self.dialect = dialect_for(kafka.version)
-        self.words_as_now = parse_version(kafka.version) >= (1, 1)
-        self.logs_isr_changes = parse_version(kafka.version) >= (
-            2,
-            8,
-        )  # 2.4.1 and before have no line for it, 2.8.2 has
+        version = parse_version(kafka.version)
+        self.words_as_now = version >= (1, 1)
+        self.logs_isr_changes = version >= (2, 8)  # 2.4.1 and before have no line for it, 2.8.2 has
 
     def predicted(self, deed: Callable[[SimulatedCluster], None]) -> tuple[Tree, list[str]]:
         """The tree and the state changes that the core foresees when `deed` is done on a copy of the live tree."""
