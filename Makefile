@@ -62,12 +62,14 @@ test-spark: setup # a part of `test`: the jobs
 test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
 	$(BIN)/python -m pytest -m $(FAST) $(TESTS)
 
-test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this machine that is supported, with an environment in .local
-	@own=$$($(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'); \
+test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this machine that is supported, at once, with an environment in .local
+	@own=$$($(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'); running=(); \
 	for python in $$(.ci/python all); do \
 	  version=$$("$$python" -c 'import sys; print("3.%d" % sys.version_info[1])'); \
-	  [ "$$version" = "$$own" ] || $(MAKE) --no-print-directory VENV=.local/python-$$version PYTHON="$$python" test-fast || exit 1; \
-	done
+	  [ "$$version" = "$$own" ] && continue; \
+	  ( $(MAKE) --no-print-directory VENV=.local/python-$$version PYTHON="$$python" test-fast $(WHOLE_LINES) ) & running+=($$!); \
+	done; \
+	for each in "$${running[@]}"; do wait "$$each" || failed=1; done; exit $${failed:-0}
 
 test-kafka: setup ## each operation on real brokers of VERSIONS="3.9 2.8 2.4 1.1 0.10.2"
 	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/kafka_maintenance/operations/apply/test_kafka.py | sed -u ''
