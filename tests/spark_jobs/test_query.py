@@ -1,14 +1,18 @@
 """SQL over the history: the documented tables and every example of docs/snapshots.md, on the stored corpus."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlglot
 
+from kafka_maintenance.operations.snapshots import local_query
 from spark_jobs import query, schemas
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.errors import DatasetError
 from spark_jobs.select_only import refusal
+from tests.spark_jobs.worlds import World, write
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
@@ -62,6 +66,111 @@ def test_every_example_runs(tables, sql, columns, rows):
     frame = tables.sql(sql)
     assert frame.columns == columns.split()
     assert sorted((tuple(map(query._value, row)) for row in frame.collect()), key=str) == rows
+
+
+# One statement for each thing on which engines are known to differ; every function of FUNCTIONS is in one of these or in an example.
+ALIKE = (
+    "SELECT cluster, topic, partition, leader, isr, size(isr), date FROM partitions ORDER BY cluster, date, topic, partition",
+    "SELECT DISTINCT leader FROM partitions ORDER BY leader",  # where null stands
+    "SELECT DISTINCT leader FROM partitions ORDER BY leader DESC LIMIT 2 OFFSET 1",
+    "SELECT topic, sum(leader), avg(leader), min(isr), count(leader), count(*) FROM partitions GROUP BY topic",
+    "SELECT sum(leader), avg(leader), max(date), count(*) FROM partitions WHERE topic = 'none'",  # of no row
+    "SELECT count_if(leader = 1) FROM partitions WHERE topic = 'none'",
+    "SELECT topic, partition, sum(partition) OVER (PARTITION BY topic ORDER BY partition) FROM partitions WHERE cluster = 'alpha'",
+    "SELECT topic, lead(leader) OVER (PARTITION BY cluster, topic, partition ORDER BY taken_at) AS after, date FROM partitions",
+    "SELECT * FROM (SELECT topic, row_number() OVER (PARTITION BY topic ORDER BY partition, date) AS k FROM partitions) WHERE k = 2",
+    "SELECT topic, explode(isr) AS member FROM partitions",  # of null and of nothing
+    "SELECT topic FROM partitions WHERE array_contains(replicas, 3) AND NOT array_contains(isr, 3)",
+    "SELECT coalesce(leader, -7), if(leader IS NULL, 'none', 'led'), CASE WHEN leader > 1 THEN upper(topic) ELSE lower(topic) END FROM partitions",
+    "SELECT upper(topic), length(topic), topic LIKE 'or%', topic IN ('orders', 'x'), (partition <= 1) = true, partition BETWEEN 1 AND 2 FROM partitions",
+    "SELECT round(partition / 3, 2), partition / 2, -partition * 2 + 1 - 3 FROM partitions",
+    "SELECT date, date_add(date, 1), date_sub(date, 31), date > '2026-03-01' FROM snapshots",
+    "SELECT cluster, date, taken_at, zxid, consistent FROM snapshots",
+    "SELECT topic FROM partitions EXCEPT SELECT topic FROM topics",
+    "SELECT topic FROM partitions INTERSECT SELECT topic FROM topics UNION SELECT 'x'",
+    "SELECT topic FROM partitions p WHERE EXISTS (SELECT 1 FROM requests r WHERE r.topic = p.topic)",
+    "SELECT p.topic, b.rack FROM partitions p LEFT JOIN brokers b ON b.broker_id = p.leader AND b.snapshot_id = p.snapshot_id",
+    "SELECT rack, collect_list(DISTINCT broker_id) FROM brokers WHERE broker_id = 1 GROUP BY rack",
+    "SELECT first(topic) FROM partitions WHERE topic = 'orders'",
+    "SELECT * FROM acls",
+)
+
+
+@pytest.fixture(scope="module")
+def history(spark, tmp_path_factory):
+    """Snapshots of two clusters on three dates, with what is missing on sick ones; registered in Spark, and their folders."""
+    root = tmp_path_factory.mktemp("history")
+    partitions = (
+        ("orders", 0, (1, 2, 3), 1, (1, 2)),
+        ("orders", 1, (2, 3, 1), None, ()),
+        ("Payments", 2, (3,), 3, (3,)),
+        ("empty", 0, (), -1, ()),
+    )
+    request = ("delete_topics", "orders", None, None, 60)
+    worlds = [
+        replace(world.on(ago), partitions=partitions[: 4 - ago])
+        for world in (
+            World(cluster="alpha", brokers={1: "r1", 9: None}, requests=(request,), queued={"orders": 60}),
+            World(cluster="beta", brokers={1: "r1", 3: "r2"}, bad_rows=(("/brokers/topics/x", "broken"),)),
+        )
+        for ago in range(3)
+    ]
+    folders = [write(world, root) for world in worlds]
+    found, problems = stored.find_snapshots(spark, [str(root)])
+    assert (len(found), problems) == (6, [])
+    query.register(spark, found)
+    return spark, folders
+
+
+@pytest.mark.parametrize("sql", [*EXAMPLES, *ALIKE], ids=lambda sql: " ".join(sql.split())[:70])
+def test_duckdb_answers_what_spark_answers(history, sql):
+    spark, folders = history
+    statement = local_query.translated(sql)
+    assert statement is not None, "this statement would be Spark's"
+    frame, found = spark.sql(sql), local_query.answer(statement, folders, 10_000)
+    assert found["types"] == [kind for _, kind in frame.dtypes]
+    rows = [[query._value(value) for value in row] for row in frame.collect()]
+    if "ORDER BY" in sql.rpartition(")")[2] and sql in ALIKE:
+        assert found["rows"] == rows
+    else:
+        assert sorted(found["rows"], key=str) == sorted(rows, key=str)
+    if sql in EXAMPLES:
+        assert found["columns"] == frame.columns
+
+
+def test_no_function_is_trusted_without_a_comparison():
+    trees = [sqlglot.parse_one(sql, read="spark") for sql in (*EXAMPLES, *ALIKE)]
+    used = {type(node).__name__ for tree in trees for node in tree.walk()}
+    assert used >= local_query.FUNCTIONS | local_query.PARTS - {"Boolean"}, local_query.FUNCTIONS - used
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT topic, b FROM partitions LATERAL VIEW explode(replicas) x AS b",
+        "SELECT percentile(leader, 0.5) FROM partitions",  # a function that nobody compared
+        "SELECT leader / partition FROM partitions",  # Spark fails where the divisor is 0
+        "SELECT 1 / count(*) FROM partitions",
+        "SELECT * FROM findings",  # a result of the analysis
+        "SELECT * FROM parquet.`/etc`",
+        "SELECT * FROM read_parquet('/etc/passwd')",
+        "SELECT * FROM glob('/*')",
+        "SELECT 1; SELECT 2",
+        "DROP TABLE topics",
+        "COPY topics TO '/tmp/x'",
+        "SELECT (",
+    ],
+)
+def test_anything_else_is_left_to_spark(sql):
+    assert local_query.translated(sql) is None
+
+
+def test_rows_of_another_cluster_are_named(tmp_path):
+    ours, theirs = World(cluster="alpha", brokers={1: None}), World(cluster="beta", brokers={1: None})
+    place, other = write(ours, tmp_path), write(theirs, tmp_path)
+    (place / "brokers.parquet").write_bytes((other / "brokers.parquet").read_bytes())
+    (reason,) = local_query.foreign_rows([place, other]).values()
+    assert "holds rows of cluster 'beta', expected 'alpha' only" in reason or "holds rows of snapshot_id" in reason
 
 
 def test_the_documented_columns_are_those_of_the_tables():

@@ -82,6 +82,12 @@ def _add_query(commands: Any) -> None:
     command = add_command(commands, "query", "run SQL over the decoded tables of all snapshots", _query)
     command.add_argument("sql", metavar="SQL", help="one SELECT; docs/snapshots.md lists the tables, with examples")
     add_cluster_filter(command)
+    command.add_argument(
+        "--engine",
+        choices=("auto", "duckdb", "spark"),
+        default="auto",
+        help="auto: DuckDB for what it is known to compute as Spark does, else Spark (default: %(default)s)",
+    )
     command.add_argument("--rows-max", metavar="N", type=int, default=1000, help="(default: %(default)s)")
     command.add_argument("--folder", metavar="DIR", type=Path, help="keeps the fetched tables (default: in the cache)")
 
@@ -98,7 +104,8 @@ def _query(arguments: argparse.Namespace) -> int:
         store,
         arguments.sql,
         folder=folder,
-        results=fetch_results(store, folder / "analyses"),
+        results=lambda: fetch_results(store, folder / "analyses"),
+        engine=arguments.engine,
         cluster=arguments.cluster,
         rows_max=arguments.rows_max,
     )

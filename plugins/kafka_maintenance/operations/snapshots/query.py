@@ -1,13 +1,15 @@
-"""SQL over the whole history: the decoded tables are fetched once to a local folder, Spark reads them there."""
+"""SQL over the whole history: the decoded tables are fetched once to a local folder; DuckDB or Spark reads them there."""
 
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
@@ -21,6 +23,8 @@ from kafka_maintenance.operations.snapshots.catalog import (
     manifest_keys,
     readable_snapshots,
 )
+from kafka_maintenance.operations.snapshots.local_query import answer as local_answer
+from kafka_maintenance.operations.snapshots.local_query import foreign_rows, translated
 from kafka_maintenance.operations.snapshots.unreadable import unreadable_text
 from kafka_maintenance.servers.cache import locked
 from kafka_maintenance.spark.submit import SparkJobError, SparkSettings, run_job, submit_arguments
@@ -32,7 +36,7 @@ _CELL_MAX = 60
 class QueryResult:
     """Rows of a query; `cut_off` when there were more than were asked for; over so many `snapshots`.
 
-    `passed_over` says why each other snapshot could not be read: the rows lack what it holds. `unreadable` says the same of
+    `engine` is `duckdb` or `spark`. `passed_over` says why each other snapshot could not be read: the rows lack what it holds. `unreadable` says the same of
     paths that ZooKeeper refused while a snapshot was taken.
     """
 
@@ -43,6 +47,7 @@ class QueryResult:
     snapshots: int
     passed_over: tuple[str, ...]
     unreadable: tuple[str, ...] = ()
+    engine: str = "spark"
 
 
 def query_history(
@@ -52,7 +57,8 @@ def query_history(
     folder: Path,
     cluster: str | None = None,
     rows_max: int = 10_000,
-    results: Sequence[Path] = (),
+    results: Callable[[], Sequence[Path]] = tuple,
+    engine: str = "auto",
     settings: SparkSettings | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> QueryResult:
@@ -64,8 +70,9 @@ def query_history(
         folder: keeps the fetched tables, so that the next query fetches only new snapshots.
         cluster: only its snapshots.
         rows_max: more rows than that are cut off.
-        results: folders of published analyses, as `fetch_results` leaves them: their results are tables, too.
-        settings: of Spark.
+        results: fetches the published analyses and gives their folders (`fetch_results`): their results are tables, too, of Spark.
+        engine: `duckdb`, `spark`, or `auto`: DuckDB for a statement that means the same to both, else Spark.
+        settings: of Spark; where they are given, `auto` is Spark.
         progress: told of each snapshot fetched.
 
     Calls may share `folder` and overlap: one waits while another fetches, and each works in a folder of its own.
@@ -73,7 +80,7 @@ def query_history(
     Raises:
         ObjectMissingError: there are no snapshots.
         ObjectDamagedError: none can be read.
-        BadInputError: Spark refuses the statement.
+        BadInputError: the engine refuses the statement.
         SparkJobError: Spark does not start or fails; its log is kept then.
     """
     keys = manifest_keys(store, cluster)
@@ -88,20 +95,44 @@ def query_history(
             f"query not run: expected a snapshot in {store.uri!r} that can be read, found {len(passed_over)} that cannot: "
             f"{listed(passed_over)}"
         )
+    statement = translated(sql) if engine == "duckdb" or (engine == "auto" and settings is None) else None
+    if statement is not None:
+        strange = foreign_rows(inputs)
+        try:
+            found = local_answer(statement, [path for path in inputs if path not in strange], rows_max)
+        except duckdb.Error as error:
+            if engine == "duckdb":
+                raise BadInputError(
+                    f"query refused by DuckDB: {error}; tables and columns: docs/snapshots.md"
+                ) from None
+        else:
+            return _result(found, (*passed_over, *strange.values()), manifests, "duckdb")
+    elif engine == "duckdb":
+        raise BadInputError(
+            "query not run by DuckDB: expected one SELECT over tables of snapshots, of functions that DuckDB is known to compute as Spark "
+            "does; leave the engine out, and Spark runs it"
+        )
     arguments = [
-        *(part for path in (*inputs, *results) for part in ("--input", str(path))),
+        *(part for path in (*inputs, *results()) for part in ("--input", str(path))),
         "--rows-max",
         str(rows_max),
     ]
     found = _answer(sql, arguments, folder / "work", settings=settings, row_count=partition_rows(manifests))
+    return _result(found, passed_over, manifests, "spark")
+
+
+def _result(
+    found: Mapping[str, Any], passed_over: Sequence[str], manifests: Sequence[Manifest], engine: str
+) -> QueryResult:
     return QueryResult(
         tuple(found["columns"]),
         tuple(found["types"]),
         tuple(tuple(row) for row in found["rows"]),
         bool(found["cut_off"]),
         int(found["snapshots"]),
-        passed_over,
+        tuple(passed_over),
         tuple(unreadable_text(manifests)),
+        engine,
     )
 
 

@@ -1,9 +1,12 @@
 """Stored snapshots without any server: the corpus of every format version that ever was, and damage of every kind."""
 
+import functools
+import hashlib
 import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +19,13 @@ from controller_core.adapters.snapshot.manifest import parse_manifest, require_n
 from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config
 from controller_core.adapters.snapshot.tables import RAW, TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.content import RestoreScope, notice_of, restorable
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots import query as snapshot_query
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
-from kafka_maintenance.spark.submit import SparkJobError
-from tests.spark_jobs.worlds import World, publish
+from kafka_maintenance.spark.submit import SparkJobError, SparkSettings
+from tests.spark_jobs.worlds import World, publish, put_in, write
 
 CORPUS = Path(__file__).parents[3] / "data" / "snapshots"
 """One folder per format version, written by the program of its time: add folders, never make one again."""
@@ -225,7 +229,6 @@ def test_objects_without_a_manifest_are_invisible(corpus):
 
 
 def test_verify_sees_a_manifest_that_lies(corpus):
-    from dataclasses import replace
 
     manifest = stored(corpus)
     lying = replace(manifest, counts={**manifest.counts, "znodes": 7, "topics": 9}, redacted=())
@@ -236,7 +239,6 @@ def test_verify_sees_a_manifest_that_lies(corpus):
 
 
 def test_verify_sees_a_table_that_does_not_come_from_raw(corpus):
-    import hashlib
     from dataclasses import replace
 
     from controller_core.adapters.snapshot.format import table_to_parquet
@@ -409,8 +411,12 @@ def test_queries_that_overlap_keep_their_own_rows_and_fetch_one_after_the_other(
     monkeypatch.setattr(snapshot_query, "locked", locked_and_counted)
     monkeypatch.setattr(snapshot_query, "fetch_tables", fetch_alone)
     asked = ("SELECT 1", "SELECT 2")
+
+    def ask(sql):
+        return snapshot_query.query_history(corpus, sql, folder=tmp_path / "q", engine="spark")
+
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda sql: snapshot_query.query_history(corpus, sql, folder=tmp_path / "q"), asked))
+        results = list(pool.map(ask, asked))
     assert tuple(result.rows[0][0] for result in results) == asked
     assert list((tmp_path / "q" / "work").iterdir()) == []
 
@@ -421,12 +427,42 @@ def test_a_query_passes_over_what_cannot_be_read_and_says_so(corpus, tmp_path, s
     torn = publish(World(cluster="other", brokers={1: None}).on(1), corpus).object("brokers").key
     corpus.put(lost.key, b"{")
     corpus.put(torn, b"PAR1 no longer")
-    result = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
+    result = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, engine="spark")
     assert (result.snapshots, "cluster=corpus" in result.rows[0][1]) == (1, True)
     told = [line for line in snapshot_query.query_text(result).splitlines() if line.startswith("passed over: ")]
     assert [lost.key in told[0], torn in told[1]] == [True, True]
     with pytest.raises(ObjectDamagedError, match="found 2 that cannot"):
         snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, cluster="other")
+
+
+def test_duckdb_answers_and_passes_over_rows_of_another_cluster(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot_query, "run_job", None)  # no Spark
+    sql = "SELECT DISTINCT cluster, count(*) OVER () AS n FROM brokers"
+    result = snapshot_query.query_history(corpus, sql, folder=tmp_path)
+    assert (result.engine, result.types, result.passed_over) == ("duckdb", ("string", "bigint"), ())
+    assert [row[0] for row in result.rows] == ["corpus"]
+    place = write(World(cluster="ours", brokers={1: None}), tmp_path / "store" / "v1")
+    theirs = write(World(cluster="theirs", brokers={1: None}), tmp_path / "elsewhere")
+    put_in(place, "brokers", (theirs / "brokers.parquet").read_bytes())
+    result = snapshot_query.query_history(corpus, sql, folder=tmp_path)
+    assert ([row[0] for row in result.rows], result.snapshots) == (["corpus"], 1)
+    assert "holds rows of" in result.passed_over[0]
+
+
+def test_the_engine_is_chosen_by_hand_or_by_the_statement(corpus, tmp_path, spark_job):
+    spark_job()
+    ask = functools.partial(snapshot_query.query_history, corpus, folder=tmp_path)
+    assert ask("SELECT 1").engine == "duckdb"
+    assert ask("SELECT 1", engine="spark").engine == "spark"
+    assert ask("SELECT 1", settings=SparkSettings()).engine == "spark", "a deployment has named its Spark"
+    assert ask("SELECT percentile(leader, 0.5) FROM partitions").engine == "spark"
+    assert ask("SELECT nothing FROM partitions").engine == "spark", (
+        "the engine that knows the language says what is wrong"
+    )
+    with pytest.raises(BadInputError, match="leave the engine out, and Spark runs it"):
+        ask("SELECT percentile(leader, 0.5) FROM partitions", engine="duckdb")
+    with pytest.raises(BadInputError, match=r"query refused by DuckDB: .*nothing"):
+        ask("SELECT nothing FROM partitions", engine="duckdb")
 
 
 def test_the_log_of_a_query_that_fails_is_kept(corpus, tmp_path, monkeypatch):
@@ -436,7 +472,7 @@ def test_the_log_of_a_query_that_fails_is_kept(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr(snapshot_query, "run_job", fail)
     with pytest.raises(SparkJobError) as told:
-        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path)
+        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, engine="spark")
     assert Path(str(told.value).removeprefix("its log is ")).read_text() == "out of memory"
 
 
