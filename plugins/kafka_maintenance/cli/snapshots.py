@@ -1,4 +1,4 @@
-"""`kafka-maintenance snapshots`: list, show, verify, fetch, pin, check, repair, copy, retain."""
+"""`kafka-maintenance snapshots`: list, show, verify, fetch, pin, check, repair, copy, retain; ls, cat and find are in `snapshot_znodes`."""
 
 import argparse
 from dataclasses import asdict
@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kafka_maintenance.cli import snapshot_znodes
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
@@ -72,6 +73,7 @@ def _add_snapshots(commands: Any) -> None:
         retain.add_argument(f"--keep-{name}", metavar="N", type=int, default=default, help="(default: %(default)s)")
     retain.add_argument("--approve", metavar="DIGEST", help="remove what the plan of this digest names")
     add_permission_arguments(retain)
+    snapshot_znodes.add_parsers(actions)
 
 
 def _list(arguments: argparse.Namespace) -> int:
