@@ -110,6 +110,7 @@ lock: setup ## resolve requirements*.in again into the pinned files, with the ha
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements.in -o requirements.txt
 	sed -i 's/^celery==/celery[redis]==/' requirements.txt # the provider wants the extra, and pip 23 does not take the plain pin for it
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
+	sed -i 's/^coverage==/coverage[toml]==/' requirements-dev.txt # pytest-cov wants it, likewise
 
 clean: ## stop what the local stack left running; remove everything that was made here
 	@.ci/stopped $(BIN)/python
