@@ -182,7 +182,6 @@ FINDINGS = _result(
 """One row per thing that is wrong; severity is critical, warning or info. `cause` is the finding it follows from, null where
 it stands alone: one broker that is down is one finding, whatever it takes with it."""
 
-HEALTH_SUMMARY = _result(("kind", _STRING), ("severity", _STRING), ("count", _LONG))
 
 CLUSTER_SUMMARY = _result(
     ("taken_at", _TIME),

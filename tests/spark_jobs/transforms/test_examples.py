@@ -1,0 +1,178 @@
+"""Each transform's whole result, schema and nullability included, for one small sick cluster, as `examples/NAME.txt` prints it.
+
+`pytest --rewrite` accepts what a transform makes now: read that diff like code.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.types import StructType
+
+from spark_jobs import transforms
+from spark_jobs.transforms import (
+    bad_rows,
+    cluster_findings,
+    deletion,
+    facts,
+    findings,
+    history,
+    imbalance,
+    partition_findings,
+    summary,
+)
+from tests.spark_jobs.transforms.test_transforms import facts_of
+from tests.spark_jobs.worlds import World, frames
+
+EXAMPLES = Path(__file__).parent / "examples"
+TODAY = World(  # three registered brokers in two racks; broker 4 is down
+    brokers={1: "a", 2: "b", 3: None},
+    partitions=(
+        ("orders", 0, (1, 2, 3), 1, (1, 2, 3)),  # as it should be
+        ("orders", 1, (2, 3, 1), 1, (1, 3, 2)),  # led by another than its preferred leader
+        ("orders", 2, (3, 1, 2), 1, (1, 2)),  # its preferred leader lags
+        ("orders", 3, (4, 1, 2), -1, (4,)),  # the only in-sync replica is down
+        ("orders", 4, (1, 2), None, ()),  # without a state
+        ("orders", 5, (1, 3, 2), 1, (1, 3), (2,), (3,)),  # on its way from 3 to 2
+        ("orders", 6, (1, 1), 1, (1,)),  # contradicts itself
+        ("trash", 0, (1, 4), 1, (1,)),  # asked to be deleted, but a replica is down
+    ),
+    queued={"trash": 900},
+    requests=(("reassign_partitions", "orders", 1, (1, 2, 3), 1200),),
+    notifications=(("isr_change", "isr_change_0000000001", "orders", 2, 1, 90),),
+    configs=(
+        ("topics", "orders", "min.insync.replicas", "3"),
+        ("topics", "orders", "unclean.leader.election.enable", "true"),
+        ("brokers", "1", "leader.replication.throttled.rate", "1000000"),
+    ),
+    bad_rows=(("/brokers/topics/audit/partitions/0/state", "is no JSON"),),
+    controller={"controller_epoch": 12, "controller_id": 4, "consistent": False},
+)
+YESTERDAY = replace(
+    TODAY.on(1),
+    brokers={1: "a", 2: "b", 3: None, 4: "a"},
+    partitions=(
+        *(("orders", number, (number % 3 + 1, 4), number % 3 + 1, (number % 3 + 1, 4)) for number in range(4)),
+        ("orders", 5, (1, 3, 2), 1, (1, 3), (2,), (3,)),
+    ),
+    controller={"controller_epoch": 7, "controller_id": 4},
+)
+
+
+@pytest.fixture(scope="module")
+def made(spark):
+    """What the job has when it calls a transform: tables of today, of today and yesterday, facts, judged rows."""
+    today, yesterday, window = (frames(spark, *worlds) for worlds in ((TODAY,), (YESTERDAY,), (TODAY, YESTERDAY)))
+    judged = bad_rows.with_reason(today["partitions"])
+    good = {**today, "partitions": bad_rows.good_partitions(judged)}
+    refused = bad_rows.refused_rows(judged, today["bad_rows"])
+    known = facts_of(spark, good, refused=refused)
+    changes = history.partition_changes(bad_rows.plausible(window["partitions"]))
+    grown = history.growth(window["partitions"], window["brokers"], window["cluster"])
+    held = history.replicas_by_day(window["partitions"])
+    moved = cluster_findings.broker_findings(summary.broker_load(good["partitions"], known), known, window["brokers"])
+    return {
+        "with_reason": judged,
+        "plausible": bad_rows.plausible(today["partitions"]),
+        "good_partitions": good["partitions"],
+        "refused_rows": refused,
+        "snapshot_facts": known,
+        "core_facts": facts.core_facts(known, good),
+        "queued_topics": facts.queued_topics(known),
+        "staying": facts.staying(good["partitions"], known),
+        "min_isr_of_topics": facts.min_isr_of_topics(today["configs"]),
+        "imbalance": imbalance.imbalance(good["partitions"], known),
+        "imbalanced_partitions": imbalance.imbalanced_partitions(good["partitions"], known),
+        "deletion_eligibility": deletion.deletion_eligibility(
+            good["partitions"], today["topics"], today["requests"], known
+        ),
+        "blocking_partitions": deletion.blocking_partitions(good["partitions"], today["requests"], known),
+        "partition_findings": partition_findings.partition_findings(good["partitions"], known, today["configs"]),
+        "unmoved_findings": partition_findings.unmoved_findings(good["partitions"], yesterday["partitions"]),
+        "min_isr_findings": partition_findings.min_isr_findings(good["partitions"], known, today["configs"]),
+        "broker_findings": moved,
+        "as_findings": findings.as_findings(moved.select("cluster", "snapshot_id", "kind", "severity", "detail")),
+        "registration_findings": cluster_findings.registration_findings(known, today["brokers"], today["cluster"]),
+        "unclean_findings": cluster_findings.unclean_findings(today["configs"], known),
+        "request_findings": cluster_findings.request_findings(today["requests"], today["notifications"]),
+        "config_findings": cluster_findings.config_findings(
+            today["configs"],
+            facts_of(spark, frames(spark, replace(TODAY, partitions=TODAY.partitions[:2], requests=()))),
+        ),
+        "cluster_findings": cluster_findings.cluster_findings(
+            today["cluster"], yesterday["cluster"], today["bad_rows"]
+        ),
+        "cluster_summary": summary.cluster_summary(good["partitions"], known),
+        "broker_load": summary.broker_load(good["partitions"], known),
+        "partition_changes": changes,
+        "leader_churn": history.leader_churn(changes, grown),
+        "unstable_partitions": history.unstable_partitions(changes),
+        "replicas_by_day": held,
+        "broker_history": history.broker_history(window["brokers"], window["cluster"], held),
+        "controller_churn": history.controller_churn(window["cluster"]),
+        "growth": grown,
+    }
+
+
+def transforms_of_frames():
+    """Names of the public functions of `spark_jobs.transforms` that make a frame."""
+    modules = [import_module(f"{transforms.__name__}.{module.name}") for module in iter_modules(transforms.__path__)]
+    return {
+        name
+        for module in modules
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__
+        and not name.startswith("_")
+        and inspect.signature(function).return_annotation is DataFrame
+    }
+
+
+def printed(frame):
+    """The schema, a column a line, then the rows in order, a row a line."""
+    assert isinstance(frame.schema, StructType)
+    columns = [
+        f"{field.name}: {field.dataType.simpleString()}{'' if field.nullable else ', never null'}"
+        for field in frame.schema
+    ]
+    rows = sorted(" | ".join(map(text, row)) for row in frame.collect())
+    return "\n".join([*columns, "", *rows]) + "\n"
+
+
+def text(value):
+    match value:
+        case None:
+            return "-"
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"  # Spark gives local time
+        case Row():
+            return "(" + ", ".join(f"{name}={text(each)}" for name, each in value.asDict().items()) + ")"
+        case Mapping():
+            return "{" + ", ".join(f"{text(key)}: {text(each)}" for key, each in sorted(value.items())) + "}"
+        case list():
+            return "[" + ", ".join(map(text, value)) + "]"
+        case _:
+            return str(value)
+
+
+@pytest.mark.parametrize("name", sorted(transforms_of_frames()))
+def test_a_transform_makes_what_its_example_prints(made, name, request):
+    path = EXAMPLES / f"{name}.txt"
+    found = printed(made[name])
+    if request.config.getoption("--rewrite", default=False):
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8")
+
+
+def test_no_example_outlived_its_transform():
+    assert {path.stem for path in EXAMPLES.iterdir()} == transforms_of_frames()
+
+
+def test_the_cluster_of_the_examples_is_sick_in_many_ways(made):
+    kinds = {row["kind"] for name in made if name.endswith("_findings") for row in made[name].collect()}
+    assert len(kinds) >= 20, sorted(kinds)
