@@ -42,6 +42,11 @@ NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
         "topics": Param(None, **NAMES, description="Patterns of topics whose configs come back"),
         "configs": Param(None, **NAMES, description="Patterns of configs, type/name"),
         "paths": Param(None, **NAMES, description="Subtrees, such as /brokers/topics"),
+        "kraft_repairs": Param(
+            False,
+            type="boolean",
+            description="Instead: correct what stands against a migration to KRaft and brokers accept while they run",
+        ),
         "recreate": Param(False, type="boolean", description="With topics: make deleted ones anew, empty"),
         "requests": Param(False, type="boolean", description="Also pending requests, which run again"),
         "notifications": Param(False, type="boolean", description="Also notifications"),

@@ -60,3 +60,13 @@ def test_a_rejected_restore_writes_nothing(bag, clients, wounded):
         states = _run(bag, configs=["topics/*"])
     assert (states["apply_restore"], states["verify_restore"]) == ("skipped", "skipped")
     assert wounded.exists("/config/topics/orders") is None
+
+
+def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wounded, tmp_path):
+    """The names of the quotas in that world are none of Kafka's."""
+    with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
+        states = _run(bag, kraft_repairs=True)
+    assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
+    assert wounded.get("/config/users/bob")[0] == b'{"version":1,"config":{}}'
+    (started,) = list(tmp_path.glob("v1/receipts/cluster=alpha/*/*-started.json"))
+    assert "4096" in started.read_text()

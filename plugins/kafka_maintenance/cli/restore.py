@@ -50,6 +50,11 @@ def _add_restore(commands: Any) -> None:
         "--configs", metavar="TYPE/NAME", action="append", default=[], help="such as clients/* (repeatable)"
     )
     what.add_argument("--path", metavar="PATH", action="append", default=[], help="a subtree (repeatable)")
+    what.add_argument(
+        "--kraft-repairs",
+        action="store_true",
+        help="instead: correct what stands against a migration to KRaft and brokers accept while they run (docs/kraft.md)",
+    )
     what.add_argument("--recreate", action="store_true", help="with --topics: make deleted topics anew, empty")
     what.add_argument("--with-requests", action="store_true", help="also pending requests, which run again")
     what.add_argument("--with-notifications", action="store_true", help="also notifications")
@@ -81,7 +86,8 @@ def _add_restore(commands: Any) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.restore import apply as operation  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.kraft.repairs import corrections_of  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.restore import apply as operation  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
@@ -106,6 +112,7 @@ def _restore(arguments: argparse.Namespace) -> int:
         text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
         show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
         return ExitStatus.DONE
+    corrections = corrections_of(store, manifest) if arguments.kraft_repairs else ()
     plan = operation.plan_restore(
         store=store,
         manifest=manifest,
@@ -118,12 +125,13 @@ def _restore(arguments: argparse.Namespace) -> int:
             recreate=arguments.recreate,
             requests=arguments.with_requests,
             notifications=arguments.with_notifications,
-            acls=not arguments.without_acls,
+            acls=not arguments.without_acls and not corrections,
             widen_acls=arguments.widen_acls,
             fill=arguments.fill,
             mirror=arguments.mirror,
             epoch_bump=arguments.epoch_bump,
             cluster_id=arguments.cluster_id,
+            corrections=corrections,
         ),
         key_file=arguments.key_file,
     )

@@ -29,6 +29,7 @@ SCOPE: Final = {
         "widen_acls",
         "epoch_bump",
         "cluster_id",
+        "kraft_repairs",
     )
 }
 """The run's scope, as templates."""
@@ -37,6 +38,7 @@ SCOPE: Final = {
 @task
 def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str, Any]) -> dict[str, Any]:
     """What the restore would write, stored; every difference stands in the plan, or in the file that it names."""
+    from kafka_maintenance.operations.kraft.repairs import corrections_of
     from kafka_maintenance.operations.restore.apply import plan_restore as planned
     from kafka_maintenance.operations.restore.content import RestoreScope
     from kafka_maintenance.operations.restore.document import find_restore
@@ -47,11 +49,15 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
         found = find_restore(store, cluster=cluster, digest=plan)
     else:
         texts = {name: tuple(scope[name] or ()) for name in ("topics", "configs", "paths")}
+        manifest = find_snapshot(store, snapshot, cluster)
+        wanted = {name: value for name, value in scope.items() if name != "kraft_repairs"} | texts
+        if scope["kraft_repairs"]:
+            wanted |= {"corrections": corrections_of(store, manifest), "acls": False}
         found = planned(
             store=store,
-            manifest=find_snapshot(store, snapshot, cluster),
+            manifest=manifest,
             target=hooks.cluster(cluster).address,
-            scope=RestoreScope(**{**scope, **texts}),
+            scope=RestoreScope(**wanted),
             key_file=SETTINGS.snapshot_key_file,
         )
     print(found.text)  # noqa: T201 - the task's log

@@ -1,4 +1,5 @@
-"""What can be repaired in a tree before a migration, as writes. Nothing here writes: `kraft rehearse --fix` tries them on the copy.
+"""What can be repaired in a tree before a migration, as writes. Nothing here writes: `kraft rehearse --fix` tries them on the copy, a restore plan does
+on the living cluster those that brokers accept while they run.
 
 Source: docs/kraft.md, "Rehearsal".
 """
@@ -8,11 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
 from controller_core.znodes import decode_config, encode_topic
+from kafka_maintenance.operations.errors import NothingToRestoreError
 from kafka_maintenance.operations.kraft import entities
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, is_secret
+from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, is_secret, tree_of
+from kafka_maintenance.operations.restore.content import is_alterable
+from kafka_maintenance.operations.snapshots.catalog import public_configs, read_raw
 
 _REQUESTS: Final = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
 _NOTICES: Final = ("/isr_change_notification", "/log_dir_event_notification")
@@ -30,6 +36,29 @@ class Repair(NamedTuple):
 def repairs(tree: Tree) -> tuple[Repair, ...]:
     """What can be repaired without a decision about data: nothing is invented, and what is removed is named."""
     return (*_under_way(tree), *_orphan_configs(tree), *_quotas(tree))
+
+
+def corrections_of(store: ObjectStore, manifest: Manifest) -> tuple[tuple[str, str | None], ...]:
+    """As of `corrections`, for a snapshot of the store.
+
+    Raises:
+        NothingToRestoreError: there is nothing to correct.
+    """
+    found = corrections(tree_of(read_raw(store, manifest), public_configs(store, manifest)))
+    if not found:
+        raise NothingToRestoreError(
+            f"nothing corrected: snapshot {manifest.snapshot_id} holds no config without its topic, and no quota that a migration refuses"
+        )
+    return found
+
+
+def corrections(tree: Tree) -> tuple[tuple[str, str | None], ...]:
+    """The repairs that brokers accept while they run, as `RestoreScope` takes them: configs without their topic removed, quotas corrected.
+
+    Requests, deletions and reassignments are not among them: the controller holds them in memory, and plans of their own end them.
+    """
+    found = (each for each in repairs(tree) if is_alterable(each.path))
+    return tuple((each.path, None if each.data is None else each.data.decode()) for each in found)
 
 
 def _under_way(tree: Tree) -> Iterator[Repair]:

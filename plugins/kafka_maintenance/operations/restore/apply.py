@@ -138,7 +138,11 @@ def apply_restore(
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, sealer)
     receipt = ReceiptLog(store, cluster=manifest.cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
-    receipt.append(EventKind.STARTED, plan=plan_uri, comment=comment, approval=approval, principal=target.principal)
+    before = {path: data.decode("utf-8", "backslashreplace") for path, data in content.corrected.items()}
+    said: dict[str, Any] = {"before": before} if before else {}
+    receipt.append(
+        EventKind.STARTED, plan=plan_uri, comment=comment, approval=approval, principal=target.principal, **said
+    )
     if scope.whole and not scope.over:
         written, there = _apply_whole(target, content, document, manifest, write_options, progress)
     else:

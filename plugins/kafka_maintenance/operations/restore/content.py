@@ -53,6 +53,7 @@ class RestoreScope:
         epoch_bump: by how much leader epochs, the controller epoch and the blocks of producer ids are raised; 0: not at all.
         cluster_id: a person's word that the target is the cluster of this id; None: what survives there says so.
         widen_acls: also ACLs that give everybody more rights than the target does now.
+        corrections: znodes of the snapshot with the text that takes the place of what they hold; None: they are removed.
     """
 
     whole: bool = False
@@ -68,9 +69,10 @@ class RestoreScope:
     mirror: bool = False
     epoch_bump: int = 0
     cluster_id: str | None = None
+    corrections: tuple[tuple[str, str | None], ...] = ()
 
     def __post_init__(self) -> None:
-        parts = bool(self.topics or self.configs or self.paths)
+        parts = bool(self.topics or self.configs or self.paths or self.corrections)
         if self.whole == parts:
             raise ValueError(
                 "restore refused: expected either the whole tree or topics, configs or paths; name one of both"
@@ -82,6 +84,10 @@ class RestoreScope:
         ):
             raise ValueError(
                 "restore refused: expected --fill with --whole, or --mirror with --whole or --path, not both; name one of them"
+            )
+        if self.corrections and (self.topics or self.configs or self.paths):
+            raise ValueError(
+                "restore refused: expected either corrections or what comes back, found both; plan one after the other"
             )
         if self.epoch_bump < 0:
             raise ValueError(
@@ -100,7 +106,7 @@ class Content:
 
     `assumed_acls` are the paths whose ACL the snapshot does not know whole: theirs names who restores, see `known_acl`.
     `acls` are those that it knows whole: path → JSON, also of secrets whose data it does not hold. `plain` holds the data of
-    the snapshot where `znodes` has others, with raised epochs.
+    the snapshot where `znodes` has others, with raised epochs; `corrected` what it has of a znode that is corrected.
     """
 
     znodes: Sequence[NewZnode]
@@ -108,6 +114,7 @@ class Content:
     assumed_acls: tuple[str, ...] = ()
     acls: Mapping[str, str] = field(default_factory=dict)
     plain: Mapping[str, bytes] = field(default_factory=dict)
+    corrected: Mapping[str, bytes] = field(default_factory=dict)
 
     def changes(self, path: str, found: bytes | None) -> bool:
         """Whether `found` is neither what the snapshot holds of a path nor what a restore writes there."""
@@ -129,6 +136,8 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None)
     assumed: list[str] = []
     acls: dict[str, str] = {}
     plain: dict[str, bytes] = {}
+    corrected: dict[str, bytes] = {}
+    corrections = dict(scope.corrections)
     columns = [raw[name].to_pylist() for name in ("path", "data", "ephemeral_owner", "acl", "left_out", "sealed")]
     for path, data, owner, acl, absent, sealed in zip(*columns, strict=True):
         reason = _reason(path, owner, scope)
@@ -142,6 +151,12 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None)
             reason = {"secret": "secret, not in the snapshot in the clear"}.get(absent, "was not readable")
         if reason is None and left_out:
             reason = _below(path, left_out)
+        if reason is None and path in corrections:
+            corrected[path] = content or b""
+            text = corrections[path]
+            if text is None:
+                continue
+            content = text.encode()
         if reason is None:
             if scope.acls and known != acl:
                 assumed.append(path)
@@ -151,7 +166,7 @@ def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None)
             kept.append(NewZnode(path, written, known if scope.acls else None))
         else:
             left_out[path] = reason
-    return Content(kept, left_out, tuple(assumed), acls, plain)
+    return Content(kept, left_out, tuple(assumed), acls, plain, corrected)
 
 
 def known_acl(acl: str | None) -> str:

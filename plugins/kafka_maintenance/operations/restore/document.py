@@ -173,18 +173,26 @@ def plan_document(
 def _summary(steps: Sequence[Step], scope: RestoreScope, manifest: Manifest) -> str:
     counts = [sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")]
     created, changed, deleted, acls = counts
-    what = "the whole tree" if scope.whole else "a part"
     return (
-        f"restore {what}, {created} created, {changed} set, {deleted} deleted, {acls} ACLs, from {manifest.snapshot_id} of "
+        f"{_what(scope)}, {created} created, {changed} set, {deleted} deleted, {acls} ACLs, from {manifest.snapshot_id} of "
         f"{manifest.date}"
     )
+
+
+def _what(scope: RestoreScope) -> str:
+    if scope.corrections:
+        return "correct znodes"
+    return "restore the whole tree" if scope.whole else "restore a part"
 
 
 def scope_of(document: Mapping[str, Any]) -> RestoreScope:
     """The scope as a plan holds it."""
     found: dict[str, Any] = {
-        name: tuple(value) if isinstance(value := document[name], list) else value
+        name: tuple(tuple(each) if isinstance(each, list) else each for each in value)
+        if isinstance(value := document[name], list)
+        else value
         for name in RestoreScope.__dataclass_fields__
+        if name in document  # a plan that was stored before the field came
     }
     return RestoreScope(**found)
 
@@ -233,10 +241,10 @@ def plan_text(
         after: path → data afterwards.
         before_acls: path → ACL as JSON text, now.
     """
-    what = "the whole tree" if document["scope"]["whole"] else "a part"
+    what = _what(scope_of(document["scope"]))
     counts = {name: sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")}
     lines = [
-        f"restore {what} of {document['cluster']} from {document['snapshot']['manifest']}",
+        f"{what} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
         f"{len(steps) - counts['ACL']} znodes: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
         f"{sum(step.size for step in steps):,} bytes; {counts['ACL']} ACLs set",

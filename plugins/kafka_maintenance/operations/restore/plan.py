@@ -40,6 +40,7 @@ from kafka_maintenance.operations.restore.content import (
     selected_paths,
     selected_topics,
 )
+from kafka_maintenance.operations.restore.corrections import plan_corrections
 from kafka_maintenance.operations.restore.document import (
     KIND,
     Part,
@@ -151,6 +152,8 @@ def _part(target: ClusterAddress, raw: pa.Table, content: Content, manifest: Man
             found = read_target(session)
             require_no_brokers(found, target)
             part = plan_over(session, content, scope, target, found)
+        elif scope.corrections:
+            part = plan_corrections(session, content, scope, brokers_run=bool(brokers_of(session)))
         else:
             part = _plan_part(session, content, scope, target)
     part.notes.extend([known_by] if known_by else [])

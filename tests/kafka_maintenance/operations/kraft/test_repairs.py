@@ -1,0 +1,122 @@
+"""What is corrected before a migration, as a plan for a real ZooKeeper: approved by digest, told to the brokers, recorded with what stood there."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
+from kafka_maintenance.operations.kraft.repairs import corrections, corrections_of
+from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
+from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.restore.document import scope_of
+from kafka_maintenance.operations.snapshots.take import take_snapshot
+from tests.kafka_maintenance import snapshot_world as world
+from tests.kafka_maintenance.operations.kraft.trees import TOPIC, config, topic, tree
+
+GONE, REPORTS = "/config/topics/gone", "/config/clients/reports"
+DAMAGE = {
+    GONE: world.config(retention_ms="1000"),
+    REPORTS: json.dumps(
+        config(consumer_byte_rate="2048.5", no_such_rate="5", request_percentage="12.5"), separators=(",", ":")
+    ).encode(),
+}
+CORRECTED = b'{"version":1,"config":{"consumer_byte_rate":"2048","request_percentage":"12.5"}}'
+
+
+def test_only_what_brokers_accept_while_they_run_is_corrected():
+    found = tree({
+        GONE: config(), TOPIC: topic(1, 2, adding_replicas={"0": [2]}), "/admin/reassign_partitions": b"{}",
+        "/admin/delete_topics/orders": None, "/isr_change_notification/isr_change_0000000001": b"{}",
+        "/config/ips/10.0.0.1": config(connection_creation_rate="5.5"),
+    })  # fmt: skip
+    assert corrections(found) == (
+        (GONE, None),
+        ("/config/ips/10.0.0.1", '{"version":1,"config":{"connection_creation_rate":"5"}}'),
+    )
+
+
+@pytest.fixture
+def store():
+    return MemoryStore("repairs")
+
+
+@pytest.fixture
+def damaged(kafka):
+    for path in ("/config/clients/slow", "/config/users/bob"):
+        kafka.delete(path, -1)  # the names of their quotas are none of Kafka's
+    for path, data in DAMAGE.items():
+        kafka.create(path, data, make_parents=True)
+    return kafka
+
+
+def planned(store, chroot, run="r"):
+    manifest = take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id=run, now=datetime.now(UTC)
+    ).manifest
+    scope = RestoreScope(corrections=corrections_of(store, manifest), acls=False)
+    return plan_restore(store=store, manifest=manifest, target=ClusterAddress(chroot), scope=scope)
+
+
+def applied(store, chroot, plan):
+    return apply_restore(
+        store=store,
+        plan_uri=plan.uri,
+        approved_digest=plan.digest,
+        approver="ada",
+        target=ClusterAddress(chroot),
+        now=datetime.now(UTC),
+    )
+
+
+@pytest.mark.services
+def test_corrections_are_shown_written_told_and_recorded(damaged, chroot, store):
+    plan = planned(store, chroot)
+    assert f"  delete {GONE}" in plan.text
+    assert f"    + {CORRECTED.decode()}" in plan.text
+    receipt = applied(store, chroot, plan)
+    assert (receipt.written, damaged.exists(GONE), damaged.get(REPORTS)[0]) == (2, None, CORRECTED)
+    (notice,) = damaged.children("/config/changes")
+    assert json.loads(damaged.get(f"/config/changes/{notice}")[0])["entity_path"] == "clients/reports"
+    started = next(json.loads(store.get(key)) for key in store.list("v1/receipts/") if key.endswith("-started.json"))
+    assert started["detail"]["before"] == {path: data.decode() for path, data in DAMAGE.items()}
+    assert applied(store, chroot, plan).already_there == 2
+    with pytest.raises(NothingToRestoreError, match="no config without its topic"):
+        planned(store, chroot, run="after")
+
+
+@pytest.mark.services
+def test_what_was_compared_after_the_writing_is_nothing_any_more(damaged, chroot, store):
+    plan = planned(store, chroot)
+    applied(store, chroot, plan)
+    with pytest.raises(NothingToRestoreError):
+        plan_restore(
+            store=store,
+            manifest=plan.document["snapshot"]["manifest"],
+            target=ClusterAddress(chroot),
+            scope=scope_of(json.loads(json.dumps(plan.document["scope"]))),
+        )
+
+
+@pytest.mark.services
+def test_a_quota_that_somebody_else_changed_is_left_to_him(damaged, chroot, store):
+    plan = planned(store, chroot)
+    damaged.set(REPORTS, b'{"version":1,"config":{"consumer_byte_rate":"7"}}', -1)
+    with pytest.raises(RefusedError, match="changed since"):
+        plan_restore(
+            store=store,
+            manifest=plan.document["snapshot"]["manifest"],
+            target=ClusterAddress(chroot),
+            scope=scope_of(plan.document["scope"]),
+        )
+    with pytest.raises(RefusedError, match="the cluster changed"):
+        applied(store, chroot, plan)
+    assert damaged.exists(GONE) is not None
+
+
+@pytest.mark.parametrize("scope", [{"whole": True}, {"topics": ("orders",)}, {"configs": ("users/a",)}])
+def test_corrections_stand_alone(scope):
+    with pytest.raises(ValueError, match="restore refused"):
+        RestoreScope(corrections=((GONE, None),), **scope)
