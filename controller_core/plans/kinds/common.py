@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import BrokerId, LeaderAndIsr, TopicPartition
 from controller_core.plans.checks import Unmet
 from controller_core.plans.conditions import (
     BrokersRegistered,
     Condition,
+    InSync,
     KafkaClusterIs,
+    LedBy,
     TopicCreatedAt,
     ZooKeeperControllerRules,
 )
@@ -67,3 +69,26 @@ def same_topics(observed: Observation, partitions: Iterable[TopicPartition]) -> 
 def broker_list(brokers: Iterable[int]) -> str:
     """Broker ids as a cell of a table."""
     return ", ".join(map(str, brokers)) or "none"
+
+
+def predicted_leader(partition: TopicPartition, state: LeaderAndIsr, leader: BrokerId) -> str:
+    """The line of a prediction that says what one moved leader does to the partition's state."""
+    return (
+        f"{partition}  leader {state.leader} → {leader}, leader epoch {state.leader_epoch} → {state.leader_epoch + 1}, "
+        f"ISR {list(state.isr)} stays"
+    )
+
+
+def leader_changes(step: PlanStep) -> list[Sequence[str]]:
+    """Of a step that moves leaders, a row each: partition, leader now, leader after, ISR."""
+    states = {each.partition: each for each in step.expectations if isinstance(each, InSync)}
+    return [
+        (
+            str(each.partition),
+            str(states[each.partition].leader),
+            str(each.leader),
+            broker_list(states[each.partition].isr),
+        )
+        for each in step.outcomes
+        if isinstance(each, LedBy)
+    ]

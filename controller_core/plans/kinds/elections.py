@@ -17,7 +17,15 @@ from controller_core.plans.conditions import (
     RequestAbsent,
     ZooKeeperControllerRules,
 )
-from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
+from controller_core.plans.kinds.common import (
+    KindRecord,
+    Origin,
+    Refused,
+    cluster_conditions,
+    leader_changes,
+    predicted_leader,
+    same_topics,
+)
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, election_batches
@@ -100,30 +108,13 @@ def election_step(batch: tuple[TopicPartition, ...], observed: Observation) -> P
 def _predicted_election(partition: TopicPartition, observed: Observation) -> str:
     state = observed.states[partition]
     preferred = observed.assignments[partition].replicas[0]
-    return (
-        f"{partition}  leader {state.leader} → {preferred}, leader epoch {state.leader_epoch} → {state.leader_epoch + 1}, "
-        f"ISR {list(state.isr)} stays"
-    )
-
-
-def _changes(step: PlanStep) -> list[Sequence[str]]:
-    states = {each.partition: each for each in step.expectations if isinstance(each, InSync)}
-    return [
-        (
-            str(each.partition),
-            str(states[each.partition].leader),
-            str(each.leader),
-            broker_list(states[each.partition].isr),
-        )
-        for each in step.outcomes
-        if isinstance(each, LedBy)
-    ]
+    return predicted_leader(partition, state, preferred)
 
 
 ELECTIONS: Final = KindRecord(
     title="Elect preferred leaders",
     unit=("election", "elections"),
     headings=("step", "partition", "leader now", "leader after", "ISR"),
-    changes=_changes,
+    changes=leader_changes,
     step_timeout_s=120.0,
 )

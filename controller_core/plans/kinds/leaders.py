@@ -19,7 +19,15 @@ from controller_core.plans.conditions import (
     RequestAbsent,
     ZooKeeperControllerRules,
 )
-from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
+from controller_core.plans.kinds.common import (
+    KindRecord,
+    Origin,
+    Refused,
+    cluster_conditions,
+    leader_changes,
+    predicted_leader,
+    same_topics,
+)
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import LeaderMove, MoveLeaders
@@ -184,33 +192,16 @@ def _predicted(chosen: Iterable[LeaderMove], observed: Observation) -> Iterable[
         state = observed.states[partition]
         after[state.leader] -= 1
         after[leader] += 1
-        yield (
-            f"{partition}  leader {state.leader} → {leader}, leader epoch {state.leader_epoch} → {state.leader_epoch + 1}, "
-            f"ISR {list(state.isr)} stays"
-        )
+        yield predicted_leader(partition, state, leader)
     for broker in sorted(set(led) | set(after)):
         if led[broker] != after[broker]:
             yield f"broker {broker} leads {led[broker]} → {after[broker]} partitions"
-
-
-def _changes(step: PlanStep) -> list[Sequence[str]]:
-    states = {each.partition: each for each in step.expectations if isinstance(each, InSync)}
-    return [
-        (
-            str(each.partition),
-            str(states[each.partition].leader),
-            str(each.leader),
-            broker_list(states[each.partition].isr),
-        )
-        for each in step.outcomes
-        if isinstance(each, LedBy)
-    ]
 
 
 LEADERS: Final = KindRecord(
     title="Move leaders to chosen in-sync replicas, by a few seconds as active controller",
     unit=("leader", "leaders"),
     headings=("step", "partition", "leader now", "leader after", "ISR"),
-    changes=_changes,
+    changes=leader_changes,
     step_timeout_s=60.0,
 )
