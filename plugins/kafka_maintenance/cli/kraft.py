@@ -10,11 +10,13 @@ from typing import Any
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
+    add_client_settings_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
     approver_of,
+    client_settings_of,
     positive,
     show,
     store_of,
@@ -59,13 +61,18 @@ def _add_readiness(kraft: Any) -> None:
     command = kraft.add_parser(
         "readiness",
         help="judge every precondition of the migration from a snapshot",
-        description="Judges the rules R1 to R25 of docs/kraft.md. Reads the store, and contacts no cluster.",
+        description="Judges the rules R1 to R25 of docs/kraft.md. Reads the store, and contacts no cluster, but for the brokers of --bootstrap-servers: "
+        "they are asked for their version, settings and log directories.",
         epilog="Exit status: 0 no obstacle, 1 obstacles, 2 bad input, 3 the outside failed.",
     )
     _add_snapshot_arguments(command)
     command.add_argument(
         "--since", metavar="FILE", type=Path, help="an earlier certificate (--json): whether what it judged has changed"
     )
+    command.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask what a snapshot cannot tell"
+    )
+    add_client_settings_argument(command)
     command.set_defaults(run=_readiness)
 
 
@@ -181,7 +188,9 @@ def _readiness(arguments: argparse.Namespace) -> int:
         is_ready,
     )
 
-    certificate, _ = _certified(arguments)
+    certificate, tree = _certified(arguments)
+    if arguments.bootstrap_servers:
+        certificate = _asked(arguments, certificate, tree)
     text, document = certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate)
     changed: tuple[str, ...] = ()
     if arguments.since:
@@ -192,6 +201,14 @@ def _readiness(arguments: argparse.Namespace) -> int:
         )
     show(arguments, text, document)
     return ExitStatus.DONE if is_ready(certificate) and not changed else ExitStatus.REFUSED
+
+
+def _asked(arguments: argparse.Namespace, certificate: Any, tree: Any) -> Any:
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers  # noqa: PLC0415 - as above
+
+    brokers = BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
+    return with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
 
 
 def _fleet(arguments: argparse.Namespace) -> int:

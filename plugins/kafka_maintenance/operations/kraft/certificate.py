@@ -56,7 +56,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What was judged, of which snapshot, until when it counts."""
+    """What was judged, of which snapshot, until when it counts; `asked_at`: when brokers were asked, None: they were not."""
 
     cluster: str
     snapshot: str
@@ -65,6 +65,7 @@ class Certificate:
     taken_at: datetime
     phase: Phase
     judged: Mapping[str, Judged]
+    asked_at: datetime | None = None
 
     @property
     def expires_at(self) -> datetime:
@@ -105,6 +106,7 @@ def certificate_text(certificate: Certificate, now: datetime) -> str:
         f"snapshot {found.snapshot} of {found.taken_at:%Y-%m-%d %H:%M} UTC, digest {found.digest}",
         f"judged by kafka-maintenance {__version__}, counts until {found.expires_at:%Y-%m-%d %H:%M} UTC or the first change of the cluster",
     ]
+    lines += [f"brokers asked at {found.asked_at:%Y-%m-%d %H:%M} UTC"] if found.asked_at else []
     heads = {Verdict.NOT_MET: "NOT MET", Verdict.DECIDE: "DECIDE FIRST", Verdict.ASK: "ASK, a snapshot cannot tell"}
     for verdict, head in heads.items():
         rules = [rule for rule in RULES if found.judged[rule.id].verdict is verdict]
@@ -126,6 +128,7 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
         "digest": certificate.digest,
         "taken_at": certificate.taken_at.isoformat(),
         "expires_at": certificate.expires_at.isoformat(),
+        "asked_at": certificate.asked_at.isoformat() if certificate.asked_at else None,
         "code_version": __version__,
         "phase": {"id": certificate.phase.id.value, "text": certificate.phase.text, "advice": certificate.phase.advice},
         "obstacles": list(certificate.obstacles),
