@@ -115,6 +115,10 @@ class UnsupportedRequestError(BrokerError):
     """The broker knows no version of a request that can say what shall be said."""
 
 
+class ZooKeeperFileError(ControllerCoreError):
+    """A file of a ZooKeeper server is damaged, is none, or does not hold what was asked of it."""
+
+
 class ObjectStoreError(ControllerCoreError):
     """Base of what an object store reports."""
 

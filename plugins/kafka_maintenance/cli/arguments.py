@@ -30,6 +30,7 @@ from controller_core.model.errors import (
     TlsSettingsError,
     UnknownFormatError,
     UnknownVersionError,
+    ZooKeeperFileError,
 )
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
@@ -57,6 +58,7 @@ _BAD_INPUT: Final = (
     TlsSettingsError,
     UnknownFormatError,
     UnknownVersionError,
+    ZooKeeperFileError,
 )
 _REFUSED: Final = (RefusedError, MigratingClusterError, PlanAlteredError)
 _BAD_INPUT_NAMES: Final = frozenset({"InvalidStateError", "ImpossibleGoalError", "SettingsError"})

@@ -32,6 +32,7 @@ from kafka_maintenance.cli import (
     restore,
     snapshots,
     status,
+    zookeeper_files,
 )
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
@@ -108,6 +109,7 @@ def parser() -> argparse.ArgumentParser:
     _add_snapshot(commands)
     snapshots.add_parsers(commands)
     history.add_parsers(commands)
+    zookeeper_files.add_parsers(commands)
     restore.add_parsers(commands)
     analyse.add_parsers(commands)
     status.add_parsers(commands)

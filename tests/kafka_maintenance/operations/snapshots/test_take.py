@@ -23,7 +23,8 @@ from controller_core.model.errors import (
     ZooKeeperUnreachableError,
 )
 from kafka_maintenance.operations.snapshots import catalog as snapshots
-from kafka_maintenance.operations.snapshots.take import OtherClusterError, take_snapshot
+from kafka_maintenance.operations.snapshots.publish import OtherClusterError
+from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 

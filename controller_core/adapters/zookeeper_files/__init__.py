@@ -1,0 +1,1 @@
+"""ZooKeeper's own files: the snapshots and transaction logs of a server's data directory."""
