@@ -16,7 +16,7 @@ from typing import Final
 
 from controller_core.adapters.zookeeper_files.snapshot_file import TreeDigest, read_snapshot
 from controller_core.adapters.zookeeper_files.transactions import LogFile, Transaction
-from controller_core.adapters.zookeeper_files.tree import DataTree
+from controller_core.adapters.zookeeper_files.tree import DataTree, new_tree
 from controller_core.model.errors import ZooKeeperFileError
 
 _VERSION_FOLDER: Final = "version-2"
@@ -42,6 +42,18 @@ class _Numbered:
     path: Path
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A snapshot file, or what a new server begins with."""
+
+    zxid: int
+    path: Path | None
+
+    @property
+    def name(self) -> str:
+        return self.path.name if self.path else "the empty tree of a new server"
+
+
 class DataDirectory:
     """The files of one server.
 
@@ -63,17 +75,19 @@ class DataDirectory:
             OSError: they cannot be read.
         """
         self.folder = folder
-        self._snapshots = _numbered(folder, "snapshot")
-        if not self._snapshots:
-            raise ZooKeeperFileError(
-                f"data directory {str(folder)!r} not read: expected files snapshot.N in it, or in version-2 below it, found "
-                "none; name the server's dataDir"
-            )
+        self._snapshots = [_Candidate(each.zxid, each.path) for each in _numbered(folder, "snapshot")]
         self._logs = _numbered(log_folder or folder, "log")
         self.zxids = array("q")
         self.clocks_ms = array("q")
         self.notes: list[str] = []
         self._read_index()
+        if self.zxids and self.zxids[0] == 1 and not any(each.zxid == 0 for each in self._snapshots):
+            self._snapshots.insert(0, _Candidate(0, None))  # a server before 3.5 writes no file of its empty tree
+        if not self._snapshots:
+            raise ZooKeeperFileError(
+                f"data directory {str(folder)!r} not read: expected files snapshot.N in it, or in version-2 below it, found "
+                "none; name the server's dataDir"
+            )
         self._base: _Base | None = None
 
     @property
@@ -157,12 +171,12 @@ class DataDirectory:
                 if base.certain:
                     self._base = base
                     return Moment(zxid, base.tree, None)
-            doubts.append(f"from {candidate.path.name}: {base.doubt(zxid)}")
+            doubts.append(f"from {candidate.name}: {base.doubt(zxid)}")
             if tried == _SNAPSHOTS_TRIED:
                 break
         return self._uncertain(zxid, candidates, doubts)
 
-    def _uncertain(self, zxid: int, candidates: Sequence[_Numbered], doubts: Sequence[str]) -> Moment:
+    def _uncertain(self, zxid: int, candidates: Sequence[_Candidate], doubts: Sequence[str]) -> Moment:
         """The tree as the newest snapshot file leads to it, which may not be the server's."""
         self._base = None
         for candidate in reversed(candidates):
@@ -180,7 +194,9 @@ class DataDirectory:
             + "; choose another moment, or add the missing files"
         )
 
-    def _loaded(self, candidate: _Numbered) -> "_Base":
+    def _loaded(self, candidate: _Candidate) -> "_Base":
+        if candidate.path is None:
+            return _Base(self, new_tree(), None, None)
         found = read_snapshot(candidate.path, candidate.zxid)
         later = [each.zxid for each in self._snapshots if each.zxid > candidate.zxid]
         return _Base(self, found.tree, found.digest, min(later, default=None))
@@ -237,7 +253,7 @@ class _Base:
         """The zxid from which on the file holds no changes of later transactions; None: nobody knows."""
         if self._digest is not None:
             return max(self._digest.zxid, self._start)
-        if self._start == 0 and not self.tree.sessions and len(self.tree.nodes) <= _NODES_OF_AN_EMPTY_SERVER:
+        if self._start == 0 and not self.tree.sessions and len(self.tree.nodes) <= len(new_tree().nodes):
             return 0
         return next_snapshot if next_snapshot is not None else logged
 
@@ -251,10 +267,6 @@ class _Base:
             self._compared = False
         else:
             self._compared = None
-
-
-_NODES_OF_AN_EMPTY_SERVER: Final = 4
-"""The root, /zookeeper, and its two children."""
 
 
 def _first_gap(start: int, zxids: Sequence[int]) -> tuple[int, int] | None:

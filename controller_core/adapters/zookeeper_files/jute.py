@@ -16,6 +16,9 @@ Acl: TypeAlias = tuple[tuple[int, str, str], ...]
 OPEN_ACL: Final[Acl] = ((31, "world", "anyone"),)
 """ZooKeeper's `OPEN_ACL_UNSAFE`."""
 
+READ_ACL: Final[Acl] = ((1, "world", "anyone"),)
+"""ZooKeeper's `READ_ACL_UNSAFE`."""
+
 TooShortError: TypeAlias = struct.error
 """The bytes end before what should stand there does."""
 

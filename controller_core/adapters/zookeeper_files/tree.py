@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller_core.adapters.zookeeper.multi_read import STAT
-from controller_core.adapters.zookeeper_files.jute import Acl
+from controller_core.adapters.zookeeper_files.jute import OPEN_ACL, READ_ACL, Acl
 from controller_core.adapters.zookeeper_files.transactions import (
     Change,
     CloseSession,
@@ -185,3 +185,12 @@ class DataTree:
         new = digest_of(path, node)
         self.digest = (self.digest + new - node.digest) & DIGEST_MASK
         node.digest = new
+
+
+def new_tree() -> DataTree:
+    """What a new server begins with."""
+    tree = DataTree()
+    for path in (ROOT, OWN_TREE, f"{OWN_TREE}/quota", f"{OWN_TREE}/config"):
+        acl = READ_ACL if path.endswith("/config") else OPEN_ACL
+        tree.put(path, Node(b"", acl, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    return tree

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka_maintenance.cli.arguments import (
+    STORE_VARIABLE,
     ExitStatus,
+    add_json_argument,
+    add_store_arguments,
     add_zookeeper_arguments,
     address_of,
     show,
@@ -17,6 +20,7 @@ from kafka_maintenance.cli.arguments import (
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
+    add_files_arguments,
     add_snapshot_argument,
     progress_teller,
 )
@@ -65,16 +69,45 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _add_blame(commands: Any) -> None:
-    command = add_command(commands, "blame", "tell since when each value of a topic, partition or znode stands", _blame)
+    command = commands.add_parser(
+        "blame",
+        help="tell since when each value of a topic, partition or znode stands",
+        description="Tells since when each value of a topic, partition or znode stands: from the snapshots of a cluster, or, "
+        "with --zookeeper-data, every transaction with time and session from the logs of a ZooKeeper server.",
+    )
     command.add_argument("subject", metavar="TOPIC[-PARTITION]|/PATH")
-    add_cluster_filter(command, required=True)
+    add_store_arguments(command, required=False)
+    add_cluster_filter(command)
+    add_files_arguments(command, "--zookeeper-data")
+    add_json_argument(command)
+    command.set_defaults(run=_blame)
 
 
 def _blame(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - the other commands start faster
+
+    if bool(arguments.cluster) == bool(arguments.zookeeper_data):
+        raise BadInputError(
+            "history not looked for: expected --cluster for its snapshots, or --zookeeper-data for the logs of a server; one of both"
+        )
+    if arguments.zookeeper_data:
+        return _blame_files(arguments)
     from kafka_maintenance.operations.snapshots import blame as operation  # noqa: PLC0415 - as above
 
+    if not arguments.store:
+        raise BadInputError(f"history not looked for: expected --store, or ${STORE_VARIABLE}, for snapshots; give it")
     report = operation.blame(store_of(arguments), arguments.cluster, arguments.subject)
     show(arguments, operation.blame_text(report), operation.blame_json(report))
+    return ExitStatus.DONE
+
+
+def _blame_files(arguments: argparse.Namespace) -> int:
+    from controller_core.adapters.zookeeper_files.data_directory import DataDirectory  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots import blame_files as operation  # noqa: PLC0415 - as above
+
+    directory = DataDirectory(arguments.zookeeper_data, arguments.log_dir)
+    report = operation.blame_files(directory, arguments.subject, arguments.chroot)
+    show(arguments, operation.files_blame_text(report), operation.files_blame_json(report))
     return ExitStatus.DONE
 
 

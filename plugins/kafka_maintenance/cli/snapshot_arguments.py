@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from controller_core.adapters.snapshot.reader import Progress
@@ -41,6 +42,22 @@ def add_snapshot_argument(command: argparse.ArgumentParser, name: str = "snapsho
 def add_cluster_filter(command: argparse.ArgumentParser, *, required: bool = False) -> None:
     """`--cluster`, a filter."""
     command.add_argument("--cluster", metavar="NAME", required=required, help="only of this cluster")
+
+
+def add_files_arguments(command: argparse.ArgumentParser, *names: str) -> None:
+    """Where the server's files are, and which tree in them; `names` as of `add_argument`."""
+    command.add_argument(*names, metavar="DATA_DIR", type=Path, help="dataDir of a server's zoo.cfg, or a copy of it")
+    command.add_argument("--log-dir", metavar="DIR", type=Path, help="its dataLogDir, where zoo.cfg has one")
+    command.add_argument(
+        "--chroot", metavar="/PATH", type=chroot_path, default="", help="where Kafka's tree is (default: the root)"
+    )
+
+
+def chroot_path(text: str) -> str:
+    """A chroot as an argument; empty text is the root."""
+    if text and not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"expected a path such as /kafka, found {text!r}")
+    return text.rstrip("/")
 
 
 def chosen_snapshot(arguments: argparse.Namespace, **options: Any) -> Any:

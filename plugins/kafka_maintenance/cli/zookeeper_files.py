@@ -11,8 +11,10 @@ from kafka_maintenance.cli.arguments import ExitStatus, add_cluster_argument, na
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
+    add_files_arguments,
     add_snapshot_argument,
     chosen_snapshot,
+    chroot_path,
 )
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
@@ -22,15 +24,6 @@ def add_parsers(commands: Any) -> None:
     """Adds the sub-commands to the command line."""
     _add_import(commands)
     _add_export(commands)
-
-
-def add_files_arguments(command: argparse.ArgumentParser, *names: str) -> None:
-    """Where the server's files are, and which tree in them; `names` as of `add_argument`."""
-    command.add_argument(*names, metavar="DATA_DIR", type=Path, help="dataDir of a server's zoo.cfg, or a copy of it")
-    command.add_argument("--log-dir", metavar="DIR", type=Path, help="its dataLogDir, where zoo.cfg has one")
-    command.add_argument(
-        "--chroot", metavar="/PATH", type=_chroot, default="", help="where Kafka's tree is (default: the root)"
-    )
 
 
 def _add_import(commands: Any) -> None:
@@ -119,7 +112,9 @@ def _add_export(commands: Any) -> None:
         required=True,
         help="the file, snapshot.ZXID, or the empty folder version-2 of a server's dataDir",
     )
-    command.add_argument("--chroot", metavar="/PATH", type=_chroot, help="where the tree goes (default: where it was)")
+    command.add_argument(
+        "--chroot", metavar="/PATH", type=chroot_path, help="where the tree goes (default: where it was)"
+    )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="opens the secrets of the snapshot")
     command.add_argument(
         "--without-ephemerals", action="store_true", help="without ephemeral znodes and their sessions"
@@ -201,9 +196,3 @@ def _period(text: str) -> timedelta:
     if match is None:
         raise argparse.ArgumentTypeError(f"expected a period such as 15m, 1h or 1d, found {text!r}")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-def _chroot(text: str) -> str:
-    if text and not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"expected a path such as /kafka, found {text!r}")
-    return text.rstrip("/")

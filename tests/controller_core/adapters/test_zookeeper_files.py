@@ -73,6 +73,16 @@ def test_a_missing_transaction_ends_what_a_snapshot_leads_to(folder):
     assert data(DataDirectory(folder), 6)["/a"] == b"six"
 
 
+def test_a_server_before_3_5_writes_no_file_of_its_empty_tree(folder):
+    (folder / "snapshot.0").unlink()
+    moment = DataDirectory(folder).moment(2)
+    assert (moment.tree.nodes["/a"].data, moment.doubt) == (b"one", None)
+    (folder / "log.1").rename(folder / "other")
+    log(folder, 2, transaction(2, 1, create("/a", b"one", parent_cversion=1)))
+    with pytest.raises(ZooKeeperFileError, match=r"expected files snapshot\.N"):
+        DataDirectory(folder)
+
+
 def test_the_first_transaction_of_a_new_leader_follows_the_last_of_the_old_one(folder):
     log(folder, 1 << 32 | 1, transaction(1 << 32 | 1, 5, set_data("/a", b"new leader", 2)))
     assert data(DataDirectory(folder), 1 << 32 | 1)["/a"] == b"new leader"
@@ -82,7 +92,9 @@ def test_a_file_that_may_hold_later_changes_is_doubted_or_passed_over(folder):
     """snapshot.2 holds the change of transaction 3 already, and no digest tells."""
     old_snapshot(folder, 2, [(ROOT, znode(cversion=1, pzxid=2)), ("/a", znode(b"two", 2))])
     assert data(DataDirectory(folder), 2)["/a"] == b"one", "snapshot.0 leads there, too"
-    (folder / "snapshot.0").unlink()
+    for name in ("snapshot.0", "log.1"):
+        (folder / name).unlink()
+    log(folder, 3, transaction(3, 5, set_data("/a", b"two", 1)))
     found = DataDirectory(folder).moment(2)
     assert "may hold changes of later transactions" in found.doubt
     assert DataDirectory(folder).moment(3).doubt is None, "no transaction can come after the last one"

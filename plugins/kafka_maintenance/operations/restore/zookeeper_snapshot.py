@@ -19,7 +19,7 @@ from controller_core.adapters.snapshot.secrets import SECRET, Sealer
 from controller_core.adapters.snapshot.tables import STAT_COLUMNS
 from controller_core.adapters.zookeeper_files.jute import OPEN_ACL, Acl
 from controller_core.adapters.zookeeper_files.snapshot_file import write_snapshot
-from controller_core.adapters.zookeeper_files.tree import OWN_TREE, ROOT, Node
+from controller_core.adapters.zookeeper_files.tree import ROOT, Node, new_tree
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.restore.epochs import raised
 from kafka_maintenance.operations.snapshots.catalog import read_raw
@@ -28,7 +28,6 @@ SESSION_TIMEOUT_MS: Final = 18_000
 """What Kafka 2.5 and newer ask for, `zookeeper.session.timeout.ms`."""
 NOBODY: Final[Acl] = ((31, "digest", "nobody:x"),)
 """Rights of a login whose password hash is no hash: only a superuser gets at the znode."""
-_READ_ACL: Final[Acl] = ((1, "world", "anyone"),)
 _EPOCH: Final = 1 << 32
 
 
@@ -190,15 +189,11 @@ class _Acls:
         return self._parsed[text]
 
 
-def _plain(acl: Acl = OPEN_ACL, *, czxid: int = 0, ctime: int = 0, cversion: int = 0) -> Node:
-    return Node(b"", acl, czxid, czxid, ctime, ctime, 0, cversion, 0, 0, czxid)
+def _plain(*, czxid: int = 0, ctime: int = 0, cversion: int = 0) -> Node:
+    return Node(b"", OPEN_ACL, czxid, czxid, ctime, ctime, 0, cversion, 0, 0, czxid)
 
 
-_OWN: Final = (
-    (OWN_TREE, _plain()),
-    (f"{OWN_TREE}/quota", _plain()),
-    (f"{OWN_TREE}/config", _plain(_READ_ACL)),
-)
+_OWN: Final = tuple((path, node) for path, node in new_tree().nodes.items() if path != ROOT)
 
 
 def _above(chroot: str, nodes: Sequence[tuple[str, Node]]) -> Iterator[tuple[str, Node]]:
