@@ -27,6 +27,7 @@ from kafka_maintenance.tasks.analysis import (
     choose_snapshots,
     chosen_snapshots,
     gated_runs,
+    keep_compact_history,
     listed_clusters,
     no_alarms,
     plan_repairs,
@@ -84,7 +85,7 @@ def nightly_analysis() -> None:
     all_clusters_analysed(report)
     no_alarms(report)
     send_metrics(report)
-    report >> remove_expired_analyses()
+    report >> [remove_expired_analyses(), keep_compact_history(choice)]
     analyse >> report >> plans >> all_clusters_planned
 
 

@@ -79,7 +79,8 @@ def run(spark: SparkSession, args: Args, say: Say) -> int:
 def _analysed(spark: SparkSession, args: Args, chosen: Chosen, problems: Sequence[Problem], say: Say) -> int:
     """Makes and writes the results that are wanted, and the report; returns the exit status."""
     results = Results(spark, chosen, args, problems)
-    say(f"{len(chosen.current)} clusters, {len(chosen.window)} snapshots in the history, {len(problems)} unreadable")
+    past = len(chosen.window) + len(args.compact.snapshots)
+    say(f"{len(chosen.current)} clusters, {past} snapshots in the history, {len(problems)} unreadable")
     place = folders.folder(spark, args.output)
     withdraw(place)
     _remove(place, _PAGES, (".md", ".html"))

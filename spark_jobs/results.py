@@ -14,6 +14,7 @@ from spark_jobs.arguments import NOT_ANALYSED, Args
 from spark_jobs.io import datasets
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.choice import Chosen
+from spark_jobs.io.compact import read_compact
 from spark_jobs.io.snapshots import Problem, Snapshot
 from spark_jobs.on_core import agreement, bridge, drill
 from spark_jobs.on_core.deletion_steps import predict_deletions
@@ -52,10 +53,11 @@ class Results:
         lost = {(problem.cluster, problem.snapshot_id) for problem in refused}
         self.analysed = tuple(found for found in chosen.current if (found.cluster, found.snapshot_id) not in lost)
         unused = bad_rows.refused_rows(self._judged, self._tables["bad_rows"])
-        self._facts = datasets.through_driver(facts.snapshot_facts(self._tables, rules, unused), schemas.FACTS)
+        self._describe = partial(facts.snapshot_facts, rules=rules, refused=unused)
+        self._facts = datasets.through_driver(self._describe(self._tables), schemas.FACTS)
         self._current = {name: self._only(self.analysed, frame) for name, frame in self._tables.items()}
         self._facts_current = self._only(self.analysed, self._facts)
-        self._past = {name: stored.read_table(spark, chosen.window, name) for name in schemas.OF_HISTORY}
+        self._past = {name: self._of_window(name) for name in schemas.OF_HISTORY}
         self._past["partitions"] = bad_rows.plausible(self._past["partitions"])
         self._load = cache(lambda: self._keep(summary.broker_load(self._current["partitions"], self._facts_current)))
 
@@ -130,15 +132,18 @@ class Results:
         )
 
     def _disagreements(self) -> DataFrame:
-        """What the core says otherwise of the date's sample of clusters."""
+        """What the core says otherwise of the date's sample: each slice is judged as if it were a cluster."""
         sizes = [(found.cluster, found.row_counts["partitions"]) for found in self.analysed]
-        sample = set(agreement.sample_of(sizes, self._args.date))
-        chosen = [found for found in self.analysed if found.cluster in sample]
-        if not chosen:
+        sample = agreement.sample_of(sizes, self._args.date)
+        if not sample:
             return datasets.driver_rows(self._spark, [], schemas.FINDINGS)
-        names = ("partitions", "topics", "requests", "configs", "cluster")
-        now = {name: self._only(chosen, self._tables[name]) for name in names}
+        clusters = {each.cluster for each in sample}
+        chosen = [found for found in self.analysed if found.cluster in clusters]
+        now = {name: self._only(chosen, frame) for name, frame in self._tables.items()}
         told = self._only(chosen, self._facts)
+        if any(each.slices > 1 for each in sample):
+            now |= {name: agreement.in_sample(now[name], sample) for name in ("partitions", "topics", "requests")}
+            told = datasets.through_driver(self._describe(now), schemas.FACTS)
         return agreement.disagreements(
             now["partitions"], now["topics"], now["requests"], told, facts.core_facts(told, now)
         )
@@ -157,6 +162,14 @@ class Results:
             ),
         )
         yield "controller_churn", lambda: history.controller_churn(past["cluster"])
+
+    def _of_window(self, table: str) -> DataFrame:
+        """A table of all snapshots of the history, of those with a compact history from there."""
+        rows = stored.read_table(self._spark, self._chosen.window, table)
+        if not self._args.compact.snapshots:
+            return rows
+        clusters = {found.cluster for found in self._chosen.current}
+        return rows.unionByName(read_compact(self._spark, self._args.compact, table, clusters))
 
     def _rules(self, good: DataFrame) -> tuple[DataFrame, list[Problem]]:
         """settings.RULES of every snapshot, and the clusters whose settings cannot be used, or name a version nobody knows."""

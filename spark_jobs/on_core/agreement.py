@@ -7,10 +7,12 @@ well, and a difference is a finding of its own.
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import reduce
+from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.on_core import bridge
@@ -20,7 +22,7 @@ from spark_jobs.transforms.findings import CRITICAL, as_findings
 
 SAMPLE_MAX = 3
 SAMPLE_ROWS_MAX = 25_000
-"""Partitions of a cluster up to which it may be in the sample: it goes through the core in one task."""
+"""Partitions of a cluster that go through the core in one task; of a larger one a slice of its topics of about that size."""
 _COMPARED: dict[str, Sequence[str]] = {
     "imbalance": ("broker_id", "preferred_count", "imbalanced_count", "ratio", "triggers", "candidate_count"),
     "imbalanced_partitions": ("topic", "partition", "preferred_leader", "leader", "candidate"),
@@ -28,13 +30,34 @@ _COMPARED: dict[str, Sequence[str]] = {
 }
 
 
-def sample_of(sizes: Iterable[tuple[str, int]], day: date) -> list[str]:
-    """The clusters of a date's sample, from (cluster, partitions): up to `SAMPLE_MAX`, by a hash of date and name.
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A cluster of the sample: of so many slices of its topics that one; a small cluster is one slice."""
 
-    Where all are larger than `SAMPLE_ROWS_MAX`, there is none.
-    """
-    fit = [cluster for cluster, size in sizes if size <= SAMPLE_ROWS_MAX]
-    return sorted(fit, key=lambda cluster: hashlib.sha256(f"{day}/{cluster}".encode()).digest())[:SAMPLE_MAX]
+    cluster: str
+    slice: int
+    slices: int
+
+    def holds(self) -> Column:
+        """Whether a row with `cluster` and `topic` belongs to it; one that names no topic does."""
+        place = F.pmod(F.crc32("topic"), F.lit(self.slices))
+        return (F.col("cluster") == self.cluster) & F.coalesce(place == self.slice, F.lit(True))
+
+
+def sample_of(sizes: Iterable[tuple[str, int]], day: date) -> list[Sampled]:
+    """The sample of a date, from (cluster, partitions): up to `SAMPLE_MAX` clusters and of each a slice, by a hash of date and name."""
+
+    def drawn(cluster: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{day}/{cluster}".encode()).digest(), "big")
+
+    first = sorted(sizes, key=lambda one: drawn(one[0]))[:SAMPLE_MAX]
+    slices = {cluster: max(1, -(-size // SAMPLE_ROWS_MAX)) for cluster, size in first}
+    return [Sampled(cluster, drawn(cluster) % slices[cluster], slices[cluster]) for cluster, _ in first]
+
+
+def in_sample(rows: DataFrame, sample: Iterable[Sampled]) -> DataFrame:
+    """The rows, of one snapshot per cluster, that belong to the sample."""
+    return rows.where(reduce(or_, (each.holds() for each in sample), F.lit(False)))
 
 
 def disagreements(

@@ -2,12 +2,16 @@
 
 from datetime import date, timedelta
 
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.testing import assertSchemaEqual
 
-from spark_jobs import schemas
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.operations.analysis.run import stage
+from kafka_maintenance.operations.snapshots.compact import keep_compact
+from spark_jobs import nightly_analysis, schemas
 from spark_jobs.transforms import history
-from tests.spark_jobs.worlds import DAY, World, frame
+from tests.spark_jobs.worlds import DAY, World, frame, publish
 
 FIRST = DAY - timedelta(days=3)
 
@@ -111,3 +115,29 @@ def test_controller_elections_between_days(spark):
         (date(2026, 11, 19), 2),
         (date(2026, 11, 20), 0),
     ]
+
+
+RESULTS = ("growth", "leader_churn", "unstable_partitions", "broker_history", "controller_churn")
+
+
+def history_of(spark, store, manifests, folder):
+    """The results of a staged job that concern the history, and how many snapshots it was given one by one."""
+    staged = stage(store, manifests, folder, run_id="r", day=DAY)
+    args = nightly_analysis.parse([*staged.arguments, "--only", *RESULTS])
+    assert nightly_analysis.run(spark, args, say=list) == 0
+    tables = {name: pq.read_table(f"{staged.output}/{name}", partitioning=None).to_pylist() for name in RESULTS}
+    return tables, len((folder / "inputs").read_text().splitlines()) - 1
+
+
+def test_the_compact_history_gives_the_results_of_the_snapshots(spark, tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    other = World(cluster="beta", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
+    earlier = [publish(world.on(1), store) for world in (*days(), other, other.on(1))]
+    assert len({manifest.date for manifest in earlier}) == 4
+    manifests = [publish(days()[-1], store)]
+    plain, single = history_of(spark, store, manifests, tmp_path / "plain")
+    assert len(keep_compact(store, "alpha", f"{DAY:%Y-%m}").snapshots) == 5
+    compact, given = history_of(spark, store, manifests, tmp_path / "compact")
+    assert compact == plain
+    assert (single, given) == (5, 2)
+    assert sum(row["leader_changes"] for row in plain["leader_churn"]) > 0

@@ -220,6 +220,11 @@ def day(text: str) -> date:
         raise argparse.ArgumentTypeError(f"expected a date as YYYY-MM-DD, found {text!r}") from None
 
 
+def month(text: str) -> str:
+    """A month, YYYY-MM, as an argument."""
+    return f"{day(f'{text}-01'):%Y-%m}"
+
+
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that were on the command line: the others are None or empty."""
     return {name: value for name, value in options.items() if value is not None and value not in ([], {})}

@@ -12,6 +12,7 @@ from kafka_maintenance.cli.arguments import (
     add_approver_argument,
     approver_of,
     day,
+    month,
     positive,
     show,
     store_of,
@@ -67,6 +68,12 @@ def _add_snapshots(commands: Any) -> None:
     copy = add_command(actions, "copy", "copy snapshots to a second store, verified; a second call goes on", _copy)
     add_cluster_filter(copy)
     copy.add_argument("--to", metavar="URI", required=True, help="a folder, or s3://bucket/prefix")
+    compact = add_command(
+        actions, "compact", "keep each month's history in one file per table; the daily run does", _compact
+    )
+    add_cluster_filter(compact)
+    compact.add_argument("--month", metavar="YYYY-MM", type=month, help="only of this month (default: of all)")
+    compact.add_argument("--check", action="store_true", help="change nothing; compare what is kept with its snapshots")
     retain = add_command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     add_cluster_filter(retain)
     for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
@@ -193,6 +200,35 @@ def _copy(arguments: argparse.Namespace) -> int:
     lines.append(f"{len(done.copied)} snapshots copied to {arguments.to}, {done.already_there} were there")
     show(arguments, "\n".join(lines), asdict(done))
     return ExitStatus.REFUSED if done.passed_over else ExitStatus.DONE
+
+
+def _compact(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots import compact as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of, require_cluster  # noqa: PLC0415 - as above
+
+    store = store_of(arguments)
+    if arguments.cluster is not None:
+        require_cluster(store, arguments.cluster)
+    clusters = [arguments.cluster] if arguments.cluster else sorted({place_of(key)[0] for key in manifest_keys(store)})
+    places = [
+        (name, each)
+        for name in clusters
+        for each in ([arguments.month] if arguments.month else operation.months_of(store, name))
+    ]
+    if arguments.check:
+        wrong = [reason for place in places for reason in operation.check_compact(store, *place)]
+        lines = [*wrong, f"{len(places)} months compared with their snapshots, {len(wrong)} things are wrong"]
+        show(arguments, "\n".join(lines), {"wrong": wrong})
+        return ExitStatus.REFUSED if wrong else ExitStatus.DONE
+    kept = {" ".join(place): operation.keep_compact(store, *place) for place in places}
+    counts = {
+        place: {"snapshots": len(found.snapshots), "bytes": sum(stored.size for stored in found.objects)}
+        for place, found in kept.items()
+        if found is not None
+    }
+    lines = [f"{place}: {count['snapshots']} snapshots, {count['bytes']:,} bytes" for place, count in counts.items()]
+    show(arguments, "\n".join([*lines, f"{len(counts)} of {len(places)} months are kept"]), counts)
+    return ExitStatus.DONE
 
 
 def _retain(arguments: argparse.Namespace) -> int:

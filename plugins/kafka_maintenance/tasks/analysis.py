@@ -281,6 +281,25 @@ def send_metrics(report: dict[str, Any]) -> int:
     return len(found)
 
 
+@task(
+    doc_md="Puts the chosen snapshots into the compact history of their month, one file per table and cluster, from which the next runs "
+    "read earlier dates. Of a past date the month is made again from its snapshots."
+)
+def keep_compact_history(choice: dict[str, Any]) -> dict[str, int]:
+    """Cluster → how many snapshots its compact history of the month holds."""
+    from kafka_maintenance.operations.snapshots.compact import keep_compact
+
+    store, day = hooks.store(), _day(choice)
+    months = sorted(
+        {f"{each:%Y-%m}" for each in (day - timedelta(days=1), day)}
+    )  # the day before was the last of its month
+    kept = {}
+    for chosen in choice["snapshots"]:
+        found = [keep_compact(store, chosen["cluster"], month) for month in months]
+        kept[chosen["cluster"]] = sum(len(one.snapshots) for one in found if one is not None)
+    return kept
+
+
 @task(doc_md="Removes analyses of dates that are over, and replaced runs: their snapshots are kept by their own rules.")
 def remove_expired_analyses() -> list[str]:
     """Keys of the manifests that are gone."""

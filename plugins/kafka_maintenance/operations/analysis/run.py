@@ -16,10 +16,12 @@ from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, partition_rows, run_token
-from controller_core.model.errors import ControllerCoreError
+from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
+from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
 from kafka_maintenance.operations.errors import BadInputError, OperationError
-from kafka_maintenance.operations.snapshots.catalog import at_once, fetch_tables, read_manifest
+from kafka_maintenance.operations.snapshots import compact
+from kafka_maintenance.operations.snapshots.catalog import at_once, checked_object, fetch_tables, read_manifest
 from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, earlier_snapshots, passed_over
 from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
 from kafka_maintenance.spark import submit as spark
@@ -101,7 +103,9 @@ def stage(
     ]
     earlier, unusable = earlier_snapshots(store, [manifest.cluster for manifest in chosen], day, history_days)
     problems += [_problem(cluster, "", of_day, reason) for (cluster, of_day), reason in unusable.items()]
-    wanted = (*earlier, *chosen)
+    whole = _whole(earlier, chosen)
+    compacts, covered = _compact(store, [each for each in earlier if each.uri not in whole], folder, in_place=in_place)
+    wanted = [each for each in (*earlier, *chosen) if each.uri not in covered]
     if in_place:
         output = _s3a(store.uri_of(_unpublished(run_id)))
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
@@ -110,7 +114,7 @@ def stage(
     else:
         output = str(folder / _OUTPUT)
         _empty(folder / _OUTPUT)
-        inputs, unfetched = _fetched_inputs(store, wanted, _whole(earlier, chosen), folder / "input")
+        inputs, unfetched = _fetched_inputs(store, wanted, whole, folder / "input")
         problems += unfetched
         verified = ["--verified"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,13 +123,14 @@ def stage(
         "--settings": _json_file(folder / "settings.json", settings or {}),
         "--goals": _json_file(folder / "goals.json", goals or {}),
         "--problems": _json_file(folder / "problems.json", problems),
+        "--compact": _json_file(folder / "compact.json", compacts),
     }
     arguments = (
         *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),
         *("--history-days", str(history_days), *verified),
         *(part for name, path in files.items() for part in (name, str(path))),
     )
-    return Staged(folder, output, arguments, partition_rows(wanted))
+    return Staged(folder, output, arguments, partition_rows((*earlier, *chosen)))
 
 
 def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
@@ -220,6 +225,36 @@ def _fetched_inputs(
     inputs = [found for found in results if isinstance(found, str)]
     # The job wants an input even where all are damaged; a folder that is not there holds none.
     return inputs or [str(folder / "none")], [found for found in results if isinstance(found, dict)]
+
+
+def _compact(
+    store: ObjectStore, manifests: Iterable[Manifest], folder: Path, *, in_place: bool
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """What `--compact` says of these snapshots, and the addresses of those that need not be read one by one.
+
+    Every byte is checked here, also of what the job reads in place. A compact history that is damaged is passed over.
+    """
+
+    def brought(one: tuple[compact.Compact, tuple[Manifest, ...]]) -> dict[str, str] | None:
+        files = {}
+        try:
+            for stored in one[0].objects:
+                content = checked_object(store, stored)
+                path = folder / "compact" / stored.key
+                files[stored.table] = _s3a(store.uri_of(stored.key)) if in_place else str(path)
+                if not in_place:
+                    write_whole(path, content)
+        except (ObjectDamagedError, ObjectMissingError):
+            return None
+        return files
+
+    found = compact.compacts_for(store, manifests)
+    pairs = [(files, one[1]) for files, one in zip(at_once(brought, found), found, strict=True) if files is not None]
+    held = [manifest for _, covered in pairs for manifest in covered]
+    return {
+        "snapshots": [[manifest.cluster, manifest.snapshot_id] for manifest in held],
+        "files": {table: [files[table] for files, _ in pairs] for table in OF_HISTORY},
+    }, frozenset(manifest.uri for manifest in held)
 
 
 def _empty(output: Path) -> None:

@@ -34,6 +34,7 @@ from kafka_maintenance.operations.snapshots.catalog import (
     read_raw,
     readable_snapshots,
 )
+from kafka_maintenance.operations.snapshots.compact import follow_snapshots
 from kafka_maintenance.operations.snapshots.pins import pins
 
 RECENT: Final = timedelta(days=2)
@@ -184,8 +185,15 @@ def apply_retention(
         for key in keys:
             store.delete(key)
             progress(key)
+        follow_snapshots(store, name, months_of_dropped(plan, name))
         logs[name].append(EventKind.DONE, objects=keys)
     return plan
+
+
+def months_of_dropped(plan: RetentionPlan, cluster: str) -> set[str]:
+    """The months, YYYY-MM, of which snapshots of the cluster go: their compact history changes with them."""
+    times = [datetime.fromisoformat(dropped.taken_at) for dropped in plan.dropped if dropped.cluster == cluster]
+    return {f"{taken_at.astimezone(UTC):%Y-%m}" for taken_at in times}
 
 
 def _removals(plan: RetentionPlan) -> dict[str, list[str]]:

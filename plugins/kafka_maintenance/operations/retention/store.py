@@ -22,11 +22,13 @@ from kafka_maintenance.operations.retention.plan import (
     Kept,
     RetentionPlan,
     RetentionPolicy,
+    months_of_dropped,
     plan_retention,
     retention_digest,
     retention_text,
 )
 from kafka_maintenance.operations.snapshots.catalog import manifest_keys, readable_snapshots
+from kafka_maintenance.operations.snapshots.compact import follow_snapshots
 
 KIND: Final = "retain_snapshots"
 FORMAT_VERSION: Final = 1
@@ -171,6 +173,7 @@ def apply_stored_retention(
     for key in keys:
         store.delete(key)
         progress(key)
+    follow_snapshots(store, cluster, months_of_dropped(plan, cluster))
     receipt.append(EventKind.DONE, removed=list(removed), objects=keys)
     return _receipt(receipt, plan, approver, removed, already_applied=False)
 
