@@ -47,8 +47,6 @@ AIRFLOW_ENV = {
     "KAFKA_MAINTENANCE_DRAIN_AGE_MIN_S": "5",
     "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
 }
-# Brokers of these versions write ISR-change notifications only while they speak an older protocol, as in an upgrade.
-SPEAKS_A_NEWER_PROTOCOL = frozenset({"2.8", "3.9"})
 LOGS = REPOSITORY / ".local" / "demo-logs"
 RUN_TIMEOUT_S = 900.0
 GATE_TIMEOUT_S = 600.0
@@ -386,12 +384,20 @@ def _settings(environment: Mapping[str, str]) -> StackSettings:
     return StackSettings(
         cluster=CLUSTER_NAME,
         kafka_version=version,
-        inter_broker_protocol_version=INTER_BROKER_PROTOCOL_VERSION if version in SPEAKS_A_NEWER_PROTOCOL else None,
+        inter_broker_protocol_version=protocol_of(version),
         broker_config=BROKER_CONFIG,
         zookeeper_config=ZOOKEEPER_CONFIG,
         airflow_env=AIRFLOW_ENV,
         airflow_port=int(port) if port.isdecimal() else None,
     )
+
+
+def protocol_of(version: str) -> str | None:
+    """The inter.broker.protocol.version of the demo's brokers; None is that of the version itself.
+
+    Brokers of 2.7 and newer write ISR-change notifications only while they speak an older protocol, as in an upgrade.
+    """
+    return INTER_BROKER_PROTOCOL_VERSION if dialect_for(version).isr_through_controller else None
 
 
 def _close(progress: Progress) -> None:

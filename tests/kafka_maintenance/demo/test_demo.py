@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller_core.model.dialect import dialect_for
 from kafka_maintenance.demo import run as demo
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.demo.broker_metadata import broker_metadata
@@ -17,6 +18,7 @@ from kafka_maintenance.demo.stack import LocalStack, StackSettings
 from kafka_maintenance.demo.traffic import create_topic
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.errors import LocalStackError
+from kafka_maintenance.servers.kafka_jars import VERSIONS
 from kafka_maintenance.servers.ports import LOOPBACK, free_port
 from kafka_maintenance.servers.process import wait_until
 
@@ -85,16 +87,15 @@ def test_a_part_that_did_not_happen_is_named(capsys):
     assert "NOT DONE: reassign_partitions not verified" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("version", "protocol"),
-    [
-        pytest.param("3.9", "2.6", id="a new broker speaks the protocol that writes notifications"),
-        pytest.param("1.1", None, id="an old broker speaks its own"),
-    ],
-)
-def test_the_demos_protocol_version(version, protocol):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_demos_brokers_write_notifications_in_every_version(version):
     settings = demo._settings({"KAFKA_VERSION": version, "AIRFLOW_PORT": "8080"})
-    assert (settings.inter_broker_protocol_version, settings.airflow_port) == (protocol, 8080)
+    assert settings.airflow_port == 8080
+    assert not dialect_for(version, settings.inter_broker_protocol_version).isr_through_controller
+
+
+def test_the_demos_old_brokers_speak_their_own_protocol():
+    assert demo.protocol_of("2.4") is None
 
 
 def test_the_sample_history_has_seven_days_of_one_cluster():
