@@ -131,7 +131,7 @@ def require_loopback(broker: Broker) -> None:
     Raises:
         BrokerAccessDeniedError: no production cluster is ever run by a laboratory.
     """
-    strange = [each.host for each in broker.endpoints if not _is_loopback(each.host)]
+    strange = [each.host for each in broker.endpoints if not is_loopback(each.host)]
     if strange:
         raise BrokerAccessDeniedError(
             f"broker {broker.id} not commanded: the laboratory expects loopback addresses, found {strange}; Kafka's own controller runs "
@@ -139,7 +139,8 @@ def require_loopback(broker: Broker) -> None:
         )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by address or as `localhost`; any other name is not looked up."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

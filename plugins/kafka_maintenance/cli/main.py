@@ -27,6 +27,7 @@ from kafka_maintenance.cli import (
     history,
     install_dags,
     kraft,
+    lab,
     metrics,
     plan_file,
     restore,
@@ -120,6 +121,7 @@ def parser() -> argparse.ArgumentParser:
     plan_file.add_parsers(commands)
     install_dags.add_parsers(commands)
     kraft.add_parsers(commands)
+    lab.add_parsers(commands)
     _add_apply(commands)
     act_as_controller.add_parsers(commands)
     audit.add_parsers(commands)

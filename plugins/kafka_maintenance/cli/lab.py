@@ -1,0 +1,51 @@
+"""`kafka-maintenance lab`: the core as the only controller of brokers on this machine, for development and tests."""
+
+import argparse
+from typing import Any
+
+from kafka_maintenance.cli.arguments import ExitStatus, add_zookeeper_arguments, address_of, natural, tell
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the sub-command."""
+    command = commands.add_parser(
+        "lab",
+        help="for development: command the brokers of a throw-away ZooKeeper on this machine, as their only controller",
+        description="Becomes the controller of an empty tree on loopback and commands the brokers that register there, until it is ended. It refuses any other "
+        "address, a tree that is somebody's, and brokers that listen elsewhere. No production cluster is ever run by it: it serves nothing that brokers ask of a "
+        "controller, and has no stand-by.",
+        epilog="Exit status: 0 ended by SIGTERM or Ctrl-C, 1 refused, 2 bad input, 3 the outside failed, or the controller did.",
+    )
+    add_zookeeper_arguments(command)
+    command.add_argument("--kafka-version", metavar="X.Y", default="3.9", help="of the brokers (default: %(default)s)")
+    command.add_argument(
+        "--protocol",
+        metavar="X.Y",
+        default="2.6",
+        help="their inter.broker.protocol.version, 2.6 at most (default: %(default)s)",
+    )
+    command.add_argument(
+        "--controller-id",
+        metavar="ID",
+        type=natural,
+        default=1000,
+        help="ours, which no broker has (default: %(default)s)",
+    )
+    command.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.laboratory.run import run_laboratory  # noqa: PLC0415 - as above
+
+    with stopping_on_signals(Stop()) as stop:
+        changes = run_laboratory(
+            address_of(arguments),
+            kafka_version=arguments.kafka_version,
+            protocol=arguments.protocol,
+            controller_id=arguments.controller_id,
+            stop=stop,
+            tell=tell,
+        )
+    print(f"ended: {stop.reason}; {changes} state changes", flush=True)
+    return ExitStatus.DONE

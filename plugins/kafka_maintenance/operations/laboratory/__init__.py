@@ -1,0 +1,1 @@
+"""A controller of ours as the only one, on loopback."""
