@@ -18,25 +18,35 @@ COPY spark_jobs /build/spark_jobs
 RUN pip install --no-deps /build \
  && mkdir /opt/dags && kafka-maintenance install-dags /opt/dags
 
-FROM python:3.11-slim-bookworm AS jars
-COPY --from=build /opt/venv /opt/venv
-ENV PATH=/opt/venv/bin:${PATH} XDG_CACHE_HOME=/tmp/jars
-RUN python -m kafka_maintenance.servers.s3a_jars fetch \
- && mkdir /opt/s3a && mv /tmp/jars/kafka-maintenance/s3a-jars/*/*.jar /opt/s3a/
-
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm AS jvm
+# hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends curl openjdk-17-jre-headless procps \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 50000 airflow \
  && mkdir -p /opt/airflow/home /opt/airflow/state /opt/airflow/logs /opt/airflow/scratch \
  && chown -R airflow /opt/airflow
+
+FROM jvm AS jars
+# Of which Kafka versions the drills start brokers; the jars are checked against kafka_jars.lock.json.
+ARG KAFKA_VERSIONS="3.9"
+COPY --from=build /opt/venv /opt/venv
+ENV PATH=/opt/venv/bin:${PATH} KAFKA_MAINTENANCE_JARS=/opt/jars
+# The words of KAFKA_VERSIONS are arguments each.
+# hadolint ignore=SC2086
+RUN python -m kafka_maintenance.servers.s3a_jars fetch \
+ && mkdir /opt/s3a && mv /opt/jars/s3a-jars/*/*.jar /opt/s3a/ \
+ && python -m kafka_maintenance.servers.broker_jvm ${KAFKA_VERSIONS}
+
+FROM jvm
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /opt/dags /opt/dags
 COPY --from=jars /opt/s3a /opt/s3a
+COPY --from=jars /opt/jars/kafka-jars /opt/jars/kafka-jars
+ENV KAFKA_MAINTENANCE_JARS=/opt/jars
 ENV PATH=/opt/venv/bin:${PATH} AIRFLOW_HOME=/opt/airflow/home AIRFLOW__CORE__DAGS_FOLDER=/opt/dags PYTHONUNBUFFERED=1
 # What a JVM of Spark loads, recorded once: its jobs start in half the time.
 RUN python -m kafka_maintenance.spark.class_archive
-USER airflow
+USER 50000
 WORKDIR /opt/airflow
 HEALTHCHECK --interval=30s --timeout=20s --start-period=60s --retries=5 CMD ["kafka-maintenance", "--version"]

@@ -10,7 +10,7 @@ Schedule: `KAFKA_MAINTENANCE_DRAIN_CRON`, UTC.
 
 **Never** deletes a notification itself, and forces no election without a yes.
 
-**When it fails:** the report of the cluster is in the log. A new controller that does not drain has a fault of its own: look at its controller.log.
+**When it fails:** `all_clusters_reported` names the clusters that did not answer; the reports of the others are in the log. A new controller that does not drain has a fault of its own: look at its controller.log.
 """
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
@@ -19,7 +19,13 @@ from airflow.sdk import CronTriggerTimetable, Param, dag
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
-from kafka_maintenance.tasks.drain import clusters_to_report, lingering_runs, plan_drain, report_notifications
+from kafka_maintenance.tasks.drain import (
+    all_clusters_reported,
+    clusters_to_report,
+    lingering_runs,
+    plan_drain,
+    report_notifications,
+)
 from kafka_maintenance.tasks.settings import SETTINGS
 
 KIND = "drain_isr_notifications"
@@ -44,7 +50,8 @@ KIND = "drain_isr_notifications"
 )
 def drain_isr_notifications() -> None:
     """Report on every cluster; plan → gate → apply → verify on one."""
-    reports = report_notifications.expand(cluster=clusters_to_report(given("cluster")))
+    reports = report_notifications.expand(clusters=clusters_to_report(given("cluster")))
+    all_clusters_reported(reports)
     TriggerDagRunOperator.partial(
         **OPENING_RUNS,
         trigger_dag_id="drain_isr_notifications",

@@ -10,7 +10,7 @@ Backfill: `airflow backfill create --dag-id nightly_analysis --from-date … --t
 their own stored snapshots. A date without one is skipped with a note that names the nearest. A run that lacks a cluster fails at its
 end, when all else is done, unless its param `fail_if_incomplete` is false; so does one with findings of the severity `alarm_severity`.
 The Variable `kafka_maintenance_open_gated_runs` lets this DAG open the gated runs by itself when it finds work.
-Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
+Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC; `snapshots` there: after each run of `snapshot_metadata`, by its asset.
 
 **Never** contacts a cluster, and applies no plan.
 
@@ -19,7 +19,7 @@ Schedule: `KAFKA_MAINTENANCE_ANALYSIS_CRON`, UTC.
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronPartitionTimetable, Param, dag
+from airflow.sdk import Param, dag
 
 from kafka_maintenance.tasks.analysis import (
     AnalyseOperator,
@@ -33,6 +33,7 @@ from kafka_maintenance.tasks.analysis import (
     plan_repairs,
     publish_report,
     remove_expired_analyses,
+    schedule,
     send_metrics,
 )
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS
@@ -41,7 +42,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 
 @dag(
-    schedule=CronPartitionTimetable(SETTINGS.analysis_cron, timezone="UTC", key_format="%Y-%m-%d"),
+    schedule=schedule(SETTINGS.analysis_cron),
     catchup=False,
     max_active_runs=2,
     doc_md=__doc__,

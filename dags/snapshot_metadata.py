@@ -2,8 +2,8 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### Take a snapshot of the metadata of every cluster
 
-Reads each cluster's whole ZooKeeper tree and stores it as one consistent snapshot, the manifest last; then announces it
-as an event of the asset `kafka_metadata_snapshots`. Writes nothing to any cluster.
+Reads each cluster's whole ZooKeeper tree and stores it as one consistent snapshot, the manifest last; then announces
+all of them as one event of the asset `kafka_metadata_snapshots`. Writes nothing to any cluster.
 
 A cleared and rerun task makes no second snapshot of the same run. A past date never gets a new one.
 Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
@@ -17,7 +17,7 @@ from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
 from kafka_maintenance.tasks.settings import SETTINGS
-from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
+from kafka_maintenance.tasks.snapshots import announce_snapshots, live_clusters, take_snapshot
 
 
 @dag(
@@ -44,7 +44,8 @@ from kafka_maintenance.tasks.snapshots import live_clusters, take_snapshot
 )
 def snapshot_metadata() -> None:
     """One mapped snapshot per live cluster."""
-    take_snapshot.partial(new_cluster_id=given("new_cluster_id")).expand(cluster=live_clusters(given("clusters")))
+    names = live_clusters(given("clusters"))
+    announce_snapshots(names, take_snapshot.partial(new_cluster_id=given("new_cluster_id")).expand(cluster=names))
 
 
 snapshot_metadata()

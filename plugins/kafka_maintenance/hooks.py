@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from airflow.sdk import BaseHook, Variable
@@ -268,9 +269,9 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
             f"cluster {name!r} not used: its connection says may_act_as_controller",
             extra.get("may_act_as_controller", False),
         ),
-        broker_access=_mapping(name, _parsed(extra.get("broker_access", {})), "its broker_access"),
+        broker_access=_broker_access(_mapping(name, _parsed(extra.get("broker_access", {})), "its broker_access")),
         bootstrap_servers=_text(extra.get("bootstrap_servers")),
-        client_settings=_mapping(name, _parsed(extra.get("client_settings", {})), "its client_settings"),
+        client_settings=_files(_mapping(name, _parsed(extra.get("client_settings", {})), "its client_settings")),
     )
 
 
@@ -307,6 +308,30 @@ def store_settings_from(uri: str | None, connection: ConnectionFields | None) ->
         secret_key=connection.password or None,
         region=_text(extra.get("region_name")),
     )
+
+
+def snapshot_key_file(named: Path | None) -> Path | None:
+    """The file with the keys of sealed secrets: the `named` one of the workers, or what the store's connection holds as `snapshot_keys`.
+
+    Raises:
+        SettingsMissingError: both are there, and nobody could say which key sealed a snapshot.
+    """
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
+
+    from controller_core.adapters.memory_file import path_of  # noqa: PLC0415 - see the imports
+
+    try:
+        keys = _text(_extra(STORE_CONNECTION, BaseHook.get_connection(STORE_CONNECTION)).get("snapshot_keys"))
+    except AirflowNotFoundException:
+        keys = None
+    if keys is None:
+        return named
+    if named is not None:
+        raise SettingsMissingError(
+            f"keys of snapshots not read: expected one place, found snapshot_keys in the connection {STORE_CONNECTION} and a "
+            f"file {str(named)!r} in the environment; remove one of them"
+        )
+    return Path(path_of(keys))
 
 
 def spark_settings() -> "SparkSettings":
@@ -425,11 +450,26 @@ def _tls(name: str, found: Any) -> "ZooKeeperTls | None":
     unknown = sorted(found.keys() - files.keys() - {"check_hostname"})
     if unknown:
         raise SettingsMissingError(
-            f"{says} with {unknown}, expected ca, certificate, key (PEM files on the worker) and check_hostname; correct its extra"
+            f"{says} with {unknown}, expected ca, certificate, key (PEM text, or files on the worker) and check_hostname; correct its extra"
         )
     return ZooKeeperTls(
-        **files, check_hostname=_truth(f"{says} with check_hostname", found.get("check_hostname", True))
+        **_files(files), check_hostname=_truth(f"{says} with check_hostname", found.get("check_hostname", True))
     )
+
+
+def _broker_access(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    tls = found.get("tls")
+    return {**found, "tls": _files(tls)} if isinstance(tls, Mapping) else found
+
+
+def _files(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, PEM text in them replaced by the path of a file that holds it in memory: libraries take files alone."""
+    from controller_core.adapters.memory_file import is_pem, path_of  # noqa: PLC0415 - see the imports
+
+    return {
+        field: path_of(value) if isinstance(value, str) and is_pem(value) else value
+        for field, value in settings.items()
+    }
 
 
 def _extra(name: str, connection: ConnectionFields) -> Mapping[str, Any]:

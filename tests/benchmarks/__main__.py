@@ -5,7 +5,7 @@ import sys
 
 BENCHMARKS = (
     *("bench_core", "bench_snapshots", "bench_staging", "bench_pages", "bench_planning", "bench_spark"),
-    *("bench_analysis", "bench_waiting", "bench_query"),
+    *("bench_analysis", "bench_waiting", "bench_query", "bench_fleet"),
 )
 
 

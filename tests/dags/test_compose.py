@@ -83,11 +83,29 @@ def test_everything_that_stays_up_has_a_health_check_and_restarts():
             assert "healthcheck" in service or name in WITHOUT_PORT
 
 
+def test_the_linter_of_dockerfiles_finds_nothing():
+    found = subprocess.run(["hadolint", "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+def test_the_jars_of_a_drill_are_in_the_image_where_the_workers_look():
+    (folder,) = re.findall(r"^ENV KAFKA_MAINTENANCE_JARS=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert f"KAFKA_MAINTENANCE_JARS={folder}\n" in DOCKERFILE[: DOCKERFILE.index("servers.broker_jvm")], (
+        "recorded classes name their path"
+    )
+    assert f"COPY --from=jars {folder}/kafka-jars {folder}/kafka-jars\n" in DOCKERFILE
+    before = DOCKERFILE[: DOCKERFILE.index("s3a_jars fetch")]
+    assert before.rindex("FROM jvm AS jars") > before.index("openjdk-17-jre-headless"), (
+        "Ivy, which fetches them, needs Java"
+    )
+
+
 def test_every_image_is_pinned_by_a_tag():
     for name, service in SERVICES.items():
         tag = service["image"].rpartition(":")[2]
         assert re.fullmatch(r"\d+(\.\d+)+", tag), f"{name}: {service['image']}"
-    bases = re.findall(r"^\s*FROM (\S+)", TEXT + DOCKERFILE, re.MULTILINE)
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
+    bases = set(re.findall(r"^\s*FROM (\S+)", TEXT + DOCKERFILE, re.MULTILINE)) - stages
     assert bases
     assert all(":" in base and not base.endswith(":latest") for base in bases)
     assert re.findall(r"go install \S+@(\S+)", TEXT) == ["v1.8.0"]
@@ -234,8 +252,9 @@ def test_every_part_is_bounded_and_gains_no_rights():
 
 def test_the_image_is_built_of_what_the_wheel_holds_and_runs_as_nobody_special():
     users = re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)
-    assert users == ["airflow"]
-    assert DOCKERFILE.index("USER airflow") > DOCKERFILE.rindex("RUN ")
+    assert users == ["50000"]
+    assert "useradd --create-home --uid 50000 airflow" in DOCKERFILE
+    assert DOCKERFILE.index("USER 50000") > DOCKERFILE.rindex("RUN ")
     sources = {
         word.strip("/")
         for line in re.findall(r"^COPY (?!--from)(.*) /build\S*$", DOCKERFILE, re.MULTILINE)

@@ -2,6 +2,8 @@
 
 import ast
 import re
+from datetime import UTC, date, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -200,9 +202,41 @@ def test_spark_runs_in_its_one_slot_and_in_one_job(bag):
     assert jobs[0].execution_timeout, "Spark waits without end for workers, and nothing would turn red"
 
 
-def test_a_snapshot_announces_itself(bag):
-    (outlet,) = bag.dags["snapshot_metadata"].get_task("take_snapshot").outlets
-    assert outlet.name == "kafka_metadata_snapshots"
+def test_the_snapshots_of_a_run_are_announced_once_and_may_start_the_analysis(bag):
+    from airflow.sdk import DAG
+
+    from kafka_maintenance.tasks.analysis import schedule
+    from kafka_maintenance.tasks.common import SNAPSHOTS, day_of
+    from kafka_maintenance.tasks.settings import settings_from
+
+    outlets = {task.task_id: [each.name for each in task.outlets] for task in bag.dags["snapshot_metadata"].tasks}
+    assert outlets == {"live_clusters": [], "take_snapshot": [], "announce_snapshots": ["kafka_metadata_snapshots"]}
+    cron = settings_from({"KAFKA_MAINTENANCE_ANALYSIS_CRON": "snapshots"}).analysis_cron
+    waiting = DAG("waiting", schedule=schedule(cron))
+    assert (type(waiting.timetable).__name__, waiting.schedule) == ("AssetTriggeredTimetable", [SNAPSHOTS])
+    events = [SimpleNamespace(extra={"date": "2026-11-20"}), SimpleNamespace(extra={"date": "2026-11-21"})]
+    run = SimpleNamespace(logical_date=None, run_after=datetime(2026, 11, 22, tzinfo=UTC))
+    assert day_of({"dag_run": run, "triggering_asset_events": {"snapshots": events}}) == date(2026, 11, 21)
+
+
+def test_a_task_returns_one_value_of_names(bag):
+    """A dictionary is one row of XCom, not one a key as well; texts lie in the store and in the log."""
+    split = [f"{dag.dag_id}.{task.task_id}" for dag in bag.dags.values() for task in dag.tasks if _splits(task)]
+    assert split == []
+
+
+def _splits(task):
+    return getattr(task, "multiple_outputs", False) or getattr(task, "partial_kwargs", {}).get(
+        "multiple_outputs", False
+    )
+
+
+def test_no_cluster_is_waited_for_without_an_end(bag):
+    """What is mapped over clusters, or over batches of them, has a time of its own."""
+    mapped = [task for dag in bag.dags.values() for task in dag.tasks if task.is_mapped and task.task_id not in OPENING]
+    assert [task.task_id for task in mapped if not task.execution_timeout] == []
+    (drill,) = [task for task in mapped if task.task_id == "drill"]
+    assert drill.max_active_tis_per_dagrun == 2
 
 
 def test_goals_that_cannot_be_read_are_refused_and_not_tried_again():

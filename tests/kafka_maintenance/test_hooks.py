@@ -4,9 +4,12 @@ from tests import airflow_home  # isort: skip  # before anything of Airflow
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from controller_core.model.errors import TlsSettingsError
 
 assert airflow_home
 
@@ -260,6 +263,49 @@ def test_gated_runs_are_not_opened_unless_the_variable_says_so(monkeypatch):
         open_gated_runs()
 
 
+@pytest.mark.services
+def test_pem_text_of_a_connection_opens_a_session_and_lies_on_no_disk(tmp_path):
+    from controller_core.adapters.memory_file import path_of
+    from kafka_maintenance.hooks import cluster_from
+    from tests.contracts.certificates import issued, started
+
+    files = issued(tmp_path)
+    texts = {"ca": "ours.pem", "certificate": "client.pem", "key": "client.key"}
+    tls = {field: (files / file).read_text() for field, file in texts.items()}
+    with started(files, "server") as server:
+        fields = Fields(host=server.secure_hosts, extra_dejson={"tls": tls})
+        address = cluster_from("alpha", fields).address
+        assert address == cluster_from("alpha", fields).address, "the same text is one file, however often it is read"
+        with address.session() as session:
+            assert session.exists("/") is not None
+    for file in (address.tls.ca, address.tls.certificate, address.tls.key):
+        assert str(Path(file).readlink()) == "/memfd:kafka-maintenance (deleted)"
+    assert tls["key"] not in repr(address)
+    broken = Fields(extra_dejson={"tls": {"ca": "-----BEGIN CERTIFICATE-----"}})
+    with (
+        pytest.raises(TlsSettingsError, match="CA file the text of the connection: expected"),
+        cluster_from("alpha", broken).address.session(),
+    ):
+        pass
+    access = cluster_from("alpha", Fields(extra_dejson={"broker_access": {"tls": tls}})).broker_access["tls"]
+    asked = cluster_from("alpha", Fields(extra_dejson={"client_settings": {"ssl_cafile": tls["ca"]}})).client_settings
+    assert (access["key"], asked["ssl_cafile"]) == (path_of(tls["key"]), address.tls.ca)
+
+
+def test_the_keys_of_snapshots_come_from_one_place(monkeypatch, tmp_path):
+    from kafka_maintenance.hooks import STORE_CONNECTION, SettingsMissingError, snapshot_key_file
+
+    named, variable = tmp_path / "snapshot.key", f"AIRFLOW_CONN_{STORE_CONNECTION.upper()}"
+    assert (snapshot_key_file(named), snapshot_key_file(None)) == (named, None)
+    monkeypatch.setenv(variable, json.dumps({"conn_type": "kafka_maintenance_store"}))
+    assert (snapshot_key_file(named), snapshot_key_file(None)) == (named, None)
+    extra = {"snapshot_keys": "bmV3\nb2xk"}
+    monkeypatch.setenv(variable, json.dumps({"conn_type": "kafka_maintenance_store", "extra": extra}))
+    assert snapshot_key_file(None).read_text() == "bmV3\nb2xk"
+    with pytest.raises(SettingsMissingError, match="expected one place, found snapshot_keys in the connection"):
+        snapshot_key_file(named)
+
+
 @pytest.mark.parametrize(
     ("pool", "conf", "there", "expected"),
     [
@@ -304,9 +350,7 @@ def test_every_setting_has_an_environment_variable():
     ("name", "value", "message"),
     [
         pytest.param("SNAPSHOT_CRON", "nightly", "expected a cron of five fields", id="no cron"),
-        pytest.param(
-            "APPROVAL_TIMEOUT_S", "-1", "expected a whole number of seconds above 0, found '-1'", id="negative"
-        ),
+        pytest.param("APPROVAL_TIMEOUT_S", "-1", "expected a whole number above 0, found '-1'", id="negative"),
         pytest.param(
             "KEEP_LAST", "0", "KEEP_LAST not read: expected how many .*, 1 or more, found '0'", id="keep none"
         ),

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from controller_core.adapters.memory_file import told
 from controller_core.model.errors import BrokerAccessDeniedError, InvalidAccessError
 from controller_core.model.partitions import Broker, Endpoint
 
@@ -53,8 +54,8 @@ class BrokerTls:
                 found.load_cert_chain(self.certificate, self.key, password="")
         except (OSError, ssl.SSLError) as error:
             raise BrokerAccessDeniedError(
-                f"TLS to brokers not set up: expected PEM files in {self.ca!r}, {self.certificate!r}, {self.key!r}, "
-                f"found: {error}; correct the paths"
+                f"TLS to brokers not set up: expected PEM in {told(self.ca)}, {told(self.certificate)}, {told(self.key)}, "
+                f"found: {error}; correct them"
             ) from error
         return found
 

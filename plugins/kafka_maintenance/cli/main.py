@@ -28,6 +28,7 @@ from kafka_maintenance.cli import (
     install_dags,
     kraft,
     lab,
+    make_pools,
     metrics,
     plan_file,
     restore,
@@ -120,6 +121,7 @@ def parser() -> argparse.ArgumentParser:
     cli_plan.add_rollback(commands)
     plan_file.add_parsers(commands)
     install_dags.add_parsers(commands)
+    make_pools.add_parsers(commands)
     kraft.add_parsers(commands)
     lab.add_parsers(commands)
     _add_apply(commands)

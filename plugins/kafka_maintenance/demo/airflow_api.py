@@ -20,6 +20,8 @@ REQUEST_TIMEOUT_S = 60.0
 ANSWER_AFTER_S = 8.0
 """How long a question is left open at its first try; at each further one as long again, as the scheduler may be slow."""
 GATE_PATH = "/hitlDetails"
+GATE_STATES = frozenset({"awaiting_input", "deferred"})
+"""Of a task that waits for an answer: since Airflow 3.3, and in 3.2."""
 RUN_ENDED = frozenset({"success", "failed"})
 Json = dict[str, Any]
 
@@ -214,7 +216,7 @@ class AirflowApi:
         """The questions that wait for an answer now, of one run or of all."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/hitlDetails"
         found = self.request("GET", path, query={"response_received": False, "limit": 100})["hitl_details"]
-        waiting = [detail for detail in found if detail["task_instance"]["state"] == "awaiting_input"]
+        waiting = [detail for detail in found if detail["task_instance"]["state"] in GATE_STATES]
         return [_gate(detail) for detail in waiting]
 
     def last_answer(self, dag_id: str, run_id: str) -> Json:

@@ -62,6 +62,7 @@ class AirflowServer(Service):
         *,
         database_url: str,
         repository: Path,
+        python: Path | None = None,
         dags_folder: Path | None = None,
         port: int | None = None,
         env: Mapping[str, str] | None = None,
@@ -74,6 +75,7 @@ class AirflowServer(Service):
             workspace: where AIRFLOW_HOME and the logs go.
             database_url: SQLAlchemy URL of an empty or migrated database.
             repository: folder with `dags` and `plugins`; it goes on PYTHONPATH.
+            python: interpreter of an environment that has an installed wheel; nothing of the repository is on the path then. None: this one.
             dags_folder: another folder of DAGs; None for `<repository>/dags`.
             port: port of API and UI on 127.0.0.1; None for a free one.
             env: further environment variables, such as AIRFLOW_CONN_…; they win over ours.
@@ -86,8 +88,11 @@ class AirflowServer(Service):
         self.folder = workspace.subfolder(name)
         self.port = port or free_port()
         self.repository = repository
+        self.python = python or Path(sys.executable)
         self.users = {user: AirflowUser(user, password) for user, password in self._passwords().items()}
         self._env = self._environment(database_url, dags_folder or repository / "dags") | dict(env or {})
+        if python is not None:
+            self._env.pop("PYTHONPATH")
         self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
         if self.workers:
             self._env |= _celery(database_url)
@@ -120,7 +125,7 @@ class AirflowServer(Service):
             self._children[component] = start_child(
                 self.workspace,
                 f"{self.name}-{component}",
-                _command(component),
+                self._command(component),
                 env=self._env,
                 cwd=self.folder,
                 stop_signal=signal.SIGTERM,
@@ -150,7 +155,7 @@ class AirflowServer(Service):
         child = start_child(
             self.workspace,
             f"{self.name}-{worker}",
-            _command(*command),
+            self._command(*command),
             env={"XDG_CACHE_HOME": str(cache_folder().parent), **self._env, **own, "AIRFLOW_HOME": str(folder)},
             cwd=folder,
             stop_signal=signal.SIGTERM,
@@ -207,7 +212,7 @@ class AirflowServer(Service):
             LocalStackError: its exit status is not 0; carries the end of its output.
         """
         answer = subprocess.run(
-            _command(*arguments),
+            self._command(*arguments),
             env=self._env,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -222,6 +227,9 @@ class AirflowServer(Service):
                 f" the end of its output says why:\n{(answer.stdout + answer.stderr)[-2000:]}"
             )
         return answer.stdout
+
+    def _command(self, *arguments: str) -> Sequence[str]:
+        return (str(self.python), "-m", "airflow", *arguments)
 
     def _passwords(self) -> dict[str, str]:
         path = self.folder / "passwords.json"
@@ -265,7 +273,7 @@ class AirflowServer(Service):
         }
         return {
             **inherited,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "PATH": f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "PYTHONPATH": os.pathsep.join(paths),
             "AIRFLOW_HOME": str(self.folder),
             **{f"AIRFLOW__{key}": value for key, value in settings.items()},
@@ -291,7 +299,3 @@ def _declare_queue(broker_url: str) -> None:
 
     with Connection(broker_url) as connection:  # type: ignore[no-untyped-call]  # kombu has no types
         connection.SimpleQueue("default").close()
-
-
-def _command(*arguments: str) -> Sequence[str]:
-    return (sys.executable, "-m", "airflow", *arguments)

@@ -48,7 +48,9 @@ _CLUSTER = {
             enum=["digest", "sasl", None],
             default=None,
         ),
-        "tls": _object("TLS", 'true, or {"ca", "certificate", "key", "check_hostname"} with PEM files on the workers'),
+        "tls": _object(
+            "TLS", 'true, or {"ca", "certificate", "key", "check_hostname"} with PEM text, or files on the workers'
+        ),
         "kafka_version": _field("Kafka version", "Of the brokers, e.g. 3.9; empty: read from their registrations"),
         "inter_broker_protocol_version": _field("inter.broker.protocol.version", "Where it is set, e.g. 2.8"),
         "archived": _field(
@@ -93,5 +95,8 @@ _STORE = {
     "conn-fields": {
         "endpoint_url": _field("Endpoint", "Of an S3 server that is not AWS, e.g. http://s3:7070"),
         "region_name": _field("Region", "e.g. eu-central-1"),
+        "snapshot_keys": _field(
+            "Keys of snapshots", "Seal secrets in snapshots: 32 bytes as base64, one key a line", format="multiline"
+        ),
     },
 }

@@ -9,14 +9,17 @@ from typing import Any
 from airflow import settings
 from airflow.policies import hookimpl
 
-from kafka_maintenance.tasks.pools import pool_exists, pool_of
-
 # Up to Airflow 3.3 only `airflow_local_settings` clears this mark, and while it stands no policy of an entry point is called.
 settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-defined]
 
 
 @hookimpl
 def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
-    """Moves a task of the pool `kafka_apply` to the pool of its run's cluster; called before it is queued."""
+    """Moves a task of the pool `kafka_apply` to the pool of its run's cluster, and makes missing pools of ours; called before it is queued."""
+    from kafka_maintenance.tasks.pools import (  # noqa: PLC0415 - Airflow loads policies while the first import of it, maybe that of pools, goes on
+        pool_of,
+        pool_ready,
+    )
+
     if dag_run is not None:
-        task_instance.pool = pool_of(task_instance.pool, dag_run.conf, pool_exists)
+        task_instance.pool = pool_of(task_instance.pool, dag_run.conf, pool_ready)

@@ -5,14 +5,15 @@ Source: Kafka's broker settings; runs of every version on Java 17 against ZooKee
 
 import contextlib
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from kafka_maintenance.servers.cache import locked, sha256_of
 from kafka_maintenance.servers.errors import LocalStackError
-from kafka_maintenance.servers.java import Java
-from kafka_maintenance.servers.kafka_jars import known_release
+from kafka_maintenance.servers.java import Java, find_java
+from kafka_maintenance.servers.kafka_jars import kafka_jars, known_release
 from kafka_maintenance.servers.ports import LOOPBACK, free_port, listens
 from kafka_maintenance.servers.process import start_child, wait_until
 from kafka_maintenance.servers.workspace import Workspace
@@ -66,18 +67,21 @@ log4j.logger.state.change.logger=TRACE
 def class_data_archive(version: str, java: Java, jars: Path) -> Path | None:
     """The class data archive that halves a broker's start, made on first use by one short run of a broker.
 
-    An archive fits one Java and one set of jars. Costs about 6 s once; None when it cannot be made, which only costs
-    time at each start.
+    An archive fits one Java and one set of jars. Costs about 6 s once; None when it cannot be made, as beside the jars of a read-only
+    folder, which only costs time at each start. `python -m kafka_maintenance.servers.broker_jvm VERSION …` makes jars and archive ready.
     """
     java_id = sha256_of(Path(java.program).resolve())[:12]
     archive = jars.parent / f"{known_release(version).version}-{java_id}.jsa"
     failed = archive.with_suffix(".failed")
-    with locked(archive.with_suffix(".jsa.lock")):
-        if not archive.exists() and not failed.exists():
-            with contextlib.suppress(LocalStackError, OSError):
-                _record_classes(java, jars, archive)
-            if not archive.exists():
-                failed.touch()
+    with contextlib.suppress(OSError):
+        if archive.exists():
+            return archive
+        with locked(archive.with_suffix(".jsa.lock")):
+            if not archive.exists() and not failed.exists():
+                with contextlib.suppress(LocalStackError, OSError):
+                    _record_classes(java, jars, archive)
+                if not archive.exists():
+                    failed.touch()
     return archive if archive.exists() else None
 
 
@@ -120,3 +124,9 @@ def class_path_of(jars: Path) -> str:
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     """A file as Java reads settings: `key=value` lines."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:]:
+        folder = kafka_jars(wanted)
+        print(folder, class_data_archive(wanted, find_java(), folder))

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+JARS_VARIABLE: Final = "KAFKA_MAINTENANCE_JARS"
 
 
 def cache_folder(env: Mapping[str, str] | None = None) -> Path:
@@ -13,6 +16,12 @@ def cache_folder(env: Mapping[str, str] | None = None) -> Path:
     environment = os.environ if env is None else env
     base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "~")).expanduser() / ".cache")
     return Path(base) / "kafka-maintenance"
+
+
+def jars_folder(env: Mapping[str, str] | None = None) -> Path:
+    """Where the jars of brokers and of S3 lie: the folder that `KAFKA_MAINTENANCE_JARS` names, which may be read-only, else the cache."""
+    named = (os.environ if env is None else env).get(JARS_VARIABLE)
+    return Path(named) if named else cache_folder(env)
 
 
 @contextmanager

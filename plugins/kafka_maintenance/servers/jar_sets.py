@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from kafka_maintenance.servers.cache import cache_folder, locked, sha256_of
+from kafka_maintenance.servers.cache import jars_folder, locked, sha256_of
 from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
 from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.maven import (
@@ -49,7 +49,7 @@ class JarSet:
         """The folder with the jars, fetched if absent, every file checked.
 
         Args:
-            cache: the cache folder; None for that of the user.
+            cache: the cache folder; None for the one that the environment names, or that of the user.
             env: the environment; None for that of this process.
 
         Raises:
@@ -57,7 +57,7 @@ class JarSet:
             JarChecksumError: a jar is missing, unknown or altered.
             JavaMissingError: there is no Java to run Ivy.
         """
-        folder = (cache or cache_folder(env)) / self.folder
+        folder = (cache or jars_folder(env)) / self.folder
         if not folder.is_dir():
             with locked(folder.with_name(f"{folder.name}.lock")):
                 if not folder.is_dir():

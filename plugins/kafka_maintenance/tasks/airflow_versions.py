@@ -6,6 +6,7 @@ Airflow 3.1 is not supported: it has no partitioned runs, and the UTC date of an
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow import __version__ as airflow_version
 from airflow.sdk import Context
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
@@ -18,6 +19,14 @@ from controller_core.model.errors import (
     ZooKeeperUnreachableError,
 )
 from kafka_maintenance.operations.errors import NotFinishedError
+
+try:
+    from airflow.sdk import CronPartitionTimetable as CronPartitionTimetable  # noqa: PLC0414 - for those who schedule by it
+except ImportError as error:  # Airflow 3.1
+    raise ImportError(
+        f"kafka-maintenance not loaded: expected Airflow 3.2 or newer, whose runs may have a partition key, found {airflow_version}; "
+        "upgrade Airflow (docs/install.md)"
+    ) from error
 
 if TYPE_CHECKING:
     from airflow.providers.standard.operators.hitl import ApprovalOperator

@@ -12,8 +12,10 @@ from croniter import croniter
 
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
+from kafka_maintenance.tasks.airflow_versions import CronPartitionTimetable
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
+    SNAPSHOTS,
     SPARK_CONNECTION,
     WHATEVER_SUCCEEDED,
     context_of_run,
@@ -22,7 +24,7 @@ from kafka_maintenance.tasks.common import (
     label,
     run_name,
 )
-from kafka_maintenance.tasks.settings import SETTINGS
+from kafka_maintenance.tasks.settings import AFTER_SNAPSHOTS, SETTINGS
 from kafka_maintenance.tasks.snapshots import named_snapshot
 
 if TYPE_CHECKING:
@@ -35,6 +37,13 @@ _ALARMS_SHOWN = 50
 STATS_PREFIX = "kafka_maintenance"
 """Of the gauges that Airflow sends."""
 _SNAPSHOTS_DAG = "snapshot_metadata"
+
+
+def schedule(cron: str) -> Any:
+    """When the analysis runs: by a cron, its run named by the UTC date; or when the snapshots of a date are announced."""
+    if cron == AFTER_SNAPSHOTS:
+        return [SNAPSHOTS]
+    return CronPartitionTimetable(cron, timezone="UTC", key_format="%Y-%m-%d")
 
 
 @task
@@ -232,7 +241,7 @@ def chosen_snapshots(choice: dict[str, Any]) -> list[dict[str, str]]:
     return list(choice["snapshots"])
 
 
-@task
+@task(multiple_outputs=False)
 def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Says where the published report is, which one of its date is current, and what is missing; reads the store only."""
     from controller_core.model.errors import ObjectMissingError
@@ -363,6 +372,7 @@ def no_alarms(report: dict[str, Any]) -> list[str]:
 
 @task(
     map_index_template=CLUSTER_LABEL,
+    execution_timeout=SETTINGS.cluster_timeout,
     doc_md="Stores the plans that a cluster's snapshot calls for beside it, each with its digest. None is applied.",
 )
 def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:

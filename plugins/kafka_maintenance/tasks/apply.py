@@ -114,4 +114,4 @@ def verify(kind: str) -> PokeReturnValue:
     )
     for line in (*timeline(events), found.text):
         log.info("%s", line)
-    return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done, "text": found.text})
+    return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done})

@@ -14,8 +14,9 @@ log = logging.getLogger(__name__)
 
 
 @task(
+    multiple_outputs=False,
     doc_md="Shows what Kafka has under way for a plan, and cancels it where `approve` names exactly that. When it fails, nothing or a part is "
-    "cancelled, and the plan is not over: its log says what is missing; start a run again."
+    "cancelled, and the plan is not over: its log says what is missing; start a run again.",
 )
 def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: str) -> dict[str, Any]:
     """The plan, and the digest of what would be or was cancelled."""

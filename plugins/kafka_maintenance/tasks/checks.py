@@ -9,6 +9,7 @@ from airflow.sdk.observability import stats
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import CLUSTER_LABEL, label
+from kafka_maintenance.tasks.settings import SETTINGS
 
 METRICS: Final = "kafka_maintenance.snapshots"
 """Gauges `<this>.age_s`, `.consistent`, `.verified` (1 or 0) and `.findings`, each with the tag `cluster`."""
@@ -21,6 +22,8 @@ def clusters_to_check(cluster: str | None) -> list[str]:
 
 
 @task(
+    execution_timeout=SETTINGS.cluster_timeout,
+    multiple_outputs=False,
     map_index_template=CLUSTER_LABEL,
     doc_md="Checks places, manifests, objects, notes and pins of one cluster's snapshots, and reads a sample again; fails when "
     "anything is wrong, or when the cluster has no snapshot.",

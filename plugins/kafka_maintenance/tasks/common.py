@@ -1,5 +1,6 @@
 """What all tasks share: who owns them, when they are tried again, the date of a run, the label of a mapped task."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -7,6 +8,7 @@ from airflow.sdk import Asset, get_current_context
 
 from kafka_maintenance.tasks.airflow_versions import retry_arguments
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
+from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kafka_maintenance.hooks import Cluster
@@ -56,6 +58,12 @@ def gated_run(why: str, day: date | str, cluster: str, what: str, **conf: Any) -
     return {"trigger_run_id": f"{why}__{day}__{cluster}__{what}", "conf": {"cluster": cluster, **conf}}
 
 
+def batches(names: Sequence[str]) -> list[list[str]]:
+    """The clusters in groups of `KAFKA_MAINTENANCE_CLUSTERS_PER_TASK`: work that mostly finds nothing is not worth a task each."""
+    size = SETTINGS.clusters_per_task
+    return [list(names[first : first + size]) for first in range(0, len(names), size)]
+
+
 def brokers_of(cluster: "Cluster", bootstrap_servers: str | None) -> "BrokersAsked | None":
     """The brokers that a run may ask: those it names, else those of the connection; None where neither names any."""
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
@@ -86,10 +94,14 @@ def label(cluster: str) -> None:
 
 
 def day_of(context: dict[str, Any]) -> date:
-    """The UTC date that a run is for: its partition key, else its logical date, else when it was due."""
+    """The UTC date that a run is for: its partition key, else that of the snapshots that started it, else its logical date, else when it was due."""
     run = context["dag_run"]
     key = getattr(run, "partition_key", None)
     if key:
         return date.fromisoformat(key[:10])
+    events = [event for of_asset in (context.get("triggering_asset_events") or {}).values() for event in of_asset]
+    dates = [event.extra["date"] for event in events if event.extra and "date" in event.extra]
+    if dates:
+        return date.fromisoformat(max(dates))
     moment = getattr(run, "logical_date", None) or run.run_after
     return cast("date", moment.date())

@@ -20,6 +20,7 @@ def clusters_to_rehearse(only: list[str] | None) -> list[str]:
 
 
 @task(
+    multiple_outputs=False,
     map_index_template=CLUSTER_LABEL,
     max_active_tis_per_dagrun=1,
     execution_timeout=_TIMEOUT,
@@ -39,7 +40,7 @@ def rehearse(cluster: str, version: str, release_version: str | None, fix: bool)
         store,
         find_snapshot(store, "newest", cluster),
         Quorum(version=version, release_version=release_version),
-        key_file=SETTINGS.snapshot_key_file,
+        key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         fix=fix,
     )
     print(rehearsal_text(rehearsal))  # noqa: T201 - the task's log

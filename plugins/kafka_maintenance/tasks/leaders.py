@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 KIND = "move_leaders"
 
 
-@task
+@task(multiple_outputs=False)
 def plan_leader_moves(
     cluster: str, plan: str | None, drain_brokers: list[int], drain_racks: list[str]
 ) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def plan_leader_moves(
     return summed_up(made, cluster)
 
 
-@task(pool=APPLY_POOL)
+@task(multiple_outputs=False, pool=APPLY_POOL)
 def act_as_controller(confirm_unfenced_controller: bool) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """Takes the place of the active controller for at most 4 s, moves the approved leaders, resigns, and verifies.
 

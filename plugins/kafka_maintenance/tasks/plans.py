@@ -1,5 +1,6 @@
 """Plans as tasks: of a stored plan or of a fresh snapshot, summed up for the person who is asked."""
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,14 @@ from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
 from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
+log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
     from kafka_maintenance.operations.plans.store import StoredPlan
 
 
-@task
+@task(multiple_outputs=False)
 def snapshot_to_plan(cluster: str, plan: str | None) -> dict[str, str] | None:
     """Date and id of a snapshot made for this run; None where a stored plan is named, which has its own.
 
@@ -29,7 +32,7 @@ def snapshot_to_plan(cluster: str, plan: str | None) -> dict[str, str] | None:
     return {"date": made["date"], "snapshot": made["snapshot"]}
 
 
-@task
+@task(multiple_outputs=False)
 def plan_elections(
     cluster: str, snapshot: dict[str, str] | None, plan: str | None, election_count_max: int, elections_per_minute: int
 ) -> dict[str, Any]:
@@ -42,7 +45,7 @@ def plan_elections(
     return _made(planning.plan_elections, cluster, snapshot, **what)
 
 
-@task
+@task(multiple_outputs=False)
 def plan_reassignment(
     cluster: str,
     snapshot: dict[str, str] | None,
@@ -85,7 +88,7 @@ def plan_reassignment(
     return _made(planning.plan_reassignment, cluster, snapshot, **what)
 
 
-@task
+@task(multiple_outputs=False)
 def plan_deletions(
     cluster: str,
     snapshot: dict[str, str] | None,
@@ -133,10 +136,11 @@ def stored(kind: str, cluster: str, digest: str, **beside: Any) -> dict[str, Any
 
 
 def summed_up(plan: "StoredPlan | None", cluster: str) -> dict[str, Any]:
-    """The names of a stored plan, and its summary for people; skips the run when there is nothing to do."""
+    """The names of a stored plan; its summary is in the log. Skips the run when there is nothing to do."""
     if plan is None:
         raise AirflowSkipException(f"cluster {cluster!r}: nothing to do, no plan was made")
-    return {**named(plan), "summary": plan.summary}
+    log.info("%s on %s: %s", plan.kind, cluster, plan.summary)
+    return named(plan)
 
 
 def named(plan: "StoredPlan") -> dict[str, str]:

@@ -1,12 +1,13 @@
 """Pools: one slot for Spark, one slot per cluster for writing, so that two runs never write to one cluster at once.
 
 A task's pool is fixed when its DAG is read, the cluster only when a run starts: the policy (`provider.policy`) sends a writing
-task to its cluster's pool `kafka_apply_<cluster>`. The scheduler makes missing pools when it starts and leaves existing
-ones as they are; until then a new cluster shares the pool `kafka_apply`.
+task to its cluster's pool `kafka_apply_<cluster>`. Missing pools are made by `kafka-maintenance make-pools`, by the scheduler when it
+starts, and for the first task that needs one; existing ones are left as they are.
 """
 
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -28,16 +29,47 @@ def apply_pool(cluster: str) -> str:
     return f"{APPLY_POOL}_{cluster}"
 
 
-def pool_of(pool: str, conf: Mapping[str, Any] | None, exists: Callable[[str], bool]) -> str:
+def pool_of(pool: str, conf: Mapping[str, Any] | None, ready: Callable[[str], bool]) -> str:
     """The pool of a task that its DAG puts into `pool`, in a run with this `conf`.
 
     A cluster without a pool of its own shares `kafka_apply`: a task in a pool that does not exist would never run.
+
+    Args:
+        pool: of the task in its DAG.
+        conf: of the run.
+        ready: whether the pool of that name is there, once it was tried to make it.
     """
-    cluster = (conf or {}).get("cluster")
-    if pool != APPLY_POOL or not isinstance(cluster, str) or not cluster:
+    if pool not in _DESCRIPTIONS:
         return pool
-    wanted = apply_pool(cluster)
-    return wanted if exists(wanted) else pool
+    cluster = (conf or {}).get("cluster")
+    if pool == APPLY_POOL and isinstance(cluster, str) and cluster and ready(wanted := apply_pool(cluster)):
+        return wanted
+    ready(pool)
+    return pool
+
+
+def pool_ready(name: str) -> bool:
+    """Whether Airflow's database has the pool, which is made where it is missing and one of ours; never raises.
+
+    In a thread of its own: the scheduler, which asks in the middle of its work, forbids others to end its session. On SQLite, which has one
+    writer, nothing is made.
+    """
+    if pool_exists(name):
+        return True
+    if not _has_many_writers():
+        return False
+    try:
+        with ThreadPoolExecutor(max_workers=1) as other:
+            return name in other.submit(make_missing_pools).result() or pool_exists(name)
+    except Exception:  # a scheduler must not end of it, and the task shares a pool
+        log.exception("pool %r not made; make it with `kafka-maintenance make-pools`", name)
+        return False
+
+
+def _has_many_writers() -> bool:
+    from airflow import settings
+
+    return settings.engine is not None and settings.engine.dialect.name != "sqlite"
 
 
 def pool_exists(name: str) -> bool:

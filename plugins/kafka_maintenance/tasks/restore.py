@@ -35,7 +35,7 @@ SCOPE: Final = {
 """The run's scope, as templates."""
 
 
-@task
+@task(multiple_outputs=False)
 def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str, Any]) -> dict[str, Any]:
     """What the restore would write, stored; every difference stands in the plan, or in the file that it names."""
     from kafka_maintenance.operations.kraft.repairs import corrections_of
@@ -58,13 +58,13 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
             manifest=manifest,
             target=hooks.cluster(cluster).address,
             scope=RestoreScope(**wanted),
-            key_file=SETTINGS.snapshot_key_file,
+            key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )
     print(found.text)  # noqa: T201 - the task's log
-    return {"cluster": cluster, "kind": KIND, "uri": found.uri, "digest": found.digest, "summary": found.summary}
+    return {"cluster": cluster, "kind": KIND, "digest": found.digest}
 
 
-@task(pool=APPLY_POOL)
+@task(multiple_outputs=False, pool=APPLY_POOL)
 def apply_restore() -> dict[str, Any]:
     """Writes what the approved plan says, if it is still that plan and the target is still as it expects.
 
@@ -86,7 +86,7 @@ def apply_restore() -> dict[str, Any]:
         target=hooks.cluster(cluster).address,
         now=datetime.now(UTC),
         run_id=run,
-        key_file=SETTINGS.snapshot_key_file,
+        key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
     )
     return {
         "cluster": cluster,
@@ -98,7 +98,7 @@ def apply_restore() -> dict[str, Any]:
     }
 
 
-@task
+@task(multiple_outputs=False)
 def verify_restore() -> dict[str, Any]:
     """Compares snapshot and target again: nothing may be left to be written."""
     from kafka_maintenance.operations.errors import NothingToRestoreError
@@ -115,7 +115,7 @@ def verify_restore() -> dict[str, Any]:
             manifest=document["snapshot"]["manifest"],
             target=hooks.cluster(cluster).address,
             scope=scope_of(document["scope"]),
-            key_file=SETTINGS.snapshot_key_file,
+            key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )
     except NothingToRestoreError:
         return {"cluster": cluster, "verified": True}

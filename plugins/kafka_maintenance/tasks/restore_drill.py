@@ -38,7 +38,9 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
 
 @task(
     map_index_template=CLUSTER_LABEL,
-    max_active_tis_per_dagrun=1,
+    multiple_outputs=False,
+    max_active_tis_per_dagrun=SETTINGS.drills_at_a_time,
+    execution_timeout=SETTINGS.cluster_timeout,
     doc_md="Restores a cluster's newest snapshot into a throw-away ZooKeeper and compares znode by znode; fails when "
     "anything differs. With a Kafka version, real brokers must come up on the restored tree with the same topics.",
 )
@@ -52,7 +54,7 @@ def drill(chosen: dict[str, Any]) -> dict[str, Any]:
         cluster=chosen["cluster"],
         now=datetime.now(UTC),
         kafka_version=chosen["kafka_version"],
-        key_file=SETTINGS.snapshot_key_file,
+        key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
     )
     for line in (*report.notes, *report.differences):
         print(line)  # noqa: T201 - the task's log

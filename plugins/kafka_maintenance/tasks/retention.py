@@ -19,6 +19,7 @@ from kafka_maintenance.tasks.common import (
     run_name,
 )
 from kafka_maintenance.tasks.pools import APPLY_POOL
+from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kafka_maintenance.operations.retention.plan import RetentionPolicy
@@ -36,6 +37,8 @@ def clusters_to_judge(cluster: str | None) -> list[str]:
 
 
 @task(
+    execution_timeout=SETTINGS.cluster_timeout,
+    multiple_outputs=False,
     map_index_template=CLUSTER_LABEL,
     doc_md="What the policy keeps of one cluster's snapshots and why, and what it would remove. Removes nothing.",
 )
@@ -51,7 +54,7 @@ def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
     return {"cluster": cluster, "digest": plan.digest, **counts}
 
 
-@task
+@task(multiple_outputs=False)
 def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[str, int]) -> dict[str, Any]:  # noqa: FBT001 - a DAG param
     """The removal for one cluster, stored; skipped unless the run was told to act, or when nothing is to be removed."""
     from kafka_maintenance.operations.retention.plan import plan_retention as decided
@@ -68,7 +71,7 @@ def plan_retention(cluster: str | None, plan: str | None, act: bool, keep: dict[
     return _summed_up(made)
 
 
-@task(pool=APPLY_POOL)
+@task(multiple_outputs=False, pool=APPLY_POOL)
 def remove_snapshots() -> dict[str, Any]:
     """Removes what the approved plan names, if it is still that plan and nothing has been pinned since.
 
@@ -99,7 +102,7 @@ def remove_snapshots() -> dict[str, Any]:
     }
 
 
-@task
+@task(multiple_outputs=False)
 def verify_removal() -> dict[str, Any]:
     """Lists the cluster's snapshots again: none of the removed ones may be there, and each of the kept ones must."""
     from kafka_maintenance.operations.retention.store import find_retention, still_there
@@ -137,4 +140,4 @@ def _policy(keep: dict[str, int]) -> "RetentionPolicy":
 
 
 def _summed_up(plan: "StoredRetention") -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in ("kind", "cluster", "digest", "summary")}
+    return {name: getattr(plan, name) for name in ("kind", "cluster", "digest")}

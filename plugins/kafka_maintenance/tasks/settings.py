@@ -11,6 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 
 PREFIX = "KAFKA_MAINTENANCE_"
+AFTER_SNAPSHOTS = "snapshots"
+"""In the place of the analysis' cron: it runs when the snapshots of a date are announced."""
 
 
 class SettingsError(ValueError):
@@ -45,6 +47,9 @@ class Settings:
     drain_age_min_s: int = 600
     alarm_severity: str = "critical"
     driver_memory: str = "2g"
+    clusters_per_task: int = 50
+    drills_at_a_time: int = 2
+    cluster_timeout_s: int = 3600
     snapshot_key_file: Path | None = None
     metrics_file: Path | None = None
     scratch: Path = Path(tempfile.gettempdir()) / "kafka-maintenance"
@@ -53,6 +58,11 @@ class Settings:
     def approval_timeout(self) -> timedelta:
         """How long a gate waits for a person before it counts as rejected."""
         return timedelta(seconds=self.approval_timeout_s)
+
+    @property
+    def cluster_timeout(self) -> timedelta:
+        """How long one try of a task may take that concerns one cluster or one batch: a slow cluster delays nobody for ever."""
+        return timedelta(seconds=self.cluster_timeout_s)
 
     @property
     def analysis_timeout(self) -> timedelta:
@@ -77,6 +87,8 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
                 found[name] = _count(variable, text, low=1 if name == "keep_last" else 0)
             case int():
                 found[name] = _positive(variable, text)
+            case _ if name == "analysis_cron" and text == AFTER_SNAPSHOTS:
+                found[name] = text
             case Path() | None:
                 found[name] = Path(text)
             case _ if name.endswith("_cron"):
@@ -93,7 +105,7 @@ def _defaults() -> dict[str, str | int | Path | None]:
 
 def _positive(variable: str, text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
-        raise SettingsError(f"{variable} not read: expected a whole number of seconds above 0, found {text!r}")
+        raise SettingsError(f"{variable} not read: expected a whole number above 0, found {text!r}")
     return int(text)
 
 

@@ -7,7 +7,15 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import CLUSTER_LABEL, SNAPSHOTS, context_of_run, day_of, label, run_name
+from kafka_maintenance.tasks.common import (
+    CLUSTER_LABEL,
+    SNAPSHOTS,
+    WHATEVER_SUCCEEDED,
+    context_of_run,
+    day_of,
+    label,
+    run_name,
+)
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -25,13 +33,14 @@ def live_clusters(only: list[str] | None = None) -> list[str]:
 
 
 @task(
-    outlets=[SNAPSHOTS],
+    multiple_outputs=False,
     map_index_template=CLUSTER_LABEL,
+    execution_timeout=SETTINGS.cluster_timeout,
     doc_md="Stores the whole tree of one cluster; a cleared and rerun task finds the snapshot of its run and takes no "
     "second. Skipped when the run's date is over: a snapshot of today is not one of a past date.",
 )
 def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, Any]:
-    """The snapshot of this run, announced as an asset event."""
+    """The snapshot of this run."""
     label(cluster)
     context = context_of_run()
     day, today = day_of(context), datetime.now(UTC).date()
@@ -46,8 +55,21 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
             f"cluster {cluster!r}: no snapshot taken, the date {day} is over (today is {today} UTC); "
             f"analyse a stored one, or start a run without a date"
         )
-    context["outlet_events"][SNAPSHOTS].extra = found
     return found
+
+
+@task(
+    outlets=[SNAPSHOTS],
+    trigger_rule=WHATEVER_SUCCEEDED,
+    doc_md="Announces the snapshots of the run as one event of the asset `kafka_metadata_snapshots`, with their names and the clusters that are missing.",
+)
+def announce_snapshots(names: list[str], taken: list[dict[str, Any]]) -> list[str]:
+    """The clusters without a snapshot of this run."""
+    found = {each["cluster"]: each["snapshot"] for each in taken}
+    missing = [name for name in names if name not in found]
+    day = max(each["date"] for each in taken)
+    context_of_run()["outlet_events"][SNAPSHOTS].extra = {"date": day, "snapshots": found, "missing": missing}
+    return missing
 
 
 def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> dict[str, Any]:
@@ -61,7 +83,7 @@ def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> 
         store=hooks.store(),
         run_id=run,
         now=datetime.now(UTC),
-        key_file=SETTINGS.snapshot_key_file,
+        key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         new_cluster_id=new_cluster_id,
     )
     return _told(result.manifest)
@@ -97,5 +119,4 @@ def _told(manifest: Any) -> dict[str, Any]:
         "manifest": manifest.uri,
         "digest": manifest.digest,
         "consistent": manifest.consistent,
-        "counts": dict(manifest.counts),
     }

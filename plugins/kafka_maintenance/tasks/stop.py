@@ -14,8 +14,9 @@ log = logging.getLogger(__name__)
 
 
 @task(
+    multiple_outputs=False,
     doc_md="Leaves the wish in the store, where the run or its trigger finds it. When it fails, nobody was asked: correct the digest, "
-    "or use `kafka-maintenance stop` where Airflow does not reach the store."
+    "or use `kafka-maintenance stop` where Airflow does not reach the store.",
 )
 def ask_to_stop(cluster: str, plan: str | None, reason: str) -> dict[str, Any]:
     """The plan that was asked to stop, and the last line of its record."""

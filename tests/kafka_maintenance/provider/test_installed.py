@@ -126,7 +126,7 @@ def test_the_form_of_a_cluster_has_every_field_that_is_read():
 
     cluster, store = get_provider_info()["connection-types"]
     assert set(cluster["conn-fields"]) == set(hooks.CLUSTER_FIELDS)
-    assert set(store["conn-fields"]) == {"endpoint_url", "region_name"}
+    assert set(store["conn-fields"]) == {"endpoint_url", "region_name", "snapshot_keys"}
 
 
 def test_install_dags_touches_no_file_of_somebody_else(monkeypatch, tmp_path):

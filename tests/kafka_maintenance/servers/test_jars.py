@@ -10,9 +10,10 @@ import threading
 
 import pytest
 
-from kafka_maintenance.servers import jar_sets, maven
+from kafka_maintenance.servers import broker_jvm, jar_sets, maven
 from kafka_maintenance.servers import kafka_jars as jars
 from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
+from kafka_maintenance.servers.java import Java
 from kafka_maintenance.servers.s3 import gateway_program
 
 SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
@@ -34,6 +35,24 @@ def locked_jar(tmp_path, monkeypatch):
     lock.write_text(json.dumps({"3.9": {"kafka.jar": hashlib.sha256(b"good").hexdigest()}}))
     monkeypatch.setattr(jars, "LOCK_FILE", lock)
     return folder / "kafka.jar"
+
+
+def test_jars_that_an_image_holds_are_used_from_a_folder_that_nobody_may_write(locked_jar, tmp_path, monkeypatch):
+    def refused(path):
+        raise PermissionError(path)
+
+    named = {"KAFKA_MAINTENANCE_JARS": str(tmp_path), "XDG_CACHE_HOME": "/absent"}
+    monkeypatch.setattr(jar_sets, "locked", refused)
+    monkeypatch.setattr(broker_jvm, "locked", refused)
+    folder = jars.kafka_jars("3.9", env=named)
+    assert folder == locked_jar.parent
+    program = tmp_path / "java"
+    program.write_bytes(b"a program")
+    java = Java(program, 17)
+    assert broker_jvm.class_data_archive("3.9", java, folder) is None, "no class data archive, which only costs time"
+    archive = folder.parent / f"3.9.2-{hashlib.sha256(b'a program').hexdigest()[:12]}.jsa"
+    archive.write_bytes(b"classes")
+    assert broker_jvm.class_data_archive("3.9", java, folder) == archive
 
 
 def test_a_cached_set_of_jars_is_used_without_network(locked_jar, tmp_path):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_token
 from controller_core.ports.object_store import ObjectStore
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate.policy import Answered
 from kafka_maintenance.operations.record.audit import AuditChain, trusted_record
@@ -24,7 +25,8 @@ class Asked:
     """The last question of a run's gate, with all that was answered to it.
 
     `question` has run, cluster, kind, digest, shown (hash of the text), requester and policy (hash); each of `answers` has
-    user, options, comment and at (ISO 8601); `withdrawn` has by, comment and at, or is None.
+    user, options, comment and at (ISO 8601); `withdrawn` has by, comment and at, or is None. Each has `code_version`, of the program
+    that wrote it.
     """
 
     ask_id: str
@@ -58,7 +60,7 @@ def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, qu
     Raises:
         ObjectStoreError, AuditSinkError: nobody may be asked then.
     """
-    record = {**question, "run": run, "cluster": cluster}
+    record = {**question, "run": run, "cluster": cluster, "code_version": __version__}
     AuditChain(store, cluster).append("asked", f"{_prefix(cluster, run)}{ask_id}{_ASKED}", record)
 
 
@@ -79,7 +81,8 @@ def keep_answer(store: ObjectStore, *, cluster: str, run: str, ask_id: str, answ
     prefix = f"{_prefix(cluster, run)}{ask_id}"
     question = trusted_record(store, cluster, f"{prefix}{_ASKED}")
     given = len([key for key in store.list(prefix) if "-decided-" in key])
-    record = {**answer, **{name: question[name] for name in ("run", "cluster", "kind", "digest", "shown")}}
+    said = {name: question[name] for name in ("run", "cluster", "kind", "digest", "shown")}
+    record = {**answer, **said, "code_version": __version__}
     chain = AuditChain(store, cluster)
     chain.append("decided", f"{prefix}-decided-{given + 1:02d}.json", record)
     if answer["user"] and list(answer["options"]) != [APPROVE]:
@@ -122,6 +125,7 @@ def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: st
         "by": by,
         "comment": comment,
         "at": now.isoformat(timespec="seconds"),
+        "code_version": __version__,
         **{name: found.question[name] for name in ("run", "cluster", "kind", "digest")},
     }
     AuditChain(store, cluster).append("withdrawn", f"{_prefix(cluster, run)}{ask_id}-withdrawn.json", record)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.ports.object_store import ObjectStore
+from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.gate.approvals import Asked, asked
 from kafka_maintenance.operations.gate.policy import Policy
@@ -68,8 +69,8 @@ def permission(
     text = shown(store, kind=kind, cluster=cluster, digest=str(found.question["digest"]))
     if text.digest != found.question["shown"]:
         raise NotApprovedError(
-            f"{what}: the text of plan {text.plan.uri} was {str(found.question['shown'])[:12]!r} when it was approved, this version "
-            f"of the software renders {text.digest[:12]!r}; ask again"
+            f"{what}: expected the text of plan {text.plan.uri} that kafka-maintenance {found.question.get('code_version', 'before 0.2')} "
+            f"showed ({str(found.question['shown'])[:12]}), version {__version__} renders {text.digest[:12]}; start a new run, which asks again"
         )
     comments = [each.comment for each in found.approvals if each.comment]
     return Approval(
