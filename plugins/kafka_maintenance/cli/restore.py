@@ -155,6 +155,11 @@ def _add_drill(commands: Any) -> None:
         "--kafka-version", metavar="X.Y", help="also start brokers of this version on the restored tree"
     )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back, too")
+    command.add_argument(
+        "--as-file",
+        action="store_true",
+        help="the ZooKeeper starts from an exported file: zxids, versions, times and its digest are compared, too",
+    )
 
 
 def _drill(arguments: argparse.Namespace) -> int:
@@ -167,6 +172,7 @@ def _drill(arguments: argparse.Namespace) -> int:
         now=datetime.now(UTC),
         kafka_version=arguments.kafka_version,
         key_file=arguments.key_file,
+        as_file=arguments.as_file,
     )
     text = "\n".join([operation.drill_text(report), *passed_over])
     show(arguments, text, {**operation.drill_json(report), "passed_over": passed_over})

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from controller_core import znodes
 from controller_core.adapters.object_store.open import MemoryStore, ObjectStore
@@ -27,6 +28,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, restorable
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
+from kafka_maintenance.operations.restore.zookeeper_snapshot import MISSING_ACL, ExportOptions, export_snapshot
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster, Workspace, ZooKeeperServer, stop_orphans
@@ -35,6 +37,8 @@ from kafka_maintenance.servers.process import wait_until
 _SHOWN_MAX: Final = 20
 _LOGIN: Final = ZooKeeperAuth(scheme="sasl", username="drill", password="drill")  # noqa: S106 -- of a throw-away server
 """May do everything, whatever the ACLs say: those of a snapshot name logins whose passwords nobody knows here."""
+_CHROOT: Final = "/drill"
+_STATS: Final = ("czxid", "mzxid", "ctime", "mtime", "version", "aversion", "pzxid")
 _LEADERS_TIMEOUT_S: Final = 120.0
 
 
@@ -70,6 +74,7 @@ def restore_drill(
     kafka_version: str | None = None,
     key_file: Path | None = None,
     workspace: Workspace | None = None,
+    as_file: bool = False,
 ) -> DrillReport:
     """Restores the given snapshot, or the newest of a cluster, into a ZooKeeper of its own and compares znode by znode.
 
@@ -81,6 +86,7 @@ def restore_drill(
         kafka_version: also start brokers of this version line on the restored tree; None: no brokers.
         key_file: brings secrets back, too.
         workspace: where the servers keep data and logs; None for a temporary folder.
+        as_file: the ZooKeeper starts from a file of its own, as `export` writes it; zxids, versions and times are compared, too.
 
     Raises:
         SnapshotKeyError: a key that cannot be used.
@@ -94,23 +100,22 @@ def restore_drill(
     raw = read_raw(store, chosen)
     auth = _LOGIN if set(raw["acl"].unique().to_pylist()) != {OPEN_ACL} else None
     torn = not_of_one_moment(store, chosen)  # the scratch store has no other snapshot to name
+    scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
+    scratch = _copy_of(store, chosen)
     with ExitStack() as stack:
-        server = stack.enter_context(_server(workspace, auth))
-        scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
-        target = ClusterAddress(f"{server.hosts}/drill", auth=auth)
-        scratch = _copy_of(store, chosen)
-        plan = plan_restore(store=scratch, manifest=chosen.key, target=target, scope=scope, key_file=key_file)
-        receipt = apply_restore(
-            store=scratch,
-            plan_uri=plan.uri,
-            approved_digest=plan.digest,
-            approver="restore drill",
-            target=target,
-            now=now,
-            key_file=key_file,
-        )
+        server = _server(workspace, auth)
+        stack.callback(server.stop)
+        target = ClusterAddress(f"{server.hosts}{_CHROOT}", auth=auth)
+        if as_file:
+            brought = _from_file(server, scratch, chosen, raw, key_file=key_file)
+        else:
+            server.start()
+            brought = _by_transactions(target, scratch, chosen, now=now, scope=scope, key_file=key_file)
         again = _taken_again(target, scratch, chosen.cluster, now=now, scope=scope, key_file=key_file)
-        differences = compare_raw(raw, read_raw(scratch, again), scope, sealer)
+        found = read_raw(scratch, again)
+        differences = compare_raw(raw, found, scope, sealer)
+        if as_file:
+            differences += [*_other_stats(raw, found), *_other_digest(server)]
         wanted = restorable(raw, scope, sealer)
         brokers = None
         if kafka_version is not None:
@@ -120,16 +125,92 @@ def restore_drill(
         cluster=chosen.cluster,
         snapshot=chosen.uri,
         digest=chosen.digest,
-        restored=receipt.written,
-        left_out=dict(plan.document["left_out"]),
+        restored=brought.count,
+        left_out=brought.left_out,
         differences=tuple(differences),
-        acls_compared=len(wanted.znodes) - len(plan.document["assumed_acls"]) if scope.acls else 0,
-        acls_unknown=len(plan.document["assumed_acls"]),
+        acls_compared=len(wanted.znodes) - brought.acls_unknown if scope.acls else 0,
+        acls_unknown=brought.acls_unknown,
         brokers=brokers,
         consistent=chosen.consistent,
-        notes=_notes(torn, plan.document["notes"]),
+        notes=_notes(torn, brought.notes),
         passed=not differences,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Brought:
+    """What came into the throw-away ZooKeeper, and what did not; reason → how many znodes."""
+
+    count: int
+    left_out: Mapping[str, int]
+    acls_unknown: int
+    notes: tuple[str, ...] = ()
+
+
+def _by_transactions(
+    target: ClusterAddress,
+    scratch: ObjectStore,
+    chosen: Manifest,
+    *,
+    now: datetime,
+    scope: RestoreScope,
+    key_file: Path | None,
+) -> _Brought:
+    plan = plan_restore(store=scratch, manifest=chosen.key, target=target, scope=scope, key_file=key_file)
+    receipt = apply_restore(
+        store=scratch,
+        plan_uri=plan.uri,
+        approved_digest=plan.digest,
+        approver="restore drill",
+        target=target,
+        now=now,
+        key_file=key_file,
+    )
+    document = plan.document
+    unknown = len(document["assumed_acls"])
+    return _Brought(receipt.written, dict(document["left_out"]), unknown, tuple(document["notes"]))
+
+
+def _from_file(
+    server: ZooKeeperServer,
+    scratch: ObjectStore,
+    chosen: Manifest,
+    raw: pa.Table,
+    *,
+    key_file: Path | None,
+) -> _Brought:
+    """Writes the file where the server looks for it, and starts the server."""
+    folder = server.workspace.folder / server.name / "version-2"
+    folder.mkdir(parents=True)
+    options = ExportOptions(chroot=_CHROOT, ephemerals=False, incomplete=True)
+    exported = export_snapshot(scratch, chosen, folder, options, key_file)
+    server.start()
+    ephemerals = pc.sum(pc.not_equal(pc.fill_null(raw["ephemeral_owner"], 0), 0)).as_py() or 0
+    unknown = sum(each.startswith(MISSING_ACL) for each in exported.missing)
+    left_out = {"ephemeral": ephemerals, "not in the snapshot": len(exported.missing) - unknown}
+    return _Brought(exported.znodes, {reason: count for reason, count in left_out.items() if count}, unknown)
+
+
+def _other_stats(before: pa.Table, after: pa.Table) -> list[str]:
+    """Znodes whose zxids, versions or times are others than in the snapshot; numbers of children differ by what was left out."""
+    columns = ("path", *_STATS)
+    found, wanted = (
+        {path: stat for path, *stat in zip(*(table[name].to_pylist() for name in columns), strict=True)}
+        for table in (after, before)
+    )
+    return [
+        f"{path} has {name} {there}, expected {expected}"
+        for path, stat in wanted.items()
+        for name, expected, there in zip(_STATS, stat, found.get(path, stat), strict=True)
+        if expected != there
+    ]
+
+
+def _other_digest(server: ZooKeeperServer) -> list[str]:
+    """What the server says of the digest in the file; one that cannot tell is older than 3.6."""
+    facts = dict(line.partition("\t")[::2] for line in server.command("mntr").splitlines())
+    count = facts.get("zk_digest_mismatches_count", "0")
+    return [] if count == "0" else [f"the server computed {count} other digests than the file has"]
 
 
 def _taken_again(
@@ -274,9 +355,9 @@ def _with_brokers(
         )
     login = (auth.username, auth.password) if auth else None
     cluster = KafkaCluster(
-        version, server, brokers=ids[-1], chroot="/drill", mode="shared_jvm", name="drill", login=login
+        version, server, brokers=ids[-1], chroot=_CHROOT, mode="shared_jvm", name="drill", login=login
     )
-    with cluster, connect(f"{server.hosts}/drill", auth=auth) as session:
+    with cluster, connect(f"{server.hosts}{_CHROOT}", auth=auth) as session:
 
         def leaderless() -> list[str]:
             paths = [

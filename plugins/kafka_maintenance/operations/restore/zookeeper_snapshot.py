@@ -26,6 +26,7 @@ from kafka_maintenance.operations.snapshots.catalog import read_raw
 
 SESSION_TIMEOUT_MS: Final = 18_000
 """What Kafka 2.5 and newer ask for, `zookeeper.session.timeout.ms`."""
+MISSING_ACL: Final = "the ACL of"
 NOBODY: Final[Acl] = ((31, "digest", "nobody:x"),)
 """Rights of a login whose password hash is no hash: only a superuser gets at the znode."""
 _EPOCH: Final = 1 << 32
@@ -148,7 +149,7 @@ def _content(raw: pa.Table, options: ExportOptions, sealer: Sealer | None) -> _C
             continue
         known = acls.known(acl)
         if known is None:
-            missing.append(f"the ACL of {path}")
+            missing.append(f"{MISSING_ACL} {path}")
         node = _node(raised(path, content, options.epoch_bump), known or NOBODY, values)
         newest = max(newest, node.czxid, node.mzxid, node.pzxid)
         nodes.append((path, node))

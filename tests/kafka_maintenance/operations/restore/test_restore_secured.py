@@ -226,11 +226,15 @@ def test_a_snapshot_that_knows_no_acls_opens_nothing(kafka, store, chroot):
 
 @pytest.mark.services
 @pytest.mark.parametrize("auth", [pytest.param(OWNER, id="the owner's"), pytest.param(None, id="a stranger's")])
-def test_a_drill_of_a_snapshot_with_digest_and_ip_acls(owned, store, chroot, auth):
+@pytest.mark.parametrize("as_file", [False, True], ids=["by transactions", "from a file"])
+def test_a_drill_of_a_snapshot_with_digest_and_ip_acls(owned, store, chroot, auth, as_file):
     take(chroot, store, auth)
-    report = restore_drill(store=store, cluster="alpha", now=world.NOON)
+    report = restore_drill(store=store, cluster="alpha", now=world.NOON, as_file=as_file)
     assert report.passed, drill_text(report)
     assert report.acls_compared
+    if as_file:
+        assert bool(report.acls_unknown) == (auth is None)
+        return
     assert any("the whole ACL" in note for note in report.notes) == (auth is None)
 
 
