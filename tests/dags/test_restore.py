@@ -35,7 +35,9 @@ def wounded(monkeypatch, tmp_path):
 
 
 def _run(bag, **conf):
-    run = bag.dags["restore_metadata"].test(run_conf={"cluster": "alpha", **conf}, logical_date=None)
+    run = bag.dags["restore_metadata"].test(
+        run_conf={"cluster": "alpha", "kraft_repairs": False, **conf}, logical_date=None
+    )
     return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
@@ -65,7 +67,9 @@ def test_a_rejected_restore_writes_nothing(bag, clients, wounded):
 def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wounded, tmp_path):
     """The names of the quotas in that world are none of Kafka's."""
     with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
-        states = _run(bag, kraft_repairs=True)
+        states = _run(
+            bag, kraft_repairs=True, configs=None
+        )  # the DAG of this process keeps the params of the runs before
     assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
     assert wounded.get("/config/users/bob")[0] == b'{"version":1,"config":{}}'
     (started,) = list(tmp_path.glob("v1/receipts/cluster=alpha/*/*-started.json"))

@@ -20,6 +20,7 @@ from kafka_maintenance.cli.arguments import (
     positive,
     show,
     store_of,
+    tell,
 )
 
 
@@ -127,7 +128,10 @@ def _add_runbook(kraft: Any) -> None:
     )
     _add_snapshot_arguments(command)
     command.add_argument(
-        "--rehearsal", metavar="FILE", type=Path, help="output of `kraft rehearse --json`: counts and times"
+        "--rehearsal",
+        metavar="FILE",
+        type=Path,
+        help="output of `kraft rehearse --json`: counts and times (default: the newest that the store has)",
     )
     command.set_defaults(run=_runbook)
 
@@ -220,16 +224,22 @@ def _fleet(arguments: argparse.Namespace) -> int:
 
 
 def _runbook(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.runbook import runbook  # noqa: PLC0415 - as above
 
-    rehearsal = json.loads(arguments.rehearsal.read_text(encoding="utf-8")) if arguments.rehearsal else None
     certificate, tree = _certified(arguments)
+    rehearsal: Any = (
+        json.loads(arguments.rehearsal.read_text(encoding="utf-8"))
+        if arguments.rehearsal
+        else newest_rehearsal(store_of(arguments), certificate.cluster)
+    )
     text = runbook(certificate, tree, rehearsal)
     show(arguments, text, {"cluster": certificate.cluster, "snapshot": certificate.snapshot, "markdown": text})
     return ExitStatus.DONE
 
 
 def _rehearse(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.rehearsal.kept import keep_rehearsal  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_snapshot  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, planned_settings  # noqa: PLC0415 - as above
@@ -244,6 +254,7 @@ def _rehearse(arguments: argparse.Namespace) -> int:
     )
     manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
     rehearsal = rehearse_snapshot(store, manifest, quorum, key_file=arguments.key_file, fix=arguments.fix)
+    tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
     return ExitStatus.DONE if rehearsal.passed else ExitStatus.REFUSED
 

@@ -1,6 +1,6 @@
 """The rehearsal of a migration to KRaft as tasks: one mapped instance per cluster."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import task
@@ -29,6 +29,7 @@ def clusters_to_rehearse(only: list[str] | None) -> list[str]:
 )
 def rehearse(cluster: str, version: str, release_version: str | None, fix: bool) -> dict[str, Any]:  # noqa: FBT001 - a param of the DAG
     """How the rehearsal of one cluster went: the document of `kraft rehearse --json`, without its lists of differences."""
+    from kafka_maintenance.operations.kraft.rehearsal.kept import keep_rehearsal
     from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_snapshot
     from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text
     from kafka_maintenance.operations.kraft.rehearsal.run import Quorum
@@ -43,6 +44,7 @@ def rehearse(cluster: str, version: str, release_version: str | None, fix: bool)
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         fix=fix,
     )
+    keep_rehearsal(store, rehearsal, datetime.now(UTC))
     print(rehearsal_text(rehearsal))  # noqa: T201 - the task's log
     if not rehearsal.passed:
         found = [f"{each.rule or 'no rule'} {each.path or each.line}" for each in rehearsal.outcome.obstacles]

@@ -79,9 +79,9 @@ def _head(certificate: Certificate, rehearsal: Mapping[str, Any] | None) -> Iter
     yield f"Made from snapshot {certificate.snapshot} of {certificate.taken_at:%Y-%m-%d %H:%M} UTC, digest {certificate.digest[:12]}."
     yield f"Phase then: {certificate.phase.id.value}, {certificate.phase.text}. Counts until {certificate.expires_at:%Y-%m-%d %H:%M} UTC: make it anew on the day."
     if rehearsal is None:
-        yield "No rehearsal was named: run `kafka-maintenance kraft rehearse --json`, and make this document again with `--rehearsal`."
+        yield "No rehearsal is known: run `kafka-maintenance kraft rehearse`, and make this document again."
     elif rehearsal["digest"] != certificate.digest:
-        yield f"**The named rehearsal is of another snapshot (digest {rehearsal['digest'][:12]}): rehearse this one.**"
+        yield f"**The rehearsal is of another snapshot (digest {rehearsal['digest'][:12]}): rehearse this one before the day.**"
     elif not rehearsal["passed"]:
         yield "**The rehearsal of this snapshot was not passed: start no migration.**"
     else:

@@ -7,6 +7,7 @@ from typing import Final
 from controller_core.adapters.object_store.open import ObjectStore
 from kafka_maintenance.operations.kraft.certificate import RULES, Certificate, certify, is_ready
 from kafka_maintenance.operations.kraft.judged import Verdict
+from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal
 from kafka_maintenance.operations.kraft.runbook import runbook
 from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
@@ -75,7 +76,14 @@ def kraft_page(store: ObjectStore, clusters: Sequence[str], cluster: str, now: d
         subtitle=f"certificate of snapshot {certificate.snapshot} of {certificate.taken_at:%Y-%m-%d %H:%M} UTC",
         here="kraft",
         head=(form, *_head(certificate, now)),
-        sections=[*rules, Section(title="Run-book", anchor="runbook", blocks=list(_steps(runbook(certificate, tree))))],
+        sections=[
+            *rules,
+            Section(
+                title="Run-book",
+                anchor="runbook",
+                blocks=list(_steps(runbook(certificate, tree, newest_rehearsal(store, chosen)))),
+            ),
+        ],
     )
 
 

@@ -75,7 +75,7 @@ def test_counts_and_times_are_those_of_the_rehearsal_of_this_snapshot():
     assert "Rehearsed with a controller of Kafka 3.9: passed." in text
     assert "another snapshot" in written(rehearsal=REHEARSAL | {"digest": "e" * 64})
     assert "start no migration" in written(rehearsal=REHEARSAL | {"passed": False})
-    assert "No rehearsal was named" in written()
+    assert "No rehearsal is known" in written()
 
 
 def test_what_stands_against_it_stands_at_its_head():

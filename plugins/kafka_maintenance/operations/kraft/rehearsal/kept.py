@@ -1,0 +1,45 @@
+"""What rehearsals found, kept in the store: the run-book takes counts and times from the newest one of its cluster.
+
+A rehearsal lies at `v1/rehearsals/cluster=C/TIME.json`, as `kraft rehearse --json` prints it; secrets are in none.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import ROOT, require_name
+from controller_core.model.errors import ObjectDamagedError
+from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal, rehearsal_json
+
+
+def keep_rehearsal(store: ObjectStore, rehearsal: Rehearsal, now: datetime) -> str:
+    """Stores what was found; its address."""
+    moment = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    key = f"{_prefix(rehearsal.certificate.cluster)}{moment}.json"
+    put_once(store, key, json.dumps(rehearsal_json(rehearsal), sort_keys=True).encode())
+    return store.uri_of(key)
+
+
+def newest_rehearsal(store: ObjectStore, cluster: str) -> Mapping[str, Any] | None:
+    """The newest rehearsal of a cluster, of whichever snapshot; None where there is none.
+
+    Raises:
+        ObjectDamagedError: it cannot be read.
+    """
+    keys = list(store.list(_prefix(cluster)))  # in order, and the time is a part of them
+    if not keys:
+        return None
+    try:
+        document: dict[str, Any] = json.loads(store.get(keys[-1]))
+        return {name: document[name] for name in ("digest", "passed", "kafka_version", "as_it_is", "repaired")}
+    except (ValueError, LookupError, TypeError) as error:
+        raise ObjectDamagedError(
+            f"rehearsal {store.uri_of(keys[-1])!r} not read: expected what `kraft rehearse` stores, found {error!r}; remove the object and rehearse again"
+        ) from error
+
+
+def _prefix(cluster: str) -> str:
+    return f"{ROOT}/rehearsals/cluster={require_name(cluster, 'cluster')}/"
