@@ -1,5 +1,6 @@
 """The daily analysis as tasks: which snapshots, staged for Spark, published, and the plans that follow from them."""
 
+import logging
 import shutil
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -37,6 +38,8 @@ _ALARMS_SHOWN = 50
 STATS_PREFIX = "kafka_maintenance"
 """Of the gauges that Airflow sends."""
 _SNAPSHOTS_DAG = "snapshot_metadata"
+
+log = logging.getLogger(__name__)
 
 
 def schedule(cron: str) -> Any:
@@ -85,7 +88,7 @@ def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
     until = context["dag_run"].start_date + timedelta(seconds=SETTINGS.snapshot_wait_s)
     if waited_for and day == now.date() and now < until and not snapshots_are_over(context["ti"], day, now):
         names = ", ".join(missing["cluster"] for missing in waited_for)
-        print(f"date {day}: waiting for the snapshot of {names} until {until:%H:%M:%S} UTC")  # noqa: T201 - the task's log
+        log.info("date %s: waiting for the snapshot of %s until %s UTC", day, names, f"{until:%H:%M:%S}")
         return PokeReturnValue(is_done=False)
     note = " ".join(missing["note"] for missing in choice["missing"])
     if not choice["snapshots"]:
@@ -93,7 +96,7 @@ def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
         context["ti"].xcom_push(key=NOTE, value=text)  # the tab Report shows it
         raise AirflowSkipException(text)
     if note:
-        print(note)  # noqa: T201 - the task's log
+        log.info("%s", note)
     return PokeReturnValue(is_done=True, xcom_value=choice)
 
 
@@ -254,7 +257,7 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
             f"no report of run {run!r} in {store.uri!r}: clear the task analyse, it makes a new one"
         )
     current = latest_report(store, day)
-    print(f"report: {published.report_markdown}; current of {day}: {current.report_markdown}")  # noqa: T201 - the task's log
+    log.info("report: %s; current of %s: %s", published.report_markdown, day, current.report_markdown)
     return {
         "date": published.day,
         "manifest": published.uri,

@@ -1,5 +1,6 @@
 """The store check as tasks: one mapped instance per cluster, its state as metrics."""
 
+import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 METRICS: Final = "kafka_maintenance.snapshots"
 """Gauges `<this>.age_s`, `.consistent`, `.verified` (1 or 0) and `.findings`, each with the tag `cluster`."""
+
+log = logging.getLogger(__name__)
 
 
 @task
@@ -34,7 +37,7 @@ def check_snapshots(cluster: str, sample: int) -> dict[str, Any]:
 
     label(cluster)
     found = check_store(hooks.store(), now=datetime.now(UTC), cluster=cluster, sample=sample, progress=print)
-    print(check_text(found))  # noqa: T201 - the task's log
+    log.info("%s", check_text(found))
     tags = {"cluster": cluster}
     stats.gauge(f"{METRICS}.findings", len(found.findings), tags=tags)
     for state in found.clusters:

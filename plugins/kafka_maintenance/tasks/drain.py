@@ -1,5 +1,6 @@
 """ISR-change notifications as tasks: reported for every cluster, drained for one after approval."""
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _CLUSTERS_AT_A_TIME: Final = 8
 _TRIES: Final = 2
 """Of each cluster, within its batch: a dead one costs two waits for a connection, and no other cluster waits for it."""
+
+log = logging.getLogger(__name__)
 
 
 @task
@@ -50,7 +53,7 @@ def report_notifications(clusters: list[str]) -> dict[str, Any]:
         found = dict(zip(addresses, pool.map(_looked_at, addresses.values()), strict=True))
     lingering = {}
     for name, each in found.items():
-        print(f"cluster {name}: {each if isinstance(each, ControllerCoreError) else each.text}")  # noqa: T201 - the task's log is where the report is read
+        log.info("cluster %s: %s", name, each if isinstance(each, ControllerCoreError) else each.text)
         if isinstance(each, ControllerCoreError):
             missing[name] = str(each)
         elif each.lingering:

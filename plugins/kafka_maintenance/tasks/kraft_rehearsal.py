@@ -1,5 +1,6 @@
 """The rehearsal of a migration to KRaft as tasks: one mapped instance per cluster."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,8 @@ from kafka_maintenance.tasks.common import CLUSTER_LABEL, label
 from kafka_maintenance.tasks.settings import SETTINGS
 
 _TIMEOUT = timedelta(hours=2)
+
+log = logging.getLogger(__name__)
 
 
 @task(doc_md="The clusters to rehearse: those of the param, or all that are listed.")
@@ -45,7 +48,7 @@ def rehearse(cluster: str, version: str, release_version: str | None, fix: bool)
         fix=fix,
     )
     keep_rehearsal(store, rehearsal, datetime.now(UTC))
-    print(rehearsal_text(rehearsal))  # noqa: T201 - the task's log
+    log.info("%s", rehearsal_text(rehearsal))
     if not rehearsal.passed:
         found = [f"{each.rule or 'no rule'} {each.path or each.line}" for each in rehearsal.outcome.obstacles]
         raise AirflowFailException(

@@ -1,5 +1,6 @@
 """The watch on the day of a migration to KRaft as a task that waits without a worker."""
 
+import logging
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,8 @@ _EVERY = timedelta(minutes=5)
 _AT_MOST = timedelta(days=14)
 _PAUSE_S = 6
 _TOOLS_OF = "3.9"
+
+log = logging.getLogger(__name__)
 
 
 @task.sensor(mode="reschedule", poke_interval=_EVERY.total_seconds(), timeout=_AT_MOST.total_seconds())
@@ -36,7 +39,7 @@ def watch_migration(cluster: str, metadata_log: str | None) -> PokeReturnValue:
     address = hooks.cluster(cluster).address
     registrations = registrations_in(Path(metadata_log), _TOOLS_OF) if metadata_log else None
     judgement = settled(watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), registrations))
-    print(judgement_text(judgement))  # noqa: T201 - the task's log
+    log.info("%s", judgement_text(judgement))
     if judgement.advice is Advice.GO_BACK:
         raise AirflowFailException(f"cluster {cluster!r}: {judgement_text(judgement)}")
     found: dict[str, Any] = judgement_json(judgement)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
     from kafka_maintenance.operations.plans.store import StoredPlan
 
+log = logging.getLogger(__name__)
+
 
 @task(multiple_outputs=False)
 def snapshot_to_plan(cluster: str, plan: str | None) -> dict[str, str] | None:
@@ -159,7 +161,7 @@ def repairs_of(store: "ObjectStore", cluster: str, manifest: str) -> list[dict[s
         try:
             made = plan_of(store, cluster, manifest=manifest, kafka_version=version)
         except RefusedError as refused:
-            print(refused)  # noqa: T201 - the task's log
+            log.warning("%s", refused)
             continue
         if made is not None:
             found.append(named(made))

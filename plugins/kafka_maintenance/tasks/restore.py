@@ -1,5 +1,6 @@
 """A restore as tasks: planned against the living target, carried out after approval, compared again."""
 
+import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ SCOPE: Final = {
 }
 """The run's scope, as templates."""
 
+log = logging.getLogger(__name__)
+
 
 @task(multiple_outputs=False)
 def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +63,7 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
             scope=RestoreScope(**wanted),
             key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )
-    print(found.text)  # noqa: T201 - the task's log
+    log.info("%s", found.text)
     return {"cluster": cluster, "kind": KIND, "digest": found.digest}
 
 

@@ -1,5 +1,6 @@
 """The restore drill as tasks: one mapped instance per cluster, one of them with real brokers."""
 
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,8 @@ from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.tasks.common import CLUSTER_LABEL, label
 from kafka_maintenance.tasks.settings import SETTINGS
+
+log = logging.getLogger(__name__)
 
 
 @task
@@ -57,7 +60,7 @@ def drill(chosen: dict[str, Any]) -> dict[str, Any]:
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
     )
     for line in (*report.notes, *report.differences):
-        print(line)  # noqa: T201 - the task's log
+        log.info("%s", line)
     if not report.passed:
         raise AirflowFailException(
             f"cluster {report.cluster!r}: snapshot {report.snapshot} was restored, but {len(report.differences)} things "

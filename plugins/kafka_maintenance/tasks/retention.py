@@ -1,5 +1,6 @@
 """Retention as tasks: reported for every cluster, carried out for one after approval."""
 
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,8 @@ KIND: Final = "retain_snapshots"
 KEEP: Final = {name: given(f"keep_{name}") for name in ("last", "daily", "weekly", "monthly")}
 """The run's policy, as templates."""
 
+log = logging.getLogger(__name__)
+
 
 @task
 def clusters_to_judge(cluster: str | None) -> list[str]:
@@ -49,7 +52,7 @@ def report_retention(cluster: str, keep: dict[str, int]) -> dict[str, Any]:
 
     label(cluster)
     plan = decided(hooks.store(), _policy(keep), now=datetime.now(UTC), cluster=cluster)
-    print(retention_text(plan))  # noqa: T201 - the task's log is where the report is read
+    log.info("%s", retention_text(plan))
     counts = {"kept": len(plan.kept), "removable": len(plan.dropped), "abandoned": len(plan.abandoned)}
     return {"cluster": cluster, "digest": plan.digest, **counts}
 
