@@ -32,6 +32,7 @@ from controller_core.model.errors import (
     UnknownVersionError,
     ZooKeeperFileError,
 )
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
 STORE_VARIABLE: Final = "KAFKA_MAINTENANCE_STORE"
@@ -105,6 +106,20 @@ def client_settings_of(path: Path | None) -> Mapping[str, Any] | None:
     if not isinstance(found, dict):
         raise BadInputError(f"client settings not read: a JSON object expected in {path}, found {found!r}")
     return found
+
+
+def brokers_named(arguments: argparse.Namespace) -> BrokersAsked | None:
+    """The brokers of `--bootstrap-servers`; None where nobody is to be asked.
+
+    Raises:
+        BadInputError: settings of a client without brokers.
+    """
+    servers, settings = arguments.bootstrap_servers, arguments.client_settings
+    if servers is None and settings is not None:
+        raise BadInputError(
+            f"--client-settings {settings} is for --bootstrap-servers, which is missing; give them together"
+        )
+    return None if servers is None else BrokersAsked(servers, client_settings_of(settings))
 
 
 def add_store_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

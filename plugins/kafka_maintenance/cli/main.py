@@ -40,12 +40,14 @@ from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_age_argument,
+    add_client_settings_argument,
     add_cluster_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
     approver_of,
+    brokers_named,
     exit_status,
     positive,
     show,
@@ -223,6 +225,12 @@ def _add_apply(commands: Any) -> None:
     command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
     add_permission_arguments(command)
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
+    command.add_argument(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,…",
+        help="brokers of Kafka 2.4 or newer to ask for reassignments and elections (default: request znodes)",
+    )
+    add_client_settings_argument(command)
     add_zookeeper_arguments(command, required=False)
     add_json_argument(command)
     command.set_defaults(run=_apply)
@@ -255,6 +263,7 @@ def _apply(arguments: argparse.Namespace) -> int:
             now=datetime.now(UTC),
             step_timeout_s=arguments.step_timeout_s,
             stop=stop,
+            brokers=brokers_named(arguments),
         )
     names = ("uri", "digest", "kind", "cluster", "already_applied", "exceptions", "text")
     document = {name: getattr(receipt, name) for name in names}

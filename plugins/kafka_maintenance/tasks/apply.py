@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved, approved_plan
-from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, run_name
+from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -85,6 +85,7 @@ def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, 
             stop=stop,
             patience_s=SETTINGS.patience_s,
             resumed=resumed,
+            brokers=brokers_of(cluster, None),
         )
     log.info("%s", receipt.text)
     return {"cluster": cluster.name, "plan": receipt.digest, "receipt": receipt.uri, "approver": receipt.approver}

@@ -27,11 +27,13 @@ from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import differing, request_partitions, without
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation
 from controller_core.znodes.paths import CONTROLLER_EPOCH, topic_path
+from kafka_maintenance.operations.apply.ask_brokers import ask_brokers, binding, may_ask_brokers, topic_versions
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
-from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, begin_execution
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, Road, begin_execution
 from kafka_maintenance.operations.apply.run import Run, is_asked_once, standing
 from kafka_maintenance.operations.apply.throttle import end_throttle, throttle
-from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, listed
+from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError
+from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.record.receipts import EventKind
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,8 @@ def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanSte
         LockLostError: nothing was asked, recorded.
         ConnectionLostError, SessionExpiredError: the answer was lost; the execution znode says what happened.
     """
-    left_out, common = differing((*run.plan.expectations, *step.checks), _partitions(step), observed)
+    conditions = binding(run, step, (*run.plan.expectations, *step.checks), observed)
+    left_out, common = differing(conditions, _partitions(step), observed)
     if run.plan.rules.on_difference is OnDifference.STOP:
         common, left_out = (*common, *dict.fromkeys(left_out.values())), {}
     refuse_stale(run, number, common)
@@ -60,13 +63,14 @@ def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanSte
         EventKind.INTENDED,
         step=number,
         paths=[request_path(effect) for effect in narrowed.effects],
+        **({"topic_versions": topic_versions(narrowed, observed)} if may_ask_brokers(run, narrowed) else {}),
         **left_out_rows(left_out),
     )
     if narrowed.effects:
         throttle(run, number, narrowed)
         try:
-            request(run, number, narrowed, observed)
-        except ClusterBusyError:
+            return request(run, number, narrowed, observed)
+        except RefusedError:
             end_throttle(run.zookeeper, run.fence, run.log)
             raise
     return narrowed
@@ -90,10 +94,10 @@ def refuse_stale(run: Run, number: int, reasons: Sequence[Unmet]) -> None:
     raise PlanStaleError(message, reasons)
 
 
-def request(run: Run, number: int, step: PlanStep, observed: Observation) -> None:
-    """Asks; finding all that is asked for there already is as good, since an earlier run's request may arrive late.
+def request(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanStep:
+    """Asks the brokers where they may be asked, else by the request znodes; returns what was asked for.
 
-    `observed` is what the step was checked on.
+    Finding all that is asked for there already is as good, since an earlier run's request may arrive late.
 
     Args:
         run: the run that carries the plan out.
@@ -103,7 +107,13 @@ def request(run: Run, number: int, step: PlanStep, observed: Observation) -> Non
 
     Raises:
         LockLostError, ClusterBusyError: the lock was lost, or something changed in the last moment; nothing was asked, recorded.
+        RefusedError, NotFinishedError: as of `ask_brokers`.
     """
+    if may_ask_brokers(run, step):
+        try:
+            return ask_brokers(run, number, step)
+        except BrokersCannotError as error:
+            log.warning("%s: asked for by its request znode: %s", run.name(number), error)
     operations = [run.fence, *(operation for effect in step.effects for operation in _operations(effect, observed))]
     if is_asked_once(step):
         operations.append(begin_execution(Execution(run.digest, number, run.log.run, run.log.approver, run.log.now())))
@@ -113,10 +123,11 @@ def request(run: Run, number: int, step: PlanStep, observed: Observation) -> Non
         failed = operations[error.failed_operation or 0]
         if failed == run.fence or len(standing(run.zookeeper, step)) < len(step.effects):
             raise _not_asked(run, number, failed, error) from None
-    run.log.append(EventKind.REQUESTED, step=number)
+    run.log.append(EventKind.REQUESTED, step=number, road=Road.REQUEST_ZNODES.value)
     log.info(
         "%s: asked for, %d partition(s) or topic(s)", run.name(number), len(_partitions(step)) or len(step.effects)
     )
+    return step
 
 
 def _partitions(step: PlanStep) -> frozenset[TopicPartition]:

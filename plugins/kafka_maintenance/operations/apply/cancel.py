@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from time import monotonic, sleep
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -23,7 +23,12 @@ from kafka_maintenance.operations.apply.execution import end_execution
 from kafka_maintenance.operations.apply.executions import request_stop
 from kafka_maintenance.operations.apply.run import last_asking, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.throttle import end_throttle
-from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
+from kafka_maintenance.operations.cluster.admin_requests import (
+    BrokersCannotError,
+    UnansweredError,
+    alter_reassignments,
+)
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, RefusedError, listed
 from kafka_maintenance.operations.plans.store import find_plan, read_plan
@@ -33,6 +38,7 @@ CONTROLLER_TIMEOUT_S: Final = 60.0
 """How long the run of the plan may take to end, and the controller to write what it answered."""
 _LOOK_S: Final = 0.5
 _SHOWN_MAX: Final = 20
+_ENDED: Final = "NoReassignmentInProgressError"
 _NO_CANCEL: Final = (
     "Kafka up to 2.3 cannot cancel a reassignment: let it finish, and plan a rollback, which copies the data back; or read its "
     "request, still at the controller"
@@ -216,25 +222,13 @@ def _approved(found: Cancellation, approved_digest: str) -> None:
 
 def ask_brokers(brokers: BrokersAsked, partitions: Sequence[TopicPartition], what: str) -> None:
     """Asks for all of them; a partition whose reassignment has just ended is no error."""
-    from kafka import TopicPartition as ClientPartition  # noqa: PLC0415 - only who asks brokers loads their client
-    from kafka.errors import KafkaError, NoReassignmentInProgressError  # noqa: PLC0415 - as above
-
-    asked = f"{what} asked of the brokers at {brokers.bootstrap_servers}"
     try:
-        with admin_client(asked, brokers, ANSWER_TIMEOUT_S, BrokersRefusedError) as admin:
-            wanted = {ClientPartition(each.topic, each.partition): None for each in partitions}
-            answers: dict[Any, Any] = admin.alter_partition_reassignments(wanted)
-    except KafkaError as error:
-        raise BrokersRefusedError(
-            f"{asked}: not cancelled: {said(error)}; our principal needs Alter on the cluster; what is under way goes on; cancel again"
-        ) from error
-    failed = [
-        f"{each.topic}-{each.partition}: {'no answer' if each not in answers else answers[each].__name__}"
-        for each in wanted
-        if each not in answers or answers[each] not in {None, NoReassignmentInProgressError}
-    ]
+        refused = alter_reassignments(brokers, dict.fromkeys(partitions), what)
+    except (BrokersCannotError, UnansweredError) as error:
+        raise BrokersRefusedError(f"not cancelled: {error}; what is under way goes on; cancel again") from error
+    failed = [f"{each}: {why}" for each, why in refused.items() if why != _ENDED]
     if failed:
-        raise BrokersRefusedError(f"{asked}: {len(failed)} not cancelled: {listed(failed)}; cancel again")
+        raise BrokersRefusedError(f"{what}: {len(failed)} not cancelled: {listed(failed)}; cancel again")
 
 
 def _await(still: Callable[[], Sequence[Verdict]], timeout_s: float, what: str) -> None:

@@ -9,6 +9,7 @@ from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
+from kafka_maintenance.operations.apply.ask_brokers import binding
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, end_execution, find_execution
 from kafka_maintenance.operations.apply.run import Run, look_at, standing
 from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
@@ -97,14 +98,15 @@ def _is_stopped_and_settled(zookeeper: ZooKeeper, store: ObjectStore, cluster: s
 
 def refuse_whole(run: Run, first: int) -> None:
     """Refuses a plan that does not fit: by its rule as a whole, or where no partition of it is as it assumes."""
-    conditions = open_conditions(run.plan, first_step=first)
+    observed = look_at(run.zookeeper, run.plan.conditions)
+    conditions = binding(run, run.plan.steps[first], open_conditions(run.plan, first_step=first), observed)
     named = frozenset(
         partition
         for step in run.plan.steps[first:]
         for effect in step.effects
         for partition in request_partitions(effect)
     )
-    own, common = differing(conditions, named, look_at(run.zookeeper, run.plan.conditions))
+    own, common = differing(conditions, named, observed)
     if run.plan.rules.on_difference is OnDifference.STOP or own.keys() == named:
         common = (*common, *dict.fromkeys(own.values()))
     refuse_stale(run, first, common)

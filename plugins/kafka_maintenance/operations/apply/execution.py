@@ -6,6 +6,7 @@ Source: docs/adr, "The lock is a znode".
 """
 
 import json
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from controller_core.model.errors import BadVersionError, NoNodeError
@@ -15,14 +16,26 @@ from kafka_maintenance.operations.errors import LockLostError
 EXECUTION_PATH: Final = "/admin/kafka_maintenance_execution"
 
 
+class Road(StrEnum):
+    """How Kafka is asked for a step.
+
+    A request znode is created with the execution, in one transaction. Brokers are asked after the execution was created, so that it says
+    only that they may have heard; whether they did, the versions of the topics' znodes tell (`ask_brokers.unheard`).
+    """
+
+    REQUEST_ZNODES = "request_znodes"
+    ADMIN_API = "admin_api"
+
+
 class Execution(NamedTuple):
-    """A step that was asked for: the digest of its plan, its number from 0 on, the run, who approved, when (ISO 8601)."""
+    """A step that was asked for: the digest of its plan, its number from 0 on, the run, who approved, when (ISO 8601), and how."""
 
     plan: str
     step: int
     run: str
     approver: str
     since: str
+    road: str = Road.REQUEST_ZNODES
 
 
 class Found(NamedTuple):

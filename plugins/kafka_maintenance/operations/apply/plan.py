@@ -1,7 +1,8 @@
 """Applies an approved plan: reads it again, checks everything again, takes it step by step, verifies, records.
 
 The only writes to a cluster are a lock of our own, the request znodes (or the one conditional delete) that the plan names, the
-execution znode beside them, and the throttle, each in a transaction with a check of the lock's fence. A run can be killed at any point and started again: the
+execution znode beside them, and the throttle, each in a transaction with a check of the lock's fence, and what brokers are asked for
+instead of a request znode (`ask_brokers`). A run can be killed at any point and started again: the
 receipt in the store says how far it came.
 Source: docs/operations.md, "Applying".
 """
@@ -37,6 +38,7 @@ from kafka_maintenance.operations.apply.run import Run, exceptions, first_open_s
 from kafka_maintenance.operations.apply.step import is_under_way, take_step
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.apply.throttle import end_step, end_throttle, left_over
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, observe, session
 from kafka_maintenance.operations.errors import (
     LockLostError,
@@ -105,6 +107,7 @@ def apply_plan(
     resumed: bool = False,
     approval: Mapping[str, Any] | None = None,
     permit: Callable[[], object] = lambda: None,
+    brokers: BrokersAsked | None = None,
 ) -> Receipt:
     """Carries out the plan that was approved, or says why not; may be called again after any failure.
 
@@ -125,6 +128,7 @@ def apply_plan(
         resumed: the call goes on with a run that left so: it is no new beginning in the record.
         approval: who asked and answered, and what was shown, for the record.
         permit: raises where the approval does not count any more; called under the lock, before the first write.
+        brokers: asked for reassignments and elections, where they can be (Kafka 2.4 or newer); None: by request znodes.
 
     Returns:
         The receipt; also when an earlier run had carried out the plan already.
@@ -171,6 +175,7 @@ def apply_plan(
         stop=stop or Stop(),
         patience_s=patience_s,
         begun=resumed and log.has(EventKind.STARTED),
+        brokers=brokers,
     )
     earlier = stop_requests(store, plan.cluster, approved_digest, before=_began(log) if attempt.begun else None)
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, earlier))
@@ -275,6 +280,7 @@ class _Attempt:
     stop: Stop
     patience_s: float | None
     begun: bool
+    brokers: BrokersAsked | None = None
     lost_s: float | None = None
 
     def record(self, digest: str | None = None) -> ReceiptLog:
@@ -337,6 +343,7 @@ class _Attempt:
                 self.settle_timeout_s,
                 self.stop,
                 self.patience_s,
+                self.brokers,
             )
             _take_steps(run)
         return receipt_of(record, plan, holder.approver, already=False)

@@ -13,6 +13,7 @@ from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.progress import Health, health
 from controller_core.plans.rules import BeforeStep
 from controller_core.plans.verdicts import differing, request_partitions
+from kafka_maintenance.operations.apply.ask_brokers import binding
 from kafka_maintenance.operations.apply.progress import LINE_S
 from kafka_maintenance.operations.apply.run import Run, look_at, stop_if_asked
 from kafka_maintenance.operations.cluster.observe import observe
@@ -74,7 +75,8 @@ def _pause(run: Run, number: int) -> None:
 def _not_ready(run: Run, step: PlanStep, observed: Observation) -> tuple[Unmet, ...]:
     """What of the cluster itself, and not of single partitions of the step, does not hold."""
     partitions = frozenset(each for effect in step.effects for each in request_partitions(effect))
-    _, common = differing((*run.plan.expectations, *step.checks), partitions, observed)
+    conditions = binding(run, step, (*run.plan.expectations, *step.checks), observed)
+    _, common = differing(conditions, partitions, observed)
     if common:
         return common
     began = next((each.detail for each in run.log.events if each.event is EventKind.STARTED), {})

@@ -11,6 +11,7 @@ from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import DeleteController, may_be_asked_twice, request_data, request_path
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import StoppedError, StoppedForGoodError
 from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog
@@ -30,6 +31,7 @@ class Run(NamedTuple):
     settle_timeout_s: float
     stop: Stop
     patience_s: float | None = None
+    brokers: BrokersAsked | None = None
 
     def name(self, number: int) -> str:
         """Plan, cluster and step, as every message names them."""
@@ -113,7 +115,7 @@ def exceptions(events: Iterable[Event]) -> tuple[str, ...]:
 
 
 def _exceptions(events: Iterable[Event], step: int | None) -> Iterator[Mapping[str, Any]]:
-    kinds = {EventKind.INTENDED: "left_out", EventKind.VERIFIED: "differing"}
+    kinds = {EventKind.INTENDED: "left_out", EventKind.REQUESTED: "left_out", EventKind.VERIFIED: "differing"}
     if step is not None:
         del kinds[EventKind.VERIFIED]
     last = {(each.event, each.step): each for each in events if each.event in kinds and step in {None, each.step}}

@@ -7,7 +7,8 @@ from controller_core.plans.checks import unmet
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.verdicts import without
 from kafka_maintenance.operations.apply.ask import ask, request
-from kafka_maintenance.operations.apply.execution import find_execution
+from kafka_maintenance.operations.apply.ask_brokers import was_heard
+from kafka_maintenance.operations.apply.execution import Road, find_execution
 from kafka_maintenance.operations.apply.ready import await_ready
 from kafka_maintenance.operations.apply.run import (
     Run,
@@ -45,7 +46,7 @@ def is_under_way(run: Run, number: int) -> bool:
     """Whether Kafka was asked for the step, as far as anybody can know.
 
     The record says so, or, where the record could not be written any more, the execution znode or the request itself. What may
-    be asked twice counts as asked once it was intended.
+    be asked twice counts as asked once it was intended. Where brokers were asked, the execution says only that they may have heard.
     """
     asking, step = last_asking(run.log, number), run.plan.steps[number]
     if asking is EventKind.REQUESTED or (asking is EventKind.INTENDED and not is_asked_once(step)):
@@ -54,8 +55,10 @@ def is_under_way(run: Run, number: int) -> bool:
     execution = None if found is None else found.execution
     asked = execution is not None and (execution.plan, execution.step) == (run.digest, number)
     step = without(step, partitions_left_out(run.log.events, number))
+    if asked and execution is not None and execution.road == Road.ADMIN_API:
+        return was_heard(run, number, step)
     if asked or (asking is EventKind.INTENDED and len(standing(run.zookeeper, step)) == len(step.effects) > 0):
-        run.log.append(EventKind.REQUESTED, step=number)
+        run.log.append(EventKind.REQUESTED, step=number, road=Road.REQUEST_ZNODES.value)
         return True
     return False
 

@@ -6,21 +6,27 @@ The next run ends where an undisturbed one ends: the same tree, times and sessio
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from controller_core.model.dialect import MINOR_VERSIONS
+from controller_core.messages.events import AlterReassignments, ElectLeaders
+from controller_core.model.dialect import MINOR_VERSIONS, dialect_for
 from controller_core.model.errors import ConnectionLostError, SessionExpiredError
+from controller_core.model.partitions import TopicPartition
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import Applied
 from controller_core.znodes import paths as znode
+from kafka_maintenance.operations.apply import ask_brokers
 from kafka_maintenance.operations.apply import plan as apply_module
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
+from kafka_maintenance.operations.cluster.admin_requests import UnansweredError
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
 from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
@@ -34,7 +40,24 @@ from tests.kafka_maintenance.operations.apply.test_simulated import (
 )
 
 Make = Callable[[MemoryStore, SimulatedCluster], planning.StoredPlan | None]
-OPERATIONS: dict[str, Make] = {"elections": elections, "moves in two waves": moves, "a deletion": deletion}
+
+
+class Operation(NamedTuple):
+    """How its plan is made, and the brokers that are asked for it; None: by request znodes."""
+
+    make: Make
+    brokers: BrokersAsked | None = None
+
+
+OPERATIONS = {
+    "elections": Operation(elections),
+    "moves in two waves": Operation(moves),
+    "a deletion": Operation(deletion),
+}
+OF_BROKERS = {
+    f"{name}, asked of the brokers": OPERATIONS[name]._replace(brokers=BrokersAsked("b1:9092"))
+    for name in ("elections", "moves in two waves")
+}
 FAULTS = ("killed before", "killed after", "the request is lost", "the answer is lost", "the session expires")
 REQUESTS = (znode.REASSIGN_PARTITIONS, znode.PREFERRED_REPLICA_ELECTION, f"{znode.DELETE_TOPICS}/")
 
@@ -62,6 +85,34 @@ class Faults:
         if self.fault == "the answer is lost":
             write()
         raise ConnectionLostError("the connection broke before an answer came")
+
+
+class Brokers:
+    """The brokers of the cluster as a client asks them; each request may be disturbed. `asked` names the partitions of a reassignment."""
+
+    def __init__(self, cluster: SimulatedCluster, faults: Faults, asked: list[str]) -> None:
+        self._cluster, self._faults, self._asked = cluster, faults, asked
+
+    def alter(self, _: BrokersAsked, targets: Mapping[TopicPartition, Any], what: str) -> dict[TopicPartition, str]:
+        asked = [f"{each} to {targets[each]}" for each in targets]
+        return self._hears(AlterReassignments(tuple(targets.items())), asked)
+
+    def elect(self, _: BrokersAsked, partitions: Sequence[TopicPartition], what: str) -> dict[TopicPartition, str]:
+        return self._hears(ElectLeaders(tuple(partitions)), [])
+
+    def _hears(self, event: AlterReassignments | ElectLeaders, asked: Sequence[str]) -> dict[TopicPartition, str]:
+        def hear() -> None:
+            active = self._cluster.active_controller()
+            assert active is not None
+            active.queue.append(event)
+            self._asked.extend(asked)
+            self._cluster.settle()
+
+        try:
+            self._faults.around(hear, expire=lambda: None)
+        except (ConnectionLostError, SessionExpiredError):
+            raise UnansweredError("no answer") from None
+        return {}
 
 
 class Session:
@@ -95,11 +146,16 @@ class Store(MemoryStore):
         self.faults.around(lambda: MemoryStore.put_new(self, key, data))
 
 
-def outcome(version: str, make: Make, fault: str | None, at: int) -> tuple[dict[str, bytes], list[str], int]:
+def operations_of(version: str) -> dict[str, Operation]:
+    """Those that its brokers know."""
+    return OPERATIONS | (OF_BROKERS if dialect_for(version).adding_and_removing_replicas else {})
+
+
+def outcome(version: str, operation: Operation, fault: str | None, at: int) -> tuple[dict[str, bytes], list[str], int]:
     """The tree in the end, the requests that were made, and how many writes the disturbed run made."""
     cluster = simulated(version)
     plain = MemoryStore()
-    plan = make(plain, cluster)
+    plan = operation.make(plain, cluster)
     assert plan is not None
     requests: list[str] = []
 
@@ -116,13 +172,15 @@ def outcome(version: str, make: Make, fault: str | None, at: int) -> tuple[dict[
     session = Session(cluster, faults)
     what = {
         "plan_uri": plan.uri, "approved_digest": plan.digest, "approver": "ann", "now": NOW, "settle_timeout_s": 0.0,
-        "away_timeout_s": 60.0,
+        "away_timeout_s": 60.0, "brokers": operation.brokers,
     }  # fmt: skip
-    try:
-        apply_plan(store=store, zookeeper=session, **what)
-    except (Killed, ConnectionLostError, SessionExpiredError, NotFinishedError):
-        cluster.server.expire(session.inner.session_id)
-        apply_plan(store=plain, zookeeper=Session(cluster, Faults()), **what)
+    asked = Brokers(cluster, faults, requests)
+    with patch.multiple(ask_brokers, alter_reassignments=asked.alter, elect_preferred_leaders=asked.elect, AGAIN_S=0.0):
+        try:
+            apply_plan(store=store, zookeeper=session, **what)
+        except (Killed, ConnectionLostError, SessionExpiredError, NotFinishedError):
+            cluster.server.expire(session.inner.session_id)
+            apply_plan(store=plain, zookeeper=Session(cluster, Faults()), **what)
     cluster.server.expire(session.inner.session_id)  # as it ends with its process
     cluster.settle()
     assert verify(store=plain, plan_uri=plan.uri, zookeeper=Session(cluster, Faults())).done
@@ -131,20 +189,20 @@ def outcome(version: str, make: Make, fault: str | None, at: int) -> tuple[dict[
     return tree, requests, faults.count
 
 
-def cases(version: str, make: Make) -> Iterator[tuple[str, int]]:
+def cases(version: str, operation: Operation) -> Iterator[tuple[str, int]]:
     """Each fault at each write of an undisturbed run."""
-    count = outcome(version, make, None, 0)[2]
+    count = outcome(version, operation, None, 0)[2]
     for at in range(1, count + 1):
         yield from ((fault, at) for fault in FAULTS)
 
 
-def differs(version: str, make: Make) -> tuple[int, list[str]]:
+def differs(version: str, operation: Operation) -> tuple[int, list[str]]:
     """How many runs were disturbed, and those that ended otherwise than the undisturbed one."""
-    tree, requests, _ = outcome(version, make, None, 0)
+    tree, requests, _ = outcome(version, operation, None, 0)
     found, count = [], 0
-    for fault, at in cases(version, make):
+    for fault, at in cases(version, operation):
         count += 1
-        ended = outcome(version, make, fault, at)
+        ended = outcome(version, operation, fault, at)
         if ended[:2] != (tree, requests):
             found.append(f"{fault} write {at}: {ended[1]} asked, {requests} expected")
     return count, found
@@ -155,10 +213,12 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply_module, "RECONNECT_S", 0.0)
 
 
-@pytest.mark.parametrize("make", OPERATIONS.values(), ids=OPERATIONS.keys())
-@pytest.mark.parametrize("version", ["0.10.2", "1.1", "2.4", "3.9"])
-def test_a_disturbed_run_ends_where_an_undisturbed_one_ends(version, make):
-    count, found = differs(version, make)
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(version, name) for version in ("0.10.2", "1.1", "2.4", "3.9") for name in operations_of(version)],
+)
+def test_a_disturbed_run_ends_where_an_undisturbed_one_ends(version, name):
+    count, found = differs(version, operations_of(version)[name])
     assert found == []
     assert count >= 40
 
@@ -169,10 +229,10 @@ def main() -> int:
     apply_module.RECONNECT_S = 0.0  # type: ignore[misc]  # nobody else runs here
     bad = total = 0
     for version in MINOR_VERSIONS:
-        for name, make in OPERATIONS.items():
-            count, found = differs(version, make)
+        for name, operation in operations_of(version).items():
+            count, found = differs(version, operation)
             total, bad = total + count, bad + len(found)
-            print(f"{version:7} {name:20} {count:4} disturbed runs, {len(found)} ended otherwise", flush=True)
+            print(f"{version:7} {name:41} {count:4} disturbed runs, {len(found)} ended otherwise", flush=True)
             for line in found:
                 print(f"        {line}")
     print(f"{total} disturbed runs, {bad} ended otherwise")

@@ -1,0 +1,198 @@
+"""Asking the brokers for a step instead of creating its request znode: an answer per partition, and no request that blocks the next one.
+
+Reassignments and elections go this way where brokers of Kafka 2.4 or newer may be asked. A deletion and a throttle never do: their
+transactions check the version of what they change, which no request of the Admin API can.
+
+The fence is checked right before each request. The execution znode is created before it, so that it says only that the brokers may have
+heard. Whether they did is told by the versions of the topics' znodes, which are recorded with the intention: a controller that accepts a
+reassignment writes them before it answers. What was not heard is asked for again, which changes nothing where it was heard after all.
+Source: Kafka 3.9 `KafkaController.processApiPartitionReassignment`; docs/adr/0016.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any, Final
+
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.conditions import Condition, RequestAbsent
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.request_znodes import CreatePreferredReplicaElection, CreateReassignPartitions
+from controller_core.plans.rules import OnDifference
+from controller_core.plans.verdicts import request_partitions, without
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.apply.execution import Execution, Road, begin_execution, end_execution
+from kafka_maintenance.operations.apply.run import Run, is_asked_once, look_at
+from kafka_maintenance.operations.cluster.admin_requests import (
+    BrokersCannotError,
+    UnansweredError,
+    alter_reassignments,
+    elect_preferred_leaders,
+)
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, NotFinishedError, RefusedError, listed
+from kafka_maintenance.operations.record.receipts import EventKind
+
+ASK_TIMEOUT_S: Final = 60.0
+"""How long brokers that do not answer are asked again."""
+AGAIN_S: Final = 2.0
+_NOT_HEARD: Final = "the brokers had not heard of it when its run ended"
+
+log = logging.getLogger(__name__)
+
+
+def may_ask_brokers(run: Run, step: PlanStep) -> bool:
+    """Whether there are brokers to ask, and every request of the step may be made of them."""
+    kinds = CreateReassignPartitions | CreatePreferredReplicaElection
+    return run.brokers is not None and bool(step.effects) and all(isinstance(each, kinds) for each in step.effects)
+
+
+def binding(run: Run, step: PlanStep, conditions: Iterable[Condition], observed: Observation) -> tuple[Condition, ...]:
+    """The conditions without those that bind request znodes alone: a request whose topics are gone blocks nobody who asks brokers."""
+    if not may_ask_brokers(run, step):
+        return tuple(conditions)
+    gone = observed.abandoned_requests
+    return tuple(each for each in conditions if not (isinstance(each, RequestAbsent) and each.path in gone))
+
+
+def topic_versions(step: PlanStep, observed: Observation) -> dict[str, int]:
+    """The version of the znode of each topic that the step moves, as the step was checked."""
+    topics = {each.topic for effect in step.effects for each in request_partitions(effect)}
+    return {topic: observed.topics[topic].version for topic in sorted(topics) if topic in observed.topics}
+
+
+def ask_brokers(run: Run, number: int, step: PlanStep) -> PlanStep:
+    """Asks for the step, recorded; returns what the brokers accepted.
+
+    Raises:
+        BrokersCannotError: nothing was asked, and nothing of the asking is left; the request znode may be created.
+        RefusedError: they refused every partition, recorded.
+        LockLostError, ClusterBusyError: nothing was asked, recorded.
+        NotFinishedError: nobody answered; the next run finds out what became of it.
+    """
+    _begin(run, number, step)
+    try:
+        refused = _answers(run, number, _partitions(step), may_turn_back=True)
+    except BrokersCannotError:
+        end_execution(run.zookeeper, run.fence, run.digest)
+        raise
+    if len(refused) == len(_partitions(step)):
+        end_execution(run.zookeeper, run.fence, run.digest)
+        told = [f"{each}: {error}" for each, error in refused.items()]
+        run.log.append(EventKind.REFUSED, step=number, reasons=told[:100])
+        raise RefusedError(f"{run.name(number)}: nothing of it was accepted: {listed(told)}; receipt {run.log.uri}")
+    return _requested(run, number, step, refused)
+
+
+def was_heard(run: Run, number: int, step: PlanStep) -> bool:
+    """Whether the brokers heard of a step whose run ended before it recorded their answer; a part that they did not hear is asked for.
+
+    `step` is without what was left out when it was intended.
+    """
+    partitions = _partitions(step)
+    left = unheard(run, number, partitions)
+    if len(left) == len(partitions):
+        return False
+    refused = (
+        dict.fromkeys(left, _NOT_HEARD) if run.brokers is None else _answers(run, number, left, may_turn_back=False)
+    )
+    _requested(run, number, step, refused)
+    return True
+
+
+def unheard(run: Run, number: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Those of `partitions` whose topic's znode nobody has written since the step was intended."""
+    intended = [each for each in run.log.events if each.event is EventKind.INTENDED and each.step == number]
+    versions: Mapping[str, int] = intended[-1].detail.get("topic_versions", {}) if intended else {}
+    now = look_at(run.zookeeper, run.plan.steps[number].conditions).topics
+    return [each for each in partitions if each.topic in now and now[each.topic].version == versions.get(each.topic)]
+
+
+def _partitions(step: PlanStep) -> list[TopicPartition]:
+    return [each for effect in step.effects for each in request_partitions(effect)]
+
+
+def _requested(run: Run, number: int, step: PlanStep, refused: Mapping[TopicPartition, str]) -> PlanStep:
+    """Records what was asked for; what was refused is left out, or, under the rule to stop, ends the plan as undone."""
+    detail: dict[str, Any] = {"road": Road.ADMIN_API.value}
+    leaves_out = run.plan.rules.on_difference is OnDifference.GO_ON
+    if refused:
+        rows = [{**each._asdict(), "reason": why} for each, why in sorted(refused.items())]
+        detail["left_out" if leaves_out else "refused"] = rows
+    run.log.append(EventKind.REQUESTED, step=number, **detail)
+    accepted = len(_partitions(step)) - len(refused)
+    log.info("%s: asked of the brokers, %d partition(s) accepted", run.name(number), accepted)
+    if refused:
+        told = [f"{each}: {why}" for each, why in sorted(refused.items())]
+        log.warning("%s: %s", run.name(number), listed(told))
+    return without(step, refused.keys()) if leaves_out else step
+
+
+def _begin(run: Run, number: int, step: PlanStep) -> None:
+    if not is_asked_once(step):
+        return
+    execution = Execution(run.digest, number, run.log.run, run.log.approver, run.log.now(), Road.ADMIN_API.value)
+    try:
+        run.zookeeper.multi([run.fence, begin_execution(execution)])
+    except NodeExistsError as error:
+        run.log.append(EventKind.REFUSED, step=number, reasons=[str(error)])
+        raise ClusterBusyError(
+            f"{run.name(number)}: not asked: another plan began a step ({error}); nothing was written; receipt {run.log.uri}; run again"
+        ) from None
+    except (NoNodeError, BadVersionError) as error:
+        run.log.append(EventKind.REFUSED, step=number, reasons=[str(error)])
+        raise _lock_lost(run, number) from None
+
+
+def _answers(
+    run: Run, number: int, partitions: Sequence[TopicPartition], *, may_turn_back: bool
+) -> Mapping[TopicPartition, str]:
+    """What the brokers refused of `partitions`; who does not answer is asked again for what was not heard."""
+    deadline_s, left = monotonic() + ASK_TIMEOUT_S, list(partitions)
+    while left:
+        try:
+            run.zookeeper.multi([run.fence])
+        except (NoNodeError, BadVersionError):
+            raise _lock_lost(run, number) from None
+        try:
+            return _call(run, number, left)
+        except (UnansweredError, BrokersCannotError) as error:
+            if may_turn_back and isinstance(error, BrokersCannotError):
+                raise
+            may_turn_back = False
+            left = unheard(run, number, left)
+            if left and (monotonic() >= deadline_s or run.stop.reason is not None):
+                run.log.append(EventKind.UNFINISHED, step=number, reasons=[str(error)])
+                raise NotFinishedError(
+                    f"{run.name(number)}: {error}; receipt {run.log.uri}; run again, which finds out whether they heard it"
+                ) from error
+            log.warning("%s: %s; %d partition(s) not heard", run.name(number), error, len(left))
+            run.stop.wait(AGAIN_S)
+    return {}
+
+
+def _call(run: Run, number: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
+    brokers, wanted, what = _brokers(run), set(partitions), run.name(number)
+    effects = run.plan.steps[number].effects
+    refused: dict[TopicPartition, str] = {}
+    for effect in effects:
+        if isinstance(effect, CreateReassignPartitions):
+            targets = {each.partition: each.replicas for each in effect.targets if each.partition in wanted}
+            refused |= alter_reassignments(brokers, targets, what)
+        elif isinstance(effect, CreatePreferredReplicaElection):
+            refused |= elect_preferred_leaders(brokers, [each for each in effect.partitions if each in wanted], what)
+    return {each: f"refused by the brokers: {why}" for each, why in refused.items()}
+
+
+def _brokers(run: Run) -> BrokersAsked:
+    assert run.brokers is not None  # by `may_ask_brokers`
+    return run.brokers
+
+
+def _lock_lost(run: Run, number: int) -> LockLostError:
+    return LockLostError(
+        f"{run.name(number)}: nothing was asked, since the session and with it the lock {LOCK_PATH} was lost; "
+        f"receipt {run.log.uri}; run again"
+    )
