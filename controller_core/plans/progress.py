@@ -24,6 +24,13 @@ class Missing(NamedTuple):
         return f"{self.partition} on broker {self.broker}{'' if self.is_live else ', which is not registered'}"
 
 
+class Copy(NamedTuple):
+    """A replica that a step copies to a broker that had none."""
+
+    partition: TopicPartition
+    broker: BrokerId
+
+
 class StepProgress(NamedTuple):
     """Outcomes of a step that hold, of how many; replicas that are to be copied and are in the ISR, of how many; those missing."""
 
@@ -45,26 +52,32 @@ class Health(NamedTuple):
     under_replicated: int
 
 
-def step_progress(step: PlanStep, observed: Observation) -> StepProgress:
-    """How far the step is."""
+def copies(step: PlanStep) -> tuple[Copy, ...]:
+    """What the step copies."""
     before = {each.partition: each.replicas for each in step.expectations if isinstance(each, AssignedTo)}
-    copies = [
-        Missing(each.partition, broker, broker in observed.brokers)
+    return tuple(
+        Copy(each.partition, broker)
         for each in step.outcomes
         if isinstance(each, CaughtUp)
         for broker in each.replicas
         if broker not in before.get(each.partition, ())
-    ]
-    states = observed.states
+    )
+
+
+def step_progress(step: PlanStep, observed: Observation) -> StepProgress:
+    """How far the step is."""
+    wanted_copies, states = copies(step), observed.states
     missing = tuple(
-        each for each in copies if each.partition not in states or each.broker not in states[each.partition].isr
+        Missing(*each, each.broker in observed.brokers)
+        for each in wanted_copies
+        if each.partition not in states or each.broker not in states[each.partition].isr
     )
     wanted = [each for each in step.outcomes if isinstance(each, AssignedTo | LedBy | TopicGone)]
     return StepProgress(
         outcomes_done=sum(check(each, observed) is None for each in wanted),
         outcomes=len(wanted),
-        replicas_in_sync=len(copies) - len(missing),
-        replicas=len(copies),
+        replicas_in_sync=len(wanted_copies) - len(missing),
+        replicas=len(wanted_copies),
         missing=missing,
     )
 

@@ -29,6 +29,7 @@ from controller_core.ports.zookeeper import Check, Create, Delete, Operation
 from controller_core.znodes.paths import CONTROLLER_EPOCH, topic_path
 from kafka_maintenance.operations.apply.ask_brokers import ask_brokers, binding, may_ask_brokers, topic_versions
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.apply.copying import estimate_details, log_dirs_of_step, no_room
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, Road, begin_execution
 from kafka_maintenance.operations.apply.run import Run, is_asked_once, standing
 from kafka_maintenance.operations.apply.throttle import end_throttle, throttle
@@ -57,13 +58,15 @@ def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanSte
     left_out, common = differing(conditions, _partitions(step), observed)
     if run.plan.rules.on_difference is OnDifference.STOP:
         common, left_out = (*common, *dict.fromkeys(left_out.values())), {}
-    refuse_stale(run, number, common)
     narrowed = without(step, left_out.keys())
+    found = log_dirs_of_step(run, number, narrowed, observed)
+    refuse_stale(run, number, (*common, *no_room(narrowed, found or ())))
     run.log.append(
         EventKind.INTENDED,
         step=number,
         paths=[request_path(effect) for effect in narrowed.effects],
         **({"topic_versions": topic_versions(narrowed, observed)} if may_ask_brokers(run, narrowed) else {}),
+        **estimate_details(run, narrowed, observed, found),
         **left_out_rows(left_out),
     )
     if narrowed.effects:

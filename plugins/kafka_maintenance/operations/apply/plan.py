@@ -397,6 +397,10 @@ def receipt_of(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> 
         if already and first is not None
         else f"plan carried out and verified in {len(plan.steps)} step(s), approved by {approver!r}"
     )
+    verified = [each.detail for each in log.events if each.event is EventKind.VERIFIED and "took_s" in each.detail]
+    if verified:
+        took, estimated = (sum(each[name] for each in verified) for name in ("took_s", "estimate_s"))
+        text += f"; copied in {took} s, where {estimated} s were estimated from bytes and throttle"
     if excepted := exceptions(log.events):
         text += f"; {len(excepted)} partition(s) not as planned: {listed(excepted)}"
     return Receipt(

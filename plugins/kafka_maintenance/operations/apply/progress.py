@@ -6,11 +6,12 @@ Source: docs/operations.md, "Applying".
 import logging
 from collections.abc import Mapping
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.progress import StepProgress, step_progress
+from kafka_maintenance.operations.apply.copying import copying, in_bytes, log_dirs_of_step
 from kafka_maintenance.operations.apply.run import Run, waited_s
 from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.record.receipts import EventKind
@@ -27,6 +28,13 @@ _TOLD: Final = frozenset({EventKind.STARTED, EventKind.REQUESTED, EventKind.OBSE
 log = logging.getLogger(__name__)
 
 
+class _Measured(NamedTuple):
+    """Figures in bytes for the record, and the words for the log; empty where nobody tells them."""
+
+    figures: dict[str, int]
+    text: str
+
+
 class Teller:
     """Tells of one step while it is waited for. It neither ends the wait nor changes anything."""
 
@@ -34,12 +42,17 @@ class Teller:
         self._run, self._number, self._step = run, number, step
         self._since_s = monotonic() - waited_s(run.log, number)
         self._line_s = -LINE_S
+        self._measured = _Measured({}, "")
         told = _observations(run, number)
         self._recorded_s = told[-1]["seconds"] if told else 0.0
         self._first_in_sync: int | None = told[0]["replicas_in_sync"] if told else None
         self._best = _reached(told[-1]) if told else (-1, -1)
         alike = [each["seconds"] for each in told if _reached(each) == self._best]
         self._nearer_s = self._since_s + alike[0] if alike else monotonic()
+        measured = [each for each in told if "bytes_copied" in each]
+        self._bytes: tuple[float, int] | None = (
+            (measured[-1]["seconds"], measured[-1]["bytes_copied"]) if measured else None
+        )
         last = next((each.event for each in reversed(run.log.events) if each.event in _TOLD), None)
         self._stuck = last is EventKind.STUCK
 
@@ -54,11 +67,12 @@ class Teller:
             self._best, self._nearer_s, self._stuck = reached, monotonic(), False
         if now_s - self._line_s >= LINE_S:
             self._line_s = now_s
+            self._measured = self._measure(observed, now_s)
             log.info("%s: %s", self._run.name(self._number), self._line(progress, now_s))
         if now_s - self._recorded_s >= max(LINE_S, now_s * (_RECORD_GROWTH - 1)):
             self._recorded_s = now_s
             names = ("outcomes_done", "outcomes", "replicas_in_sync", "replicas")
-            figures = {name: getattr(progress, name) for name in names}
+            figures = {name: getattr(progress, name) for name in names} | self._measured.figures
             self._run.log.append(EventKind.OBSERVED, step=self._number, seconds=round(now_s), **figures)
         if not self._stuck and monotonic() - self._nearer_s >= STUCK_S:
             self._stuck = True
@@ -66,10 +80,32 @@ class Teller:
             log.warning("%s: %s; receipt %s", self._run.name(self._number), text, self._run.log.uri)
             self._run.log.append(EventKind.STUCK, step=self._number, reasons=[text])
 
+    def _measure(self, observed: Observation, now_s: float) -> "_Measured":
+        """Bytes, where brokers tell them, and how fast they came since the last time."""
+        found = log_dirs_of_step(self._run, self._number, self._step, observed)
+        if found is None:
+            return _Measured({}, "")
+        now, before, self._bytes = copying(self._step, found), self._bytes, None
+        figures, text = (
+            {"bytes_copied": now.copied, "bytes": now.total},
+            f"{in_bytes(now.copied)} of {in_bytes(now.total)} copied",
+        )
+        self._bytes = (now_s, now.copied)
+        if before is not None and now_s > before[0] and now.copied > before[1]:
+            rate = (now.copied - before[1]) / (now_s - before[0])
+            figures |= {"bytes_per_s": round(rate), "to_go_s": round((now.total - now.copied) / rate)}
+            text += f", {in_bytes(rate)}/s, about {_clock(figures['to_go_s'])} to go"
+        if now.farthest is not None:
+            partition, broker, lacks = now.farthest
+            text += f", farthest behind: {partition} on broker {broker}, {in_bytes(lacks)}"
+        return _Measured(figures, text)
+
     def _line(self, progress: StepProgress, now_s: float) -> str:
         parts = [str(progress), f"{_clock(now_s)} since it is waited for"]
         done = progress.replicas_in_sync - (self._first_in_sync or 0)
-        if done and progress.missing:
+        if self._measured.text:
+            parts.append(self._measured.text)
+        elif done and progress.missing:
             parts.append(f"about {_clock(now_s / done * len(progress.missing))} to go at this rate")
         if progress.missing:
             parts.append(f"not in sync: {listed(progress.missing)}")

@@ -14,6 +14,7 @@ from controller_core.plans.progress import Health, health
 from controller_core.plans.rules import BeforeStep
 from controller_core.plans.verdicts import differing, request_partitions
 from kafka_maintenance.operations.apply.ask_brokers import binding
+from kafka_maintenance.operations.apply.copying import log_dirs_of_step, no_room
 from kafka_maintenance.operations.apply.progress import LINE_S
 from kafka_maintenance.operations.apply.run import Run, look_at, stop_if_asked
 from kafka_maintenance.operations.cluster.observe import observe
@@ -47,7 +48,7 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
         observed = look_at(run.zookeeper, conditions)
         if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
             return observed
-        reasons = _not_ready(run, step, observed)
+        reasons = _not_ready(run, number, step, observed)
         if not reasons or monotonic() >= deadline_s:
             return observed
         stop_if_asked(run, number)
@@ -72,13 +73,15 @@ def _pause(run: Run, number: int) -> None:
         run.stop.wait(min(left_s, READY_RECHECK_S))
 
 
-def _not_ready(run: Run, step: PlanStep, observed: Observation) -> tuple[Unmet, ...]:
+def _not_ready(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[Unmet, ...]:
     """What of the cluster itself, and not of single partitions of the step, does not hold."""
     partitions = frozenset(each for effect in step.effects for each in request_partitions(effect))
     conditions = binding(run, step, (*run.plan.expectations, *step.checks), observed)
     _, common = differing(conditions, partitions, observed)
     if common:
         return common
+    if reasons := no_room(step, log_dirs_of_step(run, number, step, observed) or ()):
+        return reasons
     began = next((each.detail for each in run.log.events if each.event is EventKind.STARTED), {})
     now = cluster_health(run.plan, observe(run.zookeeper))
     return tuple(

@@ -7,8 +7,9 @@ Source: docs/operations.md, "Applying".
 import logging
 import threading
 from collections.abc import Sequence
+from datetime import datetime
 from time import monotonic
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from controller_core.model.errors import ConnectionLostError
 from controller_core.plans.checks import Unmet, unmet
@@ -62,7 +63,7 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
             reasons = unmet(step.outcomes, observed)
             found = verdicts(step, observed)
             if not reasons:
-                run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes))
+                _verified(run, number, step)
                 return
             if not is_over(run.plan.kind, step, found, observed):
                 over_s = None
@@ -127,14 +128,14 @@ def _conclude(run: Run, number: int, step: PlanStep, found: Sequence[Verdict], r
     """
     missed = [each for each in found if each.fate is not Fate.DONE]
     if found and not missed:
-        run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes))
+        _verified(run, number, step)
         return
     if len(missed) < len(found) and run.plan.rules.on_difference is OnDifference.GO_ON:
         rows = [
             {**each.partition._asdict(), "fate": each.fate.value, "reason": f"{each.fate}, found {each.found}"}
             for each in missed
         ]
-        run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes), differing=rows)
+        _verified(run, number, step, differing=rows)
         return
     if run.plan.kind is PlanKind.ELECT_PREFERRED_LEADERS:
         raise _unfinished(run, number, step, reasons)
@@ -147,6 +148,17 @@ def _conclude(run: Run, number: int, step: PlanStep, found: Sequence[Verdict], r
         f"undone or changed, by somebody or by the controller, and nothing more is asked; receipt {run.log.uri}; plan again, from a "
         "new snapshot"
     )
+
+
+def _verified(run: Run, number: int, step: PlanStep, **detail: Any) -> None:
+    """Records the end of a step; where its time was estimated, with the time that it took."""
+    told = [each for each in run.log.events if each.step == number]
+    estimates = [each.detail["estimate_s"] for each in told if "estimate_s" in each.detail]
+    if estimates:
+        asked = next(each.at for each in told if each.event is EventKind.REQUESTED)
+        took = datetime.fromisoformat(run.log.now()) - datetime.fromisoformat(asked)
+        detail |= {"estimate_s": estimates[-1], "took_s": round(took.total_seconds())}
+    run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes), **detail)
 
 
 def _unfinished(run: Run, number: int, step: PlanStep, reasons: Sequence[Unmet]) -> NotFinishedError:

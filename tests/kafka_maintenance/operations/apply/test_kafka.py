@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType
 
-from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
+from controller_core.admin.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from controller_core.context.builder import build_leniently
 from controller_core.context.context import ControllerContext
 from controller_core.controller.deletion_eligibility import deletion_eligibility
@@ -20,15 +22,17 @@ from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import NoAuthError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
+from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import encode_isr_change_notification, encode_reassign_partitions
 from controller_core.znodes import paths as znode
+from controller_core.znodes.configs import ConfigChange, ConfigZnode, decode_config, encode_config, encode_config_change
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations.apply.cancel import cancel, cancellation
 from kafka_maintenance.operations.apply.executions import left_behind, unlock
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
 from kafka_maintenance.operations.apply.stop import Stop
-from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import (
     ClusterBusyError,
@@ -174,6 +178,84 @@ def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(clust
         apply(store, plan, cluster)
 
 
+def test_a_throttle_is_kept_while_brokers_copy_and_what_others_set_is_there_afterwards(cluster):
+    store, address = MemoryStore(), ClusterAddress(cluster.zookeeper_connect)
+    moving = create_topic(cluster, "slow", {0: (1, 2), 1: (2, 1)})
+    create_topic(cluster, "theirs", {0: (1, 2)})
+    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
+        for number in range(2 * 300):
+            producer.send("slow", b"x" * 10_000, partition=number % 2)
+    theirs = {"brokers/1": {LEADER_RATE: "70000000"}, "topics/theirs": {LEADER_REPLICAS: "*"}}
+    with cluster.session() as zookeeper:
+        for entity, config in theirs.items():
+            _configure(zookeeper, entity, config)
+        before = _throttles(zookeeper)
+        waves = [[Target(each, _ids(each.partition + 1, 3)) for each in moving]]
+        plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=400_000)
+        assert plan is not None
+        stop, brokers = Stop(), BrokersAsked(cluster.bootstrap_servers)
+        with pytest.raises(StoppedError):
+            apply(StopsAfter(store, "requested.json", stop), plan, cluster, stop=stop, brokers=brokers)
+        during = _throttles(zookeeper)
+        assert {each: config[LEADER_RATE] for each, config in during.items() if each.startswith("brokers/")} == {
+            f"brokers/{broker}": "400000" for broker in (1, 2, 3)
+        }
+        assert during["topics/slow"] == {FOLLOWER_REPLICAS: "0:3,1:3", LEADER_REPLICAS: "0:1,0:2,1:1,1:2"}
+        assert during["topics/theirs"] == theirs["topics/theirs"]
+        assert _have_rates(cluster, dict.fromkeys((1, 2, 3), "400000"))
+        states = partition_states(zookeeper, moving)
+        assert not [each for each, state in states.items() if state is None or 3 in state.isr]
+        apply(store, plan, cluster, brokers=brokers)
+        assert _throttles(zookeeper) == before
+        assert before == theirs
+        assert _have_rates(cluster, {1: "70000000"})
+        for entity in theirs:
+            _configure(zookeeper, entity, {})
+    told = read_events(store, "demo", plan.digest)
+    road = "admin_api" if dialect_for(cluster.version).adding_and_removing_replicas else "request_znodes"
+    assert [each.detail["road"] for each in told if each.event == "requested"] == [road]
+    assert message_counts(cluster, "slow") == {0: 300, 1: 300}
+
+
+def _configure(zookeeper: Any, entity: str, config: dict[str, str]) -> None:
+    """As `kafka-configs.sh --zookeeper` does."""
+    path = f"{znode.CONFIG}/{entity}"
+    data = encode_config(ConfigZnode(config))
+    if zookeeper.exists(path) is None:
+        zookeeper.create(path, data, make_parents=True)
+    else:
+        zookeeper.set(path, data, ANY_VERSION)
+    notice = encode_config_change(ConfigChange(entity))
+    zookeeper.create(f"{znode.CONFIG_CHANGES}/{znode.CONFIG_CHANGE_PREFIX}", notice, sequential=True)
+
+
+def _throttles(zookeeper: Any) -> dict[str, dict[str, str]]:
+    """What is throttled, by broker and topic."""
+    entities = [
+        f"{kind}/{name}" for kind in ("brokers", "topics") for name in zookeeper.children(f"{znode.CONFIG}/{kind}")
+    ]
+    found = {each: decode_config(zookeeper.get(f"{znode.CONFIG}/{each}")[0], path=each).config for each in entities}
+    throttles = {
+        each: {name: value for name, value in config.items() if "throttled" in name} for each, config in found.items()
+    }
+    return {each: config for each, config in throttles.items() if config}
+
+
+def _have_rates(cluster: KafkaCluster, rates: dict[int, str]) -> bool:
+    """Whether the brokers say that they limit their leaders so; before 2.4 they do not tell the value."""
+
+    def told() -> dict[int, str]:
+        with admin_client("rates", BrokersAsked(cluster.bootstrap_servers), 30.0, NotFinishedError) as admin:
+            asked = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in cluster.brokers]
+            answers = [admin.describe_configs([each])["broker"] for each in asked]
+        found = {int(broker): configs for answer in answers for broker, configs in answer.items()}
+        return {broker: configs[LEADER_RATE]["value"] for broker, configs in found.items() if LEADER_RATE in configs}
+
+    if dialect_for(cluster.version).adding_and_removing_replicas:
+        wait_until(lambda: told() == rates, what=f"the brokers have heard of {rates}", timeout_s=30)
+    return True
+
+
 def test_a_topic_is_deleted_and_its_namesake_is_safe(cluster):
     create_topic(cluster, "old", {0: (1, 2), 1: (3, 1)})
     store = MemoryStore()
@@ -233,6 +315,9 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
         assert blocked is not None
         with pytest.raises(ClusterBusyError, match="if it stays, clear it by a forced re-election"):
             apply(store, blocked, cluster)
+        if dialect_for(cluster.version).adding_and_removing_replicas:
+            asked = apply(store, blocked, cluster, brokers=BrokersAsked(cluster.bootstrap_servers))
+            assert not asked.already_applied  # the request that nobody finishes blocks nobody who asks the brokers
         applied_twice(store, planning.plan_drain(store, "demo", **live), cluster)
         assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is None
         apply(store, blocked, cluster)
@@ -327,7 +412,10 @@ def test_the_command_leads_from_a_snapshot_to_a_receipt(cluster, capsys, tmp_pat
     assert plan["uri"].startswith(manifest.removesuffix("manifest.json"))
     apply_it = ["apply", plan["uri"], "--zookeeper", cluster.zookeeper_connect]
     assert main(apply_it) == 1
-    assert main([*apply_it, "--approve", plan["digest"]]) == 0
+    assert main([*apply_it, "--approve", plan["digest"], "--bootstrap-servers", cluster.bootstrap_servers]) == 0
+    events = read_events(open_store(str(tmp_path)), "demo", plan["digest"])
+    road = "admin_api" if dialect_for(cluster.version).adding_and_removing_replicas else "request_znodes"
+    assert [each.detail["road"] for each in events if each.event == "requested"] == [road]
     with cluster.session() as zookeeper:
         assert [state.leader for state in partition_states(zookeeper, partitions).values() if state] == [1, 2]
 

@@ -14,9 +14,10 @@ from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, produce
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.cluster.log_dirs import SizesUnknownError
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans import make as planning
-from kafka_maintenance.operations.plans.sizes import SizesUnknownError, sizes_from_file, sizes_from_log_dirs
+from kafka_maintenance.operations.plans.sizes import sizes_from_file, sizes_from_log_dirs
 from kafka_maintenance.operations.plans.topic_use import GroupUse, TopicUse, use_of_topics
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.process import wait_until

@@ -1,0 +1,133 @@
+"""What a step copies, in bytes, where brokers may be asked: room for it before it is asked for, how far it is, how long it may take.
+
+Brokers that do not say stop nothing: without them there are no bytes, and the log says so.
+Source: docs/operations.md, "Bytes, room and time"; Kafka 3.9 `ReplicaManager.describeLogDirs`.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.checks import Unmet
+from controller_core.plans.observation import Observation
+from controller_core.plans.plan import PlanStep
+from controller_core.plans.progress import copies
+from kafka_maintenance.operations.apply.run import Run
+from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError, largest, log_dirs_of
+from kafka_maintenance.operations.errors import BadInputError
+
+ROOM: Final = 1.1
+"""So many times the bytes that a broker gets must be free on it: its partitions grow meanwhile."""
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
+_STEP: Final = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Behind(NamedTuple):
+    """A replica that is copied, and the bytes that it lacks of the largest one."""
+
+    partition: TopicPartition
+    broker: BrokerId
+    byte_count: int
+
+
+class Copying(NamedTuple):
+    """Bytes that a step copies, and how many of them are there; the replica that lacks most, None where none lacks any."""
+
+    copied: int
+    total: int
+    farthest: Behind | None
+
+
+def log_dirs_of_step(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[LogDirs, ...] | None:
+    """The log directories of the brokers that copy; None where nobody may be asked, nothing is copied or somebody does not say."""
+    copied = copies(step)
+    if run.brokers is None or not copied:
+        return None
+    leaders = {observed.states[each.partition].leader for each in copied if each.partition in observed.states}
+    only = {each.broker for each in copied} | leaders & observed.brokers.keys()
+    try:
+        return log_dirs_of(
+            run.brokers, f"{run.name(number)}: log directories asked of {run.brokers.bootstrap_servers}", only=only
+        )
+    except (SizesUnknownError, BadInputError) as error:
+        log.warning("bytes are not known: %s", error)
+        return None
+
+
+def copying(step: PlanStep, found: Sequence[LogDirs]) -> Copying:
+    """How far the copies of the step are, by the log directories of its brokers."""
+    sizes, held = largest(found), {each.broker: each.sizes for each in found}
+    there = [
+        (each, min(held.get(each.broker, {}).get(each.partition, 0), sizes.get(each.partition, 0)))
+        for each in copies(step)
+    ]
+    behind = [Behind(*each, sizes.get(each.partition, 0) - size) for each, size in there]
+    farthest = max(behind, key=lambda each: each.byte_count, default=None)
+    total = sum(sizes.get(each.partition, 0) for each in copies(step))
+    return Copying(sum(size for _, size in there), total, farthest if farthest and farthest.byte_count else None)
+
+
+def no_room(step: PlanStep, found: Sequence[LogDirs]) -> tuple[Unmet, ...]:
+    """The brokers that tell their room (Kafka 3.3) and have too little for what the step still copies to them."""
+    sizes = largest(found)
+    reasons = []
+    for each in found:
+        lacking = [
+            sizes.get(copy.partition, 0) - each.sizes.get(copy.partition, 0)
+            for copy in copies(step)
+            if copy.broker == each.broker
+        ]
+        if each.usable_bytes is None or not lacking:
+            continue
+        room, largest_room = sum(each.usable_bytes), max(each.usable_bytes)
+        if sum(lacking) * ROOM > room or max(lacking) * ROOM > largest_room:
+            free = f"{in_bytes(room)} free" + (
+                "" if room == largest_room else f", {in_bytes(largest_room)} in one directory"
+            )
+            wanted = f"room for {in_bytes(sum(lacking))} and a tenth more, the largest replica of {in_bytes(max(lacking))} in one directory"
+            reasons.append(
+                Unmet(
+                    f"log directories of broker {each.broker}", wanted, free, "free space there, or plan other targets"
+                )
+            )
+    return tuple(reasons)
+
+
+def estimate_s(step: PlanStep, observed: Observation, found: Sequence[LogDirs], bytes_per_s: int) -> float:
+    """How long the copies take at that rate: as long as the broker that sends or receives most."""
+    sizes = largest(found)
+    sent: dict[BrokerId, int] = {}
+    received: dict[BrokerId, int] = {}
+    for each in copies(step):
+        size, state = sizes.get(each.partition, 0), observed.states.get(each.partition)
+        received[each.broker] = received.get(each.broker, 0) + size
+        if state is not None:
+            sent[state.leader] = sent.get(state.leader, 0) + size
+    return max((*sent.values(), *received.values()), default=0) / bytes_per_s
+
+
+def in_bytes(count: float) -> str:
+    """As a person reads it: `1.2 TB`."""
+    for unit in _UNITS[:-1]:
+        if abs(count) < _STEP:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= _STEP
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def estimate_details(
+    run: Run, step: PlanStep, observed: Observation, found: Sequence[LogDirs] | None
+) -> Mapping[str, object]:
+    """What the record keeps with the intention: bytes that are copied, and, under a throttle, the seconds that they take."""
+    if found is None:
+        return {}
+    total = copying(step, found).total
+    rate = run.plan.rules.throttle_bytes_per_s
+    return (
+        {"bytes": total}
+        if rate is None
+        else {"bytes": total, "estimate_s": round(estimate_s(step, observed, found, rate))}
+    )
