@@ -49,9 +49,11 @@ KIND = "reassign_partitions"
         ),
         "throttle_bytes_per_s": Param(
             None,
-            type=["integer", "null"],
+            type=["integer", "string", "null"],
             minimum=1,
-            description="How fast each broker may send, and receive, what is copied; empty: as fast as it can",
+            pattern="^(none|[1-9][0-9]*|auto:[1-9][0-9]*-[1-9][0-9]*)$",
+            description="How fast each broker may send, and receive, what is copied; auto:LEAST-MOST lets the run choose between two rates; "
+            "empty or none: as fast as it can",
         ),
         "rollback_of": Param(
             None,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from controller_core.plans.fields import PlanFields
 
@@ -23,25 +24,59 @@ class BeforeStep(StrEnum):
     WAIT = "wait"
 
 
+class ThrottleBand(NamedTuple):
+    """Between which rates, in bytes per second and broker, a run may choose: the first step gets the least."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"auto:{self.least}-{self.most}"
+
+
+Throttle = int | ThrottleBand | None
+"""A rate in bytes per second and broker, a band of rates, or None: as fast as the brokers can."""
+
+
+def throttle_from(value: int | str | None) -> Throttle:
+    """The throttle that a person writes: a number, `auto:LEAST-MOST`, or `none`.
+
+    Raises:
+        ValueError: something else; says what was expected.
+    """
+    if value is None or value == "none":
+        return None
+    numbers = str(value).removeprefix("auto:").split("-")
+    is_band = str(value).startswith("auto:")
+    if all(each.isdecimal() and int(each) > 0 for each in numbers) and len(numbers) == 1 + is_band:
+        band = ThrottleBand(int(numbers[0]), int(numbers[-1]))
+        if band.least <= band.most:
+            return band if is_band else band.least
+    raise ValueError(f"a throttle is bytes per second above 0, `auto:LEAST-MOST` or `none`, not {value!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionRules:
     """The rules of a plan; the defaults are those of a plan that names none.
 
     Under `GO_ON` a partition that differs is left out, named in the record and in the receipt, and the others go on; a
     step of which nothing was done ends the run under either rule. `throttle_bytes_per_s` is the rate at which a broker may
-    send, and receive, what the plan moves; None: as fast as it can. `step_pause_s` passes between the end of a step and the
+    send, and receive, what the plan moves, or a band of rates; None: as fast as it can. `step_pause_s` passes between the end of a step and the
     request of the next one.
     """
 
     on_difference: OnDifference = OnDifference.STOP
     before_step: BeforeStep = BeforeStep.STOP
-    throttle_bytes_per_s: int | None = None
+    throttle_bytes_per_s: Throttle = None
     step_pause_s: int = 0
 
 
 def rules_to_json(rules: ExecutionRules) -> dict[str, object]:
     """The rules as a JSON object; `rules_from_json` reads it back."""
-    throttle = {} if rules.throttle_bytes_per_s is None else {"throttle_bytes_per_s": rules.throttle_bytes_per_s}
+    found = rules.throttle_bytes_per_s
+    throttle = (
+        {} if found is None else {"throttle_bytes_per_s": str(found) if isinstance(found, ThrottleBand) else found}
+    )
     pause = {"step_pause_s": rules.step_pause_s} if rules.step_pause_s else {}
     return {"on_difference": rules.on_difference.value, "before_step": rules.before_step.value, **throttle, **pause}
 
@@ -52,9 +87,17 @@ def rules_from_json(fields: PlanFields) -> ExecutionRules:
     Raises:
         InvalidPlanError: another shape; names the field and what was found.
     """
-    throttle = fields.integer_or_none("throttle_bytes_per_s")
-    if throttle is not None and throttle < 1:
-        raise fields.refused("throttle_bytes_per_s", "at least 1", throttle)
+    written = fields.values.get("throttle_bytes_per_s")
+    try:
+        throttle = throttle_from(
+            fields.text("throttle_bytes_per_s")
+            if isinstance(written, str)
+            else fields.integer_or_none("throttle_bytes_per_s")
+        )
+    except ValueError as error:
+        raise fields.refused(
+            "throttle_bytes_per_s", "a band of rates" if isinstance(written, str) else "at least 1", written
+        ) from error
     pause = fields.integer_or_none("step_pause_s")
     if pause is not None and pause < 1:
         raise fields.refused("step_pause_s", "at least 1", pause)
@@ -81,12 +124,19 @@ def rules_text(rules: ExecutionRules) -> tuple[str, ...]:
         )
     if rules.step_pause_s:
         lines.append(f"{rules.step_pause_s} s pass between the end of a step and the request of the next one.")
-    if rules.throttle_bytes_per_s is not None:
+    if (throttle := rules.throttle_bytes_per_s) is not None:
+        band = throttle if isinstance(throttle, ThrottleBand) else ThrottleBand(throttle, throttle)
         lines.append(
-            f"Throttle: each broker sends and receives at most {rules.throttle_bytes_per_s:,} bytes per second of what a step copies; "
+            f"Throttle: each broker sends and receives at most {band.most:,} bytes per second of what a step copies; "
             "set before the step, taken back after it, and a broker's own rate put back. Below the rate of produce no replica "
             "catches up."
         )
+        if isinstance(throttle, ThrottleBand):
+            lines.append(
+                f"The rate begins at {band.least:,} bytes per second. It doubles after each step beside which nothing else suffered, up to the "
+                "limit, halves after one that stood still or beside which the cluster was unwell, and is never below twice what is written "
+                "to the partitions that a broker gets, where brokers say that."
+            )
     return tuple(lines)
 
 

@@ -4,6 +4,7 @@ Source: Kafka 3.9 `ReassignPartitionsCommand`, KIP-73; `controller_core.admin.th
 """
 
 from collections.abc import Mapping
+from math import ceil
 from typing import NamedTuple
 
 from controller_core.admin.throttles import (
@@ -19,6 +20,7 @@ from controller_core.admin.throttles import (
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import CreateReassignPartitions
+from controller_core.plans.rules import ThrottleBand
 
 Overrides = Mapping[str, str]
 
@@ -55,6 +57,23 @@ def step_throttle(step: PlanStep, bytes_per_s: int) -> dict[str, dict[str, str]]
         f"topics/{topic}": {LEADER_REPLICAS: leaders[topic], FOLLOWER_REPLICAS: followers[topic]} for topic in leaders
     }
     return {**topics, **{f"brokers/{broker}": dict(rates) for broker in reassigning_brokers(moves)}}
+
+
+def rate_of_step(
+    throttle: int | ThrottleBand, before: int | None, *, was_calm: bool, written_bytes_per_s: float = 0.0
+) -> int:
+    """The rate of a step: the given one, or one of the band.
+
+    Args:
+        throttle: of the plan.
+        before: the rate of the step before; None: this is the first.
+        was_calm: nothing stood still then, and the rest of the cluster was well.
+        written_bytes_per_s: what is written to the partitions that the busiest broker gets.
+    """
+    if isinstance(throttle, int):
+        return throttle
+    wanted = throttle.least if before is None else before * 2 if was_calm else before // 2
+    return min(throttle.most, max(throttle.least, wanted, ceil(2 * written_bytes_per_s)))
 
 
 def to_set(wanted: Mapping[str, Overrides], found: Mapping[str, Overrides]) -> tuple[Throttled, ...]:

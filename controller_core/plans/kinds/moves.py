@@ -21,7 +21,7 @@ from controller_core.plans.kinds.common import KindRecord, Origin, Refused, brok
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target, target_batches
-from controller_core.plans.rules import GO_ON
+from controller_core.plans.rules import GO_ON, Throttle
 from controller_core.znodes.paths import REASSIGN_PARTITIONS
 
 REASSIGNMENTS_PER_STEP: Final = 1_000
@@ -36,7 +36,7 @@ def reassignment_plan(
     left_out: Sequence[LeftOut] = (),
     remarks: Sequence[str] = (),
     why: Mapping[TopicPartition, str] | None = None,
-    throttle_bytes_per_s: int | None = None,
+    throttle_bytes_per_s: Throttle = None,
     partition_count_max: int = REASSIGNMENTS_PER_STEP,
 ) -> Plan | Refused:
     """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
@@ -49,7 +49,7 @@ def reassignment_plan(
         left_out: partitions that the planner could not move, with the reason.
         remarks: what the planner says of its plan, for the approver.
         why: why a partition moves, in words.
-        throttle_bytes_per_s: how fast a broker may send, and receive, what is copied; None: as fast as it can.
+        throttle_bytes_per_s: how fast a broker may send, and receive, what is copied, or a band; None: as fast as it can.
         partition_count_max: partitions in one request znode; a longer wave gets more steps.
 
     Returns:

@@ -32,6 +32,7 @@ from controller_core.model.errors import (
     UnknownVersionError,
     ZooKeeperFileError,
 )
+from controller_core.plans.rules import Throttle, throttle_from
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
@@ -82,6 +83,14 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document instead of text"
     )
+
+
+def throttle(text: str) -> Throttle:
+    """An argument that is a throttle."""
+    try:
+        return throttle_from(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_client_settings_argument(command: Any) -> None:

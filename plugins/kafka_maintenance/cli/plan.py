@@ -27,6 +27,7 @@ from kafka_maintenance.cli.arguments import (
     replacement,
     show,
     store_of,
+    throttle,
 )
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
@@ -173,9 +174,10 @@ def add_rollback(commands: Any) -> None:
 def _add_throttle(command: Any) -> None:
     command.add_argument(
         "--throttle-bytes-per-s",
-        metavar="N",
-        type=positive,
-        help="how fast each broker may send, and receive, what is copied (default: as fast as it can; the plan says so)",
+        metavar="N|auto:N-N|none",
+        type=throttle,
+        help="how fast each broker may send, and receive, what is copied, or between which rates the run chooses (default: none, as fast as it "
+        "can; the plan says which)",
     )
 
 

@@ -55,13 +55,14 @@ def plan_reassignment(
     move_count_max: int,
     goals: dict[str, Any] | None = None,
     bootstrap_servers: str | None = None,
-    throttle_bytes_per_s: int | None = None,
+    throttle_bytes_per_s: int | str | None = None,
     rollback_of: str | None = None,
 ) -> dict[str, Any]:
     """The moves that reach the goals, with their certificate; or a stored plan; or the way back from one that was begun.
 
     Sizes are what the brokers say, if they are asked.
     """
+    from controller_core.plans.rules import throttle_from
     from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.plans import make as planning
     from kafka_maintenance.operations.plans.rollback import plan_rollback
@@ -69,6 +70,10 @@ def plan_reassignment(
     from spark_jobs.planner.errors import ImpossibleGoalError
     from spark_jobs.planner.goals import Goals
 
+    try:
+        throttle = throttle_from(throttle_bytes_per_s)
+    except ValueError as error:
+        raise BadInputError(str(error)) from error  # which is not tried again
     if plan:
         asked = {"goals": goals, "bootstrap_servers": bootstrap_servers, "throttle_bytes_per_s": throttle_bytes_per_s}
         return stored("reassign_partitions", cluster, plan, **asked, rollback_of=rollback_of)
@@ -78,15 +83,15 @@ def plan_reassignment(
                 f"no rollback of plan {rollback_of!r}: it goes back to the former lists, and goals or bootstrap_servers given beside it "
                 "would have no effect; leave them out"
             )
-        return _made(plan_rollback, cluster, snapshot, digest=rollback_of, throttle_bytes_per_s=throttle_bytes_per_s)
+        return _made(plan_rollback, cluster, snapshot, digest=rollback_of, throttle_bytes_per_s=throttle)
     try:
         wanted = Goals.from_json(goals or {})
     except ImpossibleGoalError as error:
         raise BadInputError(str(error)) from error  # which is not tried again
     brokers = brokers_of(hooks.cluster(cluster), bootstrap_servers)
     sizes = None if brokers is None else sizes_from_log_dirs(brokers)
-    what = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
-    what["throttle_bytes_per_s"] = throttle_bytes_per_s
+    what: dict[str, Any] = {"goals": wanted, "sizes": sizes, "move_count_max": move_count_max}
+    what["throttle_bytes_per_s"] = throttle
     return _made(planning.plan_reassignment, cluster, snapshot, **what)
 
 

@@ -7,7 +7,8 @@ from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import CreateDeleteTopic, CreateReassignPartitions, Target
-from controller_core.plans.step_throttle import Throttled, step_throttle, taken_back, to_set
+from controller_core.plans.rules import ThrottleBand
+from controller_core.plans.step_throttle import Throttled, rate_of_step, step_throttle, taken_back, to_set
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -62,3 +63,23 @@ def test_what_is_taken_back(overrides, left):
     ours = Throttled("brokers/1", LEADER_RATE, "100", "7"), Throttled("brokers/1", FOLLOWER_RATE, "100", None)
     assert taken_back("brokers/1", overrides, ours) == left
     assert taken_back("brokers/2", overrides, ours) == overrides
+
+
+BAND = ThrottleBand(100, 350)
+
+
+@pytest.mark.parametrize(
+    ("throttle", "before", "was_calm", "written", "rate"),
+    [
+        pytest.param(70, 50, True, 900.0, 70, id="a given rate stays"),
+        pytest.param(BAND, None, True, 0.0, 100, id="the first step gets the least"),
+        pytest.param(BAND, 100, True, 0.0, 200, id="doubled after a calm step"),
+        pytest.param(BAND, 200, True, 0.0, 350, id="up to the limit"),
+        pytest.param(BAND, 350, False, 0.0, 175, id="halved after trouble"),
+        pytest.param(BAND, 120, False, 0.0, 100, id="down to the least"),
+        pytest.param(BAND, None, True, 60.2, 121, id="twice what is written"),
+        pytest.param(BAND, None, True, 900.0, 350, id="and not over the limit"),
+    ],
+)
+def test_the_rate_of_a_step(throttle, before, was_calm, written, rate):
+    assert rate_of_step(throttle, before, was_calm=was_calm, written_bytes_per_s=written) == rate

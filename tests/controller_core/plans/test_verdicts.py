@@ -33,9 +33,11 @@ from controller_core.plans.rules import (
     BeforeStep,
     ExecutionRules,
     OnDifference,
+    ThrottleBand,
     rules_from_json,
     rules_text,
     rules_to_json,
+    throttle_from,
 )
 from controller_core.plans.safeguards import safeguards
 from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts, without
@@ -161,6 +163,34 @@ def test_a_throttle_is_read_as_it_was_written_and_told():
     rules = ExecutionRules(throttle_bytes_per_s=1_000_000)
     assert rules_from_json(PlanFields("plan", rules_to_json(rules))) == rules
     assert "at most 1,000,000 bytes per second" in rules_text(rules)[0]
+
+
+def test_a_band_is_written_read_and_told():
+    rules = ExecutionRules(throttle_bytes_per_s=ThrottleBand(1_000, 2_000))
+    assert rules_from_json(PlanFields("plan", rules_to_json(rules))) == rules
+    assert "at most 2,000 bytes per second" in rules_text(rules)[0]
+    assert "The rate begins at 1,000 bytes per second." in rules_text(rules)[1]
+
+
+@pytest.mark.parametrize(
+    ("written", "throttle"),
+    [
+        (None, None),
+        ("none", None),
+        (5, 5),
+        ("5", 5),
+        ("auto:5-9", ThrottleBand(5, 9)),
+        ("auto:5-5", ThrottleBand(5, 5)),
+    ],
+)
+def test_a_throttle_as_people_write_it(written, throttle):
+    assert throttle_from(written) == throttle
+
+
+@pytest.mark.parametrize("written", ["", "auto", "auto:5", "auto:9-5", "5-9", "0", "-5", "auto:0-5", "1e6", "5 MB"])
+def test_another_throttle_is_refused_with_what_is_expected(written):
+    with pytest.raises(ValueError, match=r"bytes per second above 0, `auto:LEAST-MOST` or `none`, not"):
+        throttle_from(written)
 
 
 @pytest.mark.parametrize("name", ["throttle_bytes_per_s", "step_pause_s"])

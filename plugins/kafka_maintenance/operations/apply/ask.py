@@ -23,16 +23,22 @@ from controller_core.plans.request_znodes import (
     request_data,
     request_path,
 )
-from controller_core.plans.rules import OnDifference
+from controller_core.plans.rules import OnDifference, ThrottleBand
 from controller_core.plans.verdicts import differing, request_partitions, without
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation
 from controller_core.znodes.paths import CONTROLLER_EPOCH, topic_path
 from kafka_maintenance.operations.apply.ask_brokers import ask_brokers, binding, may_ask_brokers, topic_versions
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
-from kafka_maintenance.operations.apply.copying import estimate_details, log_dirs_of_step, no_room
+from kafka_maintenance.operations.apply.copying import (
+    NOTHING_MEASURED,
+    Measured,
+    estimate_details,
+    no_room,
+    too_slow,
+)
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, Road, begin_execution
 from kafka_maintenance.operations.apply.run import Run, is_asked_once, standing
-from kafka_maintenance.operations.apply.throttle import end_throttle, throttle
+from kafka_maintenance.operations.apply.throttle import end_throttle, rate_of, throttle
 from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.record.receipts import EventKind
@@ -40,7 +46,9 @@ from kafka_maintenance.operations.record.receipts import EventKind
 log = logging.getLogger(__name__)
 
 
-def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanStep:
+def ask(
+    run: Run, number: int, step: PlanStep, observed: Observation, measured: Measured = NOTHING_MEASURED
+) -> PlanStep:
     """Asks for the step, or for what is left of it; returns what was asked for, which may have no effects.
 
     Args:
@@ -48,6 +56,7 @@ def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanSte
         number: of the step, counted from 0.
         step: as it was planned.
         observed: what the step was checked on.
+        measured: of its bytes.
 
     Raises:
         PlanStaleError, ClusterBusyError: nothing was asked, recorded.
@@ -59,18 +68,21 @@ def ask(run: Run, number: int, step: PlanStep, observed: Observation) -> PlanSte
     if run.plan.rules.on_difference is OnDifference.STOP:
         common, left_out = (*common, *dict.fromkeys(left_out.values())), {}
     narrowed = without(step, left_out.keys())
-    found = log_dirs_of_step(run, number, narrowed, observed)
-    refuse_stale(run, number, (*common, *no_room(narrowed, found or ())))
+    rule = run.plan.rules.throttle_bytes_per_s
+    most = rule.most if isinstance(rule, ThrottleBand) else rule
+    slow = () if most is None else too_slow(measured.written, most)
+    refuse_stale(run, number, (*common, *no_room(narrowed, measured.log_dirs or ()), *slow))
+    rate = rate_of(run, number, max(measured.written.values(), default=0.0))
     run.log.append(
         EventKind.INTENDED,
         step=number,
         paths=[request_path(effect) for effect in narrowed.effects],
         **({"topic_versions": topic_versions(narrowed, observed)} if may_ask_brokers(run, narrowed) else {}),
-        **estimate_details(run, narrowed, observed, found),
+        **estimate_details(narrowed, observed, measured.log_dirs, rate),
         **left_out_rows(left_out),
     )
     if narrowed.effects:
-        throttle(run, number, narrowed)
+        throttle(run, number, narrowed, rate)
         try:
             return request(run, number, narrowed, observed)
         except RefusedError:

@@ -6,6 +6,7 @@ Source: docs/operations.md, "Bytes, room and time"; Kafka 3.9 `ReplicaManager.de
 
 import logging
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Final, NamedTuple
 
 from controller_core.model.partitions import BrokerId, TopicPartition
@@ -19,6 +20,8 @@ from kafka_maintenance.operations.errors import BadInputError
 
 ROOM: Final = 1.1
 """So many times the bytes that a broker gets must be free on it: its partitions grow meanwhile."""
+SAMPLE_S: Final = 5.0
+"""How long is measured what is written."""
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
 
@@ -31,6 +34,16 @@ class Behind(NamedTuple):
     partition: TopicPartition
     broker: BrokerId
     byte_count: int
+
+
+class Measured(NamedTuple):
+    """Log directories of the brokers of a step, None where they are not known, and bytes per second that are written to what each gets."""
+
+    log_dirs: tuple[LogDirs, ...] | None
+    written: Mapping[BrokerId, float]
+
+
+NOTHING_MEASURED: Final = Measured(None, {})
 
 
 class Copying(NamedTuple):
@@ -119,15 +132,59 @@ def in_bytes(count: float) -> str:
 
 
 def estimate_details(
-    run: Run, step: PlanStep, observed: Observation, found: Sequence[LogDirs] | None
+    step: PlanStep, observed: Observation, found: Sequence[LogDirs] | None, rate: int | None
 ) -> Mapping[str, object]:
-    """What the record keeps with the intention: bytes that are copied, and, under a throttle, the seconds that they take."""
+    """What the record keeps with the intention: bytes that are copied, and, under a throttle, the seconds that they take.
+
+    Args:
+        step: as it is asked for.
+        observed: what it was checked on.
+        found: log directories of its brokers; None: not known.
+        rate: bytes per second and broker; None: no throttle.
+    """
     if found is None:
         return {}
     total = copying(step, found).total
-    rate = run.plan.rules.throttle_bytes_per_s
     return (
         {"bytes": total}
         if rate is None
         else {"bytes": total, "estimate_s": round(estimate_s(step, observed, found, rate))}
+    )
+
+
+def measure(run: Run, number: int, step: PlanStep, observed: Observation) -> Measured:
+    """What the step copies and, under a throttle, what is written meanwhile, measured for some seconds.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: as it is to be asked for.
+        observed: who leads now.
+    """
+    since_s, found = monotonic(), log_dirs_of_step(run, number, step, observed)
+    if found is None or run.plan.rules.throttle_bytes_per_s is None:
+        return Measured(found, {})
+    run.stop.wait(SAMPLE_S)
+    later = log_dirs_of_step(run, number, step, observed)
+    if later is None:
+        return Measured(found, {})
+    passed_s, before, sizes = max(monotonic() - since_s, 1e-3), largest(found), largest(later)
+    written: dict[BrokerId, float] = {}
+    for each in copies(step):
+        grown = max(0, sizes.get(each.partition, 0) - before.get(each.partition, 0))  # retention takes away, too
+        written[each.broker] = written.get(each.broker, 0.0) + grown / passed_s
+    return Measured(later, written)
+
+
+def too_slow(written: Mapping[BrokerId, float], bytes_per_s: int) -> tuple[Unmet, ...]:
+    """The brokers that would never catch up at that rate."""
+    return tuple(
+        Unmet(
+            f"throttle of broker {broker}",
+            f"more than {in_bytes(rate)}/s, which are written to the partitions that it gets",
+            f"{in_bytes(bytes_per_s)}/s",
+            "no replica would catch up: plan with a higher throttle, or when less is written",
+        )
+        for broker, rate in sorted(written.items())
+        if rate >= bytes_per_s
     )

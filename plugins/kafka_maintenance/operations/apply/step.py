@@ -8,6 +8,7 @@ from controller_core.plans.plan import PlanStep
 from controller_core.plans.verdicts import without
 from kafka_maintenance.operations.apply.ask import ask, request
 from kafka_maintenance.operations.apply.ask_brokers import was_heard
+from kafka_maintenance.operations.apply.copying import measure
 from kafka_maintenance.operations.apply.execution import Road, find_execution
 from kafka_maintenance.operations.apply.ready import await_ready
 from kafka_maintenance.operations.apply.run import (
@@ -35,7 +36,11 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
         if step.effects and not is_asked_once(step):
             _ask_again(run, number, step)
     else:
-        step = ask(run, number, step, await_ready(run, number, step))
+        observed = await_ready(run, number, step)
+        measured = measure(run, number, step, observed)
+        if measured.log_dirs is not None:  # which takes a while: what is asked for is checked by the last reads
+            observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
+        step = ask(run, number, step, observed, measured)
     if step.effects:
         await_outcomes(run, number, step)
     else:

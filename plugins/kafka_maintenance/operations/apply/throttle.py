@@ -13,7 +13,7 @@ from typing import NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.plans.plan import PlanStep
-from controller_core.plans.step_throttle import Overrides, Throttled, step_throttle, taken_back, to_set
+from controller_core.plans.step_throttle import Overrides, Throttled, rate_of_step, step_throttle, taken_back, to_set
 from controller_core.ports.zookeeper import Check, Create, Operation, Set, ZooKeeper
 from controller_core.znodes.configs import (
     ConfigChange,
@@ -39,9 +39,39 @@ class _Found(NamedTuple):
     version: int | None
 
 
-def throttle(run: Run, number: int, step: PlanStep) -> None:
-    """Sets the throttle of the step, as the rules of the plan say; nothing where they say none."""
-    rate = run.plan.rules.throttle_bytes_per_s
+def rate_of(run: Run, number: int, written_bytes_per_s: float) -> int | None:
+    """The rate of the step, by the rule of the plan and by what the record says of the step before; None: no throttle.
+
+    A step that was throttled already, by a run that ended, keeps its rate.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        written_bytes_per_s: what is written to the partitions that the busiest broker gets.
+    """
+    rule = run.plan.rules.throttle_bytes_per_s
+    if rule is None:
+        return None
+    throttled = [(place, each) for place, each in enumerate(run.log.events) if each.event is EventKind.THROTTLED]
+    if not throttled:
+        return rate_of_step(rule, None, was_calm=True, written_bytes_per_s=written_bytes_per_s)
+    place, last = throttled[-1]
+    if last.step == number:
+        return int(last.detail["bytes_per_s"])
+    trouble = {EventKind.STUCK, EventKind.WAITING, EventKind.UNFINISHED}
+    calm = not any(each.event in trouble for each in run.log.events[place:])
+    return rate_of_step(rule, last.detail["bytes_per_s"], was_calm=calm, written_bytes_per_s=written_bytes_per_s)
+
+
+def throttle(run: Run, number: int, step: PlanStep, rate: int | None) -> None:
+    """Sets the throttle of the step; nothing where `rate` is None.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: what is left of it.
+        rate: of `rate_of`, bytes per second and broker.
+    """
     wanted = {} if rate is None else step_throttle(step, rate)
     if not wanted:
         return

@@ -20,6 +20,7 @@ from controller_core.plans.kinds.elections import ELECTIONS_PER_MINUTE
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
+from controller_core.plans.rules import Throttle
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
@@ -97,7 +98,7 @@ def plan_reassignment(
     limits: Limits | None = None,
     sizes: Sizes | None = None,
     may_change_replication_factor: bool = False,
-    throttle_bytes_per_s: int | None = None,
+    throttle_bytes_per_s: Throttle = None,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
@@ -122,7 +123,7 @@ def plan_reassignment(
         limits: of one wave.
         sizes: bytes of a replica of each partition; None: unknown.
         may_change_replication_factor: a given target may be longer or shorter than the present list.
-        throttle_bytes_per_s: what each broker may send, and receive, of what is copied; None: no limit.
+        throttle_bytes_per_s: what each broker may send, and receive, of what is copied, or a band; None: no limit.
         kafka_version: of the brokers; None: as the snapshot shows.
         now: the time for the record, UTC; None: the clock's.
 

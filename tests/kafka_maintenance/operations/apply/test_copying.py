@@ -9,6 +9,7 @@ import pytest
 
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
+from controller_core.plans.rules import ThrottleBand
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import copying as copying_module
 from kafka_maintenance.operations.apply import progress as progress_module
@@ -23,6 +24,7 @@ from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, events, ids, planned
 from tests.kafka_maintenance.operations.apply.test_ask_brokers import BROKERS, Brokers
+from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
 from tests.kafka_maintenance.operations.apply.test_progress import Clock, Waits
 
 OLD, NEW = TopicPartition("old", 0), TopicPartition("new", 0)
@@ -41,6 +43,11 @@ def two_copies(store: Any, world: Any) -> planning.StoredPlan | None:
 
 def log_dirs(broker: int, sizes: dict[TopicPartition, int], *room: int) -> LogDirs:
     return LogDirs(BrokerId(broker), sizes, room or None)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying_module, "SAMPLE_S", 0.0)
 
 
 @pytest.fixture
@@ -107,7 +114,7 @@ def test_a_step_without_room_is_not_asked_for(monkeypatch):
     asked = answering(monkeypatch, lambda: [log_dirs(1, {OLD: 1000}), log_dirs(3, {}, 10)])
     with pytest.raises(PlanStaleError, match=r"log directories of broker 3: expected room for 1.0 kB"):
         apply(store, plan, world, brokers=BROKERS)
-    assert (brokers.asked, events(store, plan)[-1], asked) == ([], "refused", [{1, 3}])
+    assert (brokers.asked, events(store, plan)[-1], asked) == ([], "refused", [{1, 3}] * 2)
 
 
 def test_a_later_step_waits_for_room(monkeypatch, caplog):
@@ -122,9 +129,13 @@ def test_a_later_step_waits_for_room(monkeypatch, caplog):
         if key.endswith("verified.json"):
             room.append(10 if len(room) == 1 else 5000)
 
+    def freed() -> None:
+        if room[-1] == 10:
+            room.append(5000)
+
     monkeypatch.setattr(store, "put_new", full_after_the_first)
     caplog.set_level(logging.INFO, "kafka_maintenance")
-    apply(store, plan, world, brokers=BROKERS, stop=Waits(lambda: room.append(5000)), step_timeout_s=60.0)
+    apply(store, plan, world, brokers=BROKERS, stop=Waits(*[freed] * 3), step_timeout_s=60.0)
     assert "waiting" in events(store, plan)
     assert "not asked yet, the cluster is not ready: log directories of broker 3" in caplog.text
 
@@ -172,3 +183,94 @@ def test_a_line_tells_bytes_their_rate_and_what_is_farthest_behind(monkeypatch, 
         in (caplog.messages[-1])
     )
     assert recorded[-1].items() >= {"bytes_copied": 30_000, "bytes": 90_000, "bytes_per_s": 500, "to_go_s": 120}.items()
+
+
+# ------------------------------------------------------------------------------------------------- the throttle
+
+
+def in_band(store: Any, world: Any) -> planning.StoredPlan | None:
+    """Four steps under a throttle between 100 and 350 bytes per second."""
+    for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
+        world.own.create(path, make_parents=True)
+    waves = [[Target(OLD, ids(*replicas))] for replicas in ((2, 3), (3, 1), (1, 2), (2, 3))]
+    return planning.plan_reassignment(
+        store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=ThrottleBand(100, 350)
+    )
+
+
+def rates(store: Any, plan: Any) -> list[int]:
+    told = read_events(store, "demo", plan.digest)
+    return [each.detail["bytes_per_s"] for each in told if each.event is EventKind.THROTTLED]
+
+
+def test_the_rate_of_a_band_doubles_from_step_to_step_up_to_its_limit():
+    store, world, plan = planned(in_band)
+    apply(store, plan, world)
+    assert rates(store, plan) == [100, 200, 350, 350]
+    assert "The rate begins at 100 bytes per second." in plan.markdown
+
+
+def test_the_rate_halves_after_a_step_that_the_next_one_had_to_wait_for(monkeypatch):
+    store, world, plan = planned(in_band)
+    waited: list[int] = []
+
+    def put_new(key: str, data: bytes, put: Any = store.put_new) -> None:
+        put(key, data)
+        if key.endswith("verified.json") and rates(store, plan) == [100, 200, 350]:
+            world.topic("thin", ((1, 2), 1, (1,)))
+
+    monkeypatch.setattr(store, "put_new", put_new)
+
+    def mend() -> None:
+        waited.append(1)
+        world.set_state("thin", 0, leader=1, isr=(1, 2))
+
+    apply(store, plan, world, stop=Waits(mend), step_timeout_s=60.0)
+    assert (rates(store, plan), waited) == ([100, 200, 350, 175], [1])
+
+
+def test_a_step_that_is_begun_anew_keeps_its_rate(monkeypatch):
+    store, world, plan = planned(in_band)
+    session = world.zookeeper()
+
+    def dies(key: str, data: bytes, put: Any = store.put_new) -> None:
+        put(key, data)
+        if key.endswith("-throttled.json") and rates(store, plan) == [100, 200]:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "put_new", dies)
+        with pytest.raises(Killed):
+            apply(store, plan, world, zookeeper=session)
+    session.close()
+    apply(store, plan, world)
+    assert rates(store, plan) == [100, 200, 200, 350, 350]
+
+
+def growing(monkeypatch: pytest.MonkeyPatch, each_s: int) -> None:
+    """`old` grows by so many bytes a second."""
+    clock = Clock()
+    monkeypatch.setattr(copying_module, "monotonic", clock)
+    monkeypatch.setattr(Waits, "wait", lambda _, seconds: setattr(clock, "now_s", clock.now_s + seconds))
+    monkeypatch.setattr(copying_module, "SAMPLE_S", 5.0)
+    answering(monkeypatch, lambda: [log_dirs(1, {OLD: int(clock.now_s * each_s)}), log_dirs(3, {})])
+
+
+def test_a_band_is_never_left_below_twice_what_is_written(monkeypatch):
+    store, world, plan = planned(in_band)
+    Brokers(world, monkeypatch)
+    growing(monkeypatch, 120)
+    apply(store, plan, world, brokers=BROKERS, stop=Waits())
+    assert rates(store, plan)[0] == 240
+
+
+@pytest.mark.parametrize("make", [two_copies, in_band])
+def test_a_throttle_below_what_is_written_is_refused_before_anything_is_set(monkeypatch, make):
+    store, world, plan = planned(make)
+    brokers = Brokers(world, monkeypatch)
+    growing(monkeypatch, 360)
+    with pytest.raises(
+        PlanStaleError, match=r"throttle of broker 3: expected more than 360 bytes/s, .*plan with a higher"
+    ):
+        apply(store, plan, world, brokers=BROKERS, stop=Waits())
+    assert (brokers.asked, rates(store, plan)) == ([], [])
