@@ -22,7 +22,7 @@ from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, find_ex
 from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from kafka_maintenance.operations.record.receipts import Event, ReceiptLog, read_events, receipt_prefix
+from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, read_events, receipt_prefix
 
 _RECEIPTS = "v1/receipts/"
 
@@ -85,6 +85,8 @@ def _details(detail: Any) -> Iterator[str]:
         match value:
             case None | [] | {} | "":
                 continue
+            case _ if name == "topic_versions":  # for the next run, not for people
+                continue
             case [*rows] if name in {"left_out", "differing"}:
                 yield f"{name.replace('_', ' ')}: {', '.join(str(TopicPartition(row['topic'], row['partition'])) for row in rows)}"
             case [*rows] if name == "overrides":
@@ -98,22 +100,22 @@ def _details(detail: Any) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------------------- stop
 
 
-def stop_requests(store: ObjectStore, cluster: str, digest: str, *, before: str | None = None) -> tuple[str, ...]:
-    """The keys of what was asked of the runs of a plan, in the order of time; those `before` a time (ISO 8601), or all.
+def stop_requests(store: ObjectStore, cluster: str, digest: str) -> tuple[str, ...]:
+    """The keys of what was asked of the runs of a plan."""
+    return tuple(store.list(f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/"))
+
+
+def new_stop_requests(store: ObjectStore, cluster: str, digest: str, events: Sequence[Event]) -> tuple[str, ...]:
+    """What was asked since the run of that record began: by what it found then, and not by anybody's clock.
 
     Args:
         store: of snapshots, plans and records.
         cluster: its name.
         digest: of the plan, SHA-256 in hex.
-        before: a time, ISO 8601; None: all.
+        events: of the record.
     """
-    found = tuple(store.list(f"v1/stops/cluster={require_name(cluster, 'cluster')}/{digest}/"))
-    return found if before is None else tuple(key for key in found if is_earlier(key, before))
-
-
-def is_earlier(request: str, at: str) -> bool:
-    """Whether the request with that key was made before a time (ISO 8601)."""
-    return request.rpartition("/")[2].removesuffix(".json") < _time_in_key(datetime.fromisoformat(at))
+    began = next(each for each in reversed(events) if each.event is EventKind.STARTED)
+    return tuple(key for key in stop_requests(store, cluster, digest) if key not in began.detail.get("stops", ()))
 
 
 def _time_in_key(at: datetime) -> str:

@@ -12,11 +12,11 @@ from controller_core.plans.plan import Plan, plan_digest
 from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.execution import find_execution
-from kafka_maintenance.operations.apply.executions import is_earlier, stop_requests
+from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
-from kafka_maintenance.operations.record.receipts import Event, EventKind
+from kafka_maintenance.operations.record.receipts import Event
 
 
 def wants_its_run(
@@ -35,8 +35,7 @@ def wants_its_run(
         ZooKeeperError, ObjectStoreError: as their names say; look again later.
     """
     digest = plan_digest(plan)
-    began = next(each.at for each in reversed(events) if each.event is EventKind.STARTED)
-    if any(not is_earlier(key, began) for key in stop_requests(store, plan.cluster, digest)):
+    if new_stop_requests(store, plan.cluster, digest, events):
         return "somebody asked for its end"
     step = without(plan.steps[number], partitions_left_out(events, number))
     with session(zookeeper) as opened:

@@ -175,10 +175,12 @@ def apply_plan(
         stop=stop or Stop(),
         patience_s=patience_s,
         begun=resumed and log.has(EventKind.STARTED),
+        stops=_stops(log)
+        if resumed and log.has(EventKind.STARTED)
+        else stop_requests(store, plan.cluster, approved_digest),
         brokers=brokers,
     )
-    earlier = stop_requests(store, plan.cluster, approved_digest, before=_began(log) if attempt.begun else None)
-    attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, earlier))
+    attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, attempt.stops))
     while True:
         try:
             with session(zookeeper) as opened_session:
@@ -242,9 +244,9 @@ def _principal(zookeeper: ClusterAddress | ZooKeeper) -> str:
     return zookeeper.principal if isinstance(zookeeper, ClusterAddress) else "of the given session"
 
 
-def _began(log: ReceiptLog) -> str:
-    """When the run that goes on was begun, ISO 8601."""
-    return next(each.at for each in reversed(log.events) if each.event is EventKind.STARTED)
+def _stops(log: ReceiptLog) -> tuple[str, ...]:
+    """What was asked of earlier runs when the one that goes on was begun."""
+    return tuple(next(each for each in reversed(log.events) if each.event is EventKind.STARTED).detail.get("stops", ()))
 
 
 def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str, ...]) -> str | None:
@@ -263,7 +265,7 @@ _AWAY: Final = (ConnectionLostError, SessionExpiredError, ZooKeeperUnreachableEr
 class _Attempt:
     """What one call of `apply_plan` needs for each session in which it goes on.
 
-    `begun` says that the lock was taken once, `lost_s` since when it is lost (`monotonic`).
+    `begun` says that the lock was taken once, `stops` names what was asked of runs before this one, `lost_s` since when it is lost (`monotonic`).
     """
 
     store: ObjectStore
@@ -280,6 +282,7 @@ class _Attempt:
     stop: Stop
     patience_s: float | None
     begun: bool
+    stops: tuple[str, ...]
     brokers: BrokersAsked | None = None
     lost_s: float | None = None
 
@@ -318,6 +321,7 @@ class _Attempt:
                     kind=plan.kind,
                     steps=len(plan.steps),
                     comment=self.comment,
+                    stops=self.stops,
                     **self.who,
                     **cluster_health(plan, observed)._asdict(),
                 )

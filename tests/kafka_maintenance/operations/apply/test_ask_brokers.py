@@ -9,10 +9,11 @@ from controller_core.model.partitions import TopicPartition
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
-from kafka_maintenance.operations.apply import ask_brokers
+from kafka_maintenance.operations.apply import ask_brokers, copying
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError, UnansweredError
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, NotFinishedError, RefusedError
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
@@ -47,6 +48,7 @@ class Brokers:
         monkeypatch.setattr(ask_brokers, "alter_reassignments", self.alter)
         monkeypatch.setattr(ask_brokers, "elect_preferred_leaders", self.elect)
         monkeypatch.setattr(ask_brokers, "AGAIN_S", 0.0)
+        monkeypatch.setattr(copying, "log_dirs_of", self.log_dirs_of)
 
     def alter(self, _: BrokersAsked, targets: Mapping[TopicPartition, Any], what: str) -> dict[TopicPartition, str]:
         self._fail(self.before)
@@ -65,6 +67,10 @@ class Brokers:
                 self.world._elect(partition)
         self._fail(self.after)
         return {each: self.refuses[each] for each in partitions if each in self.refuses}
+
+    @staticmethod
+    def log_dirs_of(_: BrokersAsked, what: str, *, only: set[int]) -> tuple[LogDirs, ...]:
+        raise SizesUnknownError(f"{what} of {sorted(only)}: not told here")
 
     @staticmethod
     def _fail(queued: list[BaseException | None]) -> None:

@@ -6,7 +6,7 @@ The next run ends where an undisturbed one ends: the same tree, times and sessio
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -20,13 +20,14 @@ from controller_core.model.partitions import TopicPartition
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import Applied
 from controller_core.znodes import paths as znode
-from kafka_maintenance.operations.apply import ask_brokers
+from kafka_maintenance.operations.apply import ask_brokers, copying
 from kafka_maintenance.operations.apply import plan as apply_module
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.admin_requests import UnansweredError
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
 from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
@@ -115,6 +116,10 @@ class Brokers:
         return {}
 
 
+def silent(_: BrokersAsked, what: str, *, only: Collection[int]) -> tuple[LogDirs, ...]:
+    raise SizesUnknownError(f"{what} of {sorted(only)}: not told here")
+
+
 class Session:
     """A session whose transactions may be disturbed; one that expired is replaced, as kazoo's client replaces it."""
 
@@ -175,7 +180,10 @@ def outcome(version: str, operation: Operation, fault: str | None, at: int) -> t
         "away_timeout_s": 60.0, "brokers": operation.brokers,
     }  # fmt: skip
     asked = Brokers(cluster, faults, requests)
-    with patch.multiple(ask_brokers, alter_reassignments=asked.alter, elect_preferred_leaders=asked.elect, AGAIN_S=0.0):
+    with (
+        patch.object(copying, "log_dirs_of", silent),
+        patch.multiple(ask_brokers, alter_reassignments=asked.alter, elect_preferred_leaders=asked.elect, AGAIN_S=0.0),
+    ):
         try:
             apply_plan(store=store, zookeeper=session, **what)
         except (Killed, ConnectionLostError, SessionExpiredError, NotFinishedError):

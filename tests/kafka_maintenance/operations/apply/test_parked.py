@@ -93,6 +93,23 @@ def test_a_stop_that_is_asked_for_while_the_run_is_away_is_heard():
     assert events(store, plan)[-1] == "stopped"
 
 
+@pytest.mark.parametrize("skew", [timedelta(hours=-1), timedelta(hours=1)])
+def test_a_stop_is_heard_and_a_run_goes_on_whatever_the_clocks_say(skew):
+    store, world, plan = parked()
+    with pytest.raises(StillUnderWayError):
+        go_on(store, plan, world, now=NOW + skew, step_timeout_s=7200.0)
+    request_stop(store, "demo", plan.digest, by="ben", reason="lunch", now=NOW + 2 * skew)
+    assert wants(store, plan, world) == "somebody asked for its end"
+    with pytest.raises(StoppedForGoodError, match="ben asked for it: lunch"):
+        go_on(store, plan, world, step_timeout_s=7200.0)
+    with pytest.raises(StillUnderWayError):  # a new run is not concerned
+        apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0)
+    assert wants(store, plan, world) is None
+    world.wake()
+    go_on(store, plan, world, now=NOW + skew)
+    assert events(store, plan)[-1] == "done"
+
+
 def test_a_run_whose_execution_was_removed_is_wanted_and_goes_on():
     store, world, plan = parked()
     world.own.delete(EXECUTION_PATH, 0)
