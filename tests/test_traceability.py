@@ -1,4 +1,7 @@
-"""docs/traceability.md leads somewhere: each class, test and proof that it names is there, and no method of Kafka is left out."""
+"""docs/traceability.md leads somewhere: each class, test and proof that it names is there, and no method of Kafka is left out.
+
+So do the rows on bad input of docs/reliability.md.
+"""
 
 import ast
 import importlib
@@ -68,6 +71,17 @@ def test_a_row_leads_to_code_test_and_proof(row):
     assert suites <= SUITES
     assert [target for target in quoted(proof) if not is_there(target)] == []
     assert all((quoted(code), quoted(tests), proof))
+
+
+def test_each_bad_input_of_the_page_on_reliability_is_held_by_a_test():
+    page = (TESTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("## Bad input")
+    rows = [line.strip("|").split("|") for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")][
+        2:
+    ]
+    assert len(rows) > 10
+    assert [given for given, tests in rows if not quoted(tests)] == []
+    assert [target for _, tests in rows for target in quoted(tests) if not is_there(target)] == []
 
 
 def test_a_target_that_is_gone_is_noticed():
