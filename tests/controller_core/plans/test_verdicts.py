@@ -18,7 +18,7 @@ from controller_core.plans.conditions import (
 from controller_core.plans.fields import PlanFields
 from controller_core.plans.observation import Observation, TopicIdentity
 from controller_core.plans.plan import PlanStep
-from controller_core.plans.progress import Health, health, step_progress
+from controller_core.plans.progress import Health, copy_seconds, health, step_progress
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
     CreatePreferredReplicaElection,
@@ -209,6 +209,15 @@ def test_what_somebody_may_have_withdrawn_is_asked_for_once():
 def test_an_unknown_rule_is_refused():
     with pytest.raises(InvalidPlanError, match="on_difference: expected one of stop, go_on, found 'perhaps'"):
         rules_from_json(PlanFields("plan", {"on_difference": "perhaps", "before_step": "stop"}))
+
+
+def test_copies_take_as_long_as_the_broker_that_sends_or_receives_most():
+    copied = {A0: 1_000}
+    states = seen(BOTH).states
+    assert copy_seconds(MOVE, states, copied, 100) == 10.0
+    assert copy_seconds(MOVE, {}, copied, 100) == 10.0
+    assert copy_seconds(MOVE, states, {}, 100) == 0.0
+    assert copy_seconds(ELECTION, states, copied, 100) == 0.0
 
 
 def test_progress_counts_replicas_that_are_copied_and_outcomes():

@@ -50,7 +50,14 @@ def may_ask_brokers(run: Run, step: PlanStep) -> bool:
 
 
 def binding(run: Run, step: PlanStep, conditions: Iterable[Condition], observed: Observation) -> tuple[Condition, ...]:
-    """The conditions without those that bind request znodes alone: a request whose topics are gone blocks nobody who asks brokers."""
+    """The conditions without those that bind request znodes alone: a request whose topics are gone blocks nobody who asks brokers.
+
+    Args:
+        run: the run that carries the plan out.
+        step: that is to be asked for.
+        conditions: of plan and step.
+        observed: what they are checked on.
+    """
     if not may_ask_brokers(run, step):
         return tuple(conditions)
     gone = observed.abandoned_requests

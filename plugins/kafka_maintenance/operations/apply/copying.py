@@ -13,7 +13,7 @@ from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.checks import Unmet
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
-from controller_core.plans.progress import copies
+from controller_core.plans.progress import copies, copy_seconds
 from kafka_maintenance.operations.apply.run import Run
 from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError, largest, log_dirs_of
 from kafka_maintenance.operations.errors import BadInputError
@@ -55,7 +55,14 @@ class Copying(NamedTuple):
 
 
 def log_dirs_of_step(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[LogDirs, ...] | None:
-    """The log directories of the brokers that copy; None where nobody may be asked, nothing is copied or somebody does not say."""
+    """The log directories of the brokers that copy; None where nobody may be asked, nothing is copied or somebody does not say.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: as it was or is to be asked for.
+        observed: who leads now.
+    """
     copied = copies(step)
     if run.brokers is None or not copied:
         return None
@@ -109,19 +116,6 @@ def no_room(step: PlanStep, found: Sequence[LogDirs]) -> tuple[Unmet, ...]:
     return tuple(reasons)
 
 
-def estimate_s(step: PlanStep, observed: Observation, found: Sequence[LogDirs], bytes_per_s: int) -> float:
-    """How long the copies take at that rate: as long as the broker that sends or receives most."""
-    sizes = largest(found)
-    sent: dict[BrokerId, int] = {}
-    received: dict[BrokerId, int] = {}
-    for each in copies(step):
-        size, state = sizes.get(each.partition, 0), observed.states.get(each.partition)
-        received[each.broker] = received.get(each.broker, 0) + size
-        if state is not None:
-            sent[state.leader] = sent.get(state.leader, 0) + size
-    return max((*sent.values(), *received.values()), default=0) / bytes_per_s
-
-
 def in_bytes(count: float) -> str:
     """As a person reads it: `1.2 TB`."""
     for unit in _UNITS[:-1]:
@@ -148,7 +142,7 @@ def estimate_details(
     return (
         {"bytes": total}
         if rate is None
-        else {"bytes": total, "estimate_s": round(estimate_s(step, observed, found, rate))}
+        else {"bytes": total, "estimate_s": round(copy_seconds(step, observed.states, largest(found), rate))}
     )
 
 

@@ -145,14 +145,7 @@ def apply_plan(
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
     """
     plan = read_approved(store, plan_uri, approved_digest, approver)
-    if plan.kind is PlanKind.MOVE_LEADERS:
-        raise RefusedError(
-            f"plan {plan_uri} not applied: no request moves a leader to a chosen replica; a run as active controller does "
-            "(kafka-maintenance act-as-controller, or the DAG move_leaders)"
-        )
-    proof = read_proof(store, plan_uri)
-    if proof is not None:
-        verify_again(plan, proof)
+    _refuse_unfit(store, plan, plan_uri)
     run = run_id or token_hex(4)
     log = ReceiptLog(store, cluster=plan.cluster, digest=approved_digest, run=run, approver=approver, now=now)
     if log.has(EventKind.DONE):
@@ -160,6 +153,7 @@ def apply_plan(
     refuse_ended(log)
     if not plan.steps:
         raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
+    begun = resumed and log.has(EventKind.STARTED)
     attempt = _Attempt(
         store=store,
         plan=plan,
@@ -174,10 +168,8 @@ def apply_plan(
         away_timeout_s=away_timeout_s,
         stop=stop or Stop(),
         patience_s=patience_s,
-        begun=resumed and log.has(EventKind.STARTED),
-        stops=_stops(log)
-        if resumed and log.has(EventKind.STARTED)
-        else stop_requests(store, plan.cluster, approved_digest),
+        begun=begun,
+        stops=_stops(log) if begun else stop_requests(store, plan.cluster, approved_digest),
         brokers=brokers,
     )
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, attempt.stops))
@@ -238,6 +230,18 @@ def read_approved(store: ObjectStore, plan_uri: str, approved_digest: str, appro
         raise PlanChangedError(f"plan {plan_uri} not applied: nobody is named as its approver; have it approved")
     refuse_departed(store, plan.cluster)
     return plan
+
+
+def _refuse_unfit(store: ObjectStore, plan: Plan, uri: str) -> None:
+    """Refuses what no request can do, and what the planner's verifier does not confirm."""
+    if plan.kind is PlanKind.MOVE_LEADERS:
+        raise RefusedError(
+            f"plan {uri} not applied: no request moves a leader to a chosen replica; a run as active controller does "
+            "(kafka-maintenance act-as-controller, or the DAG move_leaders)"
+        )
+    proof = read_proof(store, uri)
+    if proof is not None:
+        verify_again(plan, proof)
 
 
 def _principal(zookeeper: ClusterAddress | ZooKeeper) -> str:

@@ -19,8 +19,9 @@ from controller_core.plans.kinds import Refused, deletions_plan, drain_plan, ele
 from controller_core.plans.kinds.elections import ELECTIONS_PER_MINUTE
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
+from controller_core.plans.progress import copy_seconds
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
-from controller_core.plans.rules import Throttle
+from controller_core.plans.rules import Throttle, ThrottleBand
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
@@ -144,7 +145,7 @@ def plan_reassignment(
             may_change_replication_factor=may_change_replication_factor,
             throttle_bytes_per_s=throttle_bytes_per_s,
         )
-        made = _given(seen, asked, waves, limits, sizes)
+        made = _with_duration(_given(seen, asked, waves, limits, sizes), seen, sizes)
         return store_made(store, made, seen)
     wanted = goals or Goals()
     caps = [cap for cap in (wanted.moves_max, move_count_max) if cap is not None]
@@ -162,7 +163,7 @@ def plan_reassignment(
         why=proposal.why,
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
-    return store_made(store, planned, seen, proof=proposal.proof)
+    return store_made(store, _with_duration(planned, seen, sizes), seen, proof=proposal.proof)
 
 
 def plan_deletions(
@@ -351,6 +352,21 @@ def _given(
         made = again
     steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
     return replace(made, risks=(prediction(seen.observed, steps, dialect=seen.dialect), *made.risks))
+
+
+def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Plan | Refused:
+    """The plan with how long its copies take under its throttle, where sizes are known."""
+    if isinstance(made, Refused) or sizes is None or (throttle := made.rules.throttle_bytes_per_s) is None:
+        return made
+    rates = (throttle.least, throttle.most) if isinstance(throttle, ThrottleBand) else (throttle,)
+    lasts = [[copy_seconds(step, seen.observed.states, sizes, rate) for step in made.steps] for rate in rates]
+    words = " to ".join(f"{sum(seconds):,.0f} s at {rate:,}" for seconds, rate in zip(lasts, rates, strict=True))
+    longest = max(lasts[-1], default=0.0)
+    told = (
+        f"The copies take about {words} bytes per second and broker, the longest step {longest:,.0f} s of it: as long as the broker "
+        "that sends or receives most. What is written meanwhile comes on top."
+    )
+    return replace(made, risks=(told, *made.risks))
 
 
 def _electable(seen: Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:

@@ -13,7 +13,7 @@ from controller_core.plans.rules import ThrottleBand
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import copying as copying_module
 from kafka_maintenance.operations.apply import progress as progress_module
-from kafka_maintenance.operations.apply.copying import Behind, Copying, copying, estimate_s, in_bytes, no_room
+from kafka_maintenance.operations.apply.copying import Behind, Copying, copying, in_bytes, no_room
 from kafka_maintenance.operations.apply.progress import Teller
 from kafka_maintenance.operations.apply.run import look_at
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
@@ -60,12 +60,6 @@ def test_what_is_there_is_counted_against_the_largest_replica(step):
     found = [log_dirs(1, {OLD: 1000, NEW: 5}), log_dirs(2, {OLD: 900}), log_dirs(3, {OLD: 400})]
     assert copying(step, found) == Copying(400, 1000, Behind(OLD, BrokerId(3), 600))
     assert copying(step, [log_dirs(1, {OLD: 1000}), log_dirs(3, {OLD: 1000})]).farthest is None
-
-
-def test_the_slowest_broker_says_how_long_it_takes(step):
-    store, world, plan = planned(two_copies)
-    observed = look_at(world.zookeeper(), read_plan(store, plan.uri).conditions)
-    assert estimate_s(step, observed, [log_dirs(1, {OLD: 1000})], 100) == 10.0
 
 
 @pytest.mark.parametrize(

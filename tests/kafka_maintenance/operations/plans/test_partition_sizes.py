@@ -11,6 +11,7 @@ from kafka.structs import OffsetAndMetadata
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
+from controller_core.plans.rules import ThrottleBand
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, produce
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
@@ -77,6 +78,25 @@ def test_a_plan_estimates_its_duration_and_throttle():
     assert plan is not None
     assert "They take about 40 s at 10 bytes per second and broker." in plan.markdown
     assert "To finish each in 60 s a broker copies up to 7 bytes per second" in plan.markdown
+
+
+@pytest.mark.parametrize(
+    ("throttle", "said"),
+    [
+        (10, "The copies take about 40 s at 10 bytes per second and broker, the longest step 40 s of it"),
+        (
+            ThrottleBand(10, 40),
+            "about 40 s at 10 to 10 s at 40 bytes per second and broker, the longest step 10 s of it",
+        ),
+    ],
+)
+def test_the_approver_reads_how_long_the_copies_take_under_the_throttle(throttle, said):
+    known = {TopicPartition("a", number): 100 for number in range(6)}
+    plan = planning.plan_reassignment(
+        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, throttle_bytes_per_s=throttle
+    )
+    assert plan is not None
+    assert said in plan.markdown
 
 
 def test_a_goal_in_bytes_is_planned_for():
