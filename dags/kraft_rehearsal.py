@@ -4,9 +4,9 @@
 
 The newest snapshot of every named cluster is restored into a throw-away ZooKeeper on the worker and migrated there by a
 real KRaft controller, with imitated brokers. Each obstacle is explained with its znode; every difference between snapshot, records and tree has a class.
-No cluster is contacted; what was found is kept in the store, for the run-book. A rehearsal that is not passed fails, with the report in its log (docs/kraft.md).
+No cluster is contacted, but for brokers that the connection allows to ask (`bootstrap_servers`), which answer what a copy cannot show; what was found is kept in the store, for the run-book. A rehearsal that is not passed fails, with the report in its log (docs/kraft.md).
 
-**Never** contacts a cluster or leaves anything on the worker.
+**Never** writes to a cluster or leaves anything on the worker.
 
 **When it fails:** the log names each obstacle with its znode and rule; mend those (docs/kraft.md) and start it again.
 """

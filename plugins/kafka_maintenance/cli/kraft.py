@@ -70,10 +70,7 @@ def _add_readiness(kraft: Any) -> None:
     command.add_argument(
         "--since", metavar="FILE", type=Path, help="an earlier certificate (--json): whether what it judged has changed"
     )
-    command.add_argument(
-        "--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask what a snapshot cannot tell"
-    )
-    add_client_settings_argument(command)
+    _add_broker_arguments(command)
     command.set_defaults(run=_readiness)
 
 
@@ -94,7 +91,7 @@ def _add_rehearse(kraft: Any) -> None:
         "rehearse",
         help="migrate a copy of a snapshot with a real controller, and say what happened",
         description="Restores the snapshot into a throw-away ZooKeeper on this machine and lets one real KRaft controller migrate it; brokers are "
-        "imitated. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster; nothing stays.",
+        "imitated. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster, but for the brokers of --bootstrap-servers; nothing stays.",
         epilog="Exit status: 0 dual write at the first try and every difference has a class, 1 not, 2 bad input, 3 the outside failed.",
     )
     _add_snapshot_arguments(command)
@@ -116,6 +113,7 @@ def _add_rehearse(kraft: Any) -> None:
         "--key-file", metavar="FILE", type=Path, help="opens sealed secrets, so that they are rehearsed, too"
     )
     command.add_argument("--fix", action="store_true", help="also rehearse the repairs, on another copy")
+    _add_broker_arguments(command)
     command.set_defaults(run=_rehearse)
 
 
@@ -161,6 +159,21 @@ def _add_watch(kraft: Any) -> None:
     command.set_defaults(run=_watch)
 
 
+def _add_broker_arguments(command: Any) -> None:
+    command.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask what a snapshot cannot tell"
+    )
+    add_client_settings_argument(command)
+
+
+def _brokers_asked(arguments: argparse.Namespace) -> Any:
+    """The brokers that the arguments name; None where they name none."""
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - the other commands start faster
+
+    servers = arguments.bootstrap_servers
+    return BrokersAsked(servers, client_settings_of(arguments.client_settings)) if servers else None
+
+
 def _add_snapshot_arguments(command: Any) -> None:
     command.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", default="newest", help="(default: %(default)s)")
     command.add_argument("--cluster", metavar="NAME", help="where the store holds several clusters")
@@ -185,7 +198,8 @@ def _certified(arguments: argparse.Namespace) -> Any:
 
 
 def _readiness(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.certificate import (  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.kraft.certificate import (  # noqa: PLC0415 - as above
         certificate_json,
         certificate_text,
         changes_since,
@@ -193,8 +207,9 @@ def _readiness(arguments: argparse.Namespace) -> int:
     )
 
     certificate, tree = _certified(arguments)
-    if arguments.bootstrap_servers:
-        certificate = _asked(arguments, certificate, tree)
+    brokers = _brokers_asked(arguments)
+    if brokers is not None:
+        certificate = with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
     text, document = certificate_text(certificate, datetime.now(UTC)), certificate_json(certificate)
     changed: tuple[str, ...] = ()
     if arguments.since:
@@ -205,14 +220,6 @@ def _readiness(arguments: argparse.Namespace) -> int:
         )
     show(arguments, text, document)
     return ExitStatus.DONE if is_ready(certificate) and not changed else ExitStatus.REFUSED
-
-
-def _asked(arguments: argparse.Namespace, certificate: Any, tree: Any) -> Any:
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers  # noqa: PLC0415 - as above
-
-    brokers = BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
-    return with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
 
 
 def _fleet(arguments: argparse.Namespace) -> int:
@@ -253,7 +260,14 @@ def _rehearse(arguments: argparse.Namespace) -> int:
         settings=planned_settings(config.read_text(encoding="utf-8")) if config else {},
     )
     manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
-    rehearsal = rehearse_snapshot(store, manifest, quorum, key_file=arguments.key_file, fix=arguments.fix)
+    rehearsal = rehearse_snapshot(
+        store,
+        manifest,
+        quorum,
+        key_file=arguments.key_file,
+        fix=arguments.fix,
+        brokers=_brokers_asked(arguments),
+    )
     tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
     return ExitStatus.DONE if rehearsal.passed else ExitStatus.REFUSED

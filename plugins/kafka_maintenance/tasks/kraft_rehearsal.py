@@ -8,7 +8,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import CLUSTER_LABEL, label
+from kafka_maintenance.tasks.common import CLUSTER_LABEL, brokers_of, label
 from kafka_maintenance.tasks.settings import SETTINGS
 
 _TIMEOUT = timedelta(hours=2)
@@ -39,13 +39,14 @@ def rehearse(cluster: str, version: str, release_version: str | None, fix: bool)
     from kafka_maintenance.operations.snapshots.catalog import find_snapshot
 
     label(cluster)
-    store = hooks.store()
+    store, known = hooks.store(), hooks.usable_cluster(cluster)
     rehearsal = rehearse_snapshot(
         store,
         find_snapshot(store, "newest", cluster),
         Quorum(version=version, release_version=release_version),
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         fix=fix,
+        brokers=brokers_of(known, None) if known else None,
     )
     keep_rehearsal(store, rehearsal, datetime.now(UTC))
     log.info("%s", rehearsal_text(rehearsal))

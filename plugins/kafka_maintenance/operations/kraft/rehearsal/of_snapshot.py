@@ -1,6 +1,7 @@
 """Rehearses a snapshot of the store; the store is only read, and nothing stays on the machine."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,9 @@ import pyarrow as pa
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.secrets import Sealer
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers
 from kafka_maintenance.operations.kraft.certificate import certify
 from kafka_maintenance.operations.kraft.rehearsal.copy import Copy, copy_of
 from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal
@@ -20,7 +23,13 @@ from kafka_maintenance.servers.kraft_controller import MIGRATING_VERSIONS
 
 
 def rehearse_snapshot(
-    store: ObjectStore, manifest: Manifest, quorum: Quorum, *, key_file: Path | None = None, fix: bool = False
+    store: ObjectStore,
+    manifest: Manifest,
+    quorum: Quorum,
+    *,
+    key_file: Path | None = None,
+    fix: bool = False,
+    brokers: BrokersAsked | None = None,
 ) -> Rehearsal:
     """Certifies the snapshot and migrates a copy of it; with `fix` another copy with the repairs, too.
 
@@ -30,8 +39,10 @@ def rehearse_snapshot(
         quorum: what is planned.
         key_file: opens sealed secrets, so that they are rehearsed, too.
         fix: also rehearse the repairs.
+        brokers: asked what neither snapshot nor copy can tell; None: nobody is.
 
     Raises:
+        NoBrokerAnsweredError: none of the named brokers answers; nothing was rehearsed.
         BadInputError: a version that cannot migrate.
         SnapshotKeyError: a key that cannot be used.
         LocalStackError: no server starts.
@@ -42,11 +53,14 @@ def rehearse_snapshot(
         )
     raw = read_raw(store, manifest)
     tree = tree_of(raw, public_configs(store, manifest))
+    certificate = certify(tree, manifest)
+    if brokers is not None:
+        certificate = with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
     copy = copy_of(tree, _opened(raw, Sealer.from_file(key_file)) if key_file else None)
     wanted = repairs(copy.tree) if fix else ()
     outcome = rehearse(copy, quorum)
     return Rehearsal(
-        certificate=certify(tree, manifest),
+        certificate=certificate,
         quorum=quorum,
         outcome=outcome,
         left_out=copy.left_out,

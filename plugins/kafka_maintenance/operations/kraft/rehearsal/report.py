@@ -46,10 +46,11 @@ def rehearsal_text(rehearsal: Rehearsal) -> str:
     """For people: the verdict, obstacles, differences by class, what was not rehearsed."""
     found, quorum = rehearsal.certificate, rehearsal.quorum
     release = f", formatted with --release-version {quorum.release_version}" if quorum.release_version else ""
+    asked = "none but the living brokers" if found.asked_at else "no cluster"
     lines = [
         f"rehearsal of {found.cluster}: {'passed' if rehearsal.passed else 'NOT PASSED'}",
         f"snapshot {found.snapshot} of {found.taken_at:%Y-%m-%d %H:%M} UTC, digest {found.digest}",
-        f"one controller of Kafka {quorum.version}{release}; brokers imitated; no cluster was contacted",
+        f"one controller of Kafka {quorum.version}{release}; brokers imitated; {asked} was contacted",
         *_outcome_lines(rehearsal.outcome),
     ]
     if rehearsal.repaired is not None:
