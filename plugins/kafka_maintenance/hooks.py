@@ -28,6 +28,7 @@ CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
 STORE_VARIABLE = "kafka_maintenance_store"
 STORE_CONNECTION = "kafka_maintenance_store"
 SPARK_CONNECTION = "kafka_maintenance_spark"
+AIRFLOW_CONNECTION = "kafka_maintenance_airflow"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 ZOOKEEPER_PORT = 2181
 ALARM_SEVERITIES: Final = ("critical", "warning", "info", "none")
@@ -122,6 +123,15 @@ class StoreSettings:
             secret_key=self.secret_key,
             region=self.region,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AirflowApiSettings:
+    """Where Airflow's own API is, and as whom it is read: a user's name with a password, or without a name a token."""
+
+    url: str
+    user: str | None
+    secret: str = field(repr=False)
 
 
 class KafkaClusterHook(BaseHook):
@@ -365,6 +375,28 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
         jars=tuple(map(str, jars)),
         conf={str(key): str(value) for key, value in conf.items()},
     )
+
+
+def airflow_api() -> AirflowApiSettings | None:
+    """How Airflow's own API is reached; None where there is no such connection.
+
+    Raises:
+        SettingsMissingError: the connection has no host, or no password.
+    """
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
+
+    try:
+        connection = BaseHook.get_connection(AIRFLOW_CONNECTION)
+    except AirflowNotFoundException:
+        return None
+    host, scheme = connection.host or "", connection.conn_type
+    if not host or not connection.password or ("://" not in host and scheme not in {"http", "https"}):
+        raise SettingsMissingError(
+            f"connection {AIRFLOW_CONNECTION!r} not used: expected type http or https, a host and a password (of the login, or without one "
+            f"a token), found type {scheme!r}, host {host!r} and {'a' if connection.password else 'no'} password; correct it"
+        )
+    url = (host if "://" in host else f"{scheme}://{host}") + (f":{connection.port}" if connection.port else "")
+    return AirflowApiSettings(url=url, user=connection.login or None, secret=connection.password)
 
 
 def open_gated_runs() -> bool:

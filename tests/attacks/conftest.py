@@ -6,10 +6,10 @@ from tests import airflow_home  # isort: skip  # before anything of Airflow
 
 import pytest
 
-from tests.dags.conftest import bag, clients, database, plan, world
+from tests.dags.conftest import airflow_is_asked, api_address, bag, clients, database, plan, world
 from tests.dags.world import CLUSTER
 
-__all__ = ["airflow_home", "bag", "clients", "database", "plan", "world"]
+__all__ = ["airflow_home", "airflow_is_asked", "api_address", "bag", "clients", "database", "plan", "world"]
 
 
 @pytest.fixture

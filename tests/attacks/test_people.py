@@ -68,6 +68,30 @@ def test_plans_beyond_the_caps_are_not_even_asked_about():
 
 
 @pytest.mark.parametrize(
+    ("size", "cap", "refused"),
+    [
+        pytest.param(100, 299, "found 300", id="more than the cap"),
+        pytest.param(100, 300, None, id="as many as the cap"),
+        pytest.param(None, 300, "the plan knows no sizes", id="nobody knows how many"),
+    ],
+)
+def test_a_reassignment_that_copies_more_bytes_than_the_cap_is_not_even_asked_about(size, cap, refused):
+    """Three replicas are copied."""
+    from controller_core.adapters.object_store.open import MemoryStore
+    from controller_core.model.partitions import TopicPartition
+    from kafka_maintenance.operations.gate.contents import contents_of_stored
+    from kafka_maintenance.operations.plans import make
+    from tests.kafka_maintenance.operations.plans.test_plans import plan_of, three_brokers
+
+    store, world = MemoryStore(), three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    sizes = None if size is None else {TopicPartition("a", number): size for number in range(6)}
+    contents = contents_of_stored(store, plan_of(make.plan_reassignment, world, store, sizes=sizes, move_count_max=3))
+    told = of("reassign_partitions", bytes_max=cap).refusals("reassign_partitions", contents)
+    assert (not told) if refused is None else (refused in told[0])
+
+
+@pytest.mark.parametrize(
     ("window", "hour", "is_open"),
     [("02:00-05:00", 4, True), ("02:00-05:00", 5, False), ("22:00-02:00", 23, True), ("22:00-02:00", 12, False)],
 )

@@ -5,6 +5,7 @@ from controller_core.adapters.object_store.open import open_store
 from tests import airflow_home  # isort: skip  # before anything of Airflow
 
 import json
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -99,3 +100,28 @@ def analysed(live, scheduled_snapshot):
     run_id = live.start("nightly_analysis", {"alarm_severity": "none"}, partition_key=today)
     live.succeed("nightly_analysis", run_id)
     return run_id
+
+
+@pytest.fixture(scope="session")
+def api_address(database):
+    """Airflow's own API server on loopback, for what reaches it by HTTP."""
+    import uvicorn
+    from airflow.api_fastapi.app import create_app
+
+    server = uvicorn.Server(uvicorn.Config(create_app(apps="core"), host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def airflow_is_asked(monkeypatch, api_address):
+    """The connection with which a task reads Airflow's own record, as a viewer; returns where it leads."""
+    user, password = "victor", airflow_home.PASSWORDS["victor"]
+    connection = {"conn_type": "http", "host": api_address, "login": user, "password": password}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_AIRFLOW", json.dumps(connection))
+    return api_address

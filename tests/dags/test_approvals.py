@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kafka_maintenance.cli.main import main
-from tests.dags.test_gates import _answer, _run, _states, answering
+from tests.dags.test_gates import _answer, _receipt, _run, _states, answering
 from tests.dags.world import CLUSTER
 
 DAG = "elect_preferred_leaders"
@@ -15,13 +15,14 @@ NIGHT = {"name": "small-elections", "kind": DAG, "partitions_max": 1, "all_in_sy
 
 @pytest.fixture
 def policy(monkeypatch, tmp_path_factory):
-    """Sets the policy of all clusters."""
+    """Sets the policy of all clusters; says nothing until it is called."""
     path = tmp_path_factory.mktemp("policy") / "policy.yaml"
     monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(path))
 
     def says(**rules):
         path.write_text(yaml.safe_dump({"version": 1, "default": rules}))
 
+    says()
     return says
 
 
@@ -39,6 +40,29 @@ def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_person
     (asked,) = _kept(tmp_path, "asked")
     assert len(asked["policy"]) == 64
     assert main(["audit", "verify", "--store", str(tmp_path), "--cluster", CLUSTER]) == 0
+
+
+def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
+    bag, clients, world, plan, policy, tmp_path
+):
+    policy(kinds={DAG: {"approvals": 2}})
+    olivia = _answer(clients["olivia"], "Approve")
+    seen = []
+
+    def once_more(gate):
+        seen.append(len(world.requests))
+        return olivia(gate)
+
+    def ada(gate):
+        seen.append(len(world.requests))
+        return _answer(clients["ada"], "Approve")(gate)
+
+    with answering(clients, DAG, olivia, once_more, ada):
+        _, states = _run(bag, plan)
+    assert seen == [0, 0], "nothing was written while an approval was missing"
+    assert states["verify"] == "success"
+    assert {event["approver"] for event in _receipt(tmp_path, plan)} == {"olivia, ada"}
+    assert [each["user"] for each in _kept(tmp_path, "decided-0?")] == ["olivia", "olivia", "ada"]
 
 
 def test_an_approval_that_has_expired_applies_nothing(bag, clients, world, plan, policy, capfd):

@@ -54,7 +54,10 @@ def answering(clients, dag_id, act, *if_asked_again):
         while not over.wait(0.2):
             gate = _open_gate(clients["ada"], dag_id)
             if gate and not outcome.done():
-                outcome.set_result(act(gate))
+                try:
+                    outcome.set_result(act(gate))
+                except Exception as error:  # noqa: BLE001 - whoever asks for the result is to hear it
+                    outcome.set_exception(error)
             elif gate:
                 next(later)(gate)
 

@@ -245,6 +245,35 @@ def test_the_store_takes_its_credentials_from_the_connection():
     assert store_settings_from("/srv/store", None) == StoreSettings(uri="/srv/store")
 
 
+@pytest.mark.parametrize(
+    ("fields", "url", "user"),
+    [
+        ({"conn_type": "http", "host": "airflow", "port": 8080, "login": "ada"}, "http://airflow:8080", "ada"),
+        ({"conn_type": "https", "host": "airflow"}, "https://airflow", None),
+        ({"conn_type": "generic", "host": "https://airflow/base"}, "https://airflow/base", None),
+    ],
+)
+def test_the_connection_to_airflows_own_api(fields, url, user, monkeypatch):
+    from kafka_maintenance.hooks import airflow_api
+
+    assert airflow_api() is None
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_AIRFLOW", json.dumps({**fields, "password": "secret"}))
+    found = airflow_api()
+    assert (found.url, found.user, found.secret) == (url, user, "secret")
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"conn_type": "http", "host": "airflow"}, {"conn_type": "generic", "host": "x", "password": "y"}]
+)
+def test_an_unusable_connection_to_airflows_own_api_says_why(fields, monkeypatch):
+    from kafka_maintenance.hooks import SettingsMissingError, airflow_api
+
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_AIRFLOW", json.dumps(fields))
+    with pytest.raises(SettingsMissingError, match="expected type http or https, a host and a password"):
+        airflow_api()
+
+
 def test_a_missing_store_says_how_to_name_one():
     from kafka_maintenance.hooks import SettingsMissingError, store_settings_from
 

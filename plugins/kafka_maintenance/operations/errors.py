@@ -20,6 +20,10 @@ class RefusedError(OperationError):
     """Nothing was done, on purpose; the message says why and what would help."""
 
 
+class AirflowUnreachableError(OperationError):
+    """Airflow's API did not answer, or refused to: its record of a run was not read."""
+
+
 class PlanChangedError(RefusedError):
     """The stored plan is not the one that was approved."""
 

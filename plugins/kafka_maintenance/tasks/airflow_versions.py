@@ -18,7 +18,7 @@ from controller_core.model.errors import (
     StoreUnreachableError,
     ZooKeeperUnreachableError,
 )
-from kafka_maintenance.operations.errors import NotFinishedError
+from kafka_maintenance.operations.errors import AirflowUnreachableError, NotFinishedError
 
 try:
     from airflow.sdk import CronPartitionTimetable as CronPartitionTimetable  # noqa: PLC0414 - for those who schedule by it
@@ -37,6 +37,7 @@ TRANSIENT_ERRORS = (
     StoreUnreachableError,
     ZooKeeperUnreachableError,
     NotFinishedError,
+    AirflowUnreachableError,
 )
 """Errors after which a task is tried again; any other error of ours gives the same answer however often it is asked."""
 

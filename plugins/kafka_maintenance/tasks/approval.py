@@ -21,6 +21,7 @@ from kafka_maintenance.operations.gate.contents import contents_of_stored
 from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned
 from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
+from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
 from kafka_maintenance.tasks.common import cluster_of_run, run_name
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
@@ -137,6 +138,7 @@ class PlanApprovalOperator(ApprovalOperator):
             "user": user.get("name") or user.get("id") or None,
             "options": list(event.get("chosen_options") or []),
             "comment": (event.get("params_input") or {}).get("comment"),
+            "responded_at": None if (moment := event.get("responded_at")) is None else moment.isoformat(),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         approvals.keep_answer(store, **asked, answer=answer)
@@ -177,6 +179,7 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
         policy=policy_of(cluster),
         now=datetime.now(UTC),
         clears=_clears(context),
+        airflow=reader_of(context),
     )
 
 

@@ -12,6 +12,8 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.permission import NotApprovedError, permission
 from kafka_maintenance.operations.gate.policy import Policy
+from kafka_maintenance.operations.record.audit import UntrustedRecordError
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, receipt_prefix
 
 assert airflow_home
 
@@ -53,6 +55,14 @@ def _asked(store, text, ask_id="1", run=RUN, cluster="alpha", **changed):
 
 def _answered(store, ask_id="1", run=RUN, cluster="alpha", **changed):
     approvals.keep_answer(store, cluster=cluster, run=run, ask_id=ask_id, answer=ANSWER | changed)
+
+
+def _begun(store, text):
+    """Records that the plan was begun; the key of that record."""
+    digest = text.plan.digest
+    log = ReceiptLog(store, cluster="alpha", digest=digest, run=RUN, approver="olivia", now=NOW)
+    log.append(EventKind.INTENDED, step=0)
+    return f"{receipt_prefix('alpha', digest)}0001-intended.json"
 
 
 def _permission(store, kind=KIND, policy=NOBODY, now=NOW):
@@ -152,10 +162,10 @@ def test_an_approval_can_be_withdrawn_until_the_plan_was_begun(store, text):
     _asked(store, text)
     _answered(store)
     what = {"cluster": "alpha", "run": RUN, "by": "otto", "comment": "wrong cluster", "now": NOW}
-    store.put(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json", b"{}")
+    begun = _begun(store, text)
     with pytest.raises(RefusedError, match="its plan was begun"):
         approvals.withdraw(store, **what)
-    store.delete(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json")
+    store.delete(begun)
     approvals.withdraw(store, **what)
     with pytest.raises(NotApprovedError, match="'otto' withdrew the approval"):
         _permission(store)
@@ -166,8 +176,18 @@ def test_an_approval_can_be_withdrawn_until_the_plan_was_begun(store, text):
 def test_what_was_begun_is_finished_whatever_the_time(store, text):
     _asked(store, text)
     _answered(store, at="2026-11-01T00:00:00+00:00")
-    store.put(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json", b"{}")
+    _begun(store, text)
     assert _permission(store).approver == "olivia"
+
+
+def test_a_beginning_that_the_chain_does_not_hold_is_none(store, text):
+    """Else an object of that name would make an approval count that has expired, or hold up its withdrawal."""
+    _asked(store, text)
+    _answered(store, at="2026-11-01T00:00:00+00:00")
+    store.put(f"v1/receipts/cluster=alpha/{text.plan.digest}/0002-intended.json", b"{}")
+    with pytest.raises(UntrustedRecordError, match="the chain holds no such record"):
+        _permission(store)
+    approvals.withdraw(store, cluster="alpha", run=RUN, by="otto", comment=None, now=NOW)
 
 
 def test_a_run_that_was_cleared_after_the_approval_applies_nothing_unless_the_policy_lets_others_clear(store, text):

@@ -5,6 +5,7 @@ before anybody can answer it, each answer after it, a withdrawal at any time; th
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,7 +15,8 @@ from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate.policy import Answered
-from kafka_maintenance.operations.record.audit import AuditChain, trusted_record
+from kafka_maintenance.operations.record.audit import AuditChain, UntrustedRecordError, trusted_record
+from kafka_maintenance.operations.record.receipts import EventKind, receipt_prefix
 
 APPROVE: Final = "Approve"
 _ASKED: Final = "-asked.json"
@@ -25,8 +27,8 @@ class Asked:
     """The last question of a run's gate, with all that was answered to it.
 
     `question` has run, cluster, kind, digest, shown (hash of the text), requester and policy (hash); each of `answers` has
-    user, options, comment and at (ISO 8601); `withdrawn` has by, comment and at, or is None. Each has `code_version`, of the program
-    that wrote it.
+    user, options, comment, at (when it was recorded) and responded_at (when it was given, as Airflow says; ISO 8601); `withdrawn` has
+    by, comment and at, or is None. Each has `code_version`, of the program that wrote it.
     """
 
     ask_id: str
@@ -43,8 +45,9 @@ class Asked:
 
     @property
     def answered_at(self) -> datetime | None:
-        """When the last answer was given."""
-        return max((datetime.fromisoformat(each["at"]) for each in self.answers), default=None)
+        """When the last answer was given, as Airflow says; of a rule when it was recorded."""
+        given = (each.get("responded_at") or each["at"] for each in self.answers)
+        return max(map(datetime.fromisoformat, given), default=None)
 
 
 def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, question: Mapping[str, Any]) -> None:
@@ -111,15 +114,11 @@ def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: st
         raise BadInputError(
             f"approval not withdrawn: the gate of run {run!r} of {cluster!r} asked nothing; name DAG.RUN_ID"
         )
-    begun = [
-        key
-        for key in store.list(f"{ROOT}/receipts/cluster={cluster}/{found.question['digest']}/")
-        if "-intended" in key
-    ]
-    if begun:
-        raise RefusedError(
-            f"approval of run {run!r} not withdrawn: its plan was begun, see {store.uri_of(begun[0])}; use Kafka's tools to cancel it"
-        )
+    with suppress(UntrustedRecordError):  # a record of somebody else's holds up no withdrawal
+        if was_begun(store, cluster, str(found.question["digest"])):
+            raise RefusedError(
+                f"approval of run {run!r} not withdrawn: its plan was begun, see its receipt; use Kafka's tools to cancel it"
+            )
     ask_id = _last_question(store, cluster, run)
     record = {
         "by": by,
@@ -129,6 +128,16 @@ def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: st
         **{name: found.question[name] for name in ("run", "cluster", "kind", "digest")},
     }
     AuditChain(store, cluster).append("withdrawn", f"{_prefix(cluster, run)}{ask_id}-withdrawn.json", record)
+
+
+def was_begun(store: ObjectStore, cluster: str, digest: str) -> bool:
+    """Whether something was written for the plan of that digest, as its receipt says.
+
+    Raises:
+        UntrustedRecordError: a receipt says so that the audit chain does not hold, or whose signature does not count.
+    """
+    keys = [key for key in store.list(receipt_prefix(cluster, digest)) if f"-{EventKind.INTENDED}" in key]
+    return bool([trusted_record(store, cluster, key) for key in keys])
 
 
 def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:

@@ -1,23 +1,23 @@
 """Whether a plan may be applied: what the gate of a run was answered, judged by the policy, right before the first write."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.gate.approvals import Asked, asked
+from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, changed_by_others, disagreement
+from kafka_maintenance.operations.gate.approvals import Asked, asked, was_begun
 from kafka_maintenance.operations.gate.policy import Policy
 from kafka_maintenance.operations.gate.shown import Shown, shown
 from kafka_maintenance.operations.record.audit import KEY_FILE_VARIABLE, PUBLIC_KEYS_VARIABLE, keys_from
-from kafka_maintenance.operations.record.receipts import receipt_prefix
 
-_CLEARED: Final = (
-    "the run was cleared after its gate had asked, and a task is not told by whom; clear the gate and have it answered again, or "
-    "set others_may_clear in the policy"
-)
+_AGAIN: Final = "clear the gate and have it answered again, or set others_may_clear in the policy"
+_CLEARED: Final = f"the run was cleared after its gate had asked, and nobody says by whom; {_AGAIN}"
+_NOT_ASKED: Final = "Airflow's own record was not read: no connection names its API"
 
 
 class NotApprovedError(RefusedError):
@@ -35,7 +35,15 @@ class Approval:
 
 
 def permission(
-    store: ObjectStore, *, kind: str, cluster: str, run: str, policy: Policy, now: datetime, clears: int | None = None
+    store: ObjectStore,
+    *,
+    kind: str,
+    cluster: str,
+    run: str,
+    policy: Policy,
+    now: datetime,
+    clears: int | None = None,
+    airflow: Callable[[Asked], AirflowRecord] | None = None,
 ) -> Approval:
     """The approval of a run.
 
@@ -47,8 +55,10 @@ def permission(
         policy: of the cluster.
         now: the time, with zone.
         clears: how often the run was cleared so far; None where nobody can clear it.
+        airflow: reads Airflow's own record of the run; None where nothing says how to reach it.
 
     Raises:
+        AirflowUnreachableError: Airflow did not answer.
         NotApprovedError: with what was found; nothing has been written.
         UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
         BadInputError, InvalidPlanError: the approved plan is gone, or it is no longer that plan.
@@ -60,10 +70,11 @@ def permission(
         raise NotApprovedError(
             f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
         )
-    begun = any("-intended" in key for key in store.list(receipt_prefix(cluster, str(found.question["digest"]))))
+    begun = was_begun(store, cluster, str(found.question["digest"]))
+    said = None if airflow is None else airflow(found)
     problem = _problem(found, kind, policy, now, begun=begun)
-    if not problem and not begun and clears is not None and clears != found.question.get("clears"):
-        problem = None if policy.others_may_clear else _CLEARED
+    if not problem and not begun:
+        problem = _disagrees(found, said, policy) or _cleared(found, said, policy, clears)
     if problem:
         raise NotApprovedError(f"{what}: {problem}")
     text = shown(store, kind=kind, cluster=cluster, digest=str(found.question["digest"]))
@@ -82,6 +93,7 @@ def permission(
             "shown": text.digest,
             "policy": policy.digest,
             "answers": [dict(each) for each in found.answers],
+            "airflow": _NOT_ASKED if said is None else {"changes": [asdict(each) for each in said.changes]},
         },
     )
 
@@ -98,6 +110,26 @@ def refuse_unsigned(policy: Policy, what: str) -> None:
             f"{what}: the policy wants a signed record (signed_record), and the environment does not name both {KEY_FILE_VARIABLE} and "
             f"{PUBLIC_KEYS_VARIABLE}; set them (`kafka-maintenance audit keygen`)"
         )
+
+
+def _disagrees(found: Asked, said: AirflowRecord | None, policy: Policy) -> str | None:
+    if said is None:
+        wanted = "the policy wants Airflow's own record to agree (airflow_must_agree)"
+        return f"{wanted}, and {_NOT_ASKED}; see docs/security.md" if policy.airflow_must_agree else None
+    problem = disagreement(found, said)
+    return f"{problem}; find out who wrote it, and ask again" if problem else None
+
+
+def _cleared(found: Asked, said: AirflowRecord | None, policy: Policy, clears: int | None) -> str | None:
+    """Approved by one, cleared and run by another. Whoever approved may clear the run, where Airflow says that it was he."""
+    if policy.others_may_clear:
+        return None
+    problem = None if said is None else changed_by_others(found, said)
+    if problem:
+        return f"{problem}; {_AGAIN}"
+    count = 0 if clears is None else clears - int(found.question.get("clears", 0))
+    told = 0 if said is None else len(said.changes)
+    return _CLEARED if count > told else None
 
 
 def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: bool) -> str | None:

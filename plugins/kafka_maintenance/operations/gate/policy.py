@@ -41,6 +41,7 @@ _KIND_RULES: Final[Mapping[str, Any]] = {
         "partitions_max": _COUNT,
         "topics_max": _COUNT,
         "brokers_max": _COUNT,
+        "bytes_max": {**_COUNT, "description": "copied by a reassignment; one whose sizes are not known is refused"},
     },
 }
 _RULE: Final[Mapping[str, Any]] = {
@@ -62,6 +63,10 @@ _CLUSTER: Final[Mapping[str, Any]] = {
         "approval_valid_h": {"type": "number", "exclusiveMinimum": 0, "maximum": 720},
         "command_may_apply": {"enum": ["never", "with-signed-approval", "yes"]},
         "others_may_clear": {"type": "boolean"},
+        "airflow_must_agree": {
+            "type": "boolean",
+            "description": "nothing is applied unless Airflow's record was read and agrees",
+        },
         "signed_record": {"type": "boolean", "description": "nothing is asked or applied without audit keys"},
         "freezes": {
             "type": "array",
@@ -153,6 +158,11 @@ class Policy:
         return bool(self.rules.get("others_may_clear", False))
 
     @property
+    def airflow_must_agree(self) -> bool:
+        """Whether nothing is applied unless Airflow's own record of the answer was read and agrees with ours."""
+        return bool(self.rules.get("airflow_must_agree", False))
+
+    @property
     def signed_record(self) -> bool:
         """Whether nothing is asked or applied unless the audit chain is signed, and signatures are checked."""
         return bool(self.rules.get("signed_record", False))
@@ -175,6 +185,13 @@ class Policy:
             for name, count in caps.items()
             if name in of_kind and count > of_kind[name]
         ]
+        bytes_max = of_kind.get("bytes_max")
+        if bytes_max is not None and contents.bytes is None:
+            found.append(
+                f"expected at most {bytes_max} bytes to copy in one approval, and the plan knows no sizes; give them (bootstrap_servers)"
+            )
+        elif bytes_max is not None and contents.bytes is not None and contents.bytes > bytes_max:
+            found.append(f"expected at most {bytes_max} bytes to copy in one approval, found {contents.bytes}")
         return tuple(found)
 
     def verdict(self, kind: str, requester: str | None, answers: tuple[Answered, ...]) -> Verdict:

@@ -1,0 +1,122 @@
+"""Boundary: who may clear and edit runs, as Airflow's role `op` may, against what somebody else approved: Airflow's own record."""
+
+import json
+
+import pytest
+
+from tests.dags.test_approvals import policy
+from tests.dags.test_gates import _answer, _clear, _go_on, _receipt, _run, answering
+from tests.dags.world import CLUSTER
+
+__all__ = ["policy"]
+
+DAG = "elect_preferred_leaders"
+
+
+@pytest.fixture
+def failed(bag, clients, world, plan, monkeypatch):
+    """A run that olivia approved and whose plan was not begun, as the cluster could not be reached; id and run of it."""
+    from kafka_maintenance import hooks
+    from kafka_maintenance.operations.errors import RefusedError
+
+    def away(name):
+        raise RefusedError(f"{name} is away")
+
+    with monkeypatch.context() as broken, answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+        broken.setattr(hooks, "cluster", away)
+        run, states = _run(bag, plan)
+    assert (states["approve"], states["apply_plan"]) == ("success", "failed")
+    monkeypatch.setattr(bag.dags[DAG].get_task("verify"), "python_callable", lambda *_, **__: True)
+    return run
+
+
+def _record(tmp_path, plan):
+    (started,) = [event for event in _receipt(tmp_path, plan) if event["event"] == "started"]
+    return started["detail"]["approval"]["airflow"]
+
+
+def test_what_airflow_has_recorded_itself_is_read_before_anything_is_written(
+    bag, clients, world, plan, policy, tmp_path, airflow_is_asked
+):
+    policy(airflow_must_agree=True)
+    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    assert states["verify"] == "success"
+    assert _record(tmp_path, plan) == {"changes": []}
+
+
+def test_approved_by_one_and_cleared_by_another_applies_nothing(
+    bag, clients, world, policy, airflow_is_asked, failed, capfd
+):
+    assert _clear(clients["ada"], DAG, failed.run_id, "apply_plan").status_code == 200
+    assert _go_on(bag.dags[DAG], failed)["apply_plan"] == "failed"
+    assert world.requests == []
+    told = "".join(capfd.readouterr())
+    assert "olivia approved it, and 'ada' cleared or changed the run afterwards (post_clear_task_instances" in told
+
+
+@pytest.mark.parametrize(("who", "rules"), [("olivia", {}), ("ada", {"others_may_clear": True})])
+def test_who_approved_may_clear_and_whom_the_policy_lets_and_it_stands_in_the_record(
+    bag, clients, world, plan, policy, tmp_path, airflow_is_asked, failed, who, rules
+):
+    policy(**rules)
+    assert _clear(clients[who], DAG, failed.run_id, "apply_plan").status_code == 200
+    assert _go_on(bag.dags[DAG], failed)["apply_plan"] == "success"
+    (change,) = _record(tmp_path, plan)["changes"]
+    assert (change["user"], change["event"]) == (who, "post_clear_task_instances")
+
+
+def test_an_answer_in_our_record_that_airflow_does_not_know_is_none(
+    bag, clients, world, plan, policy, tmp_path, airflow_is_asked, capfd, monkeypatch
+):
+    """Without audit keys, who writes the store and edits the state of a task could approve in another's name."""
+    from datetime import UTC, datetime
+
+    from controller_core.adapters.object_store.open import FolderStore
+    from kafka_maintenance.operations.gate import approvals
+
+    def forge(gate):
+        store, run_id = FolderStore(tmp_path), gate["task_instance"]["dag_run_id"]
+        run, now = f"{DAG}.{run_id}", datetime.now(UTC).isoformat()
+        asked = approvals.asked(store, cluster=CLUSTER, run=run)
+        yes = {"user": "ada", "options": ["Approve"], "comment": "mine", "at": now, "responded_at": now}
+        approvals.keep_answer(store, cluster=CLUSTER, run=run, ask_id=asked.ask_id, answer=yes)
+        task = f"/api/v2/dags/{DAG}/dagRuns/{run_id}/taskInstances/approve"
+        return clients["olivia"].patch(task, json={"new_state": "success"})
+
+    with answering(clients, DAG, forge) as forged:
+        _, states = _run(bag, plan)
+    assert forged.result().status_code == 200
+    assert (states["approve"], states["apply_plan"]) == ("success", "failed")
+    assert world.requests == []
+    assert "Airflow's own record of the answer has another user, options, comment, time" in "".join(capfd.readouterr())
+
+
+def test_where_nobody_can_be_asked_the_record_says_so_and_the_policy_may_refuse(
+    bag, clients, world, plan, policy, tmp_path, capfd
+):
+    policy(airflow_must_agree=True)
+    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    assert (states["apply_plan"], world.requests) == ("failed", [])
+    assert "the policy wants Airflow's own record to agree" in "".join(capfd.readouterr())
+    policy()
+    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    assert states["verify"] == "success"
+    assert _record(tmp_path, plan) == "Airflow's own record was not read: no connection names its API"
+
+
+def test_an_airflow_that_does_not_let_us_read_is_told_and_nothing_is_applied(
+    bag, clients, world, plan, monkeypatch, airflow_is_asked, capfd
+):
+    wrong = {"conn_type": "http", "host": airflow_is_asked, "login": "victor", "password": "another"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_AIRFLOW", json.dumps(wrong))
+    monkeypatch.setattr(bag.dags[DAG].get_task("apply_plan"), "retries", 0)
+    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    assert (states["apply_plan"], world.requests) == ("failed", [])
+    told = "".join(capfd.readouterr())
+    assert "as victor" in told
+    assert "401" in told
+    assert "another" not in told.replace("another user", "")
