@@ -21,8 +21,8 @@ def plain(text: str, *, letters_max: int = LETTERS_MAX) -> str:
 
 def code(text: str, *, letters_max: int = LETTERS_MAX) -> str:
     """`text` as a Markdown code span, also within a table: nothing in it is markup."""
-    return f"`{plain(text, letters_max=letters_max).replace('`', _BACKTICK).replace('|', _BAR)}`"
+    return f"`{plain(text, letters_max=letters_max).replace('`', BACKTICK).replace('|', _BAR)}`"
 
 
-_BACKTICK: Final = r"\x60"
+BACKTICK: Final = r"\x60"
 _BAR: Final = r"\x7c"

@@ -86,6 +86,7 @@ def apply_restore() -> dict[str, Any]:
         approver=approval.approver,
         comment=approval.comment,
         approval=approval.record,
+        permit=lambda: approved(KIND, context, store=store),
         target=hooks.cluster(cluster).address,
         now=datetime.now(UTC),
         run_id=run,
@@ -107,7 +108,7 @@ def verify_restore() -> dict[str, Any]:
     from kafka_maintenance.operations.errors import NothingToRestoreError
     from kafka_maintenance.operations.restore.apply import load_restore
     from kafka_maintenance.operations.restore.apply import plan_restore as planned
-    from kafka_maintenance.operations.restore.document import scope_of
+    from kafka_maintenance.operations.restore.content import scope_of
 
     context = context_of_run()
     store, cluster = hooks.store(), cluster_of_run(context)

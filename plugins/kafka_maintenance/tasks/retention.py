@@ -94,6 +94,8 @@ def remove_snapshots() -> dict[str, Any]:
         now=datetime.now(UTC),
         run_id=run,
         comment=approval.comment,
+        approval=approval.record,
+        permit=lambda: approved(KIND, context, store=store),
         progress=print,
     )
     return {

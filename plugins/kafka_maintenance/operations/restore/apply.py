@@ -33,10 +33,12 @@ from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
     is_alterable,
+    is_anew,
     notice_of,
     recreated_topic,
     restorable,
     same_assignment,
+    scope_of,
 )
 from kafka_maintenance.operations.restore.document import (
     KIND,
@@ -48,7 +50,7 @@ from kafka_maintenance.operations.restore.document import (
     iso_time,
     load_restore,
     plan_steps,
-    scope_of,
+    shown_data,
 )
 from kafka_maintenance.operations.restore.identity import require_same_cluster
 from kafka_maintenance.operations.restore.over import read_target
@@ -68,6 +70,7 @@ __all__ = ["KIND", "RestoreReceipt", "StoredRestore", "apply_restore", "load_res
 TRANSACTION_BYTES_MAX: Final = 400_000
 TRANSACTION_STEPS_MAX: Final = 50
 _LOCK_WAIT_S: Final = 30.0
+_LOCK_HOME: Final = LOCK_PATH.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,7 @@ def apply_restore(
     run_id: str = "command",
     comment: str | None = None,
     approval: Mapping[str, Any] | None = None,
+    permit: Callable[[], object] = lambda: None,
     key_file: Path | None = None,
     write_options: WriteOptions | None = None,
     progress: Callable[[int], None] = lambda _: None,
@@ -107,6 +111,7 @@ def apply_restore(
         run_id: for the record.
         comment: of that person.
         approval: what the gate recorded; None: a command.
+        permit: raises where the approval does not count any more; called right before the first write.
         key_file: opens sealed secrets; None: they stay out.
         write_options: how fast; None: the defaults.
         progress: told how many steps are done.
@@ -143,11 +148,17 @@ def apply_restore(
     receipt.append(
         EventKind.STARTED, plan=plan_uri, comment=comment, approval=approval, principal=target.principal, **said
     )
+
+    def begin() -> None:
+        permit()
+        if not receipt.has(EventKind.INTENDED):
+            receipt.append(EventKind.INTENDED)
+
     if scope.whole and not scope.over:
-        written, there = _apply_whole(target, content, document, manifest, write_options, progress)
+        written, there = _apply_whole(target, content, document, manifest, write_options, begin, progress)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
-        written, there = _apply_part(target, raw, content, document, manifest, scope, holder, progress)
+        written, there = _apply_part(target, raw, content, document, manifest, scope, holder, begin, progress)
     receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
     return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)
 
@@ -158,6 +169,7 @@ def _apply_whole(
     document: Mapping[str, Any],
     manifest: Manifest,
     options: WriteOptions | None,
+    begin: Callable[[], None],
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
     require_login_for(content.assumed_acls, target)
@@ -168,6 +180,12 @@ def _apply_whole(
                 f"restore to {target.zookeeper} not applied: the znodes to write are not those of the approved plan; apply with "
                 "the same key file as planned, or plan again"
             )
+        if len(missing) > document["step_count"]:
+            raise RefusedError(
+                f"restore to {target.zookeeper} not applied: expected {document['step_count']} missing znodes, as planned, found "
+                f"{len(missing)}; somebody else writes there: plan again"
+            )
+        begin()
         write_tree(session.client, missing, options, progress)
         root = next((znode for znode in content.znodes if znode.path == "/"), None)
         if root is not None:
@@ -192,6 +210,7 @@ def _apply_part(
     manifest: Manifest,
     scope: RestoreScope,
     holder: Holder,
+    begin: Callable[[], None],
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
     originals = {znode.path: znode for znode in content.znodes}
@@ -203,10 +222,14 @@ def _apply_part(
         require_same_cluster(session, raw, manifest, target, scope)
         if scope.whole:
             require_no_brokers(read_target(session), target)
-        there += _make_home_of_lock(session, steps, originals)
+        if _lacks_home_of_lock(session, steps):
+            begin()
+            home = originals[_LOCK_HOME]
+            session.create(_LOCK_HOME, home.data or b"", acl=_acl(home.acl))
         with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
             guards = [fence, *_cluster_guard(session, steps)]
             told = _require_alterable(session, steps, scope)
+            begin()
             batch: list[Operation] = []
             size = count = 0
             for step in steps:
@@ -238,13 +261,9 @@ def _apply_part(
     return written, there
 
 
-def _make_home_of_lock(session: ZooKeeper, steps: Sequence[Step], originals: Mapping[str, NewZnode]) -> int:
-    """Creates the parent of the lock where it is gone and the plan brings it back; no lock can be held without it."""
-    home = LOCK_PATH.rpartition("/")[0]
-    if not any(step.path == home for step in steps) or session.exists(home) is not None:
-        return 0
-    session.create(home, originals[home].data or b"", acl=_acl(originals[home].acl))
-    return 0
+def _lacks_home_of_lock(session: ZooKeeper, steps: Sequence[Step]) -> bool:
+    """Whether the parent of the lock is gone and the plan brings it back; no lock can be held without it."""
+    return any(step.path == _LOCK_HOME for step in steps) and session.exists(_LOCK_HOME) is None
 
 
 def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
@@ -256,6 +275,11 @@ def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
         raise RefusedError(
             f"restore not applied at {step.path!r}: expected its ACL at aversion {step.expected_aversion}, found "
             f"{aversion}; somebody changed it since the plan: plan again"
+        )
+    if step.before != found:
+        raise PlanChangedError(
+            f"restore not applied at {step.path!r}: the plan said that its ACL is {step.before!r}, found {found!r}; somebody wrote that plan by "
+            "hand: plan again"
         )
     set_live_acl(session.client, step.path, acl, aversion or 0)
     return True
@@ -274,7 +298,7 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
         for step in steps
         if (step.size or step.delete)
         and not is_alterable(step.path)
-        and not (_is_anew(step.path, scope) and step.expected_mzxid is None)
+        and not (is_anew(step.path, scope) and step.expected_mzxid is None)
     ]
     found = session.get_many([step.path for step in held])
     undone = [
@@ -298,7 +322,7 @@ def _operations(
     if step.delete:
         return _removal(session, step)
     original = originals.get(step.path)
-    anew = original is not None and _is_anew(step.path, scope)
+    anew = original is not None and is_anew(step.path, scope)
     data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
     if original is None or content_sum(data)["sha256"] != step.sha256:
         raise RefusedError(
@@ -316,6 +340,7 @@ def _operations(
             f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found "
             f"{_written(stat.mzxid if stat else None)}; the cluster changed since the plan: plan again"
         )
+    _require_read(step, found, data)
     acl = _acl(original.acl)
     operations: list[Operation] = []
     if stat is None:
@@ -328,15 +353,27 @@ def _operations(
     return operations
 
 
+def _require_read(step: Step, found: bytes | None, data: bytes | None) -> None:
+    """Refuses a step of which the approver read something else than stands there, or than would be written."""
+    there, wanted = shown_data(step.path, found), shown_data(step.path, data or None)
+    if (step.before, step.after) != (there, wanted):
+        raise PlanChangedError(
+            f"restore not applied at {step.path!r}: the plan said that {step.before!r} becomes {step.after!r}, found that {there!r} would "
+            f"become {wanted!r}; somebody wrote that plan by hand: plan again"
+        )
+
+
 def _removal(session: ZooKeeper, step: Step) -> list[Operation]:
-    stat = session.exists(step.path)
-    if stat is None:
+    try:
+        found, stat = session.get(step.path)
+    except NoNodeError:
         return []
     if stat.mzxid != step.expected_mzxid:
         raise RefusedError(
             f"restore not applied at {step.path!r}: expected {_written(step.expected_mzxid)}, found {_written(stat.mzxid)}; the "
             "cluster changed since the plan: plan again"
         )
+    _require_read(step, found, None)
     return [Delete(path=step.path, version=stat.version)]
 
 
@@ -365,11 +402,6 @@ def _cluster_guard(session: ZooKeeper, steps: Sequence[Step]) -> list[Check]:
         return []
     stat = session.exists(znodes.CLUSTER_ID)
     return [] if stat is None else [Check(path=znodes.CLUSTER_ID, version=stat.version)]
-
-
-def _is_anew(path: str, scope: RestoreScope) -> bool:
-    """Whether it is a topic that is made anew, empty."""
-    return scope.recreate and path.rpartition("/")[0] == znodes.TOPICS
 
 
 def _acl(text: str | None) -> tuple[Acl, ...] | None:

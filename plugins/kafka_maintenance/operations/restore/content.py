@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.restore.epochs import raised
 
 NOTIFICATION_PARENTS: Final = (
@@ -98,6 +99,17 @@ class RestoreScope:
     def over(self) -> bool:
         """Whether the whole tree is restored over what is there."""
         return self.whole and (self.fill or self.mirror)
+
+
+def scope_of(document: Mapping[str, Any]) -> RestoreScope:
+    """The scope as a plan holds it."""
+    found: dict[str, Any] = {
+        name: tuple(tuple(each) if isinstance(each, list) else each for each in value)
+        if isinstance(value := document[name], list)
+        else value
+        for name in RestoreScope.__dataclass_fields__
+    }
+    return RestoreScope(**found)
 
 
 @dataclass(frozen=True)
@@ -208,6 +220,18 @@ def _reason(path: str, ephemeral_owner: int | None, scope: RestoreScope) -> str 
 def _below(path: str, left_out: Mapping[str, str]) -> str | None:
     parent = path.rpartition("/")[0]
     return f"lies below {parent}, which is left out" if parent in left_out else None
+
+
+def is_passing(path: str) -> bool:
+    """Whether it comes and goes, as notifications, requests and our own lock do; nobody mirrors that."""
+    parent = path.rpartition("/")[0]
+    passing = path in (*REQUESTS, znodes.CONTROLLER) or parent in (*NOTIFICATION_PARENTS, znodes.DELETE_TOPICS)
+    return passing or path.startswith(LOCK_PATH)
+
+
+def is_anew(path: str, scope: RestoreScope) -> bool:
+    """Whether it is a topic that is made anew, empty."""
+    return scope.recreate and path.rpartition("/")[0] == znodes.TOPICS
 
 
 def is_alterable(path: str) -> bool:

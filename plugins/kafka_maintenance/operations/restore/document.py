@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,13 +16,18 @@ from controller_core.adapters.snapshot.manifest import Manifest, cluster_prefix
 from controller_core.adapters.snapshot.secrets import is_secret
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidPlanError
+from controller_core.plans.plain import BACKTICK, code, plain
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
+from kafka_maintenance.operations.restore.validation import check_restore
 
-PLAN_SCHEMA_VERSION: Final = 3
+PLAN_SCHEMA_VERSION: Final = 4
 KIND: Final = "restore"
 _DATA_SHOWN_MAX: Final = 160
 _STEPS_SHOWN_MAX: Final = 100
+_DONE: Final = {"create": "created", "set": "set", "delete": "deleted", "ACL": "ACLs"}
+_IN_FULL: Final = frozenset({"delete", "ACL"})
+"""Kinds of steps that are shown whatever their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,8 @@ class Step:
     A version would not do: of a znode that was deleted and made again it is what it was. `sha256` is that of the data to
     write, which is not in the plan; `notice` says that brokers ran at planning and are to be told: applying looks again.
     With `acl` it is the ACL of an existing znode that is set, if its aversion is still `expected_aversion`. With `delete` the
-    znode is removed.
+    znode is removed. `before` and `after` are what the approver reads of the znode, now and then, with secrets replaced and long
+    data cut; applying refuses a step whose znode or whose data from the snapshot reads otherwise.
     """
 
     path: str
@@ -43,6 +49,8 @@ class Step:
     acl: str | None = None
     expected_aversion: int | None = None
     delete: bool = False
+    before: str | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +77,14 @@ class StoredRestore:
     @property
     def summary(self) -> str:
         """One line: how much of what kind."""
-        return str(self.document["summary"])
+        return plan_summary(self.document)
 
     @property
     def markdown(self) -> str:
-        """What a gate shows: the differences, or the file that lists them all."""
+        """What a gate shows: what the plan's steps say, in a block that nothing in it can end."""
         listing = f"{self.uri.removesuffix('.json')}.txt"
-        return f"### {self.summary.capitalize()}\n\nEvery difference: `{listing}`.\n\n```\n{self.text}\n```"
+        text = self.text.replace("`", BACKTICK)
+        return f"### {self.summary.capitalize()}\n\nEvery difference: {code(listing)}.\n\n```\n{text}\n```"
 
 
 def load_restore(store: ObjectStore, plan_uri: str) -> StoredRestore:
@@ -98,6 +107,7 @@ def load_restore(store: ObjectStore, plan_uri: str) -> StoredRestore:
             f"plan {plan_uri!r} not read: expected a restore plan of schema version {PLAN_SCHEMA_VERSION}, found {version} "
             f"(made by kafka-maintenance {document.get('code_version', '0.1')}); plan again"
         )
+    check_restore(document, plan_uri)
     return stored_restore(plan_uri, document)
 
 
@@ -126,7 +136,7 @@ def stored_restore(uri: str, document: Mapping[str, Any]) -> StoredRestore:
         digest=document["digest"],
         step_count=document["step_count"],
         left_out_count=document["left_out_count"],
-        text="\n".join([*document["text"], f"digest {document['digest']}"]),
+        text="\n".join([*plan_text(document), f"digest {document['digest']}"]),
         document=document,
     )
 
@@ -139,7 +149,7 @@ def plan_document(
     left_out: Mapping[str, str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The document without text and digest.
+    """The document without its digest; text and summary are made of it, whenever somebody reads it.
 
     Args:
         manifest: of the snapshot.
@@ -157,10 +167,14 @@ def plan_document(
         "schema_version": PLAN_SCHEMA_VERSION,
         "kind": KIND,
         "cluster": manifest.cluster,
-        "summary": _summary(steps, scope, manifest),
         "kafka_cluster_id": manifest.kafka_cluster_id,
         "zookeeper": target.zookeeper,
-        "snapshot": {"manifest": manifest.uri, "digest": manifest.digest},
+        "snapshot": {
+            "manifest": manifest.uri,
+            "digest": manifest.digest,
+            "id": manifest.snapshot_id,
+            "date": str(manifest.date),
+        },
         "scope": asdict(scope),
         "step_count": len(steps),
         "steps": [asdict(step) for step in steps],
@@ -170,31 +184,23 @@ def plan_document(
     }
 
 
-def _summary(steps: Sequence[Step], scope: RestoreScope, manifest: Manifest) -> str:
-    counts = [sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")]
-    created, changed, deleted, acls = counts
-    return (
-        f"{_what(scope)}, {created} created, {changed} set, {deleted} deleted, {acls} ACLs, from {manifest.snapshot_id} of "
-        f"{manifest.date}"
-    )
+def plan_summary(document: Mapping[str, Any]) -> str:
+    """One line: how much of what kind, and from when."""
+    counts = _counts(document)
+    made = ", ".join(f"{counts[name]} {word}" for name, word in _DONE.items())
+    return plain(f"{_what(document)}, {made}, from {document['snapshot']['id']} of {document['snapshot']['date']}")
 
 
-def _what(scope: RestoreScope) -> str:
-    if scope.corrections:
+def _what(document: Mapping[str, Any]) -> str:
+    if document["scope"]["corrections"]:
         return "correct znodes"
-    return "restore the whole tree" if scope.whole else "restore a part"
+    return "restore the whole tree" if document["scope"]["whole"] else "restore a part"
 
 
-def scope_of(document: Mapping[str, Any]) -> RestoreScope:
-    """The scope as a plan holds it."""
-    found: dict[str, Any] = {
-        name: tuple(tuple(each) if isinstance(each, list) else each for each in value)
-        if isinstance(value := document[name], list)
-        else value
-        for name in RestoreScope.__dataclass_fields__
-        if name in document  # a plan that was stored before the field came
-    }
-    return RestoreScope(**found)
+def _counts(document: Mapping[str, Any]) -> dict[str, int]:
+    """How many steps of each kind; a whole restore into an empty tree creates, and its plan lists no steps."""
+    kinds = [kind_of(step) for step in plan_steps(document)] or ["create"] * document["step_count"]
+    return {name: kinds.count(name) for name in _DONE}
 
 
 def content_digest(content: Content) -> str:
@@ -225,37 +231,28 @@ def plan_digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def plan_text(
-    document: Mapping[str, Any],
-    steps: Sequence[Step],
-    before: Mapping[str, bytes],
-    after: Mapping[str, bytes],
-    before_acls: Mapping[str, str],
-) -> list[str]:
+def plan_text(document: Mapping[str, Any]) -> list[str]:
     """What the approver reads, by lines: the difference, znode by znode where that is few; never a secret.
 
-    Args:
-        document: of the plan.
-        steps: of the restore.
-        before: path → data now.
-        after: path → data afterwards.
-        before_acls: path → ACL as JSON text, now.
+    What is deleted, and what gets another ACL, is always listed in full.
     """
-    what = _what(scope_of(document["scope"]))
-    counts = {name: sum(kind_of(step) == name for step in steps) for name in ("create", "set", "delete", "ACL")}
+    steps, counts = plan_steps(document), _counts(document)
     lines = [
-        f"{what} of {document['cluster']} from {document['snapshot']['manifest']}",
+        f"{_what(document)} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
-        f"{len(steps) - counts['ACL']} znodes: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
-        f"{sum(step.size for step in steps):,} bytes; {counts['ACL']} ACLs set",
+        f"{sum(counts.values()) - counts['ACL']} znodes: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
+        *([f"{sum(step.size for step in steps):,} bytes; {counts['ACL']} ACLs set"] if steps else []),
     ]
-    shown = differences(steps, before, after, before_acls)
-    if len(steps) <= _STEPS_SHOWN_MAX:
-        lines += shown
-    elif document["steps"]:
-        lines.append("every difference stands in the file of this plan's name that ends in .txt, beside the plan")
+    shown = steps if len(steps) <= _STEPS_SHOWN_MAX else [step for step in steps if kind_of(step) in _IN_FULL]
+    lines += differences(shown)
+    if len(shown) < len(steps):
+        digest = hashlib.sha256(listing_of(steps)).hexdigest()
+        lines.append(
+            f"not shown: {counts['create']} created and {counts['set']} set; every difference stands in the file of this plan's name that "
+            f"ends in .txt, beside the plan, with SHA-256 {digest}"
+        )
     lines += [f"left out: {count} {reason}" for reason, count in document["left_out"].items()]
-    return lines + [f"note: {note}" for note in document["notes"]]
+    return [plain(line) for line in lines + [f"note: {note}" for note in document["notes"]]]
 
 
 def kind_of(step: Step) -> str:
@@ -267,35 +264,45 @@ def kind_of(step: Step) -> str:
     return "create" if step.expected_mzxid is None else "set"
 
 
-def differences(
-    steps: Sequence[Step], before: Mapping[str, bytes], after: Mapping[str, bytes], before_acls: Mapping[str, str]
-) -> list[str]:
-    """Every step with what stands there now and what will, by lines; never a secret.
+def listing_of(steps: Sequence[Step]) -> bytes:
+    """The file with every difference that lies beside a plan."""
+    return "".join(f"{plain(line)}\n" for line in differences(steps)).encode()
 
-    Args:
-        steps: of the restore.
-        before: path → data now.
-        after: path → data afterwards.
-        before_acls: path → ACL as JSON text, now.
-    """
+
+def differences(steps: Sequence[Step]) -> list[str]:
+    """Every step with what stands there now and what will, by lines; never a secret."""
     lines: list[str] = []
     for step in steps:
         lines.append(f"  {kind_of(step):6} {step.path}")
-        if step.acl is not None:
-            lines += [f"    - {before_acls.get(step.path)}", f"    + {step.acl}"]
-            continue
-        if step.path in before:
-            lines.append(f"    - {_shown(step.path, before[step.path])}")
-        if step.size:
-            lines.append(f"    + {_shown(step.path, after[step.path])}")
+        if step.before is not None:
+            lines.append(f"    - {step.before}")
+        if step.after is not None:
+            lines.append(f"    + {step.after}")
     return lines
 
 
-def _shown(path: str, data: bytes) -> str:
+def described(part: Part, after: Mapping[str, bytes]) -> list[Step]:
+    """The steps of a part with what the approver reads of each; `after` is path → data afterwards."""
+    return [
+        replace(step, before=part.before_acls.get(step.path), after=step.acl)
+        if step.acl is not None
+        else replace(step, before=shown_data(step.path, part.before.get(step.path)), after=_after(step, after))
+        for step in part.steps
+    ]
+
+
+def _after(step: Step, after: Mapping[str, bytes]) -> str | None:
+    return shown_data(step.path, after[step.path]) if step.size else None
+
+
+def shown_data(path: str, data: bytes | None) -> str | None:
+    """Data of a znode as the approver reads it; None where there is no znode."""
+    if data is None:
+        return None
     if is_secret(path, data):
         return "(secret)"
     text = data.decode("utf-8", "backslashreplace")
-    return text if len(text) <= _DATA_SHOWN_MAX else f"{text[:_DATA_SHOWN_MAX]}… ({len(data)} bytes)"
+    return plain(text if len(text) <= _DATA_SHOWN_MAX else f"{text[:_DATA_SHOWN_MAX]}… ({len(data)} bytes)")
 
 
 def content_sum(data: bytes | None) -> dict[str, Any]:

@@ -7,13 +7,11 @@ listed. Ephemerals, notifications, pending requests and secrets that the snapsho
 from collections.abc import Mapping
 from typing import Final
 
-from controller_core import znodes
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
-from kafka_maintenance.operations.restore.content import NOTIFICATION_PARENTS, REQUESTS, Content, RestoreScope
+from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_passing
 from kafka_maintenance.operations.restore.document import Part, Step, content_sum
 
 _SHOWN_MAX: Final = 20
@@ -76,7 +74,7 @@ def extras(found: Cut, content: Content, roots: tuple[str, ...]) -> Mapping[str,
     for path in sorted(found.znodes, reverse=True):
         stat = found.znodes[path].decoded_stat
         below = any(path.startswith(root.rstrip("/") + "/") for root in roots)
-        if not below or path in known or stat.ephemeral_owner or _is_passing(path):
+        if not below or path in known or stat.ephemeral_owner or is_passing(path):
             continue
         surplus[path] = stat.mzxid
     return surplus
@@ -88,13 +86,6 @@ def removals(surplus: Mapping[str, int]) -> list[Step]:
         Step(path=path, expected_mzxid=mzxid, notice=False, delete=True, **content_sum(None))
         for path, mzxid in surplus.items()
     ]
-
-
-def _is_passing(path: str) -> bool:
-    """Notifications, requests and our own lock come and go; nobody mirrors them."""
-    parent = path.rpartition("/")[0]
-    passing = path in (*REQUESTS, znodes.CONTROLLER) or parent in (*NOTIFICATION_PARENTS, znodes.DELETE_TOPICS)
-    return passing or path.startswith(LOCK_PATH)
 
 
 def _some(paths: list[str]) -> str:

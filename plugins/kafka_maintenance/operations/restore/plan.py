@@ -32,6 +32,7 @@ from kafka_maintenance.operations.restore.content import (
     Content,
     RestoreScope,
     is_alterable,
+    is_anew,
     notice_of,
     recreated_topic,
     restorable,
@@ -48,13 +49,13 @@ from kafka_maintenance.operations.restore.document import (
     StoredRestore,
     content_digest,
     content_sum,
-    differences,
+    described,
     differs,
     kind_of,
+    listing_of,
     load_restore,
     plan_digest,
     plan_document,
-    plan_text,
     sequence_id,
     stored_restore,
 )
@@ -102,7 +103,7 @@ def plan_restore(
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)
     part = _part(target, raw, content, manifest, scope)
-    steps, notes = part.steps, part.notes
+    steps, notes = described(part, _data_of(content, scope)), part.notes
     if not steps:
         raise NothingToRestoreError(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
@@ -124,18 +125,23 @@ def plan_restore(
         document |= {"content_sha256": content_digest(content), "sequence_id_version": sequence_id(raw)}
     if scope.whole and not scope.over:  # 400,000 creations say no more than their digest
         document["steps"] = []
-    after = {znode.path: znode.data or b"" for znode in content.znodes}
-    document["text"] = plan_text(document, steps, part.before, after, part.before_acls)
     document |= {"digest": plan_digest(document), "code_version": __version__}
     key = f"{manifest.prefix}/plans/{KIND}-{document['digest'][:12]}.json"
-    listing = "\n".join(differences(steps, part.before, after, part.before_acls))
-    put_once(store, f"{key.removesuffix('.json')}.txt", f"{listing}\n".encode())
+    put_once(store, f"{key.removesuffix('.json')}.txt", listing_of(steps))
     data = (json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1) + "\n").encode()
     try:
         put_once(store, key, data)
     except ObjectExistsError:  # made before, perhaps by another version: verified when it is read
         return load_restore(store, store.uri_of(key))
     return stored_restore(store.uri_of(key), document)
+
+
+def _data_of(content: Content, scope: RestoreScope) -> dict[str, bytes]:
+    """Path → data that is written there."""
+    return {
+        znode.path: recreated_topic(znode.data, znode.path) if is_anew(znode.path, scope) else znode.data or b""
+        for znode in content.znodes
+    }
 
 
 def _part(target: ClusterAddress, raw: pa.Table, content: Content, manifest: Manifest, scope: RestoreScope) -> Part:

@@ -125,6 +125,8 @@ def apply_stored_retention(
     now: datetime,
     run_id: str,
     comment: str | None = None,
+    approval: Mapping[str, Any] | None = None,
+    permit: Callable[[], object] = lambda: None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> RetentionReceipt:
     """Removes what the approved plan names, if today's policy still would; a second run removes what is left.
@@ -142,6 +144,8 @@ def apply_stored_retention(
         now: the time for the record, UTC.
         run_id: for the record.
         comment: of that person.
+        approval: who asked and answered, and what was shown, for the record.
+        permit: raises where the approval does not count any more; called right before the first deletion.
         progress: told of each one.
 
     Raises:
@@ -169,7 +173,10 @@ def apply_stored_retention(
             f"{listed(to_stay)}; nothing was removed: plan again, ask again"
         )
     keys = _keys_to_delete(store, plan, today, cluster)
-    receipt.append(EventKind.STARTED, removed=list(removed), objects=keys, comment=comment)
+    permit()
+    receipt.append(EventKind.STARTED, removed=list(removed), objects=keys, comment=comment, approval=approval)
+    if not receipt.has(EventKind.INTENDED):
+        receipt.append(EventKind.INTENDED)
     for key in keys:
         store.delete(key)
         progress(key)

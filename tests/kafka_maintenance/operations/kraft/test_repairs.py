@@ -10,8 +10,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.kraft.repairs import corrections, corrections_of
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
-from kafka_maintenance.operations.restore.content import RestoreScope
-from kafka_maintenance.operations.restore.document import scope_of
+from kafka_maintenance.operations.restore.content import RestoreScope, scope_of
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.kraft.trees import TOPIC, config, topic, tree

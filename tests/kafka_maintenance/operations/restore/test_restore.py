@@ -1,6 +1,7 @@
 """Bringing snapshots back into real ZooKeepers: whole, in part, refused, interrupted, secured."""
 
 import base64
+import json
 import os
 from datetime import timedelta
 
@@ -15,9 +16,11 @@ from controller_core.model.errors import InvalidPlanError, NoAuthError
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, PlanChangedError, RefusedError
+from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.restore import apply as restore
 from kafka_maintenance.operations.restore.apply import apply_restore, load_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope
+from kafka_maintenance.operations.restore.document import plan_digest
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import ZooKeeperServer
@@ -204,6 +207,40 @@ def test_a_config_comes_back_and_the_brokers_are_told(kafka, snapshot, store, ch
     assert receipt.written == 1
     apply(store, stored, chroot)
     assert kafka.children("/config/changes") == [change]
+
+
+@pytest.mark.parametrize(("word", "says"), [("before", "{}"), ("after", "the same as now")])
+def test_a_plan_that_tells_its_approver_something_else_is_not_carried_out(kafka, snapshot, store, chroot, word, says):
+    """Whoever writes the store can store a plan with a right digest: what it says of a znode is looked at again."""
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    before = kafka.get("/config/topics/orders")[0]
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+    document = json.loads(json.dumps(dict(stored.document)))
+    document["steps"][0][word] = says
+    digest = plan_digest(document)
+    key = f"{snapshot.prefix}/plans/restore-{digest[:12]}.json"
+    store.put(key, json.dumps({**document, "digest": digest}).encode())
+    forged = load_restore(store, store.uri_of(key))
+    assert says in forged.text
+    with pytest.raises(PlanChangedError, match="somebody wrote that plan by hand"):
+        apply(store, forged, chroot)
+    assert kafka.get("/config/topics/orders")[0] == before
+
+
+def test_an_approval_that_was_taken_back_is_looked_at_right_before_the_first_write(kafka, snapshot, store, chroot):
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    before = kafka.get("/config/topics/orders")[0]
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+
+    def taken_back():
+        raise RefusedError("withdrawn")
+
+    with pytest.raises(RefusedError, match="withdrawn"):
+        apply(store, stored, chroot, permit=taken_back)
+    assert kafka.get("/config/topics/orders")[0] == before
+    assert [each.event for each in read_events(store, "alpha", stored.digest)] == ["started"]
+    apply(store, stored, chroot)
+    assert [each.event for each in read_events(store, "alpha", stored.digest)][2:] == ["intended", "done"]
 
 
 def test_a_deleted_config_is_made_again(kafka, snapshot, store, chroot):
