@@ -15,13 +15,14 @@ the policy (`cancel_reassignment`). When it fails, what is under way goes on: st
 **When it fails:** what is under way goes on: start it again. Nothing is left half done, for Kafka cancels partition by partition.
 """
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
 from kafka_maintenance.tasks.cancel import cancel_moves
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
 
 
-@dag(
+@cluster_dag(
     schedule=None,
     catchup=False,
     max_active_runs=8,

@@ -12,17 +12,18 @@ is dropped.
 **When it fails:** look at the task: a plan that went stale is made again by a new run; a topic that waits says for which broker; clear `apply_plan` to go on.
 """
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
 
 KIND = "delete_topics"
 
 
-@dag(
+@cluster_dag(
     schedule=None,
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,

@@ -14,10 +14,11 @@ Schedule: `KAFKA_MAINTENANCE_DRAIN_CRON`, UTC.
 """
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronTriggerTimetable, Param, dag
+from airflow.sdk import CronTriggerTimetable, Param
 
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.drain import (
     all_clusters_reported,
@@ -31,7 +32,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 KIND = "drain_isr_notifications"
 
 
-@dag(
+@cluster_dag(
     schedule=CronTriggerTimetable(SETTINGS.drain_cron, timezone="UTC"),
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,
@@ -54,7 +55,6 @@ def drain_isr_notifications() -> None:
     all_clusters_reported(reports)
     TriggerDagRunOperator.partial(
         **OPENING_RUNS,
-        trigger_dag_id="drain_isr_notifications",
         doc_md="Opens a gated run per cluster with lingering notifications, where the Variable allows it.",
     ).expand_kwargs(lingering_runs(reports, given("act")))
     plan = plan_drain(given("cluster"), given("plan"), given("act"))

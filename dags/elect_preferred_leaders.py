@@ -10,17 +10,18 @@ Nothing is written to ZooKeeper before the approval; a rejected or unanswered pl
 **When it fails:** a stale plan is made again by a new run. What was elected stays and does no harm; clear `apply_plan` to go on.
 """
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
 
 KIND = "elect_preferred_leaders"
 
 
-@dag(
+@cluster_dag(
     schedule=None,
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,

@@ -11,17 +11,18 @@ stalls meanwhile. Nothing is written before the approval; a rejected or unanswer
 **When it fails:** the task says what was reached. Brokers elect a controller by themselves, which heals what is half done; start it again to verify.
 """
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
 from kafka_maintenance.tasks.apply import verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.leaders import act_as_controller, plan_leader_moves
 
 KIND = "move_leaders"
 
 
-@dag(
+@cluster_dag(
     schedule=None,
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,

@@ -11,17 +11,18 @@ Nothing is written to ZooKeeper before the approval; a rejected or unanswered pl
 **When it fails:** nothing is lost: Kafka goes on with what it was asked for. The task says what waits for what; clear `apply_plan` to go on, or start `reassign_partitions` with `rollback_of` to go back.
 """
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 
 KIND = "reassign_partitions"
 
 
-@dag(
+@cluster_dag(
     schedule=None,
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,

@@ -12,16 +12,17 @@ Nothing is written to ZooKeeper before the approval; a rejected or unanswered pl
 **When it fails:** the receipt says how far it came; start it again with the same plan, it goes on. Keep the brokers down until it has ended, where it asked for that.
 """
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param
 
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.restore import KIND, SCOPE, apply_restore, plan_restore, verify_restore
 
 NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
 
 
-@dag(
+@cluster_dag(
     schedule=None,
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,

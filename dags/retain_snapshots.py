@@ -14,9 +14,10 @@ Schedule: `KAFKA_MAINTENANCE_RETENTION_CRON`, UTC.
 """
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronTriggerTimetable, Param, dag
+from airflow.sdk import CronTriggerTimetable, Param
 
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
+from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
 from kafka_maintenance.tasks.retention import (
     KEEP,
@@ -31,7 +32,7 @@ from kafka_maintenance.tasks.retention import (
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
-@dag(
+@cluster_dag(
     schedule=CronTriggerTimetable(SETTINGS.retention_cron, timezone="UTC"),
     catchup=False,
     max_active_runs=GATED_RUNS_MAX,
@@ -57,7 +58,6 @@ def retain_snapshots() -> None:
     reports = report_retention.partial(keep=KEEP).expand(cluster=clusters_to_judge(given("cluster")))
     TriggerDagRunOperator.partial(
         **OPENING_RUNS,
-        trigger_dag_id="retain_snapshots",
         doc_md="Opens a gated run per cluster with snapshots to remove, where the Variable allows it.",
     ).expand_kwargs(removal_runs(reports, given("act"), KEEP))
     plan = plan_retention(given("cluster"), given("plan"), given("act"), KEEP)

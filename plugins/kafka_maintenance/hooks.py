@@ -30,6 +30,7 @@ STORE_CONNECTION = "kafka_maintenance_store"
 SPARK_CONNECTION = "kafka_maintenance_spark"
 AIRFLOW_CONNECTION = "kafka_maintenance_airflow"
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
+CLUSTER_DAG_MARK: Final = "__"
 ZOOKEEPER_PORT = 2181
 ALARM_SEVERITIES: Final = ("critical", "warning", "info", "none")
 _SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
@@ -375,6 +376,11 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
         jars=tuple(map(str, jars)),
         conf={str(key): str(value) for key, value in conf.items()},
     )
+
+
+def cluster_of_dag(dag_id: str) -> str | None:
+    """The cluster of a DAG that is made for one cluster alone (`reassign_partitions__blue`); None for the common ones."""
+    return dag_id.partition(CLUSTER_DAG_MARK)[2] or None
 
 
 def airflow_api() -> AirflowApiSettings | None:

@@ -363,6 +363,7 @@ def test_every_setting_has_an_environment_variable():
         "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
         "KAFKA_MAINTENANCE_SNAPSHOT_KEY_FILE": "/run/secrets/snapshot.key",
         "KAFKA_MAINTENANCE_KEEP_DAILY": "0",
+        "KAFKA_MAINTENANCE_CLUSTER_DAGS": "blue, red",
     }
     assert settings_from(environment) == Settings(
         snapshot_cron="* * * * *",
@@ -371,6 +372,7 @@ def test_every_setting_has_an_environment_variable():
         driver_memory="1g",
         snapshot_key_file=Path("/run/secrets/snapshot.key"),
         keep_daily=0,
+        cluster_dags=("blue", "red"),
     )
     assert settings_from({}) == Settings()
 
@@ -386,6 +388,7 @@ def test_every_setting_has_an_environment_variable():
         pytest.param(
             "KEEP_DAILY", "-1", "KEEP_DAILY not read: expected how many .*, 0 or more, found '-1'", id="below 0"
         ),
+        pytest.param("CLUSTER_DAGS", "a b", "expected names of clusters with commas, found 'a b'", id="no names"),
         pytest.param("SNAPSHOT_WAIT_S", "2h", "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S not read", id="with a unit"),
     ],
 )

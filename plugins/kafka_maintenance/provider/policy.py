@@ -16,10 +16,12 @@ settings.task_instance_mutation_hook.is_noop = False  # type: ignore[attr-define
 @hookimpl
 def task_instance_mutation_hook(task_instance: Any, dag_run: Any = None) -> None:
     """Moves a task of the pool `kafka_apply` to the pool of its run's cluster, and makes missing pools of ours; called before it is queued."""
+    from kafka_maintenance.hooks import cluster_of_dag  # noqa: PLC0415 - as below
     from kafka_maintenance.tasks.pools import (  # noqa: PLC0415 - Airflow loads policies while the first import of it, maybe that of pools, goes on
         pool_of,
         pool_ready,
     )
 
     if dag_run is not None:
-        task_instance.pool = pool_of(task_instance.pool, dag_run.conf, pool_ready)
+        conf = {"cluster": cluster_of_dag(dag_run.dag_id), **(dag_run.conf or {})}
+        task_instance.pool = pool_of(task_instance.pool, conf, pool_ready)

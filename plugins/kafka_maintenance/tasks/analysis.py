@@ -392,10 +392,14 @@ def gated_runs(plans: list[list[dict[str, str]]], choice: dict[str, Any]) -> lis
     if not hooks.open_gated_runs() or choice["date"] != datetime.now(UTC).date().isoformat():
         return []
     return [
-        {
-            "trigger_dag_id": PlanKind(plan["kind"]).value,
-            **gated_run("nightly", choice["date"], plan["cluster"], plan["digest"][:12], plan=plan["digest"]),
-        }
+        gated_run(
+            PlanKind(plan["kind"]).value,
+            "nightly",
+            choice["date"],
+            plan["cluster"],
+            plan["digest"][:12],
+            plan=plan["digest"],
+        )
         for found in plans
         for plan in found
     ]

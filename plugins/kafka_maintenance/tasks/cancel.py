@@ -8,6 +8,7 @@ from airflow.sdk import task
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import requester_of
+from kafka_maintenance.tasks.cluster_dags import require_dag_for
 from kafka_maintenance.tasks.common import brokers_of, context_of_run
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: st
     from kafka_maintenance.operations.gate.cancels import refuse_cancel
     from kafka_maintenance.operations.gate.policy import policy_of
 
+    require_dag_for(context_of_run()["dag_run"].dag_id, cluster)
     store, named = hooks.store(), hooks.cluster(cluster)
     digest = plan or plan_under_way(named.address, cluster)
     if approve is None:

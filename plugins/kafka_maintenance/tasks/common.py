@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.sdk import Asset, get_current_context
 
 from kafka_maintenance.tasks.airflow_versions import retry_arguments
+from kafka_maintenance.tasks.cluster_dags import dag_for, require_dag_for
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -53,9 +54,19 @@ def given(param: str) -> str:
     return f"{{{{ {name} | tojson if {name} is string else {name} }}}}"
 
 
-def gated_run(why: str, day: date | str, cluster: str, what: str, **conf: Any) -> dict[str, Any]:
-    """What `TriggerDagRunOperator` needs to open a gated run of `cluster`; its name says what for, so it is opened once."""
-    return {"trigger_run_id": f"{why}__{day}__{cluster}__{what}", "conf": {"cluster": cluster, **conf}}
+def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **conf: Any) -> dict[str, Any]:
+    """What `TriggerDagRunOperator` needs to open a gated run of `cluster`; its name says what for, so it is opened once.
+
+    Args:
+        kind: of the plan, which is the id of its common DAG.
+        why: what opens it.
+        day: for which it is opened.
+        cluster: whose plan it is.
+        what: tells it from other runs of that day and cluster.
+        conf: of the run.
+    """
+    named = {"trigger_dag_id": dag_for(kind, cluster), "trigger_run_id": f"{why}__{day}__{cluster}__{what}"}
+    return {**named, "conf": {"cluster": cluster, **conf}}
 
 
 def batches(names: Sequence[str]) -> list[list[str]]:
@@ -84,8 +95,14 @@ def run_name(context: dict[str, Any]) -> str:
 
 
 def cluster_of_run(context: dict[str, Any]) -> str:
-    """The cluster that the run was started for, by its own conf: tasks do not tell each other."""
-    return str(context["params"]["cluster"])
+    """The cluster that the run was started for, by its own conf: tasks do not tell each other.
+
+    Raises:
+        RefusedError: as of `require_dag_for`.
+    """
+    cluster = str(context["params"]["cluster"])
+    require_dag_for(context["dag_run"].dag_id, cluster)
+    return cluster
 
 
 def label(cluster: str) -> None:

@@ -120,7 +120,7 @@ def lingering_runs(reports: list[dict[str, Any]], act: bool) -> list[dict[str, A
         return []
     today = datetime.now(UTC).date()
     return [
-        gated_run("lingering", today, cluster, oldest, act=True)
+        gated_run("drain_isr_notifications", "lingering", today, cluster, oldest, act=True)
         for report in reports
         for cluster, oldest in report["lingering"].items()
     ]

@@ -132,7 +132,7 @@ def removal_runs(reports: list[dict[str, Any]], act: bool, keep: dict[str, int])
     policy = {f"keep_{name}": count for name, count in keep.items()}
     today = datetime.now(UTC).date()
     return [
-        gated_run("retention", today, report["cluster"], report["digest"][:12], act=True, **policy)
+        gated_run(KIND, "retention", today, report["cluster"], report["digest"][:12], act=True, **policy)
         for report in reports
         if report["removable"] or report["abandoned"]
     ]

@@ -4,6 +4,7 @@ Nothing about a cluster is here: clusters are Airflow connections, listed in a V
 """
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Settings:
     patience_s: int = 20
     drain_age_min_s: int = 600
     alarm_severity: str = "critical"
+    cluster_dags: tuple[str, ...] = ()
     driver_memory: str = "2g"
     clusters_per_task: int = 50
     drills_at_a_time: int = 2
@@ -74,9 +76,9 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     """The settings that `environment` gives; what it does not name keeps its default.
 
     Raises:
-        SettingsError: a number is not a whole one, or not positive where it must be, or a cron has not five fields.
+        SettingsError: a number is not a whole one, or not positive where it must be, a cron has not five fields, or a name is none.
     """
-    found: dict[str, str | int | Path | None] = {}
+    found: dict[str, str | int | Path | tuple[str, ...] | None] = {}
     for name, default in _defaults().items():
         variable = PREFIX + name.upper()
         text = environment.get(variable, "").strip()
@@ -91,6 +93,8 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
                 found[name] = text
             case Path() | None:
                 found[name] = Path(text)
+            case tuple():
+                found[name] = _names(variable, text)
             case _ if name.endswith("_cron"):
                 found[name] = _cron(variable, text)
             case _:
@@ -98,7 +102,7 @@ def settings_from(environment: Mapping[str, str]) -> Settings:
     return Settings(**found)  # type: ignore[arg-type]  # each value was made from the type of its default
 
 
-def _defaults() -> dict[str, str | int | Path | None]:
+def _defaults() -> dict[str, str | int | Path | tuple[str, ...] | None]:
     defaults = Settings()
     return {name: getattr(defaults, name) for name in Settings.__dataclass_fields__}
 
@@ -115,6 +119,13 @@ def _count(variable: str, text: str, *, low: int) -> int:
             f"{variable} not read: expected how many to keep, {low} or more, found {text!r}; correct it"
         )
     return int(text)
+
+
+def _names(variable: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if not all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names):
+        raise SettingsError(f"{variable} not read: expected names of clusters with commas, found {text!r}; correct it")
+    return names
 
 
 def _cron(variable: str, text: str) -> str:

@@ -20,11 +20,11 @@ from sqlalchemy import select
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from kafka_maintenance import hooks
+from kafka_maintenance.operations.gate.airflow_record import GATE_TASK
 from kafka_maintenance.web.views.approvals import Gate
 from kafka_maintenance.web.views.clusters import Listed, Waiting
 from kafka_maintenance.web.views.plan import Named
 
-GATE = "approve"
 PLANNING_TASKS = (
     "plan_elections",
     "plan_reassignment",
@@ -78,7 +78,7 @@ def gate_of_run(dag_id: str, run_id: str) -> str | None:
     """The address of Airflow's page that asks for the answer; None where the DAG has no gate."""
     if dag_id == _WITHOUT_GATE:
         return None
-    return f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE}/required_actions"
+    return f"/dags/{quote(dag_id)}/runs/{quote(run_id)}/tasks/{GATE_TASK}/required_actions"
 
 
 def open_gates(dag_ids: set[str]) -> list[Gate]:
@@ -94,7 +94,7 @@ def open_gates(dag_ids: set[str]) -> list[Gate]:
             Gate(
                 dag_id=run.dag_id,
                 run_id=run.run_id,
-                cluster=str((run.conf or {}).get("cluster") or ""),
+                cluster=str((run.conf or {}).get("cluster") or hooks.cluster_of_dag(run.dag_id) or ""),
                 subject=detail.subject,
                 requester=run.triggering_user_name or str(run.run_type),
                 asked=detail.created_at,

@@ -24,7 +24,7 @@ from kafka_maintenance.tasks.pools import APPLY_POOL, make_missing_pools  # noqa
 
 make_missing_pools()
 task = SimpleNamespace(pool=APPLY_POOL, queue="default")
-settings.task_instance_mutation_hook(task, SimpleNamespace(conf={"cluster": "100"}))
+settings.task_instance_mutation_hook(task, SimpleNamespace(dag_id="delete_topics", conf={"cluster": "100"}))
 bag = DagBag(dag_folder=sys.argv[1])
 plugins, plugin_errors = plugins_manager._get_plugins()
 manager = ProvidersManager()
