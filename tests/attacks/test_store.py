@@ -124,6 +124,36 @@ def test_retention_removes_no_key_that_its_plan_names(tmp_path):
     assert store.list("v1/receipts/cluster=alpha/theirs.json")
 
 
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(lambda document: document | {"summary": "nothing is removed"}, id="a summary of its own"),
+        pytest.param(lambda document: document["dropped"][0].update(kept=True) or document, id="a field of a row"),
+        pytest.param(lambda document: document | {"code_version": 2}, id="of another kind"),
+    ],
+)
+def test_a_retention_plan_has_the_fields_of_one_and_no_others(tmp_path, forge):
+    from datetime import UTC, datetime
+
+    from controller_core.model.errors import InvalidPlanError
+    from kafka_maintenance.operations.retention import plan as retention
+    from kafka_maintenance.operations.retention import store as retention_plan
+    from tests.kafka_maintenance.snapshot_world import stored_day
+
+    store, now = FolderStore(tmp_path), datetime.now(UTC)
+    for age in (9, 8, 7):
+        stored_day(store, now, age)
+    policy = retention.RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+    made = retention_plan.store_retention(
+        store, retention.plan_retention(store, policy, now=now, cluster="alpha"), "alpha"
+    )
+    assert retention_plan.load_retention(store, made.uri, cluster="alpha") == made
+    key = made.uri.removeprefix(f"{store.uri}/")
+    store.put(key, json.dumps(forge(json.loads(store.get(key)))).encode())
+    with pytest.raises(InvalidPlanError, match="expected the fields of a retention plan and no others"):
+        retention_plan.load_retention(store, made.uri, cluster="alpha")
+
+
 @pytest.fixture
 def chain(monkeypatch, tmp_path_factory):
     """A store with four signed records, and who may check them."""

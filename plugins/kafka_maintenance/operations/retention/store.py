@@ -69,8 +69,7 @@ def store_retention(store: ObjectStore, plan: RetentionPlan, cluster: str) -> St
     if not plan.dropped and not plan.abandoned:
         return None
     key = _key(cluster, plan.digest)
-    document = {"format_version": FORMAT_VERSION, "cluster": cluster, "code_version": __version__, **asdict(plan)}
-    content = json.dumps(document, sort_keys=True, ensure_ascii=False).encode()
+    content = json.dumps(_document(plan, cluster, __version__), sort_keys=True, ensure_ascii=False).encode()
     try:
         store.put_new(key, content)
     except ObjectExistsError:  # reasons and times of the same decision may read otherwise: the first text stays
@@ -222,18 +221,29 @@ def _key(cluster: str, digest: str) -> str:
     return f"{ROOT}/retention/cluster={cluster}/{digest[:12]}.json"
 
 
+def _document(plan: RetentionPlan, cluster: str, code_version: str) -> dict[str, Any]:
+    return {"format_version": FORMAT_VERSION, "cluster": cluster, "code_version": code_version, **asdict(plan)}
+
+
 def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
     document: Mapping[str, Any] = json.loads(content)
     if document["format_version"] != FORMAT_VERSION:
         raise ValueError(f"expected format version {FORMAT_VERSION}, found {document['format_version']!r}")
-    kept = tuple(Kept(row["snapshot_id"], row["cluster"], tuple(row["reasons"])) for row in document["kept"])
-    dropped = tuple(
-        Dropped(row["snapshot_id"], row["cluster"], row["taken_at"], tuple(row["keys"]), int(row.get("applied", 0)))
-        for row in document["dropped"]
+    plan = RetentionPlan(
+        RetentionPolicy(**document["policy"]),
+        tuple(Kept(row["snapshot_id"], row["cluster"], tuple(row["reasons"])) for row in document["kept"]),
+        tuple(
+            Dropped(row["snapshot_id"], row["cluster"], row["taken_at"], tuple(row["keys"]), row["applied"])
+            for row in document["dropped"]
+        ),
+        tuple(document["abandoned"]),
+        document["digest"],
+        tuple(document["ignored"]),
     )
-    policy = RetentionPolicy(**document["policy"])
-    plan = RetentionPlan(policy, kept, dropped, tuple(document["abandoned"]), document["digest"])
-    return plan, str(document["cluster"])
+    cluster = str(document["cluster"])
+    if json.loads(json.dumps(_document(plan, cluster, str(document["code_version"])))) != document:
+        raise ValueError("expected the fields of a retention plan and no others")
+    return plan, cluster
 
 
 def _described(uri: str, cluster: str, plan: RetentionPlan) -> StoredRetention:

@@ -413,7 +413,7 @@ def test_an_approved_plan_is_carried_out_once_and_nothing_else_goes(store, five_
     assert receipt.removed == tuple(day.snapshot_id for day in five_days[:4])
     assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, newer.snapshot_id]
     assert still_there(store, made.plan, "alpha") == ((), ())
-    assert "olivia" in store.get(f"v1/receipts/cluster=alpha/{made.digest}/0002-done.json").decode()
+    assert "olivia" in store.get(f"v1/receipts/cluster=alpha/{made.digest}/0003-done.json").decode()
     assert applied(store, made).already_applied
 
 
