@@ -16,7 +16,7 @@ def begun(bag, monkeypatch):
 
     store, world, plan = under_way()
     named = SimpleNamespace(address=world.zookeeper(), bootstrap_servers="b:1", client_settings={})
-    run = SimpleNamespace(run_type="manual", triggering_user_name="ann")
+    run = SimpleNamespace(dag_id="cancel_execution", run_type="manual", triggering_user_name="ann")
     monkeypatch.setattr(hooks, "store", lambda: store)
     monkeypatch.setattr(hooks, "cluster", lambda _: named)
     monkeypatch.setattr(cancel, "context_of_run", lambda: {"dag_run": run})

@@ -63,7 +63,7 @@ def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, days, tm
     assert all(day.snapshot_id in gate["body"] for day in days)
     assert {states[name] for name in GATED} == {"success"}
     assert _left(tmp_path) == {days[-1].snapshot_id}
-    started, done = sorted((tmp_path / "v1" / "receipts" / "cluster=alpha").rglob("*.json"))
+    started, _, done = sorted((tmp_path / "v1" / "receipts" / "cluster=alpha").rglob("*.json"))
     assert json.loads(started.read_text())["detail"]["comment"] == "planned window"
     assert json.loads(done.read_text())["approver"] == "olivia"
 

@@ -229,7 +229,7 @@ def test_the_writing_tasks_refuse_by_themselves_whatever_started_them(monkeypatc
 
     tasks = import_module(f"kafka_maintenance.tasks.{name}")
     monkeypatch.setattr(hooks, "store", lambda: store)
-    context = {"params": {"cluster": "alpha"}, "dag_run": SimpleNamespace(clear_number=0)}
+    context = {"params": {"cluster": "alpha"}, "dag_run": SimpleNamespace(dag_id=KIND, clear_number=0)}
     monkeypatch.setattr(tasks, "context_of_run", lambda: context)
     monkeypatch.setattr(tasks, "run_name", lambda _: RUN)
     monkeypatch.setattr(approval, "run_name", lambda _: RUN)
