@@ -294,8 +294,9 @@ def send_metrics(report: dict[str, Any]) -> int:
 
 
 @task(
+    multiple_outputs=False,
     doc_md="Puts the chosen snapshots into the compact history of their month, one file per table and cluster, from which the next runs "
-    "read earlier dates. Of a past date the month is made again from its snapshots."
+    "read earlier dates. Of a past date the month is made again from its snapshots.",
 )
 def keep_compact_history(choice: dict[str, Any]) -> dict[str, int]:
     """Cluster → how many snapshots its compact history of the month holds."""
