@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
+from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE
 from spark_jobs import schemas
 from spark_jobs.io import datasets
 from spark_jobs.io import snapshots as stored
@@ -35,12 +36,13 @@ DONE, BAD_INPUT = 0, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """The command line; `rows_max` bounds what is brought to the driver."""
+    """The command line; `rows_max` bounds what is brought to the driver; `znodes`: each snapshot's folder has that table."""
 
     inputs: tuple[str, ...]
     sql: str
     output: Path
     rows_max: int = 10_000
+    znodes: bool = False
 
 
 def run(spark: SparkSession, args: Args) -> None:
@@ -56,6 +58,8 @@ def run(spark: SparkSession, args: Args) -> None:
     if not snapshots:
         raise DatasetError(f"query not run: expected snapshots in {list(args.inputs)!r}, found none; fetch some first")
     register(spark, snapshots)
+    if args.znodes:
+        register_znodes(spark, snapshots)
     register_results(spark, find_analyses(spark, args.inputs))
     try:
         found = spark.sql(args.sql)
@@ -83,6 +87,12 @@ def register(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
     ).createOrReplaceTempView("snapshots")
 
 
+def register_znodes(spark: SparkSession, snapshots: Sequence[Snapshot]) -> None:
+    """Makes the table `znodes` known, which lies beside the others where a query names it."""
+    rows = spark.read.parquet(*(snapshot.table_uri(ZNODES_TABLE) for snapshot in snapshots))
+    dated(rows).createOrReplaceTempView(ZNODES_TABLE)
+
+
 def register_results(spark: SparkSession, runs: Sequence[PublishedRun]) -> None:
     """Makes the results of published `runs` known to SQL by their names."""
     for result in schemas.OUTPUTS:
@@ -103,6 +113,7 @@ def parse(argv: Sequence[str]) -> Args:
     parser.add_argument("--sql-file", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--rows-max", type=int, default=10_000)
+    parser.add_argument("--znodes", action="store_true")
     found = parser.parse_args(argv)
     try:
         sql = found.sql_file.read_text(encoding="utf-8").strip().rstrip(";")
@@ -110,7 +121,7 @@ def parse(argv: Sequence[str]) -> Args:
         raise ValueError(
             f"query not run: {found.sql_file} not read ({error}); give a file with one statement"
         ) from error
-    return Args(inputs=tuple(found.input), sql=sql, output=found.output, rows_max=found.rows_max)
+    return Args(inputs=tuple(found.input), sql=sql, output=found.output, rows_max=found.rows_max, znodes=found.znodes)
 
 
 def _value(value: Any) -> Any:

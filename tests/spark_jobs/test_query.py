@@ -4,10 +4,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import sqlglot
 
+from controller_core.adapters.snapshot import tables as tables_of_snapshots
+from controller_core.adapters.snapshot.format import table_to_parquet
+from controller_core.adapters.snapshot.manifest import parse_manifest
+from controller_core.adapters.snapshot.znode_rows import znode_rows
 from kafka_maintenance.operations.snapshots import local_query
+from kafka_maintenance.operations.snapshots.catalog import identity_of
 from spark_jobs import query, schemas
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.errors import DatasetError
@@ -93,6 +99,8 @@ ALIKE = (
     "SELECT rack, collect_list(DISTINCT broker_id) FROM brokers WHERE broker_id = 1 GROUP BY rack",
     "SELECT first(topic) FROM partitions WHERE topic = 'orders'",
     "SELECT * FROM acls",
+    "SELECT path, data, left_out, version, num_children, ephemeral_owner, acl, ctime, date FROM znodes ORDER BY cluster, date, path",
+    "SELECT path, count(DISTINCT mzxid), max(mtime), sum(data_length) FROM znodes WHERE data LIKE '%1%' GROUP BY path",
 )
 
 
@@ -116,10 +124,30 @@ def history(spark, tmp_path_factory):
         for ago in range(3)
     ]
     folders = [write(world, root) for world in worlds]
+    for ago, folder in enumerate(folders):
+        _write_znodes(folder, ago)
     found, problems = stored.find_snapshots(spark, [str(root)])
     assert (len(found), problems) == (6, [])
     query.register(spark, found)
+    query.register_znodes(spark, found)
     return spark, folders
+
+
+def _write_znodes(folder, number):
+    """Every znode of a snapshot: text, none, no text, a secret, and one of which nothing is known."""
+    manifest = parse_manifest((folder / "manifest.json").read_bytes(), str(folder), "")
+    stat = dict.fromkeys(tables_of_snapshots.STAT_COLUMNS, 1) | {
+        "mzxid": 5 + number,
+        "mtime": 1_700_000_000_123 + number,
+    }
+    rows = [
+        {"path": "/a", "data": b"1%d" % number, **stat, "acl": '[[31, "world", "anyone"]]'},
+        {"path": "/b", "data": None, **stat, "left_out": "secret"},
+        {"path": "/c", "data": b"\xff", **stat, "ephemeral_owner": -5},
+        {"path": "/d", "left_out": "no permission"},
+    ]
+    raw = pa.Table.from_pylist(rows, schema=tables_of_snapshots.RAW)
+    (folder / "znodes.parquet").write_bytes(table_to_parquet(znode_rows(raw, identity_of(manifest))))
 
 
 @pytest.mark.parametrize("sql", [*EXAMPLES, *ALIKE], ids=lambda sql: " ".join(sql.split())[:70])
@@ -179,6 +207,11 @@ def test_the_documented_columns_are_those_of_the_tables():
         assert columns.split(", ") == [
             name for name in schema.names if name not in {"cluster", "snapshot_id", "taken_at"}
         ]
+
+
+def test_the_documented_columns_of_znodes():
+    (columns,) = re.findall(r"^\| `znodes` \(only in `query`\) \| ([^|]*) \|", DOCUMENT, re.MULTILINE)
+    assert columns.split(", ") == tables_of_snapshots.ZNODES.names[3:]
 
 
 def test_a_query_becomes_a_document(tables, tmp_path):

@@ -155,6 +155,22 @@ STAT_COLUMNS: Final = (
 )
 _STAT_32: Final = frozenset({"version", "cversion", "aversion", "data_length", "num_children"})
 
+ZNODES: Final = _table(
+    _field("path", pa.string()),
+    _field("data", pa.string(), nullable=True),
+    *(
+        _field(
+            name,
+            TIMESTAMP if name in {"ctime", "mtime"} else pa.int32() if name in _STAT_32 else pa.int64(),
+            nullable=True,
+        )
+        for name in STAT_COLUMNS
+    ),
+    _field("acl", pa.string(), nullable=True),
+    _field("left_out", pa.string(), nullable=True),
+)
+"""Every znode, for questions; made from raw, never stored."""
+
 RAW: Final = pa.schema(
     [
         _field("path", pa.string()),

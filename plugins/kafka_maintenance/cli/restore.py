@@ -7,9 +7,11 @@ from typing import Any
 
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_client_settings_argument,
     add_zookeeper_arguments,
     address_of,
     approver_of,
+    client_settings_of,
     show,
     store_of,
     tell,
@@ -76,6 +78,12 @@ def _add_restore(commands: Any) -> None:
         metavar="ID",
         help="your word that the target is this Kafka cluster, where its own id is gone or wrong",
     )
+    what.add_argument(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,…",
+        help="brokers of the target, which say what cluster it is, where its own id is gone",
+    )
+    add_client_settings_argument(what)
     what.add_argument("--without-acls", action="store_true", help="leave the snapshot's ACLs out")
     what.add_argument(
         "--widen-acls", action="store_true", help="also ACLs that give everybody more rights than the target does now"
@@ -86,6 +94,7 @@ def _add_restore(commands: Any) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as below
     from kafka_maintenance.operations.kraft.repairs import corrections_of  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.restore import apply as operation  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
@@ -134,6 +143,9 @@ def _restore(arguments: argparse.Namespace) -> int:
             corrections=corrections,
         ),
         key_file=arguments.key_file,
+        brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
+        if arguments.bootstrap_servers
+        else None,
     )
     document = {"uri": plan.uri, "digest": plan.digest, "steps": plan.step_count, "left_out": plan.left_out_count}
     show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})

@@ -190,6 +190,17 @@ def test_diff_needs_two_sides(snapshot, run):
     run("diff", "newest", status=2)
 
 
+def test_every_znode_is_in_a_query(snapshot, run, tmp_path):
+    folder = ("--engine", "duckdb", "--json", "--folder", str(tmp_path / "history"))
+    sql = "SELECT path, data, left_out FROM znodes WHERE path LIKE '/latest%' OR path LIKE '/config/users/a%' ORDER BY path"
+    for _ in range(2):  # the second time from what the first one fetched
+        assert json.loads(run("query", sql, *folder))["rows"] == [
+            ["/config/users/alice", None, "secret"],
+            ["/latest_producer_id_block", world.PERSISTENT["/latest_producer_id_block"].decode(), None],
+        ]
+    assert list((tmp_path / "history").rglob("znodes.parquet"))
+
+
 def test_kit(snapshot, run, tmp_path):
     assert "--replica-assignment 1:2,2:1" in run("kit", "newest", "--topics", "orders")
     run("kit", "newest", "--topics", "*", "--output", str(tmp_path / "kit"))

@@ -53,6 +53,7 @@ class RestoreScope:
         acls: with the ACLs of the snapshot; they are a difference where those of the target are others.
         epoch_bump: by how much leader epochs, the controller epoch and the blocks of producer ids are raised; 0: not at all.
         cluster_id: a person's word that the target is the cluster of this id; None: what survives there says so.
+        told_by: the brokers whose answer `cluster_id` is; None: a person's.
         widen_acls: also ACLs that give everybody more rights than the target does now.
         corrections: znodes of the snapshot with the text that takes the place of what they hold; None: they are removed.
     """
@@ -70,6 +71,7 @@ class RestoreScope:
     mirror: bool = False
     epoch_bump: int = 0
     cluster_id: str | None = None
+    told_by: str | None = None
     corrections: tuple[tuple[str, str | None], ...] = ()
 
     def __post_init__(self) -> None:

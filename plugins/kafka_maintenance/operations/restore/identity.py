@@ -1,10 +1,11 @@
 """Whether the target is the snapshot's cluster, told by whatever survives there.
 
 `/cluster/id` says it; where it is gone, znodes of the snapshot that are still there (the same creation: czxid and ctime), or
-topics with the same id; else a person has to say it.
+topics with the same id, or the answer of the brokers that are registered there; else a person has to say it.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError, NoNodeError
 from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.cluster.identity_asked import identity_asked
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.content import RestoreScope
 
@@ -42,6 +45,8 @@ def require_same_cluster(
         return None
     if scope.cluster_id is not None and scope.cluster_id == wanted:
         there = "none" if found is None else repr(found)
+        if scope.told_by is not None:
+            return f"BY THE BROKERS: those at {scope.told_by} are of {wanted!r}; the target's {znodes.CLUSTER_ID} holds {there}"
         return f"BY WORD: --cluster-id says that the target is {wanted!r}; its {znodes.CLUSTER_ID} holds {there}"
     if found is not None or scope.cluster_id is not None:
         raise RefusedError(
@@ -58,6 +63,41 @@ def require_same_cluster(
         f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: expected Kafka cluster id {wanted!r}, found none, and "
         f"no znode of the snapshot that is still there; make sure that this is the cluster, then say so: --cluster-id {wanted}"
     )
+
+
+def told_by_brokers(target: ClusterAddress, scope: RestoreScope, brokers: BrokersAsked) -> RestoreScope:
+    """The scope with the brokers' answer, where the target has lost its id; as it is, where nobody needs to be asked.
+
+    Args:
+        target: where the restore writes.
+        scope: of the restore.
+        brokers: of the cluster; they hold its id from their start on.
+
+    Raises:
+        RefusedError: other brokers are registered in the target than the ones that answered.
+        IdentityUnknownError: they do not say.
+    """
+    if scope.cluster_id is not None:
+        return scope
+    with target.session(create_chroot=False) as session:
+        if _cluster_id(session) is not None:
+            return scope
+        registered = _registered(session)
+    answer = identity_asked(brokers)
+    strangers = registered - answer.broker_ids
+    if strangers:
+        raise RefusedError(
+            f"restore to {target.zookeeper} refused: expected the brokers at {brokers.bootstrap_servers} to be those registered "
+            f"there, found {sorted(answer.broker_ids)}, and {sorted(strangers)} registered; ask the brokers of this ZooKeeper"
+        )
+    return replace(scope, cluster_id=answer.cluster_id, told_by=brokers.bootstrap_servers)
+
+
+def _registered(session: ZooKeeper) -> frozenset[int]:
+    try:
+        return frozenset(int(name) for name in session.children(znodes.BROKER_IDS) if name.isdecimal())
+    except NoNodeError:
+        return frozenset()
 
 
 def _cluster_id(session: ZooKeeper) -> str | None:

@@ -26,6 +26,7 @@ from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.restore.acl_steps import acl_steps, parents_of
 from kafka_maintenance.operations.restore.content import (
@@ -59,7 +60,7 @@ from kafka_maintenance.operations.restore.document import (
     sequence_id,
     stored_restore,
 )
-from kafka_maintenance.operations.restore.identity import require_same_cluster
+from kafka_maintenance.operations.restore.identity import require_same_cluster, told_by_brokers
 from kafka_maintenance.operations.restore.over import extras, plan_over, read_target, removals
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
@@ -84,6 +85,7 @@ def plan_restore(
     target: ClusterAddress,
     scope: RestoreScope,
     key_file: Path | None = None,
+    brokers: BrokersAsked | None = None,
 ) -> StoredRestore:
     """Compares the snapshot with the target and stores what a restore would write; writes nothing to ZooKeeper.
 
@@ -93,14 +95,18 @@ def plan_restore(
         target: where the restore writes.
         scope: what of the snapshot is restored.
         key_file: opens sealed secrets; None: they stay out.
+        brokers: say which cluster the target is, where it has lost its id; None: they are not asked.
 
     Raises:
+        IdentityUnknownError: the brokers were asked, and do not say.
         RefusedError: the target does not fit (another cluster, brokers that run, a tree that is not empty), or nothing would change.
         BadInputError: the scope names nothing.
         ObjectStoreError, ZooKeeperError: as of `read_raw` and `connect`.
     """
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     raw = read_raw(store, manifest)
+    if brokers is not None and (scope.over or not scope.whole):
+        scope = told_by_brokers(target, scope, brokers)
     content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)
     part = _part(target, raw, content, manifest, scope)
     steps, notes = described(part, _data_of(content, scope)), part.notes

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
-from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet
+from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet, table_to_parquet
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
@@ -30,6 +30,7 @@ from controller_core.adapters.snapshot.manifest import (
     require_own_place,
 )
 from controller_core.adapters.snapshot.tables import TABLES, with_later_columns
+from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE, znode_rows
 from controller_core.model.errors import (
     ObjectDamagedError,
     ObjectMissingError,
@@ -313,6 +314,15 @@ def fetch_tables(
             if not (path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == stored.sha256):
                 write_whole(path, checked_object(store, stored))
     write_whole(target / MANIFEST, store.get(manifest.key))
+    return target
+
+
+def fetch_znodes(store: ObjectStore, manifest: Manifest, folder: Path) -> Path:
+    """Writes the table `znodes` of a snapshot beside its other tables in `fetch_tables`' folder, made from raw; that folder."""
+    target = fetch_tables(store, manifest, folder)
+    path = target / f"{ZNODES_TABLE}.parquet"
+    if not path.is_file():
+        write_whole(path, table_to_parquet(znode_rows(read_raw(store, manifest), identity_of(manifest))))
     return target
 
 

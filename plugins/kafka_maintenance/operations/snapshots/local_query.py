@@ -16,7 +16,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from controller_core.adapters.snapshot.tables import TABLES
+from controller_core.adapters.snapshot.tables import TABLES, ZNODES
+from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE
 
 SNAPSHOTS: Final = "snapshots"
 FUNCTIONS: Final = frozenset(
@@ -106,6 +107,7 @@ PARTS: Final = frozenset(
     }
 )
 """sqlglot's names of the other parts of such a statement."""
+_SCHEMAS: Final = {**TABLES, ZNODES_TABLE: ZNODES}
 _SNAPSHOT_COLUMNS: Final = ("date", "cluster", "snapshot_id", "taken_at", "zxid", "consistent", "kafka_cluster_id")
 _OWNER: Final = {"cluster": "cluster", "snapshot_id": "snap"}
 _SPARK_TYPES: Final[Mapping[str, str]] = {
@@ -129,7 +131,7 @@ def translated(sql: str) -> str | None:
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Query):
         return None
-    tables = {*TABLES, SNAPSHOTS, *(each.alias_or_name for each in tree.find_all(exp.CTE))}
+    tables = {*_SCHEMAS, SNAPSHOTS, *(each.alias_or_name for each in tree.find_all(exp.CTE))}
     if not all(_is_known(node, tables) for node in tree.walk()):
         return None
     for node in reversed(list(tree.walk())):  # the innermost first, since each is replaced with a copy
@@ -181,7 +183,7 @@ def answer(sql: str, inputs: Sequence[Path], rows_max: int) -> dict[str, Any]:
     """
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        for table in TABLES:
+        for table in _SCHEMAS:
             _table(connection, table, inputs).create_view(table)
         known = [duckdb.ColumnExpression(name) for name in _SNAPSHOT_COLUMNS]
         connection.table("cluster").select(*known).create_view(SNAPSHOTS)
@@ -206,13 +208,13 @@ def _table(connection: duckdb.DuckDBPyConnection, table: str, inputs: Sequence[P
     if files:
         rows = connection.read_parquet(files, union_by_name=True, hive_partitioning=False)
     else:
-        rows = connection.from_arrow(TABLES[table].empty_table())
+        rows = connection.from_arrow(_SCHEMAS[table].empty_table())
     there = set(rows.columns)
     columns = [
         (duckdb.ColumnExpression(field.name) if field.name in there else duckdb.ConstantExpression(None))
         .cast(duckdb.type(_DUCKDB_TYPES[str(field.type)]))
         .alias(field.name)
-        for field in TABLES[table]
+        for field in _SCHEMAS[table]
     ]
     return rows.select(duckdb.ColumnExpression("taken_at").cast(duckdb.type("DATE")).alias("date"), *columns)
 

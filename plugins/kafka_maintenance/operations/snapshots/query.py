@@ -1,6 +1,7 @@
 """SQL over the whole history: the decoded tables are fetched once to a local folder; DuckDB or Spark reads them there."""
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import duckdb
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
+from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
@@ -20,6 +22,7 @@ from kafka_maintenance.operations.snapshots.catalog import (
     Unusable,
     at_once,
     fetch_tables,
+    fetch_znodes,
     manifest_keys,
     readable_snapshots,
 )
@@ -30,6 +33,8 @@ from kafka_maintenance.servers.cache import locked
 from kafka_maintenance.spark.submit import SparkJobError, SparkSettings, run_job, submit_arguments
 
 _CELL_MAX = 60
+_NAMES_ZNODES = re.compile(rf"\b{ZNODES_TABLE}\b", re.IGNORECASE)
+"""Whether a statement may read the table that is as large as all others together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +92,10 @@ def query_history(
     if not keys:
         raise ObjectMissingError(f"query not run: there are no snapshots in {store.uri!r}; take one")
     manifests, unusable = readable_snapshots(store, keys)
+    znodes = _NAMES_ZNODES.search(sql) is not None
     with locked(folder / "lock"):
-        inputs, damaged = _fetched(store, manifests, folder / "snapshots", progress)
+        fetch = fetch_znodes if znodes else fetch_tables
+        inputs, damaged = _fetched(store, manifests, folder / "snapshots", progress, fetch)
     passed_over = tuple(str(error) for error in (*unusable, *damaged))
     if not inputs:
         raise ObjectDamagedError(
@@ -116,6 +123,7 @@ def query_history(
         *(part for path in (*inputs, *results()) for part in ("--input", str(path))),
         "--rows-max",
         str(rows_max),
+        *(["--znodes"] if znodes else []),
     ]
     found = _answer(sql, arguments, folder / "work", settings=settings, row_count=partition_rows(manifests))
     return _result(found, passed_over, manifests, "spark")
@@ -137,13 +145,17 @@ def _result(
 
 
 def _fetched(
-    store: ObjectStore, manifests: Sequence[Manifest], folder: Path, progress: Callable[[str], None]
+    store: ObjectStore,
+    manifests: Sequence[Manifest],
+    folder: Path,
+    progress: Callable[[str], None],
+    fetch_one: Callable[[ObjectStore, Manifest, Path], Path],
 ) -> tuple[list[Path], list[Unusable]]:
     """The folders of these snapshots below `folder`; and why the others cannot be fetched."""
 
     def fetch(manifest: Manifest) -> Path | Unusable:
         try:
-            return fetch_tables(store, manifest, folder)
+            return fetch_one(store, manifest, folder)
         except UNUSABLE as error:
             return error
 

@@ -112,7 +112,7 @@ def test_another_snapshot_at_the_same_place_is_not_overwritten(source, target):
 @pytest.mark.services
 def test_a_bucket_with_object_lock(source):
     """Real S3 over HTTP: every version is locked for a day; what was written can be read and checked, and not be removed."""
-    with ObjectStoreServer(kind="moto") as server:
+    with ObjectStoreServer() as server:
         client = boto3.client(
             "s3",
             endpoint_url=server.endpoint_url,
