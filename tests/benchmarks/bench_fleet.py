@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[2]
 ONCE_A_YEAR = "0 0 1 1 *"
 TIMES_A_DAY = {"snapshot_metadata": 1, "nightly_analysis": 1, "drain_isr_notifications": 24}
 CONF = {"nightly_analysis": {"alarm_severity": "none"}}
-CONTROLLER = b'{"version":2,"brokerid":1,"timestamp":"1700000000000","kraftControllerEpoch":-1}'
 TIMEOUT_S = 3600.0
 TASKS = """
     select count(*), count(start_date), coalesce(sum(duration), 0),
@@ -36,11 +35,11 @@ XCOMS = "select count(*), coalesce(sum(octet_length(value::text)), 0) from xcom 
 
 
 def fill(server, names):
-    """A tree per cluster; its brokers stay without a session."""
+    """A tree per cluster, without a controller; its brokers stay without a session."""
     with connect(server.hosts) as session:
         for name in names:
             tree = PERSISTENT | {f"/brokers/ids/{number}": broker(number) for number in (1, 2)}
-            tree |= {"/controller": CONTROLLER, "/cluster/id": json.dumps({"version": "1", "id": name * 4}).encode()}
+            tree |= {"/cluster/id": json.dumps({"version": "1", "id": name * 4}).encode()}
             for path, data in tree.items():
                 session.create(f"/{name}{path}", data, make_parents=True)
 

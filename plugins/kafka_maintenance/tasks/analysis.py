@@ -275,7 +275,7 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
 )
 def send_metrics(report: dict[str, Any]) -> int:
     """How many samples were sent."""
-    from airflow.sdk.observability import stats
+    from airflow.sdk.observability.stats import Stats
 
     from kafka_maintenance.operations.analysis import metrics
     from kafka_maintenance.operations.analysis.overviews import require_overview
@@ -286,8 +286,8 @@ def send_metrics(report: dict[str, Any]) -> int:
     found = metrics.samples(store)
     for each in found:
         # As Airflow's own metrics: with tags for OpenTelemetry, and with the values in the name for a plain StatsD.
-        stats.gauge(f"{STATS_PREFIX}.{each.metric}", each.value, tags=each.labels)
-        stats.gauge(".".join((STATS_PREFIX, each.metric, *each.labels.values())), each.value)
+        Stats.gauge(f"{STATS_PREFIX}.{each.metric}", each.value, tags=each.labels)
+        Stats.gauge(".".join((STATS_PREFIX, each.metric, *each.labels.values())), each.value)
     if SETTINGS.metrics_file is not None:
         metrics.write_openmetrics(found, SETTINGS.metrics_file)
     return len(found)

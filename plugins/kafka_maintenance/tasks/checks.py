@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowFailException
-from airflow.sdk.observability import stats
+from airflow.sdk.observability.stats import Stats
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import CLUSTER_LABEL, label
@@ -39,11 +39,11 @@ def check_snapshots(cluster: str, sample: int) -> dict[str, Any]:
     found = check_store(hooks.store(), now=datetime.now(UTC), cluster=cluster, sample=sample, progress=print)
     log.info("%s", check_text(found))
     tags = {"cluster": cluster}
-    stats.gauge(f"{METRICS}.findings", len(found.findings), tags=tags)
+    Stats.gauge(f"{METRICS}.findings", len(found.findings), tags=tags)
     for state in found.clusters:
-        stats.gauge(f"{METRICS}.age_s", state.age_s, tags=tags)
-        stats.gauge(f"{METRICS}.consistent", float(state.consistent), tags=tags)
-        stats.gauge(f"{METRICS}.verified", float(state.verified), tags=tags)
+        Stats.gauge(f"{METRICS}.age_s", state.age_s, tags=tags)
+        Stats.gauge(f"{METRICS}.consistent", float(state.consistent), tags=tags)
+        Stats.gauge(f"{METRICS}.verified", float(state.verified), tags=tags)
     if found.findings or not found.clusters:
         first = found.findings[0] if found.findings else None
         what = f"{first.where}: {first.what}" if first else "expected a snapshot, found none"

@@ -66,6 +66,8 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
 def announce_snapshots(names: list[str], taken: list[dict[str, Any]]) -> list[str]:
     """The clusters without a snapshot of this run."""
     found = {each["cluster"]: each["snapshot"] for each in taken}
+    if not found:
+        raise AirflowSkipException(f"nothing announced: no snapshot was taken of {', '.join(names) or 'any cluster'}")
     missing = [name for name in names if name not in found]
     day = max(each["date"] for each in taken)
     context_of_run()["outlet_events"][SNAPSHOTS].extra = {"date": day, "snapshots": found, "missing": missing}
