@@ -20,7 +20,7 @@ from kafka_maintenance.operations.errors import BadInputError
 
 ROOM: Final = 1.1
 """So many times the bytes that a broker gets must be free on it: its partitions grow meanwhile."""
-SAMPLE_S: Final = 5.0
+SAMPLE_S: Final = 3.0
 """How long is measured what is written."""
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 _STEP: Final = 1000
