@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -35,3 +36,11 @@ def test_each_boundary_and_each_attack_names_one(heading):
 def test_each_attack_that_is_tested_stands_on_the_page():
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "attacks").glob("test_*.py")}
     assert files <= {path for path, _ in NAMED}
+
+
+def test_the_policy_on_the_page_is_one():
+    from kafka_maintenance.operations.gate.policy import policy_from
+
+    lines = PAGE.split("## The policy\n")[1].split("\n## ")[0].splitlines()
+    document = yaml.safe_load("\n".join(line.removeprefix("    ") for line in lines if line.startswith("    ")))
+    assert policy_from(document, "blue", "d", "docs/security.md").airflow_must_agree

@@ -43,9 +43,9 @@ def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_person
 
 
 def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
-    bag, clients, world, plan, policy, tmp_path
+    bag, clients, world, plan, policy, tmp_path, airflow_is_asked
 ):
-    policy(kinds={DAG: {"approvals": 2}})
+    policy(kinds={DAG: {"approvals": 2}}, airflow_must_agree=True)
     olivia = _answer(clients["olivia"], "Approve")
     seen = []
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.errors import BadInputError, RefusedError
+from kafka_maintenance.operations.errors import AirflowUnreachableError, BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.permission import NotApprovedError, permission
 from kafka_maintenance.operations.gate.policy import Policy
@@ -178,6 +178,19 @@ def test_what_was_begun_is_finished_whatever_the_time(store, text):
     _answered(store, at="2026-11-01T00:00:00+00:00")
     _begun(store, text)
     assert _permission(store).approver == "olivia"
+
+
+def test_what_was_begun_is_finished_while_airflow_does_not_answer_and_nothing_is_begun_then(store, text):
+    def silent(_):
+        raise AirflowUnreachableError("no answer")
+
+    _asked(store, text)
+    _answered(store)
+    what = {"kind": KIND, "cluster": "alpha", "run": RUN, "now": NOW, "policy": NOBODY, "airflow": silent}
+    with pytest.raises(AirflowUnreachableError):
+        permission(store, **what)
+    _begun(store, text)
+    assert permission(store, **what).record["airflow"] == "Airflow's own record was not read: no answer"
 
 
 def test_a_beginning_that_the_chain_does_not_hold_is_none(store, text):

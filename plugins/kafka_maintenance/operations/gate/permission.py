@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
-from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.errors import AirflowUnreachableError, RefusedError
 from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, changed_by_others, disagreement
 from kafka_maintenance.operations.gate.approvals import Asked, asked, was_begun
 from kafka_maintenance.operations.gate.policy import Policy
@@ -17,7 +17,7 @@ from kafka_maintenance.operations.record.audit import KEY_FILE_VARIABLE, PUBLIC_
 
 _AGAIN: Final = "clear the gate and have it answered again, or set others_may_clear in the policy"
 _CLEARED: Final = f"the run was cleared after its gate had asked, and nobody says by whom; {_AGAIN}"
-_NOT_ASKED: Final = "Airflow's own record was not read: no connection names its API"
+_NOT_READ: Final = "Airflow's own record was not read"
 
 
 class NotApprovedError(RefusedError):
@@ -71,7 +71,7 @@ def permission(
             f"{what}: the gate of run {run!r} has no answer in {store.uri}; clear the gate and answer it"
         )
     begun = was_begun(store, cluster, str(found.question["digest"]))
-    said = None if airflow is None else airflow(found)
+    said = _airflow_says(airflow, found, begun=begun)
     problem = _problem(found, kind, policy, now, begun=begun)
     if not problem and not begun:
         problem = _disagrees(found, said, policy) or _cleared(found, said, policy, clears)
@@ -93,7 +93,7 @@ def permission(
             "shown": text.digest,
             "policy": policy.digest,
             "answers": [dict(each) for each in found.answers],
-            "airflow": _NOT_ASKED if said is None else {"changes": [asdict(each) for each in said.changes]},
+            "airflow": said if isinstance(said, str) else {"changes": [asdict(each) for each in said.changes]},
         },
     )
 
@@ -112,24 +112,38 @@ def refuse_unsigned(policy: Policy, what: str) -> None:
         )
 
 
-def _disagrees(found: Asked, said: AirflowRecord | None, policy: Policy) -> str | None:
-    if said is None:
+def _airflow_says(
+    airflow: Callable[[Asked], AirflowRecord] | None, found: Asked, *, begun: bool
+) -> AirflowRecord | str:
+    """Airflow's own record, or why it was not read: what was begun is finished, also while Airflow does not answer."""
+    if airflow is None:
+        return f"{_NOT_READ}: no connection names its API"
+    try:
+        return airflow(found)
+    except AirflowUnreachableError as error:
+        if not begun:
+            raise
+        return f"{_NOT_READ}: {error}"
+
+
+def _disagrees(found: Asked, said: AirflowRecord | str, policy: Policy) -> str | None:
+    if isinstance(said, str):
         wanted = "the policy wants Airflow's own record to agree (airflow_must_agree)"
-        return f"{wanted}, and {_NOT_ASKED}; see docs/security.md" if policy.airflow_must_agree else None
+        return f"{wanted}, and {said}; see docs/security.md" if policy.airflow_must_agree else None
     problem = disagreement(found, said)
     return f"{problem}; find out who wrote it, and ask again" if problem else None
 
 
-def _cleared(found: Asked, said: AirflowRecord | None, policy: Policy, clears: int | None) -> str | None:
+def _cleared(found: Asked, said: AirflowRecord | str, policy: Policy, clears: int | None) -> str | None:
     """Approved by one, cleared and run by another. Whoever approved may clear the run, where Airflow says that it was he."""
     if policy.others_may_clear:
         return None
-    problem = None if said is None else changed_by_others(found, said)
+    told = None if isinstance(said, str) else said
+    problem = changed_by_others(found, told) if told else None
     if problem:
         return f"{problem}; {_AGAIN}"
     count = 0 if clears is None else clears - int(found.question.get("clears", 0))
-    told = 0 if said is None else len(said.changes)
-    return _CLEARED if count > told else None
+    return _CLEARED if count > (len(told.changes) if told else 0) else None
 
 
 def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: bool) -> str | None:
