@@ -1,6 +1,6 @@
 # mypy: disable-error-code="arg-type,index"
 # Wiring: a typed function is handed an XComArg or a template.
-"""### KRaft rehearsal: a migration that was never tried is a hope
+"""### KRaft rehearsal: untested migrations cannot be relied on
 
 The newest snapshot of every named cluster is restored into a throw-away ZooKeeper on the worker and migrated there by a
 real KRaft controller, with imitated brokers. Each obstacle is explained with its znode; every difference between snapshot, records and tree has a class.

@@ -1,6 +1,6 @@
 """The restore drill: the newest snapshot is restored into a throw-away ZooKeeper, read into a snapshot again and compared.
 
-A backup that was never restored is a hope. Optionally real brokers are started on the restored tree and must come up with
+Untested backups cannot be relied on. Optionally real brokers are started on the restored tree and must come up with
 the same topics.
 """
 
