@@ -99,7 +99,8 @@ def test_in_another_thread_no_signal_is_touched():
 def test_a_run_whose_supervisor_is_gone_ends(monkeypatch):
     stop, other = Stop(with_parent=True), Stop()
     assert stop.reason is None
-    monkeypatch.setattr(stop_module.os, "getppid", lambda: 1)
+    parent = os.getppid()
+    monkeypatch.setattr(stop_module.os, "getppid", lambda: parent + 1)  # in a container the parent may be process 1 itself
     assert stop.reason == "the process that supervised it is gone"
     assert other.reason is None
 
@@ -230,9 +231,10 @@ def test_the_lock_of_an_earlier_process_is_taken_as_soon_as_it_ends():
             waiting.set()
             return found
 
-    cluster_lock(earlier, holder, wait_s=0).__enter__()
-    ends = threading.Thread(target=lambda: waiting.wait(30) and world.server.expire(earlier.session_id))
-    ends.start()
-    with cluster_lock(Waits(world.server), holder, wait_s=30) as fence:
-        assert world.own.exists(fence.path) is not None
-    ends.join()
+    with cluster_lock(earlier, holder, wait_s=0):
+        ends = threading.Thread(target=lambda: waiting.wait(30) and world.server.expire(earlier.session_id))
+        ends.start()
+        with cluster_lock(Waits(world.server), holder, wait_s=30) as fence:
+            assert world.own.exists(fence.path) is not None
+        ends.join()
+    assert waiting.is_set()
