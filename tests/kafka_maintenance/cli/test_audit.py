@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
+from controller_core.adapters.zookeeper.session import connect
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.gate import approvals
@@ -128,6 +129,11 @@ def test_the_command_does_not_apply_what_a_person_rejected(store, plan, capsys):
     assert _apply(plan) == 1
     assert "'olivia' rejected it" in capsys.readouterr().err
     assert _apply(plan, "--after-rejection", RUN) == 3
+
+
+@pytest.fixture(autouse=True)
+def _no_server_is_waited_for(monkeypatch):
+    monkeypatch.setitem(connect.__wrapped__.__kwdefaults__, "timeout_s", 0.2)
 
 
 @pytest.fixture

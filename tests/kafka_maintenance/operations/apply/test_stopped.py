@@ -100,7 +100,9 @@ def test_a_run_whose_supervisor_is_gone_ends(monkeypatch):
     stop, other = Stop(with_parent=True), Stop()
     assert stop.reason is None
     parent = os.getppid()
-    monkeypatch.setattr(stop_module.os, "getppid", lambda: parent + 1)  # in a container the parent may be process 1 itself
+    monkeypatch.setattr(
+        stop_module.os, "getppid", lambda: parent + 1
+    )  # in a container the parent may be process 1 itself
     assert stop.reason == "the process that supervised it is gone"
     assert other.reason is None
 
