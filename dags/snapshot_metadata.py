@@ -3,7 +3,8 @@
 """### Take a snapshot of the metadata of every cluster
 
 Reads each cluster's whole ZooKeeper tree and stores it as one consistent snapshot, the manifest last; then announces
-all of them as one event of the asset `kafka_metadata_snapshots`. Writes nothing to any cluster.
+all of them as one event of the asset `kafka_metadata_snapshots`. Where a cluster's connection names brokers that may be asked
+(`bootstrap_servers`), it also keeps what they say of their disks. Writes nothing to any cluster.
 
 A cleared and rerun task makes no second snapshot of the same run. A past date never gets a new one.
 Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
@@ -17,7 +18,13 @@ from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
 from kafka_maintenance.tasks.settings import SETTINGS
-from kafka_maintenance.tasks.snapshots import announce_snapshots, live_clusters, take_snapshot
+from kafka_maintenance.tasks.snapshots import (
+    announce_snapshots,
+    clusters_to_ask,
+    live_clusters,
+    measure_disks,
+    take_snapshot,
+)
 
 
 @dag(
@@ -43,9 +50,10 @@ from kafka_maintenance.tasks.snapshots import announce_snapshots, live_clusters,
     },
 )
 def snapshot_metadata() -> None:
-    """One mapped snapshot per live cluster."""
+    """One mapped snapshot per live cluster; the disks of those whose brokers may be asked."""
     names = live_clusters(given("clusters"))
     announce_snapshots(names, take_snapshot.partial(new_cluster_id=given("new_cluster_id")).expand(cluster=names))
+    measure_disks.expand(cluster=clusters_to_ask(names))
 
 
 snapshot_metadata()

@@ -38,6 +38,7 @@ class Args:
     fail_if_incomplete: bool = False
     only: frozenset[str] = frozenset()  # names of outputs; empty for all
     problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
+    disks: tuple[str, ...] = ()  # files with what brokers said of their log directories
     compact: Compact = field(default_factory=Compact)
 
     def wants(self, name: str) -> bool:
@@ -60,6 +61,7 @@ def parse(argv: Sequence[str], description: str | None = None) -> Args:
     parser.add_argument("--settings", type=Path, help="JSON: Kafka versions and broker configs by cluster")
     parser.add_argument("--goals", type=Path, help="JSON: the planner's parameters")
     parser.add_argument("--problems", type=Path, help="JSON: snapshots that could not be fetched, with reasons")
+    parser.add_argument("--disks", type=Path, help="JSON: files with what brokers said of their log directories")
     parser.add_argument("--compact", type=Path, help="JSON: files with the rows of many earlier snapshots each")
     parser.add_argument(
         "--history-days",
@@ -97,6 +99,7 @@ def parse(argv: Sequence[str], description: str | None = None) -> Args:
         fail_if_incomplete=found.fail_if_incomplete,
         only=frozenset(found.only),
         problems=tuple(Problem(stage="fetch", **problem) for problem in json.loads(_text(found.problems) or "[]")),
+        disks=tuple(json.loads(_text(found.disks) or "[]")),
         compact=compact_of(json.loads(_text(found.compact) or "{}")),
     )
 

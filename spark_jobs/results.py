@@ -24,6 +24,7 @@ from spark_jobs.transforms import (
     bad_rows,
     cluster_findings,
     deletion,
+    disk_findings,
     facts,
     history,
     imbalance,
@@ -125,11 +126,18 @@ class Results:
             .unionByName(cluster_findings.broker_findings(self._load(), told, self._past["brokers"]))
             .unionByName(cluster_findings.registration_findings(told, now["brokers"], now["cluster"]))
             .unionByName(cluster_findings.unclean_findings(now["configs"], told))
+            .unionByName(self._disk_findings())
             .unionByName(self._disagreements())
             .unionByName(cluster_findings.request_findings(now["requests"], now["notifications"]))
             .unionByName(cluster_findings.config_findings(now["configs"], told))
             .unionByName(cluster_findings.cluster_findings(now["cluster"], cluster_before, now["bad_rows"]))
         )
+
+    def _disk_findings(self) -> DataFrame:
+        if not self._args.disks:
+            return datasets.driver_rows(self._spark, [], schemas.FINDINGS)
+        disks = self._spark.read.schema(schemas.DISKS).parquet(*self._args.disks)
+        return disk_findings.disk_findings(disks, self._current["partitions"], self._facts_current)
 
     def _disagreements(self) -> DataFrame:
         """What the core says otherwise of the date's sample: each slice is judged as if it were a cluster."""

@@ -91,6 +91,21 @@ OF_DATE = tuple(table for table in INPUTS if table != "acls")
 OF_HISTORY = ("partitions", "brokers", "cluster")
 """The tables that are read of a snapshot of the window before the newest earlier one."""
 
+DISKS = _columns(
+    ("cluster", _STRING),
+    ("taken_at", _TIME),
+    ("broker_id", _INT),
+    ("log_dir", _STRING),
+    ("error_code", _INT),
+    ("total_bytes", _LONG),
+    ("usable_bytes", _LONG),
+    ("topic", _STRING),
+    ("partition", _INT),
+    ("size", _LONG),
+    ("is_future", _BOOL),
+)
+"""What brokers said of their log directories: one row per replica, and one per directory without any (`topic` is null)."""
+
 FACTS = _result(
     ("taken_at", _TIME),
     ("live", _BROKERS),

@@ -42,7 +42,7 @@ def test_a_behaviour_is_where_the_list_says(name, place):
 
 def kinds_of_findings():
     """The literals that stand as `kind` in the transforms: an argument of `finding`, or a literal with that alias."""
-    trees = [ast.parse(text(f"spark_jobs/transforms/{name}_findings.py")) for name in ("cluster", "partition")]
+    trees = [ast.parse(text(f"spark_jobs/transforms/{name}_findings.py")) for name in ("cluster", "disk", "partition")]
     for call in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
         match call:
             case ast.Call(func=ast.Name(id="finding"), args=[_, ast.Constant(value=str(kind)), *_]):
@@ -57,7 +57,13 @@ def kinds_of_findings():
 @pytest.mark.parametrize("kind", sorted(set(kinds_of_findings())))
 @pytest.mark.parametrize(
     "places",
-    [("docs/analysis.md",), ("tests/spark_jobs/transforms/test_transforms.py", "tests/spark_jobs/sick/oracle.py")],
+    [
+        ("docs/analysis.md",),
+        (
+            *("tests/spark_jobs/transforms/test_transforms.py", "tests/spark_jobs/sick/oracle.py"),
+            "tests/spark_jobs/transforms/test_disk_findings.py",
+        ),
+    ],
 )
 def test_a_finding_is_documented_and_tested(kind, places):
     assert re.search(rf"[`\"']{kind}[`\"']", "".join(map(text, places)))

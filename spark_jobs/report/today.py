@@ -9,11 +9,11 @@ GROUPS = ("broker or controller down", "offline", "below min ISR", "at risk", "h
 """The order of findings; each kind belongs to one."""
 _GROUP_OF: Mapping[str, int] = {
     **dict.fromkeys(("broker_down", "controller_not_registered", "no_controller"), 0),
-    **dict.fromkeys(("offline", "leader_outside_isr"), 1),
+    **dict.fromkeys(("offline", "leader_outside_isr", "log_dir_offline"), 1),
     **dict.fromkeys(("under_min_isr", "min_isr_unreachable"), 2),
     **dict.fromkeys(
         ("under_replicated", "unreadable_znode", "stale_isr_change", "stale_log_dir_event", "empty_reassignment_target",
-         "single_replica", "min_isr_equals_replication_factor", "unclean_election_allowed", "stuck_reassignment"),
+         "disk_nearly_full", "single_replica", "min_isr_equals_replication_factor", "unclean_election_allowed", "stuck_reassignment"),
         3,
     ),
 }  # fmt: skip

@@ -175,6 +175,7 @@ def test_mapped_tasks_are_labelled_by_cluster_whatever_its_name(bag, name):
         "nightly_analysis.plan_repairs",
         "restore_drill.drill",
         "retain_snapshots.report_retention",
+        "snapshot_metadata.measure_disks",
         "snapshot_metadata.take_snapshot",
     }
     labels = {

@@ -18,6 +18,7 @@ from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
 from tests.dags.world import BROKERS, registration
 
 REPORT = "<h1>Kafka maintenance report</h1>"
+NOBODY_TO_ASK = {"live_clusters": "success", "clusters_to_ask": "success", "measure_disks": "skipped"}
 OLD_DAYS = ("2026-11-02", "2026-11-05")
 
 
@@ -158,7 +159,7 @@ class TestSnapshotMetadata:
 
         begun = datetime.now(UTC)
         run = bag.dags["snapshot_metadata"].test(logical_date=None)
-        assert set(_states(run).values()) == {"success"}
+        assert _states(run) == {**NOBODY_TO_ASK, "take_snapshot[0]": "success", "announce_snapshots": "success"}
         (manifest,) = _snapshots(store)
         assert (manifest.cluster, manifest.consistent) == ("alpha", True)
         assert str(begun.date()) <= manifest.date <= str(datetime.now(UTC).date())
@@ -168,6 +169,31 @@ class TestSnapshotMetadata:
         assert events == [{"date": manifest.date, "snapshots": {"alpha": manifest.snapshot_id}, "missing": []}]
         (ti,) = [ti for ti in run.get_task_instances() if ti.task_id == "take_snapshot"]
         assert ti.rendered_map_index == "cluster alpha"
+
+    def test_where_brokers_may_be_asked_their_disks_are_measured_and_analysed(self, bag, store, monkeypatch):
+        from kafka_maintenance.operations.analysis import disks
+        from kafka_maintenance.operations.cluster.log_dirs import BrokerTooOldError
+
+        alpha = json.loads(os.environ["AIRFLOW_CONN_ALPHA"])
+        alpha["extra"] |= {"bootstrap_servers": "b:9092", "client_settings": {"security_protocol": "SSL"}}
+        monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(alpha))
+        asked = []
+
+        def answer(brokers, *_, **__):
+            asked.append((brokers.bootstrap_servers, dict(brokers.client)))
+            if len(asked) > 1:
+                raise BrokerTooOldError("of Kafka 2.0 or later expected")
+            return {1: [{"log_dir": "/data", "error_code": 0, "topics": []}]}, {}
+
+        monkeypatch.setattr(disks, "answers_of", answer)
+        run = bag.dags["snapshot_metadata"].test(logical_date=None)
+        assert _states(run)["measure_disks[0]"] == "success"
+        assert asked == [("b:9092", {"security_protocol": "SSL"})]
+        key = _xcom(run, "measure_disks", map_index=0)
+        assert open_store(store).list(disks.PREFIX) == [key]
+        run = bag.dags["snapshot_metadata"].test(logical_date=None)
+        assert _states(run)["measure_disks[0]"] == "skipped"
+        assert _states(run)["take_snapshot[0]"] == "success"
 
     def test_a_run_of_a_past_date_takes_none_and_says_so(self, bag, store):
         past = datetime.now(UTC) - timedelta(days=2)
@@ -186,7 +212,7 @@ class TestSnapshotMetadata:
     def test_a_cluster_that_cannot_be_used_fails_alone(self, bag, store):
         run = bag.dags["snapshot_metadata"].test(logical_date=None, run_conf={"clusters": ["nobody", "alpha"]})
         assert _states(run) == {
-            "live_clusters": "success",
+            **NOBODY_TO_ASK,
             "take_snapshot[0]": "failed",
             "take_snapshot[1]": "success",
             "announce_snapshots": "success",

@@ -13,16 +13,21 @@ from io import BytesIO
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
 from packaging.requirements import Requirement
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.snapshot.format import table_to_parquet
 from kafka_maintenance.operations.analysis import published as published_analyses
 from kafka_maintenance.operations.analysis import run as analyse
+from kafka_maintenance.operations.analysis.disks import DISKS
+from kafka_maintenance.operations.analysis.disks import PREFIX as DISKS_PREFIX
 from kafka_maintenance.operations.snapshots.catalog import fetch_tables, list_snapshots
 from kafka_maintenance.operations.snapshots.choice import choose
+from kafka_maintenance.operations.snapshots.compact import keep_compact
 from kafka_maintenance.servers.ports import free_ports
 from kafka_maintenance.servers.process import start_child, wait_until
 from kafka_maintenance.servers.s3 import ObjectStoreServer
@@ -186,11 +191,15 @@ def untimed(content):
 
 def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, settings, tmp_path, elsewhere):
     chosen = choose(store, DAY).snapshots
+    volume = {"cluster": "alpha", "taken_at": ALPHA.taken_at, "broker_id": 0, "log_dir": "/data", "error_code": 0}
+    nearly_full = pa.Table.from_pylist([volume | {"total_bytes": 100, "usable_bytes": 3}], schema=DISKS)
+    store.put(f"{DISKS_PREFIX}cluster=alpha/date={DAY}/r.parquet", table_to_parquet(nearly_full))
     staged = analyse.stage(store, chosen, tmp_path / "here", run_id="r", day=DAY)
     nightly_analysis.run(spark, nightly_analysis.parse(staged.arguments), say=list)
     beside = open_store(str(tmp_path / "beside"))
     here = objects(beside, published_analyses.publish(staged.output, beside, day=DAY, run_id="r"))
 
+    assert keep_compact(store, "alpha", f"{DAY:%Y-%m}") is not None
     done = analyse.analyse(store, chosen, tmp_path / "there", run_id="r", day=DAY, spark_settings=settings)
 
     there = objects(store, done)
@@ -202,6 +211,10 @@ def test_a_cluster_that_reads_s3_gives_what_one_machine_gives(spark, store, sett
             assert there[name] == here[name], name
     assert b"3 clusters analysed" in there["report.md"]
     assert b"proven minimal" in there["report.md"]
+    assert b"disk_nearly_full" in there["report.md"]
+    compact = json.loads((tmp_path / "there" / "compact.json").read_text())
+    assert [cluster for cluster, _ in compact["snapshots"]] == ["alpha"]
+    assert {path[: len("s3a://")] for paths in compact["files"].values() for path in paths} == {"s3a://"}
     assert not (tmp_path / "there" / "input").exists()  # the workers read the store themselves
     assert not [key for key in store.list(analyse.UNPUBLISHED) if not key.endswith("/")]
 

@@ -173,20 +173,28 @@ def _add_snapshot(commands: Any) -> None:
         action="store_true",
         help="the cluster was made anew: its name may have snapshots of another Kafka cluster id",
     )
+    command.add_argument(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,…",
+        help="brokers to ask how full the disks are, for the analysis of the date",
+    )
+    add_client_settings_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_snapshot)
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
     from controller_core.adapters.snapshot.cut import ReadOptions  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.analysis.disks import measure_disks  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.take import take_snapshot  # noqa: PLC0415 - as above
 
-    now = datetime.now(UTC)
+    brokers, now = brokers_named(arguments), datetime.now(UTC)
+    run_id = arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}"
     result = take_snapshot(
         address=address_of(arguments),
         cluster=arguments.cluster,
         store=store_of(arguments),
-        run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
+        run_id=run_id,
         now=now,
         options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
         key_file=arguments.key_file,
@@ -208,6 +216,8 @@ def _snapshot(arguments: argparse.Namespace) -> int:
             "created": result.created,
         },
     )
+    if brokers is not None:
+        tell(f"disks: {measure_disks(store_of(arguments), arguments.cluster, brokers, run_id=run_id, now=now)}")
     return ExitStatus.DONE
 
 

@@ -298,27 +298,28 @@ def send_metrics(report: dict[str, Any]) -> int:
     doc_md="Puts the chosen snapshots into the compact history of their month, one file per table and cluster, from which the next runs "
     "read earlier dates. Of a past date the month is made again from its snapshots.",
 )
-def keep_compact_history(choice: dict[str, Any]) -> dict[str, int]:
-    """Cluster → how many snapshots its compact history of the month holds."""
+def keep_compact_history(choice: dict[str, Any]) -> int:
+    """How many snapshots their compact history holds."""
     from kafka_maintenance.operations.snapshots.compact import keep_compact
 
     store, day = hooks.store(), _day(choice)
     months = sorted(
         {f"{each:%Y-%m}" for each in (day - timedelta(days=1), day)}
     )  # the day before was the last of its month
-    kept = {}
-    for chosen in choice["snapshots"]:
-        found = [keep_compact(store, chosen["cluster"], month) for month in months]
-        kept[chosen["cluster"]] = sum(len(one.snapshots) for one in found if one is not None)
-    return kept
+    found = [keep_compact(store, chosen["cluster"], month) for chosen in choice["snapshots"] for month in months]
+    return sum(len(one.snapshots) for one in found if one is not None)
 
 
-@task(doc_md="Removes analyses of dates that are over, and replaced runs: their snapshots are kept by their own rules.")
+@task(
+    doc_md="Removes analyses and measured disks of dates that are over, and replaced runs: their snapshots are kept by their own rules."
+)
 def remove_expired_analyses() -> list[str]:
-    """Keys of the manifests that are gone."""
+    """Keys of the manifests, and of the measured disks, that are gone."""
+    from kafka_maintenance.operations.analysis.disks import remove_expired_disks
     from kafka_maintenance.operations.analysis.retention import expired_analyses, remove_analysis
 
     store = hooks.store()
+    disks = remove_expired_disks(store, datetime.now(UTC).date() - timedelta(days=SETTINGS.keep_analyses_days))
     keys = expired_analyses(
         store,
         datetime.now(UTC).date(),
@@ -327,7 +328,7 @@ def remove_expired_analyses() -> list[str]:
     )
     for key in keys:
         remove_analysis(store, key)
-    return keys
+    return [*keys, *disks]
 
 
 @task(

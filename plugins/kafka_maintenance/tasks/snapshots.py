@@ -11,6 +11,7 @@ from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
     SNAPSHOTS,
     WHATEVER_SUCCEEDED,
+    brokers_of,
     context_of_run,
     day_of,
     label,
@@ -72,6 +73,37 @@ def announce_snapshots(names: list[str], taken: list[dict[str, Any]]) -> list[st
     day = max(each["date"] for each in taken)
     context_of_run()["outlet_events"][SNAPSHOTS].extra = {"date": day, "snapshots": found, "missing": missing}
     return missing
+
+
+@task
+def clusters_to_ask(clusters: list[str]) -> list[str]:
+    """Those whose connection names brokers that may be asked."""
+    found = {name: hooks.usable_cluster(name) for name in clusters}
+    return [name for name, one in found.items() if one is not None and one.bootstrap_servers]
+
+
+@task(
+    map_index_template=CLUSTER_LABEL,
+    execution_timeout=SETTINGS.cluster_timeout,
+    doc_md="Asks the brokers of one cluster how full their disks are and keeps the answer for the analysis of the date. Writes nothing to a "
+    "cluster. Skipped when the run's date is over, and where brokers are older than Kafka 2.0.",
+)
+def measure_disks(cluster: str) -> str:
+    """The key of what was measured."""
+    from kafka_maintenance.operations.analysis import disks
+    from kafka_maintenance.operations.cluster.log_dirs import BrokerTooOldError
+
+    label(cluster)
+    context = context_of_run()
+    if day_of(context) != datetime.now(UTC).date():
+        raise AirflowSkipException(f"cluster {cluster!r}: disks not measured, the date {day_of(context)} is over")
+    brokers = brokers_of(hooks.cluster(cluster), None)
+    if brokers is None:
+        raise AirflowSkipException(f"cluster {cluster!r}: its connection names no brokers that may be asked any more")
+    try:
+        return disks.measure_disks(hooks.store(), cluster, brokers, run_id=run_name(context), now=datetime.now(UTC))
+    except BrokerTooOldError as error:
+        raise AirflowSkipException(str(error)) from error
 
 
 def snapshot_of_run(cluster: str, run: str, *, new_cluster_id: bool = False) -> dict[str, Any]:

@@ -15,11 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.types import StructType
 
-from spark_jobs import transforms
+from spark_jobs import schemas, transforms
+from spark_jobs.io import datasets
 from spark_jobs.transforms import (
     bad_rows,
     cluster_findings,
     deletion,
+    disk_findings,
     facts,
     findings,
     history,
@@ -64,6 +66,15 @@ YESTERDAY = replace(
     controller={"controller_epoch": 7, "controller_id": 4},
 )
 
+_GIB = 2**30
+DISKS = [  # broker 1 leads and holds nearly all, 2 has little left, a directory of 3 is offline
+    {"cluster": TODAY.cluster, "taken_at": TODAY.taken_at, "broker_id": broker, "log_dir": path, "error_code": error,
+     "total_bytes": 100 * _GIB, "usable_bytes": usable * _GIB, "topic": topic, "partition": 0, "size": size, "is_future": False}
+    for broker, path, error, usable, topic, size in (
+        (1, "/a", 0, 40, "orders", 60 * _GIB), (2, "/a", 0, 3, "orders", 1), (3, "/a", 0, 90, "orders", 1), (3, "/b", 56, 90, None, None),
+    )
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def made(spark):
@@ -107,6 +118,9 @@ def made(spark):
         ),
         "cluster_findings": cluster_findings.cluster_findings(
             today["cluster"], yesterday["cluster"], today["bad_rows"]
+        ),
+        "disk_findings": disk_findings.disk_findings(
+            datasets.driver_rows(spark, DISKS, schemas.DISKS), good["partitions"], known
         ),
         "cluster_summary": summary.cluster_summary(good["partitions"], known),
         "broker_load": summary.broker_load(good["partitions"], known),

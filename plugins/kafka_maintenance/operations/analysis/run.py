@@ -18,6 +18,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, partition_rows, run_token
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
 from controller_core.ports.object_store import write_whole
+from kafka_maintenance.operations.analysis.disks import newest_disks
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 from kafka_maintenance.operations.snapshots import compact
@@ -123,6 +124,7 @@ def stage(
         "--settings": _json_file(folder / "settings.json", settings or {}),
         "--goals": _json_file(folder / "goals.json", goals or {}),
         "--problems": _json_file(folder / "problems.json", problems),
+        "--disks": _json_file(folder / "disks.json", _disks(store, chosen, day, folder, in_place=in_place)),
         "--compact": _json_file(folder / "compact.json", compacts),
     }
     arguments = (
@@ -225,6 +227,16 @@ def _fetched_inputs(
     inputs = [found for found in results if isinstance(found, str)]
     # The job wants an input even where all are damaged; a folder that is not there holds none.
     return inputs or [str(folder / "none")], [found for found in results if isinstance(found, dict)]
+
+
+def _disks(store: ObjectStore, chosen: Iterable[Manifest], day: str, folder: Path, *, in_place: bool) -> list[str]:
+    """What `--disks` says: the newest measurement of each cluster of that date, where there is one."""
+    measured = newest_disks(store, [manifest.cluster for manifest in chosen], day)
+    if in_place:
+        return [_s3a(store.uri_of(key)) for key, _ in measured.values()]
+    for key, content in measured.values():
+        write_whole(folder / "disks" / key, content)
+    return [str(folder / "disks" / key) for key, _ in measured.values()]
 
 
 def _compact(

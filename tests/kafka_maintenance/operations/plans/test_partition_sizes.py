@@ -10,10 +10,12 @@ from kafka import TopicPartition as ClientPartition
 from kafka.structs import OffsetAndMetadata
 
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.snapshot.format import table_from_parquet
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.rules import ThrottleBand
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, produce
+from kafka_maintenance.operations.analysis.disks import measure_disks, newest_disks
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import SizesUnknownError
 from kafka_maintenance.operations.errors import BadInputError
@@ -171,6 +173,7 @@ def test_real_brokers_say_how_much_their_replicas_hold_and_who_uses_a_topic(vers
         found = sizes_from_log_dirs(BrokersAsked(kafka.bootstrap_servers))
         assert found[TopicPartition("orders", 2)] == 0
         assert 10 * 200 <= found[SMALL] < 300 * 200 <= found[LARGE]
+        disks_are_kept(kafka, found, version)
 
         arguments = ["--cluster", "c", "--store", str(tmp_path), "--zookeeper", kafka.zookeeper_connect]
         asked = ["--sizes", "log-dirs", "--bootstrap-servers", kafka.bootstrap_servers, "--bytes-tolerance", "0.1"]
@@ -184,6 +187,19 @@ def test_real_brokers_say_how_much_their_replicas_hold_and_who_uses_a_topic(vers
                 sizes_from_log_dirs(BrokersAsked(kafka[1].address), timeout_s=3)
         finally:
             kafka[3].resume()
+
+
+def disks_are_kept(kafka, sizes, version):
+    """What the brokers say is kept for the analysis: volumes since Kafka 3.3, replicas always."""
+    store = MemoryStore(f"disks of {version}")
+    measured_at = datetime(2026, 11, 20, 2, tzinfo=UTC)
+    key = measure_disks(store, "c", BrokersAsked(kafka.bootstrap_servers), run_id="r", now=measured_at)
+    rows = table_from_parquet(store.get(key), key).to_pylist()
+    assert {row["broker_id"] for row in rows} == {1, 2, 3}
+    assert {row["size"] for row in rows if (row["topic"], row["partition"]) == LARGE} == {sizes[LARGE]}
+    knows = version != "2.0"
+    assert all((row["total_bytes"] is not None and row["usable_bytes"] < row["total_bytes"]) == knows for row in rows)
+    assert newest_disks(store, ["c", "d"], "2026-11-20") == {"c": (key, store.get(key))}
 
 
 def use_is_told_and_refused(kafka, arguments, capsys):
