@@ -15,25 +15,21 @@ from spark_jobs.io.datasets import driver_rows
 from spark_jobs.io.folders import Folder, folder
 
 _KIND, _READERS = "analysis", 8
-_RUNS = StructType(
-    [
-        StructField("run_date", StringType()),
-        StructField("run_folder", StringType()),
-        StructField("run", StringType()),
-        StructField("current", BooleanType()),
-    ]
-)
+_PLACE = [StructField("run_date", StringType()), StructField("run_folder", StringType())]
+_RUNS = StructType([*_PLACE, StructField("run", StringType()), StructField("newest", BooleanType())])
+_ANALYSED = StructType([*_PLACE, StructField("cluster", StringType()), StructField("current", BooleanType())])
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRun:
-    """One published analysis: `files` are the names below `uri` that its manifest lists."""
+    """One published analysis: `files` are the names below `uri` that its manifest lists; the `clusters` that it analysed."""
 
     uri: str
     date: str
     run: str
     created_at: str
     files: tuple[str, ...]
+    clusters: tuple[str, ...]
 
     def parts(self, result: str) -> list[str]:
         """Where the files of a result lie."""
@@ -50,18 +46,21 @@ def find_analyses(spark: SparkSession, inputs: Iterable[str]) -> list[PublishedR
 
 
 def read_result(spark: SparkSession, runs: Sequence[PublishedRun], result: str) -> DataFrame:
-    """A result of all `runs`: `run_date`, `run`, `current` (of its date the newest run), then schemas.OUTPUTS[result]."""
+    """A result of all `runs`: `run_date`, `run`, `current`, then schemas.OUTPUTS[result].
+
+    `current`: of its date no newer run analysed the row's cluster; of a cluster that none analysed, the newest run's rows are.
+    """
     schema = schemas.OUTPUTS[result]
     paths = [path for run in runs for path in run.parts(result)]
     newest = {run.date: run for run in runs}
-    told = [
-        {
-            "run_date": run.date,
-            "run_folder": run.uri.rpartition("/")[2],
-            "run": run.run,
-            "current": newest[run.date] is run,
-        }
+    newest_of = {(run.date, cluster): run for run in runs for cluster in run.clusters}
+    places = {run.uri: {"run_date": run.date, "run_folder": run.uri.rpartition("/")[2]} for run in runs}
+    told = [{**places[run.uri], "run": run.run, "newest": newest[run.date] is run} for run in runs]
+    by_cluster = [
+        {**places[run.uri], "cluster": cluster, "current": newest_of[date, cluster] is run}
         for run in runs
+        for date, cluster in newest_of
+        if date == run.date
     ]
     rows = spark.read.schema(schema).parquet(*paths) if paths else driver_rows(spark, [], schema)
     part = r"/date=([^/]+)/(run=[^/]+)/"
@@ -71,7 +70,12 @@ def read_result(spark: SparkSession, runs: Sequence[PublishedRun], result: str) 
     )
     return (
         named.join(F.broadcast(driver_rows(spark, told, _RUNS)), ["run_date", "run_folder"], how="inner")
-        .withColumn("run_date", F.to_date("run_date"))
+        .join(
+            F.broadcast(driver_rows(spark, by_cluster, _ANALYSED)),
+            ["run_date", "run_folder", "cluster"],
+            how="left",  # one row per run and cluster
+        )
+        .withColumns({"run_date": F.to_date("run_date"), "current": F.coalesce("current", "newest")})
         .select("run_date", "run", "current", *schema.names)
     )
 
@@ -89,6 +93,7 @@ def _read(place: Folder) -> PublishedRun | None:
             return None
         prefix = f"/date={document['date']}/{place.uri.rpartition('/')[2]}/"
         files = tuple(entry["key"].partition(prefix)[2] for entry in document["objects"])
-        return PublishedRun(place.uri, document["date"], document["run_id"], document["created_at"], files)
+        clusters = tuple(each["cluster"] for each in document["snapshots"])
+        return PublishedRun(place.uri, document["date"], document["run_id"], document["created_at"], files, clusters)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

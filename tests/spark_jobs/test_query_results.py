@@ -1,5 +1,6 @@
 """Results of published analyses are tables of `query`, with the run that made each row and whether it is the current one."""
 
+import json
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -17,14 +18,15 @@ from tests.spark_jobs.worlds import World
 from tests.spark_jobs.worlds import publish as publish_snapshot
 
 
-def published(store, folder, date, run, kinds, hour):
-    """An analysis of one result, in as many files as there are kinds."""
+def published(store, folder, date, run, kinds, hour, clusters=("alpha",)):
+    """An analysis of one result of `clusters`, in as many files as there are kinds."""
     schema = arrow_schema(schemas.FINDINGS)
     (folder / "findings").mkdir(parents=True)
     for number, kind in enumerate(kinds):
-        row = {"cluster": "alpha", "snapshot_id": "s", "kind": kind, "severity": "critical"}
-        pq.write_table(pa.Table.from_pylist([row], schema=schema), folder / "findings" / f"part-{number}.parquet")
-    (folder / "summary.json").write_text('{"clusters": {}, "not_analysed": []}')
+        rows = [{"cluster": name, "snapshot_id": "s", "kind": kind, "severity": "critical"} for name in clusters]
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "findings" / f"part-{number}.parquet")
+    analysed = {name: {"snapshot_id": "s", "snapshot_digest": "d"} for name in clusters if name != "failed"}
+    (folder / "summary.json").write_text(json.dumps({"clusters": analysed, "not_analysed": []}))
     place = Folder(LocalFileSystem(), str(folder), str(folder))
     deliver(place, place.names(""))
     return publish(folder, store, day=date, run_id=run, now=datetime(2026, 11, 20, hour, tzinfo=UTC))
@@ -51,6 +53,19 @@ def test_results_are_tables_with_the_run_that_made_them(spark, tmp_path):
     assert fetched == fetch_results(store, tmp_path / "cache")
     again = read_result(spark, find_analyses(spark, map(str, fetched)), "findings")
     assert sorted(again.collect(), key=str) == sorted(spark.table("findings").collect(), key=str)
+
+
+def test_a_run_of_one_cluster_replaces_no_other(spark, tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    all_of_them = ("alpha", "beta", "failed")
+    published(store, tmp_path / "a", "2026-11-20", "whole", ["offline"], 3, all_of_them)
+    published(store, tmp_path / "b", "2026-11-20", "again", ["offline"], 5, ("alpha", "failed"))
+    rows = read_result(spark, find_analyses(spark, [str(tmp_path / "store")]), "findings").collect()
+    assert sorted((row["cluster"], row["run"]) for row in rows if row["current"]) == [
+        ("alpha", "again"),
+        ("beta", "whole"),
+        ("failed", "again"),
+    ]
 
 
 def test_without_analyses_the_tables_are_empty(spark):

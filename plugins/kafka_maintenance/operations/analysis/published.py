@@ -1,7 +1,7 @@
 """Published analyses: the results of a daily job in the store, whole, and found again.
 
 A published analysis is what its manifest names: `v1/analysis/date=D/run=TOKEN/manifest.json` is written last and never again.
-Every run is kept; of one date the newest counts.
+Every run is kept; of one date and cluster the newest that analysed it counts.
 """
 
 import hashlib
@@ -139,6 +139,18 @@ def latest_report(store: ObjectStore, day: date | str | None = None) -> Analysis
         )
     newest = max(map(date_of, keys))
     return _read_all(store, [key for key in keys if date_of(key) == newest])[-1]
+
+
+def current_analyses(store: ObjectStore, day: date | str) -> list[Analysis]:
+    """The runs of a date that are current: the newest, and of each cluster the newest that analysed it.
+
+    Raises:
+        ObjectDamagedError: one of that date cannot be read.
+    """
+    runs = list_analyses(store, day)
+    newest = {each["cluster"]: run for run in runs for each in run.snapshots}
+    current = {run.uri for run in (*newest.values(), *runs[-1:])}
+    return [run for run in runs if run.uri in current]
 
 
 def fetch_results(store: ObjectStore, folder: Path) -> list[Path]:

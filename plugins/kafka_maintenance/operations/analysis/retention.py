@@ -1,6 +1,7 @@
 """How long published analyses are kept: they can be made again as long as their snapshots are there, so no gate asks.
 
-Of each date the current run is kept for `keep_days`, the runs that it replaced for `replaced_days`.
+Of each date the current runs are kept for `keep_days`, the runs that they replaced for `replaced_days`. A run is current as long as of one of
+its clusters no newer run of the date is there.
 """
 
 from collections import defaultdict
@@ -8,7 +9,7 @@ from datetime import date, timedelta
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST
-from kafka_maintenance.operations.analysis.published import date_of, key_of, latest_report, published_keys
+from kafka_maintenance.operations.analysis.published import current_analyses, date_of, key_of, published_keys
 
 
 def expired_analyses(store: ObjectStore, today: date, *, keep_days: int, replaced_days: int) -> list[str]:
@@ -32,8 +33,8 @@ def expired_analyses(store: ObjectStore, today: date, *, keep_days: int, replace
         if day < oldest:
             found += keys
         elif day < oldest_replaced and len(keys) > 1:
-            current = key_of(store, latest_report(store, day).uri)
-            found += [key for key in keys if key != current]
+            current = {key_of(store, run.uri) for run in current_analyses(store, day)}
+            found += [key for key in keys if key not in current]
     return found
 
 

@@ -15,14 +15,20 @@ from spark_jobs.io.folders import Folder
 TODAY = date(2026, 11, 23)
 
 
+def delivered(folder, *clusters):
+    """What a job leaves that analysed these clusters."""
+    folder.mkdir()
+    found = {cluster: {"snapshot_id": "s", "snapshot_digest": "d"} for cluster in clusters}
+    (folder / "report.md").write_text("# Report")
+    (folder / "summary.json").write_text(json.dumps({"clusters": found, "not_analysed": []}))
+    deliver(Folder(LocalFileSystem(), str(folder), str(folder)), ["report.md", "summary.json"])
+    return folder
+
+
 @pytest.fixture
 def store(tmp_path):
     """One run of an old date, two of a date of three weeks ago, two of yesterday."""
-    folder = tmp_path / "output"
-    folder.mkdir()
-    (folder / "report.md").write_text("# Report")
-    (folder / "summary.json").write_text(json.dumps({"clusters": {}, "not_analysed": []}))
-    deliver(Folder(LocalFileSystem(), str(folder), str(folder)), ["report.md", "summary.json"])
+    folder = delivered(tmp_path / "output")
     store = open_store(str(tmp_path / "store"))
     for day, run, hour in (
         ("2025-01-01", "a", 3), ("2026-11-02", "z", 3), ("2026-11-02", "b", 5), ("2026-11-22", "c", 3), ("2026-11-22", "d", 5)
@@ -45,3 +51,14 @@ def test_what_expires(store, keep_days, replaced_days, left):
         remove_analysis(store, key)
     assert sorted(found.run_id for found in list_analyses(store)) == left
     assert len([key for key in store.list("v1/analysis/") if not key.endswith("/")]) == 3 * len(left)
+
+
+def test_a_run_stays_as_long_as_it_is_the_newest_of_one_of_its_clusters(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    both, one = delivered(tmp_path / "both", "alpha", "beta"), delivered(tmp_path / "one", "alpha")
+    for output, run, hour in ((both, "whole", 3), (one, "alpha again", 5)):
+        publish(output, store, day="2026-11-02", run_id=run, now=datetime(2026, 11, 2, hour, tzinfo=UTC))
+    assert expired_analyses(store, TODAY, keep_days=400, replaced_days=0) == []
+    publish(both, store, day="2026-11-02", run_id="whole again", now=datetime(2026, 11, 2, 7, tzinfo=UTC))
+    expired = expired_analyses(store, TODAY, keep_days=400, replaced_days=0)
+    assert sorted(json.loads(store.get(key))["run_id"] for key in expired) == ["alpha again", "whole"]
