@@ -62,7 +62,12 @@ def failure_drill(
     In:  schemas.PARTITIONS and CORE_FACTS.
     Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.
     """
-    with_pairs = core_facts.join(shared_pairs(partitions, pairs_max), _KEY, how="left")
+    no_pairs = F.lit(None).cast(ArrayType(ArrayType(IntegerType()))).alias("pairs")
+    with_pairs = (
+        core_facts.join(shared_pairs(partitions, pairs_max), _KEY, how="left")
+        if pairs_max
+        else core_facts.select("*", no_pairs)
+    )
     sizes = partitions.groupBy(*_KEY).agg(F.ceil(F.count(F.lit(1)) / SLICE_ROWS).cast("int").alias("slices"))
     place = F.pmod(F.crc32(F.concat_ws("-", "topic", F.col("partition").cast("string"))), F.col("slices"))
     cut = partitions.join(F.broadcast(sizes), _KEY, how="inner").withColumn("slice", place.cast("int"))

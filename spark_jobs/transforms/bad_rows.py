@@ -15,7 +15,7 @@ def with_reason(partitions: DataFrame) -> DataFrame:
 
     Of several rows with one key, one is kept and the others are refused.
     """
-    same_key = Window.partitionBy(*KEY, "topic", "partition").orderBy("czxid", F.to_json(F.struct("replicas", "isr")))
+    same_key = Window.partitionBy(*KEY, "topic", "partition").orderBy("czxid", "replicas", "isr")
     return (
         partitions.withColumn("_copy", F.row_number().over(same_key))
         .withColumn("reason", F.coalesce(*_reasons()))

@@ -1,6 +1,6 @@
 """The whole analysis at the size of a fleet, beside its bars: linear in rows, the history of many clusters, drills.
 
-    python -m tests.benchmarks.bench_analysis [--only linear,history,drill] [--scale 1.0]
+    python -m tests.benchmarks.bench_analysis [--only linear,history,compact,drill] [--scale 1.0]
 
 CPU seconds are those of the JVM and its Python workers, of one run in a session of its own, snapshots on local disk. `--scale 0.1` runs a tenth of the
 rows and divides the bars likewise. Figures are printed, nothing is asserted.
@@ -19,6 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.operations.analysis.run import OF_HISTORY, stage
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.snapshots.compact import keep_compact, months_of
 from spark_jobs import nightly_analysis
 from tests.benchmarks.bench_spark import cpu_of, days, family, peak_of, session
 from tests.benchmarks.yardstick import yardstick
@@ -44,27 +48,30 @@ def write_fleet(folder, clusters, dates, partitions):
             table = table.set_column(table.schema.get_field_index("taken_at"), "taken_at", taken)
             buffer = BytesIO()
             pq.write_table(table, buffer, compression="zstd")
-            put_in(write(world, folder / "store"), "partitions", buffer.getvalue(), rows=len(table))
+            put_in(write(world, folder / "v1"), "partitions", buffer.getvalue(), rows=len(table))
     shutil.rmtree(folder / "rows")
-    return folder / "store"
+    return folder / "v1"
 
 
 def job(spark, store, *arguments):
-    """Wall and CPU seconds of one job over `store`."""
-    given = [
-        "--input",
-        str(store),
-        "--output",
-        str(store.parent / "out"),
-        "--run",
-        "bench",
-        "--date",
-        str(DAY),
-        "--verified",
-    ]
+    """Wall and CPU seconds of one job over `store`; tells those of each result."""
+    output = ("--output", str(store.parent / "out"))
+    return run(spark, "--input", str(store), *output, "--run", "bench", "--date", str(DAY), "--verified", *arguments)
+
+
+def run(spark, *arguments):
+    lines = []
     before, started = cpu_of(family()), time.perf_counter()
-    nightly_analysis.run(spark, nightly_analysis.parse([*given, *arguments]), say=list)
-    return time.perf_counter() - started, cpu_of(family()) - before
+    nightly_analysis.run(spark, nightly_analysis.parse(list(arguments)), say=lines.append)
+    wall, cpu = time.perf_counter() - started, cpu_of(family()) - before
+    print("   ", "; ".join(line for line in lines if line.endswith(" s")), flush=True)
+    return wall, cpu
+
+
+def stored_in(folder):
+    """Objects and MiB of the tables that history reads."""
+    files = [path for name in OF_HISTORY for path in folder.rglob(f"{name}.parquet")]
+    return f"{len(files):,} objects, {sum(path.stat().st_size for path in files) / 2**20:.1f} MiB"
 
 
 def told(what, rows, wall, cpu, bar):
@@ -92,6 +99,24 @@ def bench_history(spark, folder, scale):
     told(f"history, {clusters} clusters x 30 dates x 5,000", rows, wall, cpu, 120 * scale)
 
 
+def bench_compact(spark, folder, scale):
+    """The same from the compact history, as the daily run reads it: kept a date at a time, and what that costs."""
+    clusters = max(1, int(50 * scale))
+    tables = write_fleet(folder, clusters, 30, 5_000)
+    print(f"    snapshots: {stored_in(tables)}", flush=True)
+    store = open_store(str(folder))
+    chosen = list_snapshots(store, date=DAY)
+    for manifest in chosen:
+        for month in months_of(store, manifest.cluster):
+            keep_compact(store, manifest.cluster, month)
+    print(f"    compact history: {stored_in(tables / 'history')}", flush=True)
+    before, started = cpu_of(family()), time.perf_counter()
+    staged = stage(store, chosen, folder / "work", run_id="bench", day=DAY)
+    print(f"    staged in {time.perf_counter() - started:.1f} s, {cpu_of(family()) - before:.1f} CPU s", flush=True)
+    wall, cpu = run(spark, *staged.arguments, "--only", *HISTORY)
+    told("the same from its compact history", clusters * 30 * 5_000, wall, cpu, 120 * scale)
+
+
 def bench_drill(spark, folder, scale):
     """Clusters of 6,000 partitions, each broker and rack fails: 1 CPU s a cluster."""
     clusters = max(1, int(100 * scale))
@@ -100,7 +125,7 @@ def bench_drill(spark, folder, scale):
     told(f"drill, {clusters} clusters x 6,000", clusters * 6_000, wall, cpu, clusters)
 
 
-BENCHES = {"linear": bench_linear, "history": bench_history, "drill": bench_drill}
+BENCHES = {"linear": bench_linear, "history": bench_history, "compact": bench_compact, "drill": bench_drill}
 
 
 def main():
