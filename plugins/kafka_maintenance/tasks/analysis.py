@@ -294,18 +294,15 @@ def send_metrics(report: dict[str, Any]) -> int:
 
 
 @task(
-    multiple_outputs=False,
     doc_md="Puts the chosen snapshots into the compact history of their month, one file per table and cluster, from which the next runs "
     "read earlier dates. Of a past date the month is made again from its snapshots.",
 )
 def keep_compact_history(choice: dict[str, Any]) -> int:
-    """How many snapshots their compact history holds."""
+    """How many snapshots their compact history holds; on the first of a month that of the month before is ended."""
     from kafka_maintenance.operations.snapshots.compact import keep_compact
 
     store, day = hooks.store(), _day(choice)
-    months = sorted(
-        {f"{each:%Y-%m}" for each in (day - timedelta(days=1), day)}
-    )  # the day before was the last of its month
+    months = sorted({f"{each:%Y-%m}" for each in (day - timedelta(days=1), day)})
     found = [keep_compact(store, chosen["cluster"], month) for chosen in choice["snapshots"] for month in months]
     return sum(len(one.snapshots) for one in found if one is not None)
 
