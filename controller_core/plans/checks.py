@@ -136,7 +136,8 @@ def _no_zookeeper_controller(observed: Observation) -> Unmet | None:
     expected = "an active controller in ZooKeeper mode"
     if (sign := observed.kraft_sign) is not None:
         advice = (
-            "the cluster is run by KRaft or on its way there, and request znodes are ignored: use Kafka's own tools"
+            "the cluster is run by KRaft or on its way there: what is written to ZooKeeper is ignored, reverted, or lost; refused until a way back "
+            "has ended with /migration and the claimed /controller deleted, and for good once the quorum is finalised: use Kafka's own tools"
         )
         return Unmet("/controller", expected, sign, advice)
     if observed.active_controller is None:

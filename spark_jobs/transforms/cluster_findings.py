@@ -3,11 +3,11 @@
 Source: docs/operations.md, "ISR-change notifications", for what a wedged controller leaves behind.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.transforms import racks
-from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN
+from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, ruled_by_kraft
 from spark_jobs.transforms.findings import BROKER_DOWN, CRITICAL, INFO, WARNING, as_findings, each, finding, listed
 
 STUCK_AFTER_S = 600
@@ -56,20 +56,22 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
 
     In:  schemas.FACTS, BROKERS and CLUSTER.
     Out: schemas.FINDINGS, one row per cluster and kind: broker_without_rack (only some have one), mixed_broker_formats (their
-         registrations have several JSON versions), controller_not_registered.
+         registrations have several JSON versions), controller_not_registered. What KRaft rules has neither rack nor controller here.
     """
     bare = F.transform(F.filter("rack_of", lambda entry: entry["rack"].isNull()), lambda entry: entry["broker_id"])
     formats = brokers.groupBy(*KEY).agg(F.sort_array(F.collect_set("json_version")).alias("formats"))
     checks = (
         finding(
-            F.col("controller_id").isNotNull() & ~F.array_contains("live", F.col("controller_id")),
+            F.col("controller_id").isNotNull()
+            & ~F.array_contains("live", F.col("controller_id"))
+            & ~F.col("ruled_by_kraft"),
             "controller_not_registered",
             CRITICAL,
             F.format_string("the controller is broker %d, which is not registered", "controller_id"),
             F.array("controller_id"),
         ),
         finding(
-            racks.some_without_rack(),
+            racks.some_without_rack() & ~F.col("ruled_by_kraft"),
             "broker_without_rack",
             WARNING,
             F.format_string(
@@ -90,7 +92,8 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
             ),
         ),
     )
-    judged = facts.join(cluster.select(*KEY, "controller_id"), KEY, how="left").join(formats, KEY, how="left")
+    ruled = cluster.select(*KEY, "controller_id", ruled_by_kraft().alias("ruled_by_kraft"))
+    judged = facts.join(ruled, KEY, how="left").join(formats, KEY, how="left")
     return as_findings(judged.select(*KEY, each(*checks)).select(*KEY, "finding.*"))
 
 
@@ -191,6 +194,39 @@ def config_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
     return as_findings(stale)
 
 
+_REFUSED = "nothing of ours writes to ZooKeeper until a way back has ended, see docs/kraft.md"
+_LEFT_OVER = (
+    "a /migration is left over and the controller is a broker: a fresh quorum would take the copy for done and delete every topic; delete it before any "
+    "quorum is started"
+)
+
+
+def _offset() -> Column:
+    """The offset in `/migration`; -2 where it cannot be read."""
+    return F.coalesce(F.get_json_object("migration", "$.kraft_metadata_offset").cast("long"), F.lit(-2))
+
+
+def _phase() -> Column:
+    """In which phase of docs/kraft.md a cluster is on its way to KRaft."""
+    claimed = F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False))
+    return F.concat(
+        F.when(
+            ruled_by_kraft(),
+            "P3 to P6: KRaft rules, and writes ZooKeeper behind it; brokers that are not registered here are no outage",
+        )
+        .when(
+            claimed & F.col("migration").isNull(),
+            "left over: /controller belongs to a KRaft controller, and there is no /migration",
+        )
+        .when(
+            claimed,
+            "claimed: the copy runs or has died; where this lasts a minute there is no working controller, go back",
+        )
+        .otherwise("P1/P2: a quorum was started, brokers are rolled into migration mode"),
+        F.lit(f"; {_REFUSED}"),
+    )
+
+
 def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame, *, churn_max: int = 3) -> DataFrame:
     """What is wrong with the controller and with the tree itself.
 
@@ -201,6 +237,11 @@ def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame
     before = earlier.select("cluster", F.col("controller_epoch").alias("epoch_before"))
     elections = F.col("controller_epoch") - F.col("epoch_before")
     in_migration = (F.col("kraft_controller_epoch") >= 0) | F.col("migration").isNotNull()
+    left_over = (
+        ~F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False))
+        & F.col("migration").isNotNull()
+        & (_offset() != -1)
+    )
     checks = (
         finding(F.col("controller_id").isNull(), "no_controller", CRITICAL, "no broker is controller"),
         finding(
@@ -209,7 +250,8 @@ def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame
             WARNING,
             F.format_string("%d controller elections since the snapshot before", elections),
         ),
-        finding(in_migration, "kraft_migration", WARNING, "a migration to KRaft is under way: change nothing by hand"),
+        finding(left_over, "kraft_migration", CRITICAL, _LEFT_OVER),
+        finding(in_migration & ~left_over, "kraft_migration", WARNING, _phase()),
         finding(
             ~F.col("consistent"), "inconsistent_snapshot", INFO, "the tree changed while it was read; see its manifest"
         ),

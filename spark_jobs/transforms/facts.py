@@ -26,6 +26,8 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
     """
     live = (
         tables["brokers"]
+        .select(*KEY, "broker_id", "rack")
+        .unionByName(_in_kraft_mode(tables))
         .groupBy(*KEY)
         .agg(
             F.sort_array(F.collect_set("broker_id")).alias("live"),
@@ -66,6 +68,29 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
             }
         )
         .select(*FACTS.names)
+    )
+
+
+def ruled_by_kraft() -> Column:
+    """True for a row of CLUSTER whose metadata were copied to KRaft: phases P3 to P6 of docs/kraft.md."""
+    offset = F.get_json_object("migration", "$.kraft_metadata_offset").cast("long")
+    return F.coalesce((F.col("kraft_controller_epoch") >= 0) & (offset >= 0), F.lit(False))
+
+
+def _in_kraft_mode(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Brokers that KRaft says are alive and that are not in `/brokers/ids` any more: they are in an ISR of a cluster that KRaft rules.
+
+    A broker in KRaft mode has no registration in ZooKeeper, and no rack there; KRaft writes the states behind it.
+    """
+    ruled = tables["cluster"].where(ruled_by_kraft()).select(*KEY)
+    registered = tables["brokers"].select(*KEY, "broker_id")
+    return (
+        tables["partitions"]
+        .join(F.broadcast(ruled), KEY, how="left_semi")
+        .select(*KEY, F.explode("isr").alias("broker_id"))
+        .distinct()
+        .join(F.broadcast(registered), [*KEY, "broker_id"], how="left_anti")
+        .withColumn("rack", F.lit(None).cast("string"))
     )
 
 

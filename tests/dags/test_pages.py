@@ -182,6 +182,16 @@ def test_rows_are_searched_filtered_and_sorted_by_keyboard(look):
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("Partitions")
 
 
+def test_the_steps_of_a_run_book_stay_ticked(look):
+    page = look(PAGES["kraft"]).page
+    page.get_by_role("checkbox").first.check()
+    page.reload()
+    assert [box.is_checked() for box in page.get_by_role("checkbox").all()[:2]] == [True, False]
+    page.get_by_role("checkbox").first.uncheck()
+    page.reload()
+    assert not page.get_by_role("checkbox").first.is_checked()
+
+
 def test_a_table_and_a_figure_are_downloaded(look):
     page = look("cluster?name=alpha").page
     with page.expect_download() as table:

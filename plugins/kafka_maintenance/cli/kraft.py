@@ -155,6 +155,9 @@ def _add_watch(kraft: Any) -> None:
     command.add_argument(
         "--kafka-version", metavar="X.Y", default="3.9", help="whose tools read it (default: %(default)s)"
     )
+    command.add_argument("--since", metavar="SNAPSHOT", help="of the store: nothing that it holds may be lost")
+    command.add_argument("--cluster", metavar="NAME", help="with --since, where the store holds several clusters")
+    add_store_arguments(command, required=False)
     add_json_argument(command)
     command.set_defaults(run=_watch)
 
@@ -184,6 +187,13 @@ def _add_snapshot_arguments(command: Any) -> None:
 def _certified(arguments: argparse.Namespace) -> Any:
     """The certificate of the snapshot that the arguments name, and its tree."""
     from kafka_maintenance.operations.kraft.certificate import certify  # noqa: PLC0415 - the other commands start faster
+
+    manifest, tree = _tree(arguments, arguments.snapshot)
+    return certify(tree, manifest), tree
+
+
+def _tree(arguments: argparse.Namespace, snapshot: str) -> Any:
+    """Manifest and tree of a snapshot of the store."""
     from kafka_maintenance.operations.kraft.tree import tree_of  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import (  # noqa: PLC0415 - as above
         find_snapshot,
@@ -192,9 +202,8 @@ def _certified(arguments: argparse.Namespace) -> Any:
     )
 
     store = store_of(arguments)
-    manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
-    tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
-    return certify(tree, manifest), tree
+    manifest = find_snapshot(store, snapshot, arguments.cluster)
+    return manifest, tree_of(read_raw(store, manifest), public_configs(store, manifest))
 
 
 def _readiness(arguments: argparse.Namespace) -> int:
@@ -306,21 +315,22 @@ def _returned(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.drift import read_log  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.watch import (  # noqa: PLC0415 - as above
         Advice,
         judgement_json,
         judgement_text,
         look,
-        registrations_in,
         watch,
     )
 
     folder = arguments.metadata_log
-    registrations = registrations_in(folder, arguments.kafka_version) if folder else None
+    log = read_log(folder, arguments.kafka_version) if folder else None
+    since = _tree(arguments, arguments.since)[1] if arguments.since else None
     address = address_of(arguments)
     pause_s = max(arguments.pause_s, 5)
     shown = None
-    for judgement in watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(pause_s), registrations):
+    for judgement in watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(pause_s), log, since):
         if judgement != shown:
             show(arguments, judgement_text(judgement), judgement_json(judgement))
             shown = judgement

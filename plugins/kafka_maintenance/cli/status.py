@@ -84,6 +84,12 @@ def _change(now: Any, before: Any, field: str) -> int | None:
     return int(now[field] - before[field])
 
 
+def _mode(row: dict[str, Any]) -> str:
+    if row["left_zookeeper"]:
+        return f"  KRaft since {row['left_zookeeper'][:10]}"
+    return "  migrating to KRaft" if row.get("kraft_migration_count") else ""
+
+
 def _line(row: dict[str, Any]) -> str:
     def counted(name: str) -> str:
         count, change = row[f"{name}_count"], row[f"{name}_change"]
@@ -92,5 +98,5 @@ def _line(row: dict[str, Any]) -> str:
     return (
         f"{row['severity']:<12}  {row['cluster']:<24}  critical {counted('critical'):<10}  warnings {counted('warning'):<10}  "
         f"offline {row['offline_count']}  under-replicated {row['under_replicated_count']}  partitions {row['partition_count']}"
-        + (f"  KRaft since {row['left_zookeeper'][:10]}" if row["left_zookeeper"] else "")
+        + _mode(row)
     )

@@ -5,7 +5,7 @@ No value here is markup; the templates escape every text.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Tone = Literal["critical", "warning", "info", "good", "quiet"]
 SEVERITIES: Final = ("critical", "warning", "info")
@@ -120,6 +120,23 @@ class Lines:
     block: Literal["lines"] = "lines"
 
 
+class Step(NamedTuple):
+    """A line of `Steps`; one with a `name` has a box to tick, whose state the browser keeps under that name."""
+
+    text: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A list under a heading, to tick off; what is ticked stays in the reader's browser, under `kept_as`."""
+
+    title: str
+    steps: Sequence[Step]
+    kept_as: str
+    block: Literal["steps"] = "steps"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """A field of a form: a text, or one of `choices` (value, text)."""
@@ -141,7 +158,7 @@ class Form:
     block: Literal["form"] = "form"
 
 
-Block = Facts | Note | Lines | Form | Table | Figure
+Block = Facts | Note | Lines | Steps | Form | Table | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

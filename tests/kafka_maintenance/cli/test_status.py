@@ -67,11 +67,12 @@ def test_a_closed_pipe_ends_quietly(stored):
     assert process.returncode == 0
 
 
-def test_a_cluster_that_has_left_zookeeper_says_so(tmp_path, capsys):
+def test_a_cluster_that_leaves_zookeeper_or_has_left_it_says_so(tmp_path, capsys):
     store = open_store(str(tmp_path))
-    publish_date(store, CLUSTERS, 0)
+    publish_date(store, (*CLUSTERS[:2], Sick("broken", critical=2, migrating=True)), 0)
     at = "2026-11-24T12:00:00+00:00"
     record_departure(store, Departure("calm", "ann", "finalised", at, "/s/manifest.json"))
     assert main(["status", "--store", str(tmp_path), "--fail-on", "never"]) == 0
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()[:3]}
     assert [name for name, line in lines.items() if line.endswith("KRaft since 2026-11-24")] == ["calm"]
+    assert [name for name, line in lines.items() if line.endswith("migrating to KRaft")] == ["broken"]

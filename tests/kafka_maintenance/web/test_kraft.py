@@ -6,10 +6,20 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.demo.sample_history import CLUSTER, copy_into
-from kafka_maintenance.operations.kraft.certificate import RULES
+from kafka_maintenance.operations.kraft.certificate import RULES, certify
+from kafka_maintenance.operations.kraft.runbook import runbook
+from kafka_maintenance.operations.kraft.tree import tree_of
+from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
 from kafka_maintenance.web.blocks import Facts, Note
 from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views.kraft import kraft_page
+
+
+def runbook_of(store):
+    manifest = newest_snapshot(store, CLUSTER)
+    tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
+    return runbook(certify(tree, manifest), tree)
+
 
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -25,7 +35,12 @@ def test_every_rule_stands_under_its_verdict_and_the_run_book_has_its_phases(sto
     page = kraft_page(store, [CLUSTER, "new"], "", datetime(2026, 10, 11, 3, tzinfo=UTC))
     rules = [row[0].text for section in page.sections[:-1] for row in section.blocks[0].rows]
     assert sorted(rules) == sorted(rule.id for rule in RULES)
-    assert [block.title[0] for block in page.sections[-1].blocks] == list("0123456")
+    note, *phases = page.sections[-1].blocks
+    assert "stays in this browser" in note.text
+    assert [block.title[0] for block in phases] == list("0123456")
+    names = [step.name for block in phases for step in block.steps if step.name]
+    assert len(names) == len(set(names)) == runbook_of(store).count("- [ ]")
+    assert not any("leaders, " in name for name in names)
     assert not any(isinstance(block, Note) for block in page.head)
     html = page_html(page, nonce="n")
     assert "no obstacle in the snapshot" in html

@@ -523,11 +523,55 @@ def test_the_controller_and_the_tree_are_judged(spark):
     assert rows_of(result, "kind", "severity") == [
         ("controller_churn", "warning"),
         ("inconsistent_snapshot", "info"),
-        ("kraft_migration", "warning"),
+        ("kraft_migration", "critical"),
         ("no_controller", "critical"),
         ("unreadable_znode", "critical"),
         ("unreadable_znode", "warning"),
     ]
+
+
+COPIED = '{"version":0,"kraft_metadata_offset":81}'
+STARTED = '{"version":0,"kraft_metadata_offset":-1}'
+
+
+@pytest.mark.parametrize(
+    ("epoch", "migration", "severity", "begins"),
+    [
+        pytest.param(-1, STARTED, "warning", "P1/P2:", id="a quorum was started"),
+        pytest.param(1, STARTED, "warning", "claimed:", id="claimed"),
+        pytest.param(1, COPIED, "warning", "P3 to P6:", id="copied"),
+        pytest.param(1, None, "warning", "left over: /controller", id="a /controller that is left over"),
+        pytest.param(-1, COPIED, "critical", "a /migration is left over", id="a /migration that is left over"),
+        pytest.param(-1, "", "critical", "a /migration is left over", id="an empty /migration"),
+    ],
+)
+def test_the_phase_of_a_migration_is_told(spark, epoch, migration, severity, begins):
+    world = World(brokers={1: None}, controller={"kraft_controller_epoch": epoch, "migration": migration})
+    cluster = frame(spark, "cluster", world)
+    ((kind, found, detail),) = rows_of(
+        cluster_findings.cluster_findings(cluster, cluster.limit(0), frame(spark, "bad_rows", world)),
+        "kind", "severity", "detail",
+    )  # fmt: skip
+    assert (kind, found, detail.startswith(begins)) == ("kraft_migration", severity, True)
+
+
+@pytest.mark.parametrize(
+    ("migration", "live", "offline", "found"),
+    [
+        pytest.param(COPIED, [1, 2, 3], 0, [], id="KRaft rules: brokers 2 and 3 run in KRaft mode"),
+        pytest.param(STARTED, [1], 2, ["controller_not_registered"], id="a broker rules: brokers 2 and 3 are down"),
+    ],
+)
+def test_brokers_in_kraft_mode_are_no_outage(spark, migration, live, offline, found):
+    rows = (("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (2, 3), 2, (2, 3)), ("t", 2, (3, 1), 3, (3,)), ("t", 3, (9,), 9, ()))
+    epoch = 1 if migration == COPIED else -1
+    controller = {"controller_id": 3000, "kraft_controller_epoch": epoch, "migration": migration}
+    tables = frames(spark, World(partitions=rows, brokers={1: "r1"}, controller=controller))
+    known = facts_of(spark, tables)
+    assert [row["live"] for row in known.collect()] == [live]
+    assert rows_of(summary.cluster_summary(tables["partitions"], known), "offline_count") == [(offline + 1,)]
+    judged = cluster_findings.registration_findings(known, tables["brokers"], tables["cluster"])
+    assert [kind for (kind,) in rows_of(judged, "kind")] == found
 
 
 def test_a_queued_topic_is_judged_where_nothing_is_deleted(spark):

@@ -32,6 +32,8 @@ COUNTS: Final = (
     "ratio_max",
 )
 """What an overview has of each cluster; None where the analysis did not look for it."""
+MIGRATIONS: Final = "kraft_migration_count"
+"""1 for a cluster that is on its way to KRaft; overviews of before 2026-11-24 do not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,10 @@ def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> 
     overview = {name: document[name] for name in ("format_version", "date", "run_id", "created_at")} | {
         "manifest": key,
         "clusters": {
-            cluster: {name: numbers.get(name) for name in COUNTS}
+            cluster: {
+                **{name: numbers.get(name) for name in COUNTS},
+                MIGRATIONS: (numbers.get("findings") or {}).get("kraft_migration", 0),
+            }
             for cluster, numbers in sorted(document["summary"]["clusters"].items())
         },
     }

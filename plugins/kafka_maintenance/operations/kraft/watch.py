@@ -4,23 +4,19 @@ It writes nothing at any time. Source: docs/kraft.md, "Watch" and "Phases"; KAFK
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from pathlib import Path
 from typing import Any, Final, assert_never
 
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_state
-from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.kraft.drift import LogSays, disagreements, lost
 from kafka_maintenance.operations.kraft.phase import Phase, PhaseId, phase_of
-from kafka_maintenance.operations.kraft.rehearsal.records import all_records
 from kafka_maintenance.operations.kraft.topics import under_way
 from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, Znode
-from kafka_maintenance.servers import Workspace
-from kafka_maintenance.servers.kraft_controller import dump_lines
 
 CLAIM_LASTS_AT_MOST: Final = timedelta(seconds=60)
 RISES_WITHIN: Final = timedelta(seconds=5)
@@ -167,6 +163,12 @@ def _unregistered(tree: Tree) -> list[str]:
 def _foreign(tree: Tree) -> Iterator[str]:
     yield from (path for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election") if path in tree)
     yield from (f"/admin/delete_topics/{name}" for name in sorted(tree.queued))
+    yield from (
+        f"{TOPICS}/{name}"
+        for name, topic in tree.topics.items()
+        if not isinstance(topic, str) and topic.assignments and not tree.children(f"{TOPICS}/{name}/partitions")
+    )
+    yield from (f"/config/topics/{name}" for name in tree.children("/config/topics") if f"{TOPICS}/{name}" not in tree)
 
 
 def _out_of_sync(tree: Tree) -> Iterator[str]:
@@ -180,33 +182,6 @@ def _out_of_sync(tree: Tree) -> Iterator[str]:
                 continue  # R6 names it
             if lacking := sorted(set(assignment.replicas) - set(state.isr)):
                 yield f"{name}-{number}: replicas {lacking} are not in sync"
-
-
-def registrations_of(lines: Iterable[str]) -> Mapping[int, bool]:
-    """Broker → whether it is registered as a ZooKeeper broker, by the last registration in what `DumpLogSegments` prints."""
-    found: dict[int, bool] = {}
-    for kind, data in all_records(lines):
-        if kind == "REGISTER_BROKER":
-            found[data["brokerId"]] = bool(data.get("isMigratingZkBroker"))
-        elif kind == "UNREGISTER_BROKER":
-            found.pop(data["brokerId"], None)
-    return found
-
-
-def registrations_in(folder: Path, kafka_version: str) -> Mapping[int, bool]:
-    """As of `registrations_of`, from the segments of a metadata log.
-
-    Raises:
-        BadInputError: there is none.
-        LocalStackError: Kafka's tool cannot be run.
-    """
-    segments = sorted(folder.glob("*.log"))
-    if not segments:
-        raise BadInputError(
-            f"{folder} not read: expected the segments of a metadata log (*.log), found none; name a copy of __cluster_metadata-0"
-        )
-    with Workspace.create_temporary() as workspace:
-        return registrations_of(dump_lines(workspace, kafka_version, segments))
 
 
 def settled(judgements: Iterator[Judgement]) -> Judgement:
@@ -247,21 +222,39 @@ def judgement_json(judgement: Judgement) -> dict[str, Any]:
 
 
 def watch(
-    look_again: Callable[[], Seen], pause: Callable[[], None], registrations: Mapping[int, bool] | None
+    look_again: Callable[[], Seen], pause: Callable[[], None], log: LogSays | None = None, since: Tree | None = None
 ) -> Iterator[Judgement]:
     """A judgement after each pause, without end: who asks for it stops when he wants to.
 
     Args:
         look_again: reads the cluster.
         pause: waits; five seconds or more.
-        registrations: as of `judge`.
+        log: what the metadata log says; it is compared with the tree while both live. None: not known.
+        since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
     """
     before = look_again()
-    since = before.at
+    phase_since = before.at
+    registrations = log.registrations if log else None
     while True:
         pause()
         now = look_again()
         if phase_of(now.tree).id is not phase_of(before.tree).id:
-            since = now.at
-        yield judge(before, now, registrations, since)
+            phase_since = now.at
+        doubts = [*(lost(since, now.tree) if since else ()), *_differing(now.tree, log)]
+        yield _with_doubts(judge(before, now, registrations, phase_since), doubts)
         before = now
+
+
+def _differing(tree: Tree, log: LogSays | None) -> Iterator[str]:
+    """While ZooKeeper and the metadata log both live they have to say the same."""
+    both = phase_of(tree).id in {PhaseId.HYBRID, PhaseId.PARTLY_KRAFT, PhaseId.ALL_KRAFT}
+    return disagreements(tree, log.replicas) if both and log and log.replicas is not None else iter(())
+
+
+def _with_doubts(judgement: Judgement, doubts: list[str]) -> Judgement:
+    """What is lost or differs is a reason to wait; where the way is back already it is named beside the others."""
+    if not doubts:
+        return judgement
+    more = (*doubts[:_SHOWN_MAX], *([f"… and {len(doubts) - _SHOWN_MAX} more"] if len(doubts) > _SHOWN_MAX else []))
+    advice = Advice.WAIT if judgement.advice is Advice.GO else judgement.advice
+    return replace(judgement, advice=advice, reasons=(*judgement.reasons, *more))

@@ -17,6 +17,8 @@ from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect, Evidence, detect_version, dialect_for
 from controller_core.model.errors import ObjectMissingError
 from controller_core.model.partitions import BrokerId
+from controller_core.plans.checks import unmet
+from controller_core.plans.conditions import ZooKeeperControllerRules
 from controller_core.plans.kinds import Origin, Refused
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, SnapshotReference
@@ -152,12 +154,15 @@ def store_made(
         proof: of the planner; None: none.
 
     Raises:
-        RefusedError: it was refused, with the reasons.
+        RefusedError: it was refused, with the reasons; or the cluster is on its way to KRaft.
     """
     if isinstance(made, Refused):
         raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(made.reasons)}")
     if not made.steps:
         return None
+    if seen.observed.kraft_sign is not None:
+        reasons = unmet((ZooKeeperControllerRules(),), seen.observed)
+        raise RefusedError(f"nothing planned for {seen.origin.cluster!r}: {listed(reasons)}")
     unreadable = tuple(
         LeftOut(path, f"cannot be read: {what}") for path, what in sorted(seen.observed.unreadable.items())
     )

@@ -147,10 +147,11 @@ def cluster_id_of(data: bytes | None) -> str | None:
 
 
 def migrating(place: object, found: str) -> MigratingClusterError:
-    """The refusal of a cluster that moves to KRaft; what was found says so."""
+    """The refusal to write to a cluster that moves to KRaft; what was found says so."""
     return MigratingClusterError(
-        f"{place} refused: expected a cluster that ZooKeeper rules, but it moves to KRaft ({found}); "
-        "finish or roll back the migration, and use Kafka's own metadata log from then on"
+        f"{place} refused: expected a cluster that ZooKeeper rules, but it moves to KRaft ({found}); what is written to ZooKeeper is "
+        "ignored, reverted, or lost. Nothing is written until a way back has ended with /migration and the claimed /controller deleted, and never again once "
+        "the quorum is finalised"
     )
 
 

@@ -16,7 +16,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import KnownAcls
 from controller_core.adapters.snapshot.format import known_acls, raw_layer
 from controller_core.adapters.snapshot.manifest import require_name
-from controller_core.adapters.snapshot.reader import Cut, Progress, ReadOptions, read_cut
+from controller_core.adapters.snapshot.reader import Progress, ReadOptions, read_cut
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import (
@@ -73,7 +73,7 @@ def take_snapshot(
     Raises:
         ZooKeeperUnreachableError: no server answers, or the connection could not be kept.
         NoNodeError, NoAuthError: the chroot does not exist, or may not be read.
-        NotKafkaTreeError, MigratingClusterError: no Kafka cluster in ZooKeeper mode lives there.
+        NotKafkaTreeError: no Kafka cluster lives there.
         OtherClusterError: the name has snapshots of another cluster.
         ObjectStoreError: the store failed.
         SnapshotKeyError: the key cannot be used.
@@ -90,7 +90,6 @@ def take_snapshot(
         if not new_cluster_id:
             require_same_id(store, cluster, cluster_id_of(_data(session, znodes.CLUSTER_ID)), address)
         cut = read_cut(session.client, options, progress, known_acls=_acls_before(store, cluster))
-    _require_no_migration(cut, address)
     raw = raw_layer(cut, sealer)
     cut = replace(cut, znodes={}, acls={})  # hundreds of MB that nobody needs any more
     return publish_snapshot(
@@ -109,7 +108,7 @@ def take_snapshot(
 
 
 def require_kafka_tree(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
-    """Refuses, before much is read, what is not a ZooKeeper-mode cluster of Kafka's."""
+    """Refuses, before much is read, what is no tree of Kafka's; one that migrates to KRaft is read like any other."""
     if zookeeper.exists(znodes.TOPICS) is None or zookeeper.exists(znodes.BROKER_IDS) is None:
         names = zookeeper.children("/")
         homes = [
@@ -121,11 +120,10 @@ def require_kafka_tree(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
             f"{address} refused: expected Kafka's /brokers/topics and /brokers/ids below the chroot, found {shown} "
             f"({len(names)} znodes); {hint}"
         )
-    require_zookeeper_mode(zookeeper, address)
 
 
 def require_zookeeper_mode(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
-    """Refuses a cluster that KRaft rules or is about to; a tree in which znodes of Kafka's are missing is none."""
+    """Refuses to write to a cluster that KRaft rules or is about to; a tree in which znodes of Kafka's are missing is none."""
     migration = _data(zookeeper, znodes.MIGRATION)
     if migration is not None:
         raise migrating(address, f"/migration holds {migration.decode('utf-8', 'replace')[:200]}")
@@ -151,8 +149,3 @@ def _data(zookeeper: ZooKeeper, path: str) -> bytes | None:
         return zookeeper.get(path)[0]
     except NoNodeError:
         return None
-
-
-def _require_no_migration(cut: Cut, address: ClusterAddress) -> None:
-    if znodes.MIGRATION in cut.znodes:
-        raise migrating(address, "/migration appeared while the tree was read")

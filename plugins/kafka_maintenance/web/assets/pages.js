@@ -127,6 +127,23 @@ document.addEventListener("click", (event) => {
   }
   leave(event);
 });
+// What is ticked stays in this browser: nothing is written anywhere else.
+function keptSteps(list) {
+  const place = `kafka-maintenance:steps:${list.dataset.steps}`;
+  return { place, ticked: new Set(JSON.parse(window.localStorage.getItem(place) || "[]")) };
+}
+for (const list of document.querySelectorAll("[data-steps]")) {
+  const { ticked } = keptSteps(list);
+  for (const box of list.querySelectorAll("[data-step]")) box.checked = ticked.has(box.dataset.step);
+}
+document.addEventListener("change", (event) => {
+  const { step } = event.target.dataset;
+  if (!step) return;
+  const { place, ticked } = keptSteps(event.target.closest("[data-steps]"));
+  if (event.target.checked) ticked.add(step);
+  else ticked.delete(step);
+  window.localStorage.setItem(place, JSON.stringify([...ticked]));
+});
 document.addEventListener("input", (event) => {
   const id = event.target.dataset.search || event.target.dataset.choose;
   if (id) filter(id);

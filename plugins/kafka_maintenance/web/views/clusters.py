@@ -229,7 +229,7 @@ def _row(
         _approvals(waiting, now),
         _age(snapshot.taken_at, now),
         _consistent(snapshot.consistent),
-        _mode(kinds, gone, known=numbers is not None),
+        _mode(cluster.name, kinds, gone, known=numbers is not None),
         number(found.get("partition_count", counts.get("partitions"))),
         number(found.get("broker_count", counts.get("brokers"))),
         Cell(", ".join(tags)),
@@ -300,11 +300,11 @@ def age_text(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _mode(kinds: Mapping[str, int], gone: Departure | None, *, known: bool) -> Cell:
+def _mode(cluster: str, kinds: Mapping[str, int], gone: Departure | None, *, known: bool) -> Cell:
     if gone is not None:
         return Cell(f"KRaft since {gone.at[:10]}", "quiet")
     if "kraft_migration" in kinds:
-        return Cell("migrating to KRaft", "warning")
+        return Cell("migrating to KRaft", "warning", href=f"kraft?{urlencode({'cluster': cluster})}")
     return Cell("ZooKeeper" if known else "-")
 
 

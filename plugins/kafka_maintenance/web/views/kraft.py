@@ -1,5 +1,6 @@
 """The page KRaft: what stands against the migration of a cluster, rule by rule, and the steps of its run-book."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -18,14 +19,17 @@ from kafka_maintenance.web.blocks import (
     Column,
     Facts,
     Form,
-    Lines,
     Note,
     Page,
     Section,
+    Step,
+    Steps,
     Table,
     Tone,
 )
 
+_BOX: Final = "- [ ] "
+_COUNTS: Final = re.compile(r": \d+ leaders, \d+ replicas")
 _COLUMNS: Final = (
     Column("Rule"),
     Column("Title"),
@@ -81,7 +85,7 @@ def kraft_page(store: ObjectStore, clusters: Sequence[str], cluster: str, now: d
             Section(
                 title="Run-book",
                 anchor="runbook",
-                blocks=list(_steps(runbook(certificate, tree, newest_rehearsal(store, chosen)))),
+                blocks=list(_steps(chosen, runbook(certificate, tree, newest_rehearsal(store, chosen)))),
             ),
         ],
     )
@@ -118,9 +122,15 @@ def _rules(certificate: Certificate, verdict: Verdict, title: str, tone: Tone) -
     return Table(id=verdict.name.lower(), caption=f"{title}: {len(rows)} rules", columns=_COLUMNS, rows=rows)
 
 
-def _steps(markdown: str) -> Iterator[Block]:
-    """The phases of a run-book, each a list; Markdown's signs are left out."""
+def _steps(cluster: str, markdown: str) -> Iterator[Block]:
+    """The phases of a run-book, each a list to tick off; Markdown's signs are left out."""
+    yield Note("What is ticked stays in this browser, also when a newer snapshot is shown.", "info")
     for part in markdown.split("\n## ")[1:]:
         title, *lines = part.splitlines()
-        told = [line.strip().removeprefix("- [ ] ").replace("**", "").replace("`", "") for line in lines]
-        yield Lines(title, [line for line in told if line])
+        yield Steps(title, [_step(title, line.strip()) for line in lines if line.strip()], cluster)
+
+
+def _step(title: str, line: str) -> Step:
+    """A line of the run-book. Its name stays the same when only counts of a newer snapshot differ."""
+    text = line.removeprefix(_BOX).replace("**", "").replace("`", "")
+    return Step(text, f"{title}: {_COUNTS.sub('', text)}" if line.startswith(_BOX) else None)

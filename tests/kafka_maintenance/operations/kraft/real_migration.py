@@ -1,8 +1,9 @@
 """A real cluster is migrated from ZooKeeper as its run-book says, under the watch, to finalised or back; its snapshot is rehearsed before.
 
-    python -m tests.kafka_maintenance.operations.kraft.real_migration [end|back]
+    python -m tests.kafka_maintenance.operations.kraft.real_migration [end|back|left-over]
 
-`back` returns from dual write to ZooKeeper instead of finalising. Three brokers and one controller of Kafka 3.9, records produced in every phase. Exit status 0: each phase was told, no acknowledged record was lost, and the records of the
+`back` returns from dual write to ZooKeeper instead of finalising; `left-over` goes back right after the copy and forgets `/migration`, which is refused until it is deleted; a second quorum then
+copies again. A snapshot is taken in every phase. Three brokers and one controller of Kafka 3.9, records produced in every phase. Exit status 0: each phase was told, no acknowledged record was lost, and the records of the
 real migration are those of the rehearsal but for leaders and epochs.
 """
 
@@ -14,16 +15,19 @@ from datetime import UTC, datetime
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.errors import MigratingClusterError
 from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
+from kafka_maintenance.operations.kraft.certificate import certify, is_ready
+from kafka_maintenance.operations.kraft.drift import disagreements, read_log
 from kafka_maintenance.operations.kraft.phase import PhaseId
 from kafka_maintenance.operations.kraft.rehearsal.attempt import attempt
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.expected import facts_of
 from kafka_maintenance.operations.kraft.rehearsal.records import migrated
 from kafka_maintenance.operations.kraft.tree import tree_of
-from kafka_maintenance.operations.kraft.watch import Advice, judge, judgement_text, look, registrations_in
+from kafka_maintenance.operations.kraft.watch import Advice, judge, judgement_text, look
 from kafka_maintenance.operations.snapshots.catalog import read_raw
-from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.kraft_controller import KRaftController, Storage, program
 from kafka_maintenance.servers.ports import listens
@@ -41,6 +45,7 @@ class Day:
     def __init__(self, cluster):
         self.cluster, self.address = cluster, ClusterAddress(cluster.zookeeper_connect)
         self.begun_s, self.acknowledged, self.controller = time.monotonic(), 0, None
+        self.store = MemoryStore("day")
 
     def say(self, text):
         print(f"[{time.monotonic() - self.begun_s:5.1f} s] {text}", flush=True)
@@ -58,26 +63,39 @@ class Day:
             found = judge(before, now, registrations)
             if (found.phase.id, found.advice) == (phase, advice):
                 self.say(judgement_text(found).replace("\n", " | "))
+                certificate = self.certified()
+                assert certificate.phase.id is phase, certificate.phase
                 return
             before = now
         raise AssertionError(f"expected {phase} and {advice}, found {judgement_text(found)}")
 
+    def snapshot(self):
+        """Manifest and tree of a snapshot taken now."""
+        run = f"run-{time.monotonic_ns()}"
+        taken = take_snapshot(address=self.address, cluster="day", store=self.store, run_id=run, now=datetime.now(UTC))
+        return taken.manifest, tree_of(read_raw(self.store, taken.manifest))
+
+    def certified(self):
+        """The certificate of a snapshot taken now."""
+        manifest, tree = self.snapshot()
+        return certify(tree, manifest)
+
     def rehearsed(self):
         """The facts of the records of a rehearsal of a snapshot taken now."""
-        store = MemoryStore("day")
-        taken = take_snapshot(address=self.address, cluster="day", store=store, run_id="day", now=datetime.now(UTC))
-        copy = copy_of(tree_of(read_raw(store, taken.manifest)))
+        copy = copy_of(self.snapshot()[1])
         with ZooKeeperServer() as zookeeper:
             storage = Storage(zookeeper.workspace, version=VERSION, node_id=3000, cluster_id=copy.cluster_id)
             found = attempt(copy, storage, zookeeper, "rehearsal", {})
         self.say(f"rehearsal: {found.end.value}, {found.records.counts}")
         return copy.cluster_id, facts(found.records)
 
-    def start_quorum(self, cluster_id):
-        storage = Storage(self.cluster.workspace, version=VERSION, node_id=3000, cluster_id=cluster_id)
-        self.controller = KRaftController(storage, zookeeper_connect=self.cluster.zookeeper_connect).start()
+    def start_quorum(self, cluster_id, node_id=3000):
+        shutil.rmtree(self.cluster.workspace.folder / "formatted", ignore_errors=True)
+        storage = Storage(self.cluster.workspace, version=VERSION, node_id=node_id, cluster_id=cluster_id)
+        name = f"controller-{node_id}"
+        self.controller = KRaftController(storage, zookeeper_connect=self.cluster.zookeeper_connect, name=name).start()
         self.quorum = {
-            "controller.quorum.voters": f"3000@127.0.0.1:{self.controller.port}",
+            "controller.quorum.voters": f"{node_id}@127.0.0.1:{self.controller.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         }
@@ -109,7 +127,11 @@ class Day:
         copy = self.cluster.workspace.folder / "log-copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.controller.folder / "data" / "__cluster_metadata-0", copy)
-        return registrations_in(copy, VERSION)
+        says = read_log(copy, VERSION)
+        tree = look(self.address, datetime.now(UTC)).tree
+        assert not list(disagreements(tree, says.replicas)), (says.replicas, tree.topics)
+        self.say(f"{len(says.replicas)} partitions are the same in ZooKeeper and in the metadata log")
+        return says.registrations
 
     def finalise(self):
         self.controller.child.stop()
@@ -134,8 +156,8 @@ def facts(records):
     }
 
 
-def to_kraft(day):
-    """From ZooKeeper mode to dual write with all brokers in KRaft mode, each phase told by the watch."""
+def to_dual_write(day):
+    """From ZooKeeper mode to the copy, each phase told by the watch; the cluster's id."""
     create_topic(day.cluster, TOPIC, {0: (1, 2, 3), 1: (2, 3, 1)})
     day.traffic()
     day.await_phase(PhaseId.ZOOKEEPER)
@@ -147,6 +169,12 @@ def to_kraft(day):
     real = facts(migrated(day.controller.dump_lines()))
     assert real == rehearsed, real ^ rehearsed
     day.say(f"{len(real)} facts of the real records are those of the rehearsal")
+    return cluster_id
+
+
+def to_kraft(day):
+    """From ZooKeeper mode to dual write with all brokers in KRaft mode, each phase told by the watch."""
+    to_dual_write(day)
     for broker in day.cluster.brokers.values():
         day.roll_into_kraft_mode(broker)
         day.traffic()
@@ -157,6 +185,7 @@ def to_kraft(day):
 
 def to_the_end(day):
     """Finalised: the watch allows it only with the registrations, and sees the end."""
+    to_kraft(day)
     registrations = day.registrations()
     assert registrations == dict.fromkeys(day.cluster.brokers, False), registrations
     day.await_phase(PhaseId.ALL_KRAFT, registrations=registrations)
@@ -167,6 +196,7 @@ def to_the_end(day):
 
 def back_to_zookeeper(day):
     """The way back from dual write; a /migration that is left over is told before anything can happen to it."""
+    to_kraft(day)
     for broker in day.cluster.brokers.values():
         broker.terminate()
         broker.start()  # its settings are those of migration mode
@@ -178,6 +208,12 @@ def back_to_zookeeper(day):
     day.await_phase(PhaseId.LEFT_OVER, Advice.GO_BACK)
     with day.cluster.session() as session:
         session.delete("/migration", -1)
+    roll_out_of_migration_mode(day)
+    day.await_phase(PhaseId.ZOOKEEPER)
+
+
+def roll_out_of_migration_mode(day):
+    """The brokers without the migration keys, one after the other."""
     for key in ("zookeeper.metadata.migration.enable", *day.quorum):
         del day.cluster.config[key]
     for broker in day.cluster.brokers.values():
@@ -185,17 +221,42 @@ def back_to_zookeeper(day):
         broker.start()
         day.say(f"broker {broker.id} is in ZooKeeper mode")
     day.traffic()
+
+
+def over_what_is_left(day):
+    """A way back right after the copy that forgets /migration: everything is told to stop until it is deleted, then a second quorum copies."""
+    cluster_id = to_dual_write(day)
+    day.controller.child.kill()
+    with day.cluster.session() as session:
+        session.delete("/controller", -1)
+    roll_out_of_migration_mode(day)
+    day.await_phase(PhaseId.LEFT_OVER, Advice.GO_BACK)
+    certificate = day.certified()
+    assert certificate.obstacles == ("R5",), certificate.judged
+    day.say(f"the certificate: R5 not met, {certificate.judged['R5'].evidence[0]}")
+    with day.cluster.session() as session:
+        try:
+            require_zookeeper_mode(session, day.address)
+        except MigratingClusterError as refusal:
+            day.say(f"whoever wants to write: {refusal}")
+        else:
+            raise AssertionError("expected a refusal")
+        session.delete("/migration", -1)
     day.await_phase(PhaseId.ZOOKEEPER)
+    assert is_ready(day.certified())
+    day.start_quorum(cluster_id, node_id=3001)
+    day.await_phase(PhaseId.QUORUM_STARTED)
+    day.roll_into_migration_mode()
+    day.await_phase(PhaseId.HYBRID)
 
 
 def main():
-    ways = {"end": to_the_end, "back": back_to_zookeeper}
+    ways = {"end": to_the_end, "back": back_to_zookeeper, "left-over": over_what_is_left}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=ways, nargs="?", default="end")
     way = ways[parser.parse_args().way]
     with KafkaCluster(VERSION, config=REPLICATED, heap_mb=128) as cluster:
         day = Day(cluster)
-        to_kraft(day)
         way(day)
         held = message_counts(cluster, TOPIC)
         day.say(f"{day.acknowledged} records were acknowledged, {held} are there")

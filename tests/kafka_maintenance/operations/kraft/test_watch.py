@@ -1,21 +1,31 @@
 """What the watch advises from two looks at a tree, and what it refuses."""
 
-import json
 from datetime import timedelta
 
 import pytest
 
+from kafka_maintenance.operations.kraft.drift import LogSays
 from kafka_maintenance.operations.kraft.tree import Tree, Znode
 from kafka_maintenance.operations.kraft.watch import (
     Advice,
     Seen,
     judge,
     judgement_text,
-    registrations_of,
     settled,
     watch,
 )
-from tests.kafka_maintenance.operations.kraft.trees import GONE, KRAFT, MIGRATION, NOW, STATE, TOPIC, state, topic, tree
+from tests.kafka_maintenance.operations.kraft.trees import (
+    GONE,
+    KRAFT,
+    MIGRATION,
+    NOW,
+    STATE,
+    TOPIC,
+    config,
+    state,
+    topic,
+    tree,
+)
 
 STARTED = {"/migration": {**MIGRATION, "kraft_metadata_offset": -1}}
 CLAIMED = {**STARTED, "/controller": KRAFT}
@@ -50,6 +60,8 @@ def advised(changes, *, after_s=6, rises=True, registrations=None):
         pytest.param(HYBRID, {"rises": False}, Advice.GO_BACK, id="P3, /migration stands still"),
         pytest.param(HYBRID, {"rises": False, "after_s": 2}, Advice.WAIT, id="P3, looked too shortly"),
         pytest.param({**HYBRID, "/admin/delete_topics/orders": None}, {}, Advice.WAIT, id="P3, somebody else writes"),
+        pytest.param({**HYBRID, "/brokers/topics/t2": topic(1)}, {}, Advice.WAIT, id="P3, somebody made a topic: it has no states"),
+        pytest.param({**HYBRID, "/config/topics/t2": config()}, {}, Advice.WAIT, id="P3, somebody left a config without its topic"),
         pytest.param({**HYBRID, "/brokers/ids/2": GONE}, {}, Advice.GO, id="P4: a broker that is not in /brokers/ids is no outage"),
         pytest.param({**HYBRID, "/brokers/ids/2": GONE, STATE: state(isr=[1])}, {}, Advice.WAIT, id="P4, a replica is not in sync"),
         pytest.param(ALL_GONE, {"registrations": KRAFT_BROKERS}, Advice.GO, id="P5"),
@@ -73,20 +85,6 @@ def test_finalise_is_never_advised_before_all_brokers_are_kraft_brokers():
     assert "finalise" in advised(ALL_GONE, registrations=KRAFT_BROKERS).next_step
 
 
-def test_the_last_registration_of_a_broker_counts():
-    def line(kind, **data):
-        return f"| offset: 1 payload: {json.dumps({'type': kind, 'version': 0, 'data': data})}\n"
-
-    lines = [
-        line("REGISTER_BROKER_RECORD", brokerId=1, isMigratingZkBroker=True),
-        line("REGISTER_BROKER_RECORD", brokerId=2, isMigratingZkBroker=True),
-        line("REGISTER_BROKER_RECORD", brokerId=3, isMigratingZkBroker=True),
-        line("REGISTER_BROKER_RECORD", brokerId=1),
-        line("UNREGISTER_BROKER_RECORD", brokerId=3),
-    ]
-    assert registrations_of(lines) == {1: False, 2: True}
-
-
 def test_a_claim_that_lasts_is_told_over_many_looks():
     looks = iter([seen({}), seen(STARTED, 10), *(seen(CLAIMED, 20 + 20 * number) for number in range(5))])
     found = watch(lambda: next(looks), lambda: None, None)
@@ -103,3 +101,21 @@ def test_one_look_of_the_dag_waits_until_a_claim_has_ended_or_lasted():
 def test_the_topics_of_a_moving_reassignment_are_named():
     changes = {TOPIC: topic(1, 2, adding_replicas={"0": [2]})}
     assert "adding [2]" in judgement_text(advised(changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "log", "since", "advice"),
+    [
+        pytest.param(HYBRID, {("orders", 0): (1, 2)}, {}, Advice.GO, id="all there, both the same"),
+        pytest.param({**HYBRID, TOPIC: topic(1), STATE: state(isr=[1])}, None, {}, Advice.WAIT, id="a replica was lost"),
+        pytest.param(HYBRID, {("orders", 0): (1, 3)}, {}, Advice.WAIT, id="the metadata log says otherwise"),
+        pytest.param({}, {("orders", 0): (1, 3)}, {}, Advice.GO, id="P0: the metadata log says nothing yet"),
+        pytest.param({"/migration": MIGRATION}, None, {"/brokers/topics/t2": topic(1)}, Advice.GO_BACK, id="the way back stays the way back"),
+    ],
+)  # fmt: skip
+def test_what_is_lost_or_differs_is_a_reason_to_wait(changes, log, since, advice):
+    looks = iter([seen(changes), seen(changes, 6, 9)])
+    says = None if log is None else LogSays(KRAFT_BROKERS, log)
+    found = next(watch(looks.__next__, lambda: None, says, tree(since)))
+    assert found.advice is advice
+    assert (advice is Advice.GO) == (not found.reasons)

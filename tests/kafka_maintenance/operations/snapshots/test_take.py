@@ -22,9 +22,13 @@ from controller_core.model.errors import (
     StoreUnwritableError,
     ZooKeeperUnreachableError,
 )
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.kraft.phase import PhaseId, phase_of
+from kafka_maintenance.operations.kraft.tree import tree_of
+from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.publish import OtherClusterError
-from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance import snapshot_world as world
 
@@ -255,13 +259,21 @@ def test_a_tree_that_is_not_kafkas(server, chroot, store):
         ),
     ],
 )
-def test_a_cluster_on_its_way_to_kraft(chroot, store, path, data):
+def test_a_cluster_on_its_way_to_kraft_is_stored_and_written_by_nobody(chroot, store, path, data):
     with world.session(chroot) as session:
         world.fill(session, controller=None)
         session.create(path, data)
-        with pytest.raises(MigratingClusterError, match="KRaft"):
-            take(chroot, store)
-    assert list(store.list("v1/")) == []
+        session.set(
+            "/brokers/topics/orders/partitions/0/state", world.state(2, 1, (2, 1)), -1
+        )  # an election would help
+        found = take(chroot, store)
+        with pytest.raises(MigratingClusterError, match="until a way back has ended"):
+            require_zookeeper_mode(session, ClusterAddress(chroot))
+    manifest = snapshots.read_manifest(store, found.manifest_uri)
+    phase = phase_of(tree_of(snapshots.read_raw(store, manifest)))
+    assert (phase.id is PhaseId.ZOOKEEPER, phase.may_write) == (False, False)
+    with pytest.raises(RefusedError, match="the cluster is run by KRaft or on its way there"):
+        plan_elections(store, "alpha", manifest=manifest.uri)
 
 
 def test_nobody_answers(store):
