@@ -57,7 +57,7 @@ _SCOPE: Final = _closed(
         ),
         **dict.fromkeys(("topics", "configs", "paths"), _TEXTS),
         "epoch_bump": _COUNT,
-        "cluster_id": _MAYBE,
+        **dict.fromkeys(("cluster_id", "told_by"), _MAYBE),
         "corrections": {
             "type": "array",
             "items": {"type": "array", "prefixItems": [_TEXT, _MAYBE], "minItems": 2, "maxItems": 2},
