@@ -19,7 +19,7 @@ OPERATIONS_TESTS := tests/kafka_maintenance/operations
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka fidelity coverage check format bench bench-planning simulate docs dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -100,6 +100,10 @@ bench-planning: setup ## Spark's figures and the planner's matrix, beside their 
 
 simulate: setup ## random histories against the invariants (SEEDS=2000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+docs: setup ## the site of docs/ in .local/site, with search and checked links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open .local/site/index.html, or: $(BIN)/python -m http.server --directory .local/site --bind 127.0.0.1"
 
 dist: setup ## a wheel of everything in dist/, the DAG files included
 	rm -rf build dist

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import grimp
 
@@ -18,6 +19,7 @@ from controller_core.model.states import (
     previous_replica_states,
 )
 from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
+from tests import reference_docs
 
 DOCS = Path(__file__).parents[1] / "docs"
 PACKAGES = ("kafka_maintenance", "spark_jobs", "controller_core")
@@ -31,6 +33,8 @@ def parts() -> dict[str, str]:
         "partition-states": _diagram(VALID_PREVIOUS_PARTITION_STATES, PartitionState.NON_EXISTENT, {}),
         "replica-states": _diagram(VALID_PREVIOUS_REPLICA_STATES, ReplicaState.NON_EXISTENT, _since_2_3()),
         "metrics": "".join(f"| `{PREFIX}{name}` | {_labels(name)} | {says} |\n" for name, says in METRICS.items()),
+        "commands": reference_docs.commands(),
+        "tables": reference_docs.tables(),
     }
 
 
@@ -43,9 +47,17 @@ def written(page: str, made: Mapping[str, str]) -> str:
     return _PART.sub(lambda found: found[1] + made[found[2]] + found[3], page)
 
 
-def pages() -> list[Path]:
-    """Pages of docs/ that have generated parts."""
-    return [page for page in sorted(DOCS.glob("*.md")) if _PART.search(page.read_text(encoding="utf-8"))]
+def parts_of_dags(found: Mapping[str, Any]) -> dict[str, str]:
+    """Those that are made from the DAGs of a bag."""
+    return {"dags": reference_docs.dags(found)}
+
+
+def pages(made: Mapping[str, str]) -> list[Path]:
+    """Pages of docs/ that have such parts."""
+    names = {
+        page: {name for _, name, _ in _PART.findall(page.read_text(encoding="utf-8"))} for page in DOCS.rglob("*.md")
+    }
+    return sorted(page for page, found in names.items() if found & set(made))
 
 
 def _rooms(graph: grimp.ImportGraph, package: str) -> str:
@@ -93,8 +105,12 @@ def _since_2_3() -> dict[tuple[Enum, Enum], str]:
 
 
 def main() -> None:
-    made = parts()
-    for page in pages():
+    from tests import airflow_home  # isort: skip
+
+    from airflow.dag_processing.dagbag import DagBag
+
+    made = parts() | parts_of_dags(DagBag(dag_folder=str(airflow_home.ROOT / "dags")).dags)
+    for page in pages(made):
         page.write_text(written(page.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from controller_core.adapters.object_store.dry_run import DryRunStore
 from controller_core.adapters.object_store.open import (
     INCOMING,
     FolderStore,
@@ -59,7 +60,12 @@ def store_at(server: ObjectStoreServer, prefix: str, **login: str) -> ObjectStor
 
 
 @pytest.fixture(
-    params=["memory", "folder", *(pytest.param(kind, marks=pytest.mark.services) for kind in ("moto", "versitygw"))]
+    params=[
+        "memory",
+        "folder",
+        "dry run",
+        *(pytest.param(kind, marks=pytest.mark.services) for kind in ("moto", "versitygw")),
+    ]
 )
 def store(request, tmp_path, s3_server) -> ObjectStore:
     match request.param:
@@ -67,6 +73,8 @@ def store(request, tmp_path, s3_server) -> ObjectStore:
             return MemoryStore("contract")
         case "folder":
             return FolderStore(tmp_path / "store")
+        case "dry run":
+            return DryRunStore(FolderStore(tmp_path / "store"), lambda _: None)
         case kind:
             return store_at(s3_server(kind), hashlib.sha256(request.node.name.encode()).hexdigest()[:12])
 
@@ -202,6 +210,21 @@ class OverwritingStore(MemoryStore):
 
     def put_new(self, key: str, data: bytes) -> None:
         self.put(key, data)
+
+
+def test_a_dry_run_reads_what_is_there_and_writes_nothing(tmp_path):
+    base, told = FolderStore(tmp_path), []
+    base.put("kept", b"1")
+    base.put("removed", b"2")
+    store = DryRunStore(base, told.append)
+    store.delete("removed")
+    store.put_new("made", b"three")
+    with pytest.raises(ObjectExistsError):
+        store.put_new("kept", b"4")
+    with pytest.raises(ObjectMissingError):
+        store.get("removed")
+    assert (list(store.list("")), list(base.list(""))) == (["kept", "made"], ["kept", "removed"])
+    assert told == [f"would remove {tmp_path}/removed", f"would write {tmp_path}/made (5 bytes)"]
 
 
 def test_a_store_without_conditional_writes_is_refused(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 
 from controller_core.model.errors import ControllerCoreError
 from tests.airflow_home import ROOT
+from tests.generated_docs import pages, parts_of_dags, written
 
 DAG_IDS = (
     "cancel_execution",
@@ -247,3 +248,10 @@ def test_goals_that_cannot_be_read_are_refused_and_not_tried_again():
 
     with pytest.raises(ControllerCoreError, match="include_topics: expected list, found 'orders'"):
         plan_reassignment.function("alpha", "a manifest", None, 100, {"include_topics": "orders"})
+
+
+def test_the_reference_of_the_docs_is_that_of_the_dags(bag):
+    made = parts_of_dags(bag.dags)
+    (page,) = pages(made)
+    text = page.read_text(encoding="utf-8")
+    assert written(text, made) == text, "run `make format`"

@@ -21,6 +21,7 @@ from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.protocol.serialization import Delete as DeleteRequest
 from kazoo.security import ACL, Id
 
+from controller_core.adapters.host_names import hosts_in, unknown_hosts
 from controller_core.adapters.zookeeper.multi_read import (
     GET_DATA,
     NO_AUTH,
@@ -435,6 +436,10 @@ def _is_loopback(hosts: str) -> bool:
 def _start(client: KazooClient, hosts: str, timeout_s: float, tls: ZooKeeperTls | None) -> None:
     states: set[str] = set()  # kazoo closes a client whose credentials were refused, and then says no more than that
     client.add_listener(lambda _: states.add(client.client_state))
+    if unknown := unknown_hosts(hosts_in(hosts)):
+        raise ZooKeeperUnreachableError(
+            f"{hosts}: no host of that name is known: {', '.join(unknown)}; check the spelling and the name service"
+        )
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # a missing chroot is our own error
             client.start(timeout=timeout_s)

@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_approve_arguments,
     add_json_argument,
     add_zookeeper_arguments,
     address_of,
     approver_of,
+    not_yet_approved,
+    plan_store_of,
     show,
-    tell,
+    show_markdown,
 )
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.plan import plan_document
@@ -31,7 +33,7 @@ def add_parsers(commands: Any) -> None:
         "plan and does nothing.",
     )
     command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
-    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
+    add_approve_arguments(command, "the 64 hex digits of the plan that you have read")
     command.add_argument(
         "--may-act-as-controller",
         action="store_true",
@@ -59,14 +61,13 @@ def _act(arguments: argparse.Namespace) -> int:
         Permission,
         act_as_controller,
     )
-    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
-    store = open_store(split_uri(arguments.plan)[0])
+    store = plan_store_of(arguments)
     if not arguments.approve:
         plan = load_plan(store, arguments.plan)
-        show(arguments, plan.markdown, {**plan_document(plan), "applied": False})
-        tell(f"kafka-maintenance: nothing applied; after reading the plan: --approve {plan.digest}")
-        return ExitStatus.REFUSED
+        show_markdown(arguments, plan.markdown, (), {**plan_document(plan), "applied": False})
+        return not_yet_approved(arguments, f"nothing applied; after reading the plan: --approve {plan.digest}")
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
     stored = load_plan(store, arguments.plan)

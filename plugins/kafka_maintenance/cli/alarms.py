@@ -2,12 +2,13 @@
 
 import argparse
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
     add_cluster_argument,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     approver_of,
@@ -15,6 +16,9 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
 )
+from kafka_maintenance.cli.terminal import Table
+
+_COLUMNS: Final = ("severity", "", "cluster", "kind", "subject", "detail", "acknowledged")
 
 
 def add_parsers(commands: Any) -> None:
@@ -29,7 +33,6 @@ def add_parsers(commands: Any) -> None:
         "list",
         help="those of the newest analysis",
         description="The findings of the newest published analysis, new ones first.",
-        epilog="Exit status: 4 when one of them is not acknowledged.",
     )
     listing.add_argument(
         "--mildest", choices=("critical", "warning", "info"), default="critical", help="severity (default: %(default)s)"
@@ -49,6 +52,7 @@ def add_parsers(commands: Any) -> None:
     add_cluster_argument(known)
     add_store_arguments(known)
     add_approver_argument(known)
+    add_dry_run_argument(known)
     add_json_argument(known)
     known.set_defaults(run=_acknowledge)
 
@@ -61,7 +65,20 @@ def _list(arguments: argparse.Namespace) -> ExitStatus:
     newest = require_overview(store)
     found = alarms_of(store, newest.manifest, date.fromisoformat(newest.date), mildest=arguments.mildest)
     lines = [each.text for each in found] or [f"no finding of that severity on {newest.date}"]
-    show(arguments, "\n".join(lines), {"date": newest.date, "alarms": [each._asdict() for each in found]})
+    rows = [
+        (
+            each.severity,
+            "new" if each.is_new else "",
+            each.cluster,
+            each.kind,
+            each.subject,
+            each.detail,
+            each.acknowledged or "",
+        )
+        for each in found
+    ]
+    table = Table(_COLUMNS, rows, below=() if found else lines)
+    show(arguments, "\n".join(lines), {"date": newest.date, "alarms": [each._asdict() for each in found]}, table=table)
     return ExitStatus.FOUND if any(each.acknowledged is None for each in found) else ExitStatus.DONE
 
 

@@ -11,19 +11,17 @@ from typing import Any
 from controller_core.ports.object_store import ObjectStore, write_whole
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     day,
     positive,
     show,
+    show_markdown,
     store_of,
 )
-from kafka_maintenance.operations.analysis.published import Analysis, key_of, latest_report
-from kafka_maintenance.operations.analysis.run import analyse
+from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of
-from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, choose
-from kafka_maintenance.spark.submit import SparkSettings
 
 
 def add_parsers(commands: Any) -> None:
@@ -34,20 +32,27 @@ def add_parsers(commands: Any) -> None:
         description="Analyses the newest snapshot of each cluster of one UTC date, and publishes report and tables.",
     )
     add_store_arguments(command)
-    command.add_argument("--date", type=day, help="the date, YYYY-MM-DD (default: the newest there is)")
-    command.add_argument("--cluster", metavar="NAME", action="append", help="only these clusters (repeatable)")
+    command.add_argument("--date", metavar="YYYY-MM-DD", type=day, help="the date (default: the newest there is)")
+    command.add_argument("--clusters", metavar="NAME", action="append", help="only these clusters (repeatable)")
     command.add_argument("--run-id", metavar="ID", help="names the run; of one run only the first result is published")
-    command.add_argument("--history-days", "--history-nights", metavar="N", type=positive, default=HISTORY_DAYS,
+    command.add_argument("--history-days", "--history-nights", metavar="N", type=positive, default=30,
                          help="days of comparison and trend (default: %(default)s)")  # fmt: skip
     command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
     command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")
-    command.add_argument("--folder", type=Path, help="keep staged snapshots, log and results here (default: none kept)")
-    command.add_argument("--spark-master", default="local[2]", help="as spark-submit takes it (default: %(default)s)")
-    command.add_argument("--driver-memory", default="2g", help="of the Spark driver (default: %(default)s)")
+    command.add_argument(
+        "--folder", metavar="DIR", type=Path, help="keep staged snapshots, log and results here (default: none kept)"
+    )
+    command.add_argument(
+        "--spark-master", metavar="URL", default="local[2]", help="as spark-submit takes it (default: %(default)s)"
+    )
+    command.add_argument(
+        "--driver-memory", metavar="SIZE", default="2g", help="of the Spark driver (default: %(default)s)"
+    )
     command.add_argument("--spark-conf", metavar="KEY=VALUE", type=_pair, action="append", default=[],
                          help="a setting of Spark (repeatable); for a cluster see docs/scaling.md")  # fmt: skip
     command.add_argument("--spark-jars", metavar="PATH,…", default="", help="for S3A, with commas")
     command.add_argument("--fail-if-incomplete", action="store_true", help="exit 3 when a cluster was not analysed")
+    add_dry_run_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_analyse)
     report = commands.add_parser(
@@ -56,17 +61,27 @@ def add_parsers(commands: Any) -> None:
         description="Prints the newest published report of a date; with --html the whole page, plots too, goes to a file.",
     )
     add_store_arguments(report)
-    report.add_argument("--date", type=day, help="the date, YYYY-MM-DD (default: the newest that was analysed)")
+    report.add_argument(
+        "--date", metavar="YYYY-MM-DD", type=day, help="the date (default: the newest that was analysed)"
+    )
     report.add_argument("--html", metavar="FILE", type=Path, help="write the page with its plots here")
     add_json_argument(report)
     report.set_defaults(run=_report)
 
 
 def _analyse(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.analysis.run import analyse  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.choice import choose  # noqa: PLC0415 - as above
+    from kafka_maintenance.spark.submit import SparkSettings  # noqa: PLC0415 - as above
+
     store, now = store_of(arguments), datetime.now(UTC)
     day = arguments.date or _newest_day(store)
-    choice = choose(store, day, arguments.cluster, history_days=arguments.history_days)
-    with tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
+    choice = choose(store, day, arguments.clusters, history_days=arguments.history_days)
+    if arguments.dry_run:
+        _show_choice(arguments, day, choice)
+        return ExitStatus.DONE
+    what = f"analysis of {day}, {len(choice.snapshots)} snapshots"
+    with Bars(what), tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
         done = analyse(
             store,
             choice.snapshots,
@@ -90,7 +105,23 @@ def _analyse(arguments: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
+def _show_choice(arguments: argparse.Namespace, day: date, choice: Any) -> None:
+    """What would be analysed."""
+    document = {
+        "date": str(day),
+        "snapshots": [each.uri for each in choice.snapshots],
+        "missing": dict(choice.missing),
+    }
+    lines = [
+        *(f"{each.cluster}: {each.uri}" for each in choice.snapshots),
+        *(f"{cluster}: MISSING, {why}" for cluster, why in choice.missing.items()),
+    ]
+    show(arguments, "\n".join([*lines, f"{len(choice.snapshots)} snapshots of {day} would be analysed"]), document)
+
+
 def _report(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.analysis.published import key_of, latest_report  # noqa: PLC0415 - as above
+
     store = store_of(arguments)
     found = latest_report(store, arguments.date)
     if arguments.html is not None:
@@ -99,11 +130,14 @@ def _report(arguments: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _show(arguments: argparse.Namespace, store: ObjectStore, done: Analysis) -> None:
+def _show(arguments: argparse.Namespace, store: ObjectStore, done: Any) -> None:
+    from kafka_maintenance.operations.analysis.published import key_of  # noqa: PLC0415 - as above
+
     text = store.get(key_of(store, done.report_markdown)).decode()
-    show(
+    show_markdown(
         arguments,
-        f"{text}\n{done.report_html}\n{done.uri}",
+        text,
+        (done.report_html, done.uri),
         {"manifest_uri": done.uri, "report_html": done.report_html, "report_markdown": done.report_markdown,
          "night": done.day, "digest": done.digest, "summary": dict(done.summary)},
     )  # fmt: skip
@@ -117,6 +151,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _newest_day(store: Any) -> date:
+    from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of  # noqa: PLC0415 - as above
+
     days = [place_of(key)[1] for key in manifest_keys(store)]
     if not days:
         raise BadInputError(f"nothing analysed: expected a snapshot in {store.uri!r}, found none; take one first")

@@ -9,12 +9,13 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from controller_core.adapters.object_store.dry_run import DryRunStore
 from controller_core.adapters.object_store.open import ObjectStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, ZooKeeperTls
@@ -33,6 +34,7 @@ from controller_core.model.errors import (
     ZooKeeperFileError,
 )
 from controller_core.plans.rules import Throttle, throttle_from
+from kafka_maintenance.cli.terminal import Table, on_terminal, print_markdown, print_table
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 
@@ -41,7 +43,11 @@ PASSWORD_VARIABLE: Final = "KAFKA_MAINTENANCE_ZOOKEEPER_PASSWORD"  # noqa: S105 
 
 
 class ExitStatus(IntEnum):
-    """How a command ends."""
+    """How a command ends; the same words in every help, in docs/cli.md and here.
+
+    `REFUSED`: nothing was applied, because somebody or something says no, or nobody has said yes yet. `FOUND`: the
+    command looked, and what it looked for is not well.
+    """
 
     DONE = 0
     REFUSED = 1
@@ -184,8 +190,49 @@ def replacement(text: str) -> tuple[int, int]:
 
 
 def store_of(arguments: argparse.Namespace) -> ObjectStore:
-    """The store that `add_store_arguments` names."""
-    return open_store(arguments.store)
+    """The store that `add_store_arguments` names; in a dry run one that tells what would be written, and writes nothing."""
+    return _dry(arguments, open_store(arguments.store))
+
+
+def plan_store_of(arguments: argparse.Namespace) -> ObjectStore:
+    """The store in which the plan lies whose address is the argument `plan`; likewise in a dry run."""
+    from kafka_maintenance.operations.plans.store import split_uri  # noqa: PLC0415 - the other commands start faster
+
+    return _dry(arguments, open_store(split_uri(arguments.plan)[0]))
+
+
+def _dry(arguments: argparse.Namespace, store: ObjectStore) -> ObjectStore:
+    return DryRunStore(store, lambda line: tell(f"kafka-maintenance: dry run: {line}")) if is_dry(arguments) else store
+
+
+def is_dry(arguments: argparse.Namespace) -> bool:
+    """Whether `--dry-run` was given."""
+    return bool(getattr(arguments, "dry_run", False))
+
+
+def add_dry_run_argument(command: Any) -> None:
+    """`--dry-run`, for what writes without being asked twice."""
+    command.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+
+
+def add_approve_arguments(command: argparse.ArgumentParser, what: str) -> None:
+    """`--approve`, without which the command shows what it would write; `--dry-run` asks for just that.
+
+    Args:
+        command: the parser.
+        what: which digest, or what is written then.
+    """
+    one = command.add_mutually_exclusive_group()
+    one.add_argument("--approve", metavar="DIGEST", help=what)
+    add_dry_run_argument(one)
+
+
+def not_yet_approved(arguments: argparse.Namespace, hint: str) -> ExitStatus:
+    """How a command ends that has only shown what it would write: `REFUSED` with a hint, `DONE` where nothing more was asked for."""
+    if is_dry(arguments):
+        return ExitStatus.DONE
+    tell(f"kafka-maintenance: {hint}")
+    return ExitStatus.REFUSED
 
 
 def _auth(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
@@ -273,9 +320,40 @@ def wants_json(arguments: argparse.Namespace) -> bool:
     return bool(getattr(arguments, "json", False))
 
 
-def show(arguments: argparse.Namespace, text: str, document: Mapping[str, Any]) -> None:
-    """Prints the result: `text`, or `document` as JSON when it is wanted."""
-    print(json.dumps(document, indent=1, sort_keys=True, default=str) if wants_json(arguments) else text)
+def show(arguments: argparse.Namespace, text: str, document: Mapping[str, Any], *, table: Table | None = None) -> None:
+    """Prints the result: `document` as JSON when it is wanted, else `text`; at a terminal the table, if there is one.
+
+    Args:
+        arguments: with `json`.
+        text: plain lines, for a pipe.
+        document: the same for a program.
+        table: the same for a person at a terminal.
+    """
+    if wants_json(arguments):
+        print(json.dumps(document, indent=1, sort_keys=True, default=str))
+    elif table is not None and on_terminal():
+        print_table(table)
+    else:
+        print(text)
+
+
+def show_markdown(
+    arguments: argparse.Namespace, markdown: str, below: Sequence[str], document: Mapping[str, Any]
+) -> None:
+    """Prints a plan or a report, at a terminal rendered, and the lines below it as they are.
+
+    Args:
+        arguments: with `json`.
+        markdown: what a person reads.
+        below: lines that can be copied, each printed whole.
+        document: the same for a program.
+    """
+    if wants_json(arguments) or not on_terminal():
+        show(arguments, "\n".join((markdown, *below)), document)
+        return
+    print_markdown(markdown)
+    for line in below:
+        print(line)
 
 
 def tell(line: str) -> None:

@@ -1,6 +1,7 @@
 """`kafka-maintenance audit` and `withdraw`: the record of who asked for, approved and applied what."""
 
 import argparse
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,13 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
     add_cluster_argument,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     approver_of,
     show,
     store_of,
+    wants_json,
 )
 from kafka_maintenance.operations.errors import BadInputError
 
@@ -47,7 +50,7 @@ def add_parsers(commands: Any) -> None:
         add_store_arguments(action)
         add_cluster_argument(action)
         action.set_defaults(run=run)
-    for action in (verify, keygen):
+    for action in (verify, export, keygen):
         add_json_argument(action)
     withdraw = commands.add_parser(
         "withdraw",
@@ -59,6 +62,7 @@ def add_parsers(commands: Any) -> None:
     add_approver_argument(withdraw)
     add_store_arguments(withdraw)
     add_cluster_argument(withdraw)
+    add_dry_run_argument(withdraw)
     add_json_argument(withdraw)
     withdraw.set_defaults(run=_withdraw)
 
@@ -74,13 +78,17 @@ def _verify(arguments: argparse.Namespace) -> int:
         text = f"first break: {findings[0]}\n" + "\n".join(map(str, findings[1:])) + f"\n{text}"
     document = {"entries": count, "head": head, "findings": [[each.key, each.what] for each in findings]}
     show(arguments, text, document)
-    return ExitStatus.REFUSED if findings else ExitStatus.DONE
+    return ExitStatus.FOUND if findings else ExitStatus.DONE
 
 
 def _export(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.record.audit import entries  # noqa: PLC0415 - as above
 
-    for entry in entries(store_of(arguments), arguments.cluster):
+    chain = entries(store_of(arguments), arguments.cluster)
+    if wants_json(arguments):
+        print(json.dumps({"entries": [json.loads(entry) for entry in chain]}, indent=1))
+        return ExitStatus.DONE
+    for entry in chain:
         print(entry.decode())
     return ExitStatus.DONE
 

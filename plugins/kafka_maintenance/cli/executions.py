@@ -6,22 +6,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_approve_arguments,
     add_approver_argument,
     add_client_settings_argument,
     add_cluster_argument,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
     approver_of,
     client_settings_of,
+    not_yet_approved,
+    plan_store_of,
     show,
     store_of,
-    tell,
 )
+from kafka_maintenance.cli.terminal import Table
 from kafka_maintenance.operations.errors import RefusedError
 
 
@@ -55,7 +58,6 @@ def _add_verify(commands: Any) -> None:
         "verify",
         help="compare a cluster with what a plan predicted, beside the plan's record",
         description="Prints the record of a plan as a time line, and whether what it predicted holds on the cluster now. Writes nothing.",
-        epilog="Exit status: 0 every prediction holds, 1 not, 2 bad input, 3 the outside failed.",
     )
     command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
     add_zookeeper_arguments(command)
@@ -74,6 +76,7 @@ def _add_stop(commands: Any) -> None:
     add_cluster_argument(command)
     add_store_arguments(command)
     add_approver_argument(command)
+    add_dry_run_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_stop)
 
@@ -89,7 +92,7 @@ def _add_cancel(commands: Any) -> None:
     command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
     command.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", required=True, help="brokers to ask")
     add_client_settings_argument(command)
-    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits that were printed without it")
+    add_approve_arguments(command, "the 64 hex digits that were printed without it")
     command.add_argument(
         "--policy", metavar="FILE", type=Path, help="who may cancel (default: $KAFKA_MAINTENANCE_POLICY)"
     )
@@ -107,7 +110,7 @@ def _add_unlock(commands: Any) -> None:
         help="remove lock, execution and throttles that a dead run left",
         description="Shows what of ours stands on a cluster; with --approve, removes exactly that. A run that lives loses its lock.",
     )
-    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits that were printed without it")
+    add_approve_arguments(command, "the 64 hex digits that were printed without it")
     add_approver_argument(command)
     add_cluster_argument(command)
     add_store_arguments(command)
@@ -121,7 +124,11 @@ def _list(arguments: argparse.Namespace) -> int:
 
     found = executions(store_of(arguments), arguments.cluster)
     lines = [f"{each.began}  {each.cluster}  {each.kind}  {each.digest}  {each.last} at {each.at}" for each in found]
-    show(arguments, "\n".join(lines) or "no plan was begun", {"executions": [each._asdict() for each in found]})
+    rows = [(each.began, each.cluster, each.kind, each.digest, each.last, each.at, each.approver) for each in found]
+    columns = ("began", "cluster", "kind", "digest", "last event", "at", "approver")
+    table = Table(columns, rows, below=() if found else ("no plan was begun",))
+    document = {"executions": [each._asdict() for each in found]}
+    show(arguments, "\n".join(lines) or "no plan was begun", document, table=table)
     return ExitStatus.DONE
 
 
@@ -137,10 +144,10 @@ def _show(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.executions import timeline  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.apply.plan import verify  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.record.receipts import read_events  # noqa: PLC0415 - as above
 
-    store = open_store(split_uri(arguments.plan)[0])
+    store = plan_store_of(arguments)
     plan = load_plan(store, arguments.plan)
     events = read_events(store, plan.cluster, plan.digest)
     found = verify(store=store, plan_uri=arguments.plan, zookeeper=address_of(arguments))
@@ -152,7 +159,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         "events": [asdict(each) for each in events],
     }
     show(arguments, "\n".join((*lines, found.text)), document)
-    return ExitStatus.DONE if found.done else ExitStatus.REFUSED
+    return ExitStatus.DONE if found.done else ExitStatus.FOUND
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -182,8 +189,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
     if not arguments.approve:
         found = cancellation(store, cluster, digest, address_of(arguments), datetime.now(UTC))
         show(arguments, found.text, {"found": found._asdict()})
-        tell(f"kafka-maintenance: nothing cancelled; to do it: --approve {found.digest}")
-        return ExitStatus.REFUSED
+        return not_yet_approved(arguments, f"nothing cancelled; to do it: --approve {found.digest}")
     policy, by = policy_of(cluster, arguments.policy), approver_of(arguments)
     if policy.command_may_apply != "yes":
         raise RefusedError(
@@ -225,5 +231,4 @@ def _unlock(arguments: argparse.Namespace) -> int:
     with session(address_of(arguments)) as opened:
         found = left_behind(store, arguments.cluster, opened)
     show(arguments, found.text, {"found": found._asdict()})
-    tell(f"kafka-maintenance: nothing removed; when no run of ours is at work: --approve {found.digest}")
-    return ExitStatus.REFUSED
+    return not_yet_approved(arguments, f"nothing removed; when no run of ours is at work: --approve {found.digest}")

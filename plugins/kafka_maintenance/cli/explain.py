@@ -16,6 +16,7 @@ from kafka_maintenance.cli.arguments import (
     store_of,
 )
 from kafka_maintenance.cli.plan import targets_of
+from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
 
 _NOTHING = "no partition and no replica changes its state"
 
@@ -27,7 +28,6 @@ def add_parsers(commands: Any) -> None:
         help="what the controller would do on an event, as lines of state-change.log",
         description="Loads a snapshot into a simulated cluster of its brokers, lets one event happen, and prints which partition and "
         "replica goes from which state to which, and what fails. No cluster is contacted.",
-        epilog="Example: kafka-maintenance explain --cluster orders --broker-fails 3",
     )
     event = command.add_mutually_exclusive_group(required=True)
     event.add_argument("--broker-fails", metavar="ID", type=natural, help="its session ends")
@@ -38,7 +38,7 @@ def add_parsers(commands: Any) -> None:
     )
     event.add_argument("--reassign", metavar="FILE", type=Path, help="Kafka's reassignment JSON is asked for")
     event.add_argument("--delete-topic", metavar="TOPIC", help="its deletion is asked for")
-    command.add_argument("--manifest", metavar="URI", help="address of the snapshot (default: the newest)")
+    add_snapshot_option(command, "that is loaded (default: the newest)")
     command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
     add_cluster_argument(command)
     add_store_arguments(command)
@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         store_of(arguments),
         arguments.cluster,
         deed,
-        manifest=arguments.manifest,
+        manifest=snapshot_uri(arguments),
         kafka_version=arguments.kafka_version,
     )
     show(arguments, "\n".join(lines) or _NOTHING, {"state_changes": list(lines)})

@@ -17,12 +17,12 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
 )
+from kafka_maintenance.cli.progress import Bars, show_read
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
     add_files_arguments,
     add_snapshot_argument,
-    progress_teller,
 )
 
 
@@ -57,12 +57,13 @@ def _diff(arguments: argparse.Namespace) -> int:
     if arguments.after:
         after = operation.side_of_snapshot(store, find_snapshot(store, arguments.after, arguments.cluster))
     else:
-        after = operation.side_of_cluster(
-            address_of(arguments),
-            now=datetime.now(UTC),
-            progress=progress_teller(),
-            before=before,
-        )
+        with Bars() as bars:
+            after = operation.side_of_cluster(
+                address_of(arguments),
+                now=datetime.now(UTC),
+                progress=show_read(bars),
+                before=before,
+            )
     found = operation.diff(before, after, noise=arguments.noise)
     show(arguments, diff_text(found), diff_json(found))
     return ExitStatus.DONE

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from controller_core.ports.object_store import write_whole
 from kafka_maintenance import __version__
-from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, show
+from kafka_maintenance.cli.arguments import ExitStatus, add_dry_run_argument, add_json_argument, show
 from kafka_maintenance.operations.errors import BadInputError
 
 PACKAGE: Final = "kafka_maintenance.dags"
@@ -23,23 +23,24 @@ def add_parsers(commands: Any) -> None:
         "DAGs that this version no longer has are removed, other files are left alone.",
     )
     command.add_argument("folder", metavar="FOLDER", type=Path, help="Airflow's DAG folder, or one below it")
+    add_dry_run_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_install)
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    written, removed = install(arguments.folder)
+    written, removed = install(arguments.folder, dry_run=arguments.dry_run)
     document = {"folder": str(arguments.folder), "version": __version__, "written": written, "removed": removed}
     lines = [
-        f"{arguments.folder}: DAG files of kafka-maintenance {__version__}",
+        f"{arguments.folder}: DAG files of kafka-maintenance {__version__}{', dry run, nothing was changed' if arguments.dry_run else ''}",
         *(f"  wrote    {name}" for name in written),
     ]
     show(arguments, "\n".join([*lines, *(f"  removed  {name}" for name in removed)]), document)
     return ExitStatus.DONE
 
 
-def install(folder: Path) -> tuple[list[str], list[str]]:
-    """Writes the stubs; names of the files that were written, and of the stubs of former versions that were removed.
+def install(folder: Path, *, dry_run: bool = False) -> tuple[list[str], list[str]]:
+    """Writes the stubs; names of the files that were written, and of the stubs of former versions that were removed; in a dry run neither is done.
 
     Raises:
         BadInputError: no wheel is installed, `folder` is no folder, or a file of somebody else has the name of a stub; nothing is written then.
@@ -57,10 +58,11 @@ def install(folder: Path) -> tuple[list[str], list[str]]:
     former = [
         path for path in sorted(folder.glob("kafka_maintenance_*.py")) if path.name not in wanted and _is_stub(path)
     ]
-    for name, text in wanted.items():
-        write_whole(folder / name, text.encode())
-    for path in former:
-        path.unlink()
+    if not dry_run:
+        for name, text in wanted.items():
+            write_whole(folder / name, text.encode())
+        for path in former:
+            path.unlink()
     return sorted(wanted), [path.name for path in former]
 
 

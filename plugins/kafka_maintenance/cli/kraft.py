@@ -11,6 +11,7 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
     add_client_settings_argument,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
@@ -54,6 +55,7 @@ def _add_left(kraft: Any) -> None:
         command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
         add_approver_argument(command)
         add_store_arguments(command)
+        add_dry_run_argument(command)
         add_json_argument(command)
         command.set_defaults(run=run)
 
@@ -64,7 +66,6 @@ def _add_readiness(kraft: Any) -> None:
         help="judge every precondition of the migration from a snapshot",
         description="Judges the rules R1 to R25 of docs/kraft.md. Reads the store, and contacts no cluster, but for the brokers of --bootstrap-servers: "
         "they are asked for their version, settings and log directories.",
-        epilog="Exit status: 0 no obstacle, 1 obstacles, 2 bad input, 3 the outside failed.",
     )
     _add_snapshot_arguments(command)
     command.add_argument(
@@ -79,7 +80,6 @@ def _add_fleet(kraft: Any) -> None:
         "fleet",
         help="judge every cluster of the store: how far each is from ready, and what is missing most often",
         description="Judges the newest snapshot of every cluster. Reads the store, and contacts no cluster.",
-        epilog="Exit status: 0 every cluster is ready, 1 not, 2 bad input, 3 the outside failed.",
     )
     add_store_arguments(command)
     add_json_argument(command)
@@ -92,7 +92,6 @@ def _add_rehearse(kraft: Any) -> None:
         help="migrate a copy of a snapshot with a real controller, and say what happened",
         description="Restores the snapshot into a throw-away ZooKeeper on this machine and lets one real KRaft controller migrate it; brokers are "
         "imitated. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster, but for the brokers of --bootstrap-servers; nothing stays.",
-        epilog="Exit status: 0 dual write at the first try and every difference has a class, 1 not, 2 bad input, 3 the outside failed.",
     )
     _add_snapshot_arguments(command)
     command.add_argument(
@@ -122,7 +121,6 @@ def _add_runbook(kraft: Any) -> None:
         "runbook",
         help="write the steps of a cluster's migration, from its own data",
         description="Writes Markdown with boxes to tick: brokers in rack order, settings to add, the check and the way back of each phase. Contacts no cluster.",
-        epilog="Exit status: 0 done, 2 bad input, 3 the outside failed.",
     )
     _add_snapshot_arguments(command)
     command.add_argument(
@@ -139,7 +137,6 @@ def _add_watch(kraft: Any) -> None:
         "watch",
         help="say from the living cluster whether to go on, to wait, or to go back",
         description="Reads the cluster's tree twice and judges: phase, whether /migration rises, what is under way, what is not in sync. Writes nothing.",
-        epilog="Exit status: 0 go, 1 wait or go back, 2 bad input, 3 the outside failed.",
     )
     add_zookeeper_arguments(command)
     command.add_argument(
@@ -148,15 +145,17 @@ def _add_watch(kraft: Any) -> None:
     command.add_argument("--follow", action="store_true", help="print each new judgement until it says go or go back")
     command.add_argument(
         "--metadata-log",
-        metavar="FOLDER",
+        metavar="DIR",
         type=Path,
         help="a copy of a controller's __cluster_metadata-0: whether a registration still says ZooKeeper",
     )
     command.add_argument(
         "--kafka-version", metavar="X.Y", default="3.9", help="whose tools read it (default: %(default)s)"
     )
-    command.add_argument("--since", metavar="SNAPSHOT", help="of the store: nothing that it holds may be lost")
-    command.add_argument("--cluster", metavar="NAME", help="with --since, where the store holds several clusters")
+    command.add_argument("--since-snapshot", metavar="SNAPSHOT", help="of the store: nothing that it holds may be lost")
+    command.add_argument(
+        "--cluster", metavar="NAME", help="with --since-snapshot, where the store holds several clusters"
+    )
     add_store_arguments(command, required=False)
     add_json_argument(command)
     command.set_defaults(run=_watch)
@@ -228,7 +227,7 @@ def _readiness(arguments: argparse.Namespace) -> int:
             f"  {each}" for each in changed or ("nothing has changed",)
         )
     show(arguments, text, document)
-    return ExitStatus.DONE if is_ready(certificate) and not changed else ExitStatus.REFUSED
+    return ExitStatus.DONE if is_ready(certificate) and not changed else ExitStatus.FOUND
 
 
 def _fleet(arguments: argparse.Namespace) -> int:
@@ -236,7 +235,7 @@ def _fleet(arguments: argparse.Namespace) -> int:
 
     fleet = certify_fleet(store_of(arguments))
     show(arguments, fleet_text(fleet), fleet_json(fleet))
-    return ExitStatus.DONE if fleet.ready else ExitStatus.REFUSED
+    return ExitStatus.DONE if fleet.ready else ExitStatus.FOUND
 
 
 def _runbook(arguments: argparse.Namespace) -> int:
@@ -279,7 +278,7 @@ def _rehearse(arguments: argparse.Namespace) -> int:
     )
     tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
-    return ExitStatus.DONE if rehearsal.passed else ExitStatus.REFUSED
+    return ExitStatus.DONE if rehearsal.passed else ExitStatus.FOUND
 
 
 def _left(arguments: argparse.Namespace) -> int:
@@ -326,7 +325,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 
     folder = arguments.metadata_log
     log = read_log(folder, arguments.kafka_version) if folder else None
-    since = _tree(arguments, arguments.since)[1] if arguments.since else None
+    since = _tree(arguments, arguments.since_snapshot)[1] if arguments.since_snapshot else None
     address = address_of(arguments)
     pause_s = max(arguments.pause_s, 5)
     shown = None
@@ -335,5 +334,5 @@ def _watch(arguments: argparse.Namespace) -> int:
             show(arguments, judgement_text(judgement), judgement_json(judgement))
             shown = judgement
         if not arguments.follow or judgement.advice is not Advice.WAIT:
-            return ExitStatus.DONE if judgement.advice is Advice.GO else ExitStatus.REFUSED
+            return ExitStatus.DONE if judgement.advice is Advice.GO else ExitStatus.FOUND
     raise AssertionError  # a watch has no end of its own

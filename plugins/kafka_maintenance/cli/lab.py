@@ -3,7 +3,15 @@
 import argparse
 from typing import Any
 
-from kafka_maintenance.cli.arguments import ExitStatus, add_zookeeper_arguments, address_of, natural, tell
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_json_argument,
+    add_zookeeper_arguments,
+    address_of,
+    natural,
+    show,
+    tell,
+)
 
 
 def add_parsers(commands: Any) -> None:
@@ -14,7 +22,6 @@ def add_parsers(commands: Any) -> None:
         description="Becomes the controller of an empty tree on loopback and commands the brokers that register there, until it is ended. It refuses any other "
         "address, a tree that is somebody's, and brokers that listen elsewhere. No production cluster is ever run by it: it serves nothing that brokers ask of a "
         "controller, and has no stand-by.",
-        epilog="Exit status: 0 ended by SIGTERM or Ctrl-C, 1 refused, 2 bad input, 3 the outside failed, or the controller did.",
     )
     add_zookeeper_arguments(command)
     command.add_argument("--kafka-version", metavar="X.Y", default="3.9", help="of the brokers (default: %(default)s)")
@@ -31,6 +38,7 @@ def add_parsers(commands: Any) -> None:
         default=1000,
         help="ours, which no broker has (default: %(default)s)",
     )
+    add_json_argument(command)
     command.set_defaults(run=_run)
 
 
@@ -47,5 +55,5 @@ def _run(arguments: argparse.Namespace) -> int:
             stop=stop,
             tell=tell,
         )
-    print(f"ended: {stop.reason}; {changes} state changes", flush=True)
+    show(arguments, f"ended: {stop.reason}; {changes} state changes", {"ended": stop.reason, "state_changes": changes})
     return ExitStatus.DONE

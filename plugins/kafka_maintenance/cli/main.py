@@ -1,11 +1,10 @@
 """`kafka-maintenance`: the operations of the DAGs without Airflow; each sub-command calls what a DAG's task calls.
 
-Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 findings of the asked severity.
+Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 a judgement found something.
 """
 
 import argparse
 import json
-import logging
 import os
 import sys
 import traceback
@@ -14,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
 from kafka_maintenance.cli import (
@@ -22,6 +20,7 @@ from kafka_maintenance.cli import (
     alarms,
     analyse,
     audit,
+    completion,
     executions,
     explain,
     history,
@@ -40,8 +39,10 @@ from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_age_argument,
+    add_approve_arguments,
     add_client_settings_argument,
     add_cluster_argument,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
@@ -49,18 +50,23 @@ from kafka_maintenance.cli.arguments import (
     approver_of,
     brokers_named,
     exit_status,
+    not_yet_approved,
+    plan_store_of,
     positive,
     show,
+    show_markdown,
     store_of,
     tell,
     wants_json,
 )
+from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.plan import plan_document
-from kafka_maintenance.cli.snapshot_arguments import progress_teller
+from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
 from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
+COMPLETION_VARIABLE: Final = "_ARGCOMPLETE"  # set by the script of `completion`
 _INTERRUPTED: Final = 130
 
 
@@ -70,10 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     With `--json` the error is also a document on standard output: `{"error": class, "message": text}`. A traceback is
     printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
     """
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("kafka_maintenance").setLevel(logging.INFO)
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it would say is in our own messages
-    parsed = parser().parse_args(arguments)
+    log_to_stderr()
+    root = parser()
+    if COMPLETION_VARIABLE in os.environ:
+        import argcomplete  # noqa: PLC0415 - only for a shell that asks
+
+        argcomplete.autocomplete(root)
+    parsed = root.parse_args(arguments)
     try:
         return _finished(parsed)
     except BrokenPipeError:  # the reader has enough; the end of the process must not write the rest either
@@ -102,10 +111,10 @@ def _finished(parsed: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    root = argparse.ArgumentParser(
-        prog="kafka-maintenance",
+    root = CommandParser(
+        prog=PROGRAM,
         description="Snapshots, analysis and approved repairs of ZooKeeper-mode Kafka clusters.",
-        epilog="Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 findings (status).",
+        epilog="Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 something was found.",
     )
     root.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     add_json_argument(root)
@@ -133,6 +142,8 @@ def parser() -> argparse.ArgumentParser:
     explain.add_parsers(commands)
     _add_drain(commands)
     _add_stack(commands)
+    completion.add_parsers(commands)
+    explain_commands(root)
     return root
 
 
@@ -179,6 +190,7 @@ def _add_snapshot(commands: Any) -> None:
         help="brokers to ask how full the disks are, for the analysis of the date",
     )
     add_client_settings_argument(command)
+    add_dry_run_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_snapshot)
 
@@ -189,18 +201,19 @@ def _snapshot(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots.take import take_snapshot  # noqa: PLC0415 - as above
 
     brokers, now = brokers_named(arguments), datetime.now(UTC)
-    run_id = arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}"
-    result = take_snapshot(
-        address=address_of(arguments),
-        cluster=arguments.cluster,
-        store=store_of(arguments),
-        run_id=run_id,
-        now=now,
-        options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
-        key_file=arguments.key_file,
-        progress=progress_teller(),
-        new_cluster_id=arguments.new_cluster_id,
-    )
+    store, run_id = store_of(arguments), arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}"
+    with Bars() as bars:
+        result = take_snapshot(
+            address=address_of(arguments),
+            cluster=arguments.cluster,
+            store=store,
+            run_id=run_id,
+            now=now,
+            options=ReadOptions(batch_count=arguments.batch_count, pause_s=arguments.pause_ms / 1000),
+            key_file=arguments.key_file,
+            progress=show_read(bars),
+            new_cluster_id=arguments.new_cluster_id,
+        )
     sure = "consistent" if result.consistent else "NOT consistent"
     made = "snapshot taken" if result.created else "this run had its snapshot already"
     counts = ", ".join(f"{count} {name}" for name, count in result.counts.items() if count)
@@ -217,7 +230,7 @@ def _snapshot(arguments: argparse.Namespace) -> int:
         },
     )
     if brokers is not None:
-        tell(f"disks: {measure_disks(store_of(arguments), arguments.cluster, brokers, run_id=run_id, now=now)}")
+        tell(f"disks: {measure_disks(store, arguments.cluster, brokers, run_id=run_id, now=now)}")
     return ExitStatus.DONE
 
 
@@ -232,7 +245,7 @@ def _add_apply(commands: Any) -> None:
         "Without --approve it prints the plan and applies nothing.",
     )
     command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
-    command.add_argument("--approve", metavar="DIGEST", help="the 64 hex digits of the plan that you have read")
+    add_approve_arguments(command, "the 64 hex digits of the plan that you have read")
     add_permission_arguments(command)
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")
     command.add_argument(
@@ -249,19 +262,18 @@ def _add_apply(commands: Any) -> None:
 def _apply(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.plan import apply_plan  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
-    store = open_store(split_uri(arguments.plan)[0])
+    store = plan_store_of(arguments)
     if not arguments.approve:
         plan = load_plan(store, arguments.plan)
-        show(arguments, plan.markdown, {**plan_document(plan), "applied": False})
-        tell(f"kafka-maintenance: nothing applied; after reading the plan: --approve {plan.digest}")
-        return ExitStatus.REFUSED
+        show_markdown(arguments, plan.markdown, (), {**plan_document(plan), "applied": False})
+        return not_yet_approved(arguments, f"nothing applied; after reading the plan: --approve {plan.digest}")
     if arguments.zookeeper is None:
         raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
     stored = load_plan(store, arguments.plan)
     permitted = permission_of(arguments, store, kind=stored.kind, cluster=stored.cluster)
-    with stopping_on_signals(Stop()) as stop:
+    with Bars(lines=False) as bars, stopping_on_signals(Stop()) as stop:
         receipt = apply_plan(
             store=store,
             plan_uri=arguments.plan,
@@ -274,6 +286,7 @@ def _apply(arguments: argparse.Namespace) -> int:
             step_timeout_s=arguments.step_timeout_s,
             stop=stop,
             brokers=brokers_named(arguments),
+            progress=show_steps(bars),
         )
     names = ("uri", "digest", "kind", "cluster", "already_applied", "exceptions", "text")
     document = {name: getattr(receipt, name) for name in names}

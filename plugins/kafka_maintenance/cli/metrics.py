@@ -17,7 +17,7 @@ def add_parsers(commands: Any) -> None:
     )
     command.add_argument(
         "--output",
-        metavar="FILE",
+        metavar="PATH",
         type=Path,
         help="replace this file as a whole, for the textfile collector of node_exporter",
     )

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.plan import PlanKind
@@ -16,23 +15,26 @@ from kafka_maintenance.cli.arguments import (
     add_age_argument,
     add_client_settings_argument,
     add_cluster_argument,
+    add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
     client_settings_of,
     given,
+    is_dry,
     natural,
+    plan_store_of,
     positive,
-    replacement,
     show,
+    show_markdown,
     store_of,
     throttle,
 )
+from kafka_maintenance.cli.plan_goals import add_goal_arguments, goals_of, limits_of, sizes_of
+from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
-
-LOG_DIRS = "log-dirs"
 
 
 def add_parsers(commands: Any) -> None:
@@ -57,7 +59,7 @@ def add_parsers(commands: Any) -> None:
 def _add_elections(kinds: Any) -> None:
     elections = _plan_parser(kinds, "elections", "give partitions back to their preferred leaders")
     elections.add_argument(
-        "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
+        "--topics", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
     )
     elections.add_argument("--election-count-max", metavar="N", type=positive, help="at most so many elections")
     elections.add_argument(
@@ -81,27 +83,7 @@ def _add_reassignment(kinds: Any) -> None:
     )
     moves.add_argument("--change-replication-factor", action="store_true", help="targets may be longer or shorter")
     _add_throttle(moves)
-    goals = moves.add_argument_group("what the planner is to achieve, without --targets")
-    goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
-    goals.add_argument("--move-count-max", metavar="N", type=positive, help="at most so many replicas copied")
-    goals.add_argument("--drain-broker", metavar="ID", type=natural, action="append", help="empty it (repeatable)")
-    goals.add_argument(
-        "--replace-broker",
-        metavar="OLD=NEW",
-        type=replacement,
-        action="append",
-        help="NEW gets all that OLD holds, nobody else moves (repeatable)",
-    )
-    goals.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
-    goals.add_argument("--include", metavar="PATTERN", action="append", help="only these topics (repeatable)")
-    goals.add_argument("--exclude", metavar="PATTERN", action="append", help="not these topics (repeatable)")
-    goals.add_argument(
-        "--ignore-racks",
-        action="store_true",
-        help="plan as if there were no racks, also where only some brokers have one",
-    )
-    goals.add_argument("--tolerance", metavar="N", type=natural, help="widens all bounds alike (default: 0, topics 1)")
-    _add_size_arguments(goals)
+    add_goal_arguments(moves)
     moves.set_defaults(run=_plan_reassignment)
 
 
@@ -133,9 +115,10 @@ def _add_leaders(kinds: Any) -> None:
         "--drain-broker",
         metavar="ID",
         type=natural,
-        action="append",
+        nargs="+",
+        action="extend",
         default=[],
-        help="it shall lead nothing (repeatable)",
+        help="they shall lead nothing",
     )
     leaders.add_argument(
         "--drain-rack", metavar="RACK", action="append", default=[], help="its brokers shall lead nothing (repeatable)"
@@ -149,7 +132,7 @@ def _add_leaders(kinds: Any) -> None:
         help="a new leader (repeatable)",
     )
     leaders.add_argument(
-        "--topic", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
+        "--topics", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
     )
     leaders.set_defaults(run=_plan_leaders)
 
@@ -167,6 +150,7 @@ def add_rollback(commands: Any) -> None:
     add_zookeeper_arguments(command)
     _add_throttle(command)
     command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
+    add_dry_run_argument(command)
     add_json_argument(command)
     command.set_defaults(run=_plan_rollback)
 
@@ -189,24 +173,25 @@ def _plan_parser(
     add_store_arguments(command)
     add_zookeeper_arguments(command, required=live)
     if not live:
-        command.add_argument("--manifest", metavar="URI", help="plan from this snapshot (default: the newest, or live)")
+        add_snapshot_option(command, "from which it is planned (default: the newest, or live)")
     if versioned:
         command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
+    add_dry_run_argument(command)
     add_json_argument(command)
     return command
 
 
 def _source(arguments: argparse.Namespace) -> dict[str, Any]:
     """The arguments of a planning operation that say what it plans from."""
-    if arguments.manifest and arguments.zookeeper:
-        raise BadInputError("nothing planned: --manifest and --zookeeper exclude each other; give one of them")
-    return {"manifest": arguments.manifest, "kafka_version": arguments.kafka_version}
+    if arguments.snapshot and arguments.zookeeper:
+        raise BadInputError("nothing planned: --snapshot and --zookeeper exclude each other; give one of them")
+    return {"manifest": snapshot_uri(arguments), "kafka_version": arguments.kafka_version}
 
 
 def _plan_elections(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
 
-    extra = {"election_count_max": arguments.election_count_max, "topics": arguments.topic}
+    extra = {"election_count_max": arguments.election_count_max, "topics": arguments.topics}
     pace = given({"elections_per_minute": arguments.elections_per_minute})
     return _planned(arguments, planning.plan_elections, **_source(arguments), **extra, **pace)
 
@@ -221,86 +206,10 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
         waves=[targets_of(path) for path in arguments.targets] or None,
         may_change_replication_factor=arguments.change_replication_factor,
         throttle_bytes_per_s=arguments.throttle_bytes_per_s,
-        goals=_goals(arguments),
-        limits=_limits(arguments),
-        sizes=_sizes(arguments),
+        goals=goals_of(arguments),
+        limits=limits_of(arguments),
+        sizes=sizes_of(arguments),
     )
-
-
-def _goals(arguments: argparse.Namespace) -> Any:
-    """The goals, None where no option names one."""
-    from spark_jobs.planner.goals import Goals, replacements  # noqa: PLC0415 - the other commands start faster
-
-    wanted = given(
-        {
-            "aim": arguments.aim,
-            "tolerance": arguments.tolerance,
-            "ignore_racks": arguments.ignore_racks or None,
-            "drain": arguments.drain_broker,
-            "replace": replacements(arguments.replace_broker or ()),
-            "replication_factor": arguments.replication_factor,
-            "include_topics": arguments.include,
-            "exclude_topics": arguments.exclude,
-            "moves_max": arguments.move_count_max,
-            "bytes_max": arguments.bytes_max,
-            "bytes_tolerance": arguments.bytes_tolerance,
-        }
-    )
-    return Goals.from_json(wanted) if wanted else None
-
-
-def _add_size_arguments(goals: Any) -> None:
-    goals.add_argument(
-        "--sizes",
-        metavar=f"FILE|{LOG_DIRS}",
-        help=f"bytes of the partitions: from a file as plan-file reads it, or `{LOG_DIRS}`: as the brokers say",
-    )
-    goals.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help=f"brokers to ask, for --sizes {LOG_DIRS}")
-    add_client_settings_argument(goals)
-    goals.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
-    goals.add_argument(
-        "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
-    )
-    goals.add_argument("--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave")
-    goals.add_argument(
-        "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
-    )
-    goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
-
-
-def _limits(arguments: argparse.Namespace) -> Any:
-    """The limits of waves, None where no option names one."""
-    from spark_jobs.planner.waves import Limits  # noqa: PLC0415 - loads numpy
-
-    wanted = given(
-        {
-            "broker_bytes_max": arguments.wave_bytes,
-            "bandwidth": arguments.bandwidth,
-            "window_s": arguments.window_s,
-        }
-    )
-    return Limits(**wanted) if wanted else None
-
-
-def _sizes(arguments: argparse.Namespace) -> Any:
-    """The sizes of the partitions, None where they are not asked for."""
-    from kafka_maintenance.operations.plans import sizes as partition_sizes  # noqa: PLC0415 - the other commands start faster
-
-    if (arguments.sizes == LOG_DIRS) != bool(arguments.bootstrap_servers):
-        raise BadInputError(
-            f"nothing planned: --sizes {LOG_DIRS} and --bootstrap-servers belong together; give both or none"
-        )
-    if arguments.client_settings is not None and arguments.sizes != LOG_DIRS:
-        raise BadInputError(
-            f"nothing planned: --client-settings {arguments.client_settings} is for --sizes {LOG_DIRS}, which is missing; "
-            "give both or none"
-        )
-    if arguments.sizes is None:
-        return None
-    if arguments.sizes == LOG_DIRS:
-        client = client_settings_of(arguments.client_settings)
-        return partition_sizes.sizes_from_log_dirs(BrokersAsked(arguments.bootstrap_servers, client))
-    return partition_sizes.sizes_from_file(Path(arguments.sizes))
 
 
 def _plan_deletions(arguments: argparse.Namespace) -> int:
@@ -352,7 +261,7 @@ def _plan_leaders(arguments: argparse.Namespace) -> int:
         brokers=arguments.drain_broker,
         racks=arguments.drain_rack,
         moves=arguments.move,
-        topics=arguments.topic,
+        topics=arguments.topics,
     )
 
 
@@ -372,15 +281,16 @@ def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
     else:
         command = "act-as-controller" if plan.kind == PlanKind.MOVE_LEADERS else "apply"
         hint = f"to apply: kafka-maintenance {command} {plan.uri} --approve {plan.digest} --zookeeper HOSTS[/CHROOT]"
-        show(arguments, f"{plan.markdown}\n{hint}\n{plan.uri}", plan_document(plan))
+        below = () if is_dry(arguments) else (hint, plan.uri)
+        show_markdown(arguments, plan.markdown, below, plan_document(plan))
     return ExitStatus.DONE
 
 
 def _show_plan(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.store import load_plan, split_uri  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
-    plan = load_plan(open_store(split_uri(arguments.plan)[0]), arguments.plan)
-    show(arguments, plan.markdown, plan_document(plan))
+    plan = load_plan(plan_store_of(arguments), arguments.plan)
+    show_markdown(arguments, plan.markdown, (), plan_document(plan))
     return ExitStatus.DONE
 
 

@@ -26,10 +26,10 @@ def add_parsers(commands: Any) -> None:
         description="Plans the fewest moves for a cluster state in JSON. Formats: docs/planning.md.",
     )
     command.add_argument("state", metavar="STATE.json", type=Path, help="brokers and partitions")
-    command.add_argument("--out", metavar="PLAN.json", type=Path, required=True, help="Kafka's reassignment JSON")
-    command.add_argument("--certificate", metavar="CERT.json", type=Path, help="prices that prove the lower bound")
+    command.add_argument("--output", metavar="PATH", type=Path, required=True, help="Kafka's reassignment JSON")
+    command.add_argument("--certificate", metavar="FILE", type=Path, help="prices that prove the lower bound")
     command.add_argument("--rollback", metavar="FILE", type=Path, help="reassignment JSON back to the lists of now")
-    command.add_argument("--waves", metavar="FOLDER", type=Path, help="the plan cut into waves, one file each")
+    command.add_argument("--waves", metavar="DIR", type=Path, help="the plan cut into waves, one file each")
     command.add_argument("--topic-spread", action="store_true", help="spread each topic evenly over the brokers")
     command.add_argument(
         "--tolerance",
@@ -39,22 +39,41 @@ def add_parsers(commands: Any) -> None:
         help="widens replica, leader and topic bounds alike (default: %(default)s)",
     )
     command.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
-    command.add_argument("--drain", metavar="ID", type=natural, nargs="+", action="extend", help="brokers to empty")
     command.add_argument(
-        "--replace", metavar="OLD=NEW", type=replacement, nargs="+", action="extend", help="NEW gets all that OLD holds"
+        "--drain-broker", metavar="ID", type=natural, nargs="+", action="extend", help="brokers to empty"
+    )
+    command.add_argument(
+        "--replace-broker",
+        metavar="OLD=NEW",
+        type=replacement,
+        nargs="+",
+        action="extend",
+        help="NEW gets all that OLD holds",
     )
     command.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
     command.add_argument(
         "--include", metavar="PATTERN", nargs="+", action="extend", help="topics to plan (default: all)"
     )
     command.add_argument("--exclude", metavar="PATTERN", nargs="+", action="extend", help="topics to leave alone")
-    command.add_argument("--moves-max", metavar="N", type=natural, help="replicas copied at most; widens the tolerance")
+    command.add_argument(
+        "--move-count-max",
+        "--moves-max",
+        metavar="N",
+        type=natural,
+        help="replicas copied at most; widens the tolerance",
+    )
     command.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
     command.add_argument(
         "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker, e.g. 0.1"
     )
     command.add_argument("--ignore-racks", action="store_true", help="plan as if there were no racks")
     command.add_argument("--curve", action="store_true", help="print the fewest moves for tolerances 0, 1, 2 and 5")
+    _add_wave_arguments(command)
+    add_json_argument(command)
+    command.set_defaults(run=_run)
+
+
+def _add_wave_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--wave-in", metavar="N", type=positive, help="replicas a broker receives in a wave (default: 20)"
     )
@@ -67,8 +86,6 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--wave-partitions", metavar="N", type=positive, help="partitions in a wave (default: 5000)")
     command.add_argument("--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimates")
     command.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
-    add_json_argument(command)
-    command.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -76,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     done = plan_file(
         arguments.state,
-        out=arguments.out,
+        out=arguments.output,
         certificate=arguments.certificate,
         rollback=arguments.rollback,
         waves=arguments.waves,
@@ -108,7 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if done.schedule is not None:
         waves = figures["waves"]
         print(f"{waves['waves']} waves, at least {waves['lower_bound']} ({waves['bound_reason']})")
-    print(arguments.out)
+    print(arguments.output)
     return int(ExitStatus.DONE)
 
 
@@ -121,12 +138,12 @@ def _goals(arguments: argparse.Namespace) -> Any:
         "topic_spread": arguments.topic_spread,
         "ignore_racks": arguments.ignore_racks,
         "tolerance": arguments.tolerance,
-        "drain": arguments.drain,
-        "replace": replacements(arguments.replace or ()),
+        "drain": arguments.drain_broker,
+        "replace": replacements(arguments.replace_broker or ()),
         "replication_factor": arguments.replication_factor,
         "include_topics": arguments.include,
         "exclude_topics": arguments.exclude,
-        "moves_max": arguments.moves_max,
+        "moves_max": arguments.move_count_max,
         "bytes_max": arguments.bytes_max,
         "bytes_tolerance": arguments.bytes_tolerance,
     }
@@ -135,14 +152,14 @@ def _goals(arguments: argparse.Namespace) -> Any:
 
 def _require_effect(arguments: argparse.Namespace) -> None:
     """Flags whose absence is a goal, too: only the command line knows that one was given and would be dropped."""
-    spreads = not arguments.replace and arguments.aim != "leaders"
+    spreads = not arguments.replace_broker and arguments.aim != "leaders"
     balances = spreads and arguments.aim != "repair"
     for option, wanted, works in (
         ("--topic-spread", arguments.topic_spread, spreads),
         ("--curve", arguments.curve, balances),
     ):
         if wanted and not works:
-            other = "--replace" if arguments.replace else f"--aim {arguments.aim}"
+            other = "--replace-broker" if arguments.replace_broker else f"--aim {arguments.aim}"
             raise BadInputError(
                 f"cluster state {arguments.state} not planned: {option} has no effect beside {other}; leave one of them out"
             )

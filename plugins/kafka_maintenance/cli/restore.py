@@ -7,16 +7,19 @@ from typing import Any
 
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_approve_arguments,
     add_client_settings_argument,
     add_zookeeper_arguments,
     address_of,
     approver_of,
     client_settings_of,
+    natural,
+    not_yet_approved,
     show,
     store_of,
-    tell,
 )
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
+from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
@@ -69,7 +72,7 @@ def _add_restore(commands: Any) -> None:
     what.add_argument(
         "--epoch-bump",
         metavar="N",
-        type=int,
+        type=natural,
         default=_EPOCH_BUMP,
         help="raise leader epochs, controller epoch and producer ids over the snapshot's (default: %(default)s; 0: not at all)",
     )
@@ -89,7 +92,7 @@ def _add_restore(commands: Any) -> None:
         "--widen-acls", action="store_true", help="also ACLs that give everybody more rights than the target does now"
     )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back")
-    command.add_argument("--approve", metavar="DIGEST", help="write what the plan of this digest says")
+    add_approve_arguments(command, "write what the plan of this digest says")
     add_permission_arguments(command)
 
 
@@ -105,18 +108,19 @@ def _restore(arguments: argparse.Namespace) -> int:
     if arguments.approve:
         uri = store.uri_of(f"{manifest.prefix}/plans/{operation.KIND}-{arguments.approve[:12]}.json")
         permitted = permission_of(arguments, store, kind=operation.KIND, cluster=manifest.cluster)
-        receipt = operation.apply_restore(
-            store=store,
-            plan_uri=uri,
-            approved_digest=arguments.approve,
-            approver=approver_of(arguments) if permitted is None else permitted.approver,
-            comment=arguments.comment,
-            approval=None if permitted is None else permitted.record,
-            target=target,
-            now=datetime.now(UTC),
-            key_file=arguments.key_file,
-            progress=lambda written: tell(f"{written} znodes written"),
-        )
+        with Bars() as bars:
+            receipt = operation.apply_restore(
+                store=store,
+                plan_uri=uri,
+                approved_digest=arguments.approve,
+                approver=approver_of(arguments) if permitted is None else permitted.approver,
+                comment=arguments.comment,
+                approval=None if permitted is None else permitted.record,
+                target=target,
+                now=datetime.now(UTC),
+                key_file=arguments.key_file,
+                progress=lambda written: bars.show("restore", written, note=f"{written:,} znodes written"),
+            )
         document = {"written": receipt.written, "already_there": receipt.already_there, "uri": receipt.uri}
         text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
         show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
@@ -149,10 +153,9 @@ def _restore(arguments: argparse.Namespace) -> int:
     )
     document = {"uri": plan.uri, "digest": plan.digest, "steps": plan.step_count, "left_out": plan.left_out_count}
     show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})
-    tell(
-        f"kafka-maintenance: nothing written; after reading the difference, the same command with: --approve {plan.digest}"
+    return not_yet_approved(
+        arguments, f"nothing written; after reading the difference, the same command with: --approve {plan.digest}"
     )
-    return ExitStatus.DONE
 
 
 def _add_drill(commands: Any) -> None:
@@ -188,7 +191,7 @@ def _drill(arguments: argparse.Namespace) -> int:
     )
     text = "\n".join([operation.drill_text(report), *passed_over])
     show(arguments, text, {**operation.drill_json(report), "passed_over": passed_over})
-    return ExitStatus.DONE if report.passed and not passed_over else ExitStatus.REFUSED
+    return ExitStatus.DONE if report.passed and not passed_over else ExitStatus.FOUND
 
 
 def _add_kit(commands: Any) -> None:
@@ -197,7 +200,7 @@ def _add_kit(commands: Any) -> None:
     add_cluster_filter(command)
     command.add_argument("--topics", metavar="PATTERN", action="append", required=True, help="(repeatable)")
     command.add_argument(
-        "--output", metavar="DIR", type=Path, help="write the files here (default: print the commands)"
+        "--output", metavar="PATH", type=Path, help="write the files to this folder (default: print the commands)"
     )
 
 

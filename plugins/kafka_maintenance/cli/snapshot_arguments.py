@@ -1,15 +1,11 @@
 """What the commands on snapshots have in common."""
 
 import argparse
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from controller_core.adapters.snapshot.reader import Progress
-from kafka_maintenance.cli.arguments import add_json_argument, add_store_arguments, store_of, tell
-
-_PROGRESS_EVERY_S = 1.0
+from kafka_maintenance.cli.arguments import add_json_argument, add_store_arguments, store_of
 
 
 def add_command(
@@ -39,6 +35,18 @@ def add_snapshot_argument(command: argparse.ArgumentParser, name: str = "snapsho
     )
 
 
+def add_snapshot_option(command: Any, what: str) -> None:
+    """`--snapshot`, for what takes the newest where none is named; `snapshot_uri` reads it."""
+    command.add_argument(
+        "--snapshot", "--manifest", metavar="SNAPSHOT", help=f"address, id or its beginning, or `newest`, {what}"
+    )
+
+
+def snapshot_uri(arguments: argparse.Namespace) -> str | None:
+    """The address that `--snapshot` means; None where it was not given."""
+    return None if arguments.snapshot is None else str(chosen_snapshot(arguments).uri)
+
+
 def add_cluster_filter(command: argparse.ArgumentParser, *, required: bool = False) -> None:
     """`--cluster`, a filter."""
     command.add_argument("--cluster", metavar="NAME", required=required, help="only of this cluster")
@@ -65,19 +73,3 @@ def chosen_snapshot(arguments: argparse.Namespace, **options: Any) -> Any:
     from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - the other commands start faster
 
     return find_snapshot(store_of(arguments), arguments.snapshot, arguments.cluster, **options)
-
-
-def progress_teller() -> Callable[[Progress], None]:
-    """Tells on standard error, once a second, how many znodes were read, how fast, and how long it may still take."""
-    last_s = 0.0
-
-    def say(progress: Progress) -> None:
-        nonlocal last_s
-        now_s = time.monotonic()
-        if now_s - last_s < _PROGRESS_EVERY_S:
-            return
-        last_s = now_s
-        eta = "" if progress.eta_s is None else f", about {progress.eta_s:.0f} s to go"
-        tell(f"{progress.phase}: {progress.read:,} znodes, {progress.rate:,.0f} per second{eta}")
-
-    return say

@@ -4,15 +4,18 @@ import argparse
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kafka_maintenance.cli import snapshot_znodes
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
+    add_approve_arguments,
     add_approver_argument,
+    add_dry_run_argument,
     approver_of,
     day,
     month,
+    not_yet_approved,
     positive,
     show,
     store_of,
@@ -25,6 +28,9 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
     chosen_snapshot,
 )
+from kafka_maintenance.cli.terminal import Table
+
+_COLUMNS: Final = ("taken at (UTC)", "cluster", "snapshot", "topics", "partitions", "consistent", "pinned")
 
 
 def add_parsers(commands: Any) -> None:
@@ -49,12 +55,18 @@ def _add_snapshots(commands: Any) -> None:
         add_snapshot_argument(action)
         add_cluster_filter(action)
         if name == "fetch":
-            action.add_argument("--output", metavar="DIR", type=Path, required=True, help="where the files go")
+            action.add_argument(
+                "--output", metavar="PATH", type=Path, required=True, help="the folder where the files go"
+            )
         if name in {"pin", "unpin"}:
             action.add_argument(
-                "--reason", required=True, help="recorded; of a pin, told wherever the snapshot is listed"
+                "--reason",
+                metavar="TEXT",
+                required=True,
+                help="recorded; of a pin, told wherever the snapshot is listed",
             )
             add_approver_argument(action)
+            add_dry_run_argument(action)
     check = add_command(actions, "check", "check places, manifests, objects, notes and pins of the whole store", _check)
     add_cluster_filter(check)
     check.add_argument(
@@ -64,7 +76,9 @@ def _add_snapshots(commands: Any) -> None:
         actions, "repair", "print what can be mended from what the store holds twice; --apply does it", _repair
     )
     add_cluster_filter(repair)
-    repair.add_argument("--apply", action="store_true", help="write what is printed")
+    one = repair.add_mutually_exclusive_group()
+    one.add_argument("--apply", action="store_true", help="write what is printed")
+    add_dry_run_argument(one)
     copy = add_command(actions, "copy", "copy snapshots to a second store, verified; a second call goes on", _copy)
     add_cluster_filter(copy)
     copy.add_argument("--to", metavar="URI", required=True, help="a folder, or s3://bucket/prefix")
@@ -73,12 +87,14 @@ def _add_snapshots(commands: Any) -> None:
     )
     add_cluster_filter(compact)
     compact.add_argument("--month", metavar="YYYY-MM", type=month, help="only of this month (default: of all)")
-    compact.add_argument("--check", action="store_true", help="change nothing; compare what is kept with its snapshots")
+    one = compact.add_mutually_exclusive_group()
+    one.add_argument("--check", action="store_true", help="change nothing; compare what is kept with its snapshots")
+    add_dry_run_argument(one)
     retain = add_command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     add_cluster_filter(retain)
     for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
         retain.add_argument(f"--keep-{name}", metavar="N", type=int, default=default, help="(default: %(default)s)")
-    retain.add_argument("--approve", metavar="DIGEST", help="remove what the plan of this digest names")
+    add_approve_arguments(retain, "remove what the plan of this digest names")
     add_permission_arguments(retain)
     snapshot_znodes.add_parsers(actions)
 
@@ -93,22 +109,33 @@ def _list(arguments: argparse.Namespace) -> int:
     keys = operation.manifest_keys(store, arguments.cluster, arguments.date)
     found, unusable = operation.readable_snapshots(store, keys)
     pinned = {name: pins(store, name) for name in sorted({manifest.cluster for manifest in found})}
-    lines = [f"NOT readable: {error}" for error in unusable]
-    for manifest in found:
-        sure = "consistent" if manifest.consistent else f"NOT consistent, {manifest.unresolved} unresolved"
-        pin = pinned[manifest.cluster].get(manifest.snapshot_id)
-        lines.append(
-            f"{manifest.taken_at:%Y-%m-%d %H:%M} {manifest.cluster} {manifest.snapshot_id} "
-            f"{manifest.counts.get('topics', 0)} topics, {manifest.counts.get('partitions', 0)} partitions, {sure}"
-            + (f", pinned: {pin}" if pin else "")
-        )
-    lines.append(f"{len(found)} snapshots in {store.uri}")
+    above = [f"NOT readable: {error}" for error in unusable]
+    rows = [_row(manifest, pinned[manifest.cluster].get(manifest.snapshot_id)) for manifest in found]
+    lines = [
+        f"{taken} {cluster} {name} {topics} topics, {partitions} partitions, {sure}"
+        + (f", pinned: {pin}" if pin else "")
+        for taken, cluster, name, topics, partitions, sure, pin in rows
+    ]
+    last = f"{len(found)} snapshots in {store.uri}"
     document = {
         "snapshots": [operation.manifest_json(manifest) for manifest in found],
         "unreadable": [str(error) for error in unusable],
     }
-    show(arguments, "\n".join(lines), document)
+    table = Table(_COLUMNS, rows, above=above, below=(last,))
+    show(arguments, "\n".join([*above, *lines, last]), document, table=table)
     return ExitStatus.DONE
+
+
+def _row(manifest: Any, pin: str | None) -> tuple[str, ...]:
+    return (
+        f"{manifest.taken_at:%Y-%m-%d %H:%M}",
+        manifest.cluster,
+        manifest.snapshot_id,
+        str(manifest.counts.get("topics", 0)),
+        str(manifest.counts.get("partitions", 0)),
+        "consistent" if manifest.consistent else f"NOT consistent, {manifest.unresolved} unresolved",
+        pin or "",
+    )
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -129,7 +156,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     lines.append(f"{manifest.uri}: {'whole' if not findings else f'{len(findings)} things are wrong'}")
     document = {"manifest": manifest.uri, "findings": [[each.where, each.what] for each in findings]}
     show(arguments, "\n".join(lines), {**document, "passed_over": passed_over})
-    return ExitStatus.REFUSED if findings or passed_over else ExitStatus.DONE
+    return ExitStatus.FOUND if findings or passed_over else ExitStatus.DONE
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
@@ -173,7 +200,7 @@ def _check(arguments: argparse.Namespace) -> int:
         store, now=datetime.now(UTC), cluster=arguments.cluster, sample=arguments.sample, progress=tell
     )
     show(arguments, operation.check_text(found), operation.check_json(found))
-    return ExitStatus.REFUSED if found.findings else ExitStatus.DONE
+    return ExitStatus.FOUND if found.findings else ExitStatus.DONE
 
 
 def _repair(arguments: argparse.Namespace) -> int:
@@ -184,12 +211,12 @@ def _repair(arguments: argparse.Namespace) -> int:
     if arguments.apply:
         carry_out(store, repairs)
     lines = [f"{repair.where}: {repair.what}" for repair in repairs]
-    lines.append(
-        f"{len(repairs)} objects {'written; check again' if arguments.apply else 'to write: --apply writes them'}"
-    )
+    lines.append(f"{len(repairs)} objects {'written; check again' if arguments.apply else 'to write'}")
     document = {"repairs": [[repair.where, repair.what] for repair in repairs], "applied": arguments.apply}
     show(arguments, "\n".join(lines), document)
-    return ExitStatus.DONE
+    if arguments.apply or not repairs:
+        return ExitStatus.DONE
+    return not_yet_approved(arguments, "nothing written; after reading it: --apply")
 
 
 def _copy(arguments: argparse.Namespace) -> int:
@@ -219,7 +246,7 @@ def _compact(arguments: argparse.Namespace) -> int:
         wrong = [reason for place in places for reason in operation.check_compact(store, *place)]
         lines = [*wrong, f"{len(places)} months compared with their snapshots, {len(wrong)} things are wrong"]
         show(arguments, "\n".join(lines), {"wrong": wrong})
-        return ExitStatus.REFUSED if wrong else ExitStatus.DONE
+        return ExitStatus.FOUND if wrong else ExitStatus.DONE
     kept = {" ".join(place): operation.keep_compact(store, *place) for place in places}
     counts = {
         place: {"snapshots": len(found.snapshots), "bytes": sum(stored.size for stored in found.objects)}
@@ -247,9 +274,9 @@ def _retain(arguments: argparse.Namespace) -> int:
     if not arguments.approve:
         plan = retention.plan_retention(store, policy, now=now, cluster=arguments.cluster)
         show(arguments, retention.retention_text(plan), {**retention.retention_json(plan), "removed": False})
-        if plan.dropped or plan.abandoned:
-            tell(f"kafka-maintenance: nothing removed; after reading the plan: --approve {plan.digest}")
-        return ExitStatus.DONE
+        if not plan.dropped and not plan.abandoned:
+            return ExitStatus.DONE
+        return not_yet_approved(arguments, f"nothing removed; after reading the plan: --approve {plan.digest}")
     for name in {each.cluster for each in list_snapshots(store, arguments.cluster)}:
         permission_of(arguments, store, kind="retain_snapshots", cluster=name)
     plan = retention.apply_retention(

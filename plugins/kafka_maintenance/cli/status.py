@@ -4,9 +4,20 @@ import argparse
 from typing import Any, Final
 
 from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
+from kafka_maintenance.cli.terminal import Table
 
 _SEVERITIES: Final = ("critical", "warning", "info")
 _NEVER: Final = "never"
+_COLUMNS: Final = (
+    "severity",
+    "cluster",
+    "critical",
+    "warnings",
+    "offline",
+    "under-replicated",
+    "partitions",
+    "mode",
+)
 
 
 def add_parsers(commands: Any) -> None:
@@ -16,7 +27,6 @@ def add_parsers(commands: Any) -> None:
         help="all clusters in one line each, the worst first",
         description="The counts of the newest published analysis, a line per cluster, with the change since the date before. "
         "Nothing is computed and no cluster is contacted.",
-        epilog="Exit status: 4 when a cluster has a finding of the severity of --fail-on, or a worse one.",
     )
     command.add_argument(
         "--fail-on",
@@ -59,11 +69,9 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         )
     )
     document = {"date": newest.date, "run_id": newest.run_id, "clusters": rows}
-    show(
-        arguments,
-        "\n".join([_line(row) for row in rows] + [f"{len(rows)} clusters, analysis of {newest.date}"]),
-        document,
-    )
+    last = f"{len(rows)} clusters, analysis of {newest.date}"
+    table = Table(_COLUMNS, [_cells(row) for row in rows], below=(last,))
+    show(arguments, "\n".join([*map(_line, rows), last]), document, table=table)
     failing = _SEVERITIES[: _SEVERITIES.index(arguments.fail_on) + 1] if arguments.fail_on != _NEVER else ()
     return ExitStatus.FOUND if any(row["severity"] in failing for row in rows) else ExitStatus.DONE
 
@@ -86,17 +94,31 @@ def _change(now: Any, before: Any, field: str) -> int | None:
 
 def _mode(row: dict[str, Any]) -> str:
     if row["left_zookeeper"]:
-        return f"  KRaft since {row['left_zookeeper'][:10]}"
-    return "  migrating to KRaft" if row.get("kraft_migration_count") else ""
+        return f"KRaft since {row['left_zookeeper'][:10]}"
+    return "migrating to KRaft" if row.get("kraft_migration_count") else ""
+
+
+def _counted(row: dict[str, Any], name: str) -> str:
+    count, change = row[f"{name}_count"], row[f"{name}_change"]
+    return f"{'-' if count is None else count}" + (f" ({change:+d})" if change else "")
 
 
 def _line(row: dict[str, Any]) -> str:
-    def counted(name: str) -> str:
-        count, change = row[f"{name}_count"], row[f"{name}_change"]
-        return f"{'-' if count is None else count}" + (f" ({change:+d})" if change else "")
-
+    severity, cluster, critical, warnings, offline, under_replicated, partitions, mode = _cells(row)
     return (
-        f"{row['severity']:<12}  {row['cluster']:<24}  critical {counted('critical'):<10}  warnings {counted('warning'):<10}  "
-        f"offline {row['offline_count']}  under-replicated {row['under_replicated_count']}  partitions {row['partition_count']}"
-        + _mode(row)
+        f"{severity:<12}  {cluster:<24}  critical {critical:<10}  warnings {warnings:<10}  "
+        f"offline {offline}  under-replicated {under_replicated}  partitions {partitions}"
+        + (f"  {mode}" if mode else "")
+    )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    counts = ("offline_count", "under_replicated_count", "partition_count")
+    return (
+        row["severity"],
+        row["cluster"],
+        _counted(row, "critical"),
+        _counted(row, "warning"),
+        *(str(row[name]) for name in counts),
+        _mode(row),
     )

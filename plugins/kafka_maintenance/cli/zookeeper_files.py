@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_maintenance.cli.arguments import ExitStatus, add_cluster_argument, natural, positive, show, store_of, tell
+from kafka_maintenance.cli.arguments import (
+    ExitStatus,
+    add_cluster_argument,
+    add_dry_run_argument,
+    natural,
+    positive,
+    show,
+    store_of,
+    tell,
+)
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
@@ -30,7 +39,7 @@ def _add_import(commands: Any) -> None:
     command = add_command(
         commands, "import", "make snapshots of moments that a ZooKeeper server's own files hold", _import
     )
-    add_files_arguments(command, "folder")
+    add_files_arguments(command, "data_dir")
     add_cluster_argument(command)
     command.add_argument(
         "--every", metavar="1h", type=_period, help="a snapshot of every full period: minutes, hours or days"
@@ -47,6 +56,7 @@ def _add_import(commands: Any) -> None:
         "--zxid", metavar="HEX", type=zxid, action="append", default=[], help="a snapshot after this transaction"
     )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="keep secrets, sealed with this key")
+    add_dry_run_argument(command)
     command.add_argument(
         "--new-cluster-id",
         action="store_true",
@@ -59,7 +69,7 @@ def _import(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import import_files as operation  # noqa: PLC0415 - as above
 
     done = operation.import_files(
-        DataDirectory(arguments.folder, arguments.log_dir),
+        DataDirectory(arguments.data_dir, arguments.log_dir),
         operation.Wanted(arguments.every, tuple(arguments.at), tuple(arguments.zxid)),
         store=store_of(arguments),
         cluster=arguments.cluster,

@@ -52,15 +52,18 @@ def store_path(store):
     return Path(store)
 
 
-def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run):
+def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run, store):
     """The README's promise, command by command."""
     kafka.delete("/config/topics/orders", -1)
     assert snapshot.snapshot_id in run("snapshots", "list", "--cluster", "alpha")
     assert "config retention.ms = 1000" in run("blame", "orders", "--cluster", "alpha")
     assert "configs removed: 2" in run("diff", snapshot.snapshot_id, "--zookeeper", chroot)
-    shown = run("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
+    what = ("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
+    run(*what, "--dry-run")
+    assert not FolderStore(store_path(store)).list(f"{snapshot.prefix}/plans/")
+    shown = run(*what, status=1)
     (digest,) = [line.removeprefix("digest ") for line in shown.splitlines() if line.startswith("digest ")]
-    run("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders", "--approve", digest)
+    run(*what, "--approve", digest)
     assert kafka.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]
     assert len(kafka.children("/config/changes")) == 1
 
@@ -71,7 +74,9 @@ def test_neither_a_restore_nor_a_removal_goes_round_the_policy(says, snapshot, k
     policy.write_text(f"version: 1\nclusters: {{alpha: {{command_may_apply: {says}}}}}\n")
     kafka.delete("/config/topics/orders", -1)
     what = ("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
-    (digest,) = [line.removeprefix("digest ") for line in run(*what).splitlines() if line.startswith("digest ")]
+    (digest,) = [
+        line.removeprefix("digest ") for line in run(*what, status=1).splitlines() if line.startswith("digest ")
+    ]
     run(*what, "--approve", digest, "--policy", str(policy), status=1)
     assert not kafka.exists("/config/topics/orders")
     keep = ("--keep-last", "1", "--keep-daily", "0", "--keep-weekly", "0", "--keep-monthly", "0")
@@ -82,6 +87,8 @@ def test_neither_a_restore_nor_a_removal_goes_round_the_policy(says, snapshot, k
 
 def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
     gentle = ("--batch-count", "5", "--pause-ms", "1")
+    assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle, "--dry-run")
+    run("snapshots", "verify", "newest", "--cluster", "alpha", status=2)
     assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle)
     assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")
 
@@ -126,7 +133,7 @@ def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run
         assert snapshot.snapshot_id in run("snapshots", "show", name, *where)
         assert "--replica-assignment" in run("kit", name, "--topics", "orders", *where)
         run("diff", name, snapshot.snapshot_id, *where)
-        run("restore", name, "--zookeeper", chroot, "--topics", "orders", *where)
+        run("restore", name, "--zookeeper", chroot, "--topics", "orders", *where, "--dry-run")
         assert (newer.uri in caplog.text) is bool(where)
     assert newer.uri in run("blame", "orders", *alpha)
 
@@ -141,7 +148,7 @@ def test_what_proves_the_newest_snapshot_fails_when_it_is_passed_over(snapshot, 
     ).manifest
     (store_path(store) / later.key).write_text("{")
     for command in (("snapshots", "verify", "newest"), ("drill",)):
-        out = run(*command, "--cluster", "alpha", status=1)
+        out = run(*command, "--cluster", "alpha", status=4)
         assert [later.uri in out, snapshot.uri in out] == [True, True]
 
 
@@ -150,7 +157,7 @@ def test_verify_of_a_damaged_snapshot(snapshot, run, store):
     content = bytearray(store_path(store).joinpath(stored.key).read_bytes())
     content[100] ^= 1
     store_path(store).joinpath(stored.key).write_bytes(content)
-    out = run("snapshots", "verify", "newest", status=1)
+    out = run("snapshots", "verify", "newest", status=4)
     assert "is damaged" in out
     assert "1 things are wrong" in out
 
@@ -170,15 +177,18 @@ def test_pin_and_retain(snapshot, kafka, chroot, run, store):
             run_id=f"r{day}",
             now=world.NOON + timedelta(days=day),
         )
-    run("snapshots", "pin", snapshot.snapshot_id, "--reason", "before the upgrade")
+    pin = ("snapshots", "pin", snapshot.snapshot_id, "--reason", "before the upgrade")
+    run(*pin, "--dry-run")
+    assert "pinned" not in run("snapshots", "list")
+    run(*pin)
     policy = ("--keep-last", "1", "--keep-daily", "0", "--keep-weekly", "0", "--keep-monthly", "0")
-    plan = json.loads(run("snapshots", "retain", *policy, "--json"))
+    plan = json.loads(run("snapshots", "retain", *policy, "--json", status=1))
     assert [len(plan["kept"]), len(plan["dropped"]), plan["removed"]] == [2, 2, False]
     run("snapshots", "retain", *policy, "--approve", "0" * 64, status=1)
     assert "removed 2 snapshots" in run("snapshots", "retain", *policy, "--approve", plan["digest"])
     assert "pinned: before the upgrade" in run("snapshots", "list")
     run("snapshots", "unpin", snapshot.snapshot_id, "--reason", "done")
-    assert "remove 1" in run("snapshots", "retain", *policy)
+    assert "remove 1" in run("snapshots", "retain", *policy, "--dry-run")
 
 
 def test_blame(snapshot, run):

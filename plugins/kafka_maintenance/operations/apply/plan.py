@@ -28,6 +28,7 @@ from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import named_partitions
 from controller_core.plans.kinds import kind_record
 from controller_core.plans.plan import Plan, PlanKind, final_outcomes, plan_digest
+from controller_core.plans.progress import StepProgress
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign, refuse_whole
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
@@ -108,6 +109,7 @@ def apply_plan(
     approval: Mapping[str, Any] | None = None,
     permit: Callable[[], object] = lambda: None,
     brokers: BrokersAsked | None = None,
+    progress: Callable[[int, int, StepProgress], None] = lambda *_: None,
 ) -> Receipt:
     """Carries out the plan that was approved, or says why not; may be called again after any failure.
 
@@ -129,6 +131,7 @@ def apply_plan(
         approval: who asked and answered, and what was shown, for the record.
         permit: raises where the approval does not count any more; called under the lock, before the first write.
         brokers: asked for reassignments and elections, where they can be (Kafka 2.4 or newer); None: by request znodes.
+        progress: told the number of the step, how many there are, and how far it is, each time that the cluster was looked at.
 
     Returns:
         The receipt; also when an earlier run had carried out the plan already.
@@ -163,6 +166,7 @@ def apply_plan(
         comment=comment,
         who={"approval": approval, "principal": _principal(zookeeper)},
         permit=permit,
+        progress=progress,
         step_timeout_s=kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s,
         settle_timeout_s=settle_timeout_s,
         away_timeout_s=away_timeout_s,
@@ -280,6 +284,7 @@ class _Attempt:
     comment: str | None
     who: Mapping[str, Any]
     permit: Callable[[], object]
+    progress: Callable[[int, int, StepProgress], None]
     step_timeout_s: float
     settle_timeout_s: float
     away_timeout_s: float
@@ -352,6 +357,7 @@ class _Attempt:
                 self.stop,
                 self.patience_s,
                 self.brokers,
+                self.progress,
             )
             _take_steps(run)
         return receipt_of(record, plan, holder.approver, already=False)

@@ -60,6 +60,7 @@ class Teller:
         """Logs and records what was seen, where it is time to."""
         now_s = monotonic() - self._since_s
         progress = step_progress(self._step, observed)
+        self._run.tell(self._number, len(self._run.plan.steps), progress)
         if self._first_in_sync is None:
             self._first_in_sync = progress.replicas_in_sync
         reached = (progress.outcomes_done, progress.replicas_in_sync)

@@ -1,6 +1,6 @@
 """One application of a plan, and the fresh reads that its steps need."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -8,6 +8,7 @@ from controller_core.model.partitions import TopicPartition
 from controller_core.plans.conditions import Condition, named_partitions, named_topics
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
+from controller_core.plans.progress import StepProgress
 from controller_core.plans.request_znodes import DeleteController, may_be_asked_twice, request_data, request_path
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.stop import Stop
@@ -32,6 +33,7 @@ class Run(NamedTuple):
     stop: Stop
     patience_s: float | None = None
     brokers: BrokersAsked | None = None
+    tell: Callable[[int, int, StepProgress], None] = lambda *_: None
 
     def name(self, number: int) -> str:
         """Plan, cluster and step, as every message names them."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from controller_core.adapters.host_names import hosts_in, unknown_hosts
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 
 ANSWER_TIMEOUT_S = 30.0
@@ -37,6 +38,11 @@ def admin_client(
     from kafka import KafkaAdminClient  # noqa: PLC0415 - only who asks brokers loads their client
     from kafka.errors import KafkaConfigurationError, KafkaError  # noqa: PLC0415 - as above
 
+    if unknown := unknown_hosts(hosts_in(brokers.bootstrap_servers)):
+        raise unanswered(
+            f"{asked}: brokers expected at {brokers.bootstrap_servers}, no host of that name is known: {', '.join(unknown)}; "
+            "check the spelling and the name service"
+        )
     milliseconds = int(timeout_s * 1000)
     settings: dict[str, Any] = {
         "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(brokers.client or {})

@@ -122,14 +122,14 @@ def key_file(tmp_path):
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Runs a command line; what it printed."""
+    """Runs a command line; what it printed. `said`: on standard error."""
     monkeypatch.setenv(PASSWORD_VARIABLE, OWNER.password)
 
-    def call(line, status=0):
+    def call(line, status=0, said=""):
         capsys.readouterr()
         found = main(shlex.split(line)[1:])
         printed = capsys.readouterr()
-        assert found == status, printed
+        assert (found, said in printed.err) == (status, True), printed
         return printed.out
 
     return call
@@ -178,7 +178,7 @@ def test_an_accident_is_repaired_by_its_documented_command(accident, chroot, tmp
     line = ROWS[accident].replace("SNAPSHOT", snapshot.snapshot_id).replace("ZOOKEEPER", chroot)
     line = line.replace("KEY", str(key_file)).replace("CLUSTER_ID", world.CLUSTER_ID)
     line += f" --store {store.uri}"
-    shown = run(line)
+    shown = run(line, **SHOWN)
     (digest,) = [each.removeprefix("digest ") for each in shown.splitlines() if each.startswith("digest ")]
     run(f"{line} --approve {digest} --approver ada")
     after, raised = contents(chroot, auth)
@@ -186,9 +186,10 @@ def test_an_accident_is_repaired_by_its_documented_command(accident, chroot, tmp
     lost = {path for path in epochs if raised[path] != epochs[path]}
     assert all(raised[path] >= epochs[path] for path in epochs)
     assert bool(lost) == ("/brokers" in accident or accident in WITH_STATES)
-    run(line, status=1)  # nothing is left to be written
+    run(line, status=1, said="everything asked for is there already")
 
 
+SHOWN = {"status": 1, "said": "nothing written; after reading the difference"}
 WITH_STATES = {
     "one topic's znodes gone",
     "a restored ZooKeeper is a week old",
@@ -208,9 +209,9 @@ def test_a_tree_of_which_nothing_survives_is_not_taken_for_ours_without_a_word(k
         for path in ("/brokers/ids", "/brokers/topics", "/admin"):
             other.create(path, b"", make_parents=True)
     line = f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot}-other --path /config"
-    run(line, status=1)
-    assert "BY WORD: --cluster-id says" in run(f"{line} --cluster-id {world.CLUSTER_ID}")
-    run(f"{line} --cluster-id {OTHER_ID}", status=1)
+    run(line, status=1, said="refused")
+    assert "BY WORD: --cluster-id says" in run(f"{line} --cluster-id {world.CLUSTER_ID}", **SHOWN)
+    run(f"{line} --cluster-id {OTHER_ID}", status=1, said="refused")
 
 
 def test_fill_keeps_what_differs_and_says_so(kafka, chroot, tmp_path, run):
@@ -224,11 +225,11 @@ def test_fill_keeps_what_differs_and_says_so(kafka, chroot, tmp_path, run):
     kafka.create("/config/topics/new", world.config())
     removed(kafka, "/config/clients")
     line = f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --whole --fill"
-    shown = run(line)
+    shown = run(line, **SHOWN)
     assert "kept, 1 znodes with other data: /config/topics/orders" in shown
     assert "kept, 1 znodes that the snapshot does not have: /config/topics/new" in shown
     assert "2 znodes: 2 created, 0 set, 0 deleted" in shown
-    mirrored = run(line.replace("--fill", "--mirror"))
+    mirrored = run(line.replace("--fill", "--mirror"), **SHOWN)
     assert "  delete /config/topics/new" in mirrored
     assert "  set    /config/topics/orders" in mirrored
 
@@ -243,7 +244,8 @@ def test_more_differences_than_a_plan_shows_stand_in_a_file(kafka, chroot, tmp_p
     for number in range(120):
         kafka.set(f"/config/topics/t{number:03}", world.config(retention_ms="2"), -1)
     shown = run(
-        f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --configs 'topics/t*'"
+        f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --configs 'topics/t*'",
+        **SHOWN,
     )
     assert "every difference stands in the file" in shown
     (listing,) = [key for key in store.list(f"{manifest.prefix}/plans/") if key.endswith(".txt")]

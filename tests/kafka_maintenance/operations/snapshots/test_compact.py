@@ -195,5 +195,5 @@ def test_the_command_keeps_and_checks(tmp_path, capsys):
     assert "alpha 2026-11: 3 snapshots, " in capsys.readouterr().out
     assert main([*command, "--check"]) == 0
     store.delete(read_compact(store, "alpha", MONTH).objects[0].key)
-    assert main([*command, "--check", "--month", MONTH]) == ExitStatus.REFUSED
+    assert main([*command, "--check", "--month", MONTH]) == ExitStatus.FOUND
     assert "1 months compared with their snapshots, 1 things are wrong" in capsys.readouterr().out

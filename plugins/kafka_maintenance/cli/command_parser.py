@@ -1,0 +1,55 @@
+"""The parser of every command: help with examples and the meaning of each exit status, coloured on a terminal alone.
+
+Source: docs/adr/0016-a-command-of-argparse-and-rich.md.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rich_argparse import RawDescriptionRichHelpFormatter
+
+from kafka_maintenance.cli.examples import EXAMPLES, FOUND, REFUSED
+
+PROGRAM: Final = "kafka-maintenance"
+
+
+class _Formatter(RawDescriptionRichHelpFormatter):
+    text_markup = False  # a bracket in a description is a bracket
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An `ArgumentParser` whose help is formatted by rich; parsers of sub-commands are of its class, too."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Formatter, **options)
+
+
+def leaves(
+    parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The commands that do something, each by its words: `snapshots list` and its parser."""
+    children = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001 - argparse names no other way
+    for action in children:
+        for name, child in action.choices.items():
+            yield from leaves(child, (*path, name))
+    if not children:
+        yield " ".join(path), parser
+
+
+def explain_commands(root: argparse.ArgumentParser) -> None:
+    """Writes examples and exit statuses at the end of each command's help."""
+    for name, parser in leaves(root):
+        examples = "\n".join(f"  {PROGRAM} {each}" for each in EXAMPLES.get(name, ()))
+        parser.epilog = f"Examples:\n{examples}\n\n{_statuses(name)}"
+
+
+def _statuses(command: str) -> str:
+    meanings = {
+        0: "done, also where there was nothing to do",
+        1: REFUSED.get(command),
+        2: "bad input",
+        3: "the outside failed",
+        4: FOUND.get(command),
+    }
+    return "Exit status:\n" + "\n".join(f"  {status}  {meaning}" for status, meaning in meanings.items() if meaning)

@@ -1,0 +1,83 @@
+"""The site of `make docs` is built without a warning, loads nothing from elsewhere, and its reference of settings names all there are."""
+
+import logging
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+from kafka_maintenance.hooks import CLUSTERS_VARIABLE, OPEN_GATED_RUNS_VARIABLE, STORE_VARIABLE
+from kafka_maintenance.tasks.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site and the warnings of its build."""
+    folder, said = tmp_path_factory.mktemp("site"), []
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+
+    listener = Listener(logging.WARNING)
+    logging.getLogger("mkdocs").addHandler(listener)
+    try:
+        build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder)))
+    finally:
+        logging.getLogger("mkdocs").removeHandler(listener)
+    return folder, said
+
+
+def test_every_link_and_anchor_leads_somewhere(site):
+    _, said = site
+    assert said == []
+
+
+def test_nothing_is_loaded_from_another_host(site):
+    folder, _ = site
+    pages = list(folder.rglob("*.html"))
+    assert len(pages) > 30
+    loaded = {
+        (page.name, address)
+        for page in pages
+        for address in re.findall(
+            r"<(?:script|link|img)\b[^>]*?(?:src|href)=\"([^\"]+)\"", page.read_text(encoding="utf-8")
+        )
+        if re.match(r"https?:|//", address)
+    }
+    assert loaded == set()
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert [page for page in sorted(pages) if page not in listed and not page.startswith("adr/")] == []
+    assert yaml.safe_load(listed)["validation"]["anchors"] == "warn"
+
+
+def test_every_setting_of_the_environment_is_in_the_reference():
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins").rglob("*.py"))
+    named = set(re.findall(r"\"(KAFKA_MAINTENANCE_[A-Z_]*[A-Z])\"", sources))
+    named |= {f"KAFKA_MAINTENANCE_{each.name.upper()}" for each in fields(Settings)}
+    assert set(re.findall(r"(?m)^\| `(KAFKA_MAINTENANCE_\w+)` \|", SETTINGS)) == named
+
+
+@pytest.mark.parametrize(
+    "setting", [each for each in fields(Settings) if each.name != "scratch"], ids=lambda each: each.name
+)
+def test_the_default_of_a_setting_is_that_of_the_code(setting):
+    shown = "none" if setting.default in {None, ()} else f"`{setting.default}`"
+    assert f"| `KAFKA_MAINTENANCE_{setting.name.upper()}` | {shown} |" in SETTINGS
+
+
+def test_every_variable_of_airflow_is_in_the_reference():
+    assert set(re.findall(r"(?m)^\| `(kafka_maintenance_\w+)` \|", SETTINGS)) == {
+        CLUSTERS_VARIABLE, STORE_VARIABLE, OPEN_GATED_RUNS_VARIABLE,
+    }  # fmt: skip

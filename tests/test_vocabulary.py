@@ -1,0 +1,155 @@
+"""One vocabulary for all commands: an option means the same everywhere, each help has examples that parse, statuses are those that are returned."""
+
+import inspect
+import os
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+
+from kafka_maintenance.cli.arguments import STORE_VARIABLE
+from kafka_maintenance.cli.command_parser import PROGRAM, leaves
+from kafka_maintenance.cli.examples import EXAMPLES, FOUND, REFUSED
+from kafka_maintenance.cli.main import parser
+
+COMMANDS = dict(leaves(parser()))
+LOCAL_FILES_ONLY = {
+    "snapshots fetch": "--output",
+    "kit": "--output",
+    "export": "--zookeeper-snapshot",
+    "report": "--html",
+    "metrics": "--output",
+    "plan-file": "--output",
+    "audit keygen": "FILE",
+    "stack up": "--folder",
+    "stack down": "--folder",
+    "lab": "--zookeeper",
+}
+"""They write nothing but what this argument names: a file, a folder, or a throw-away tree on loopback."""
+ADDS = {"snapshots copy", "make-pools"}
+"""They add what is missing elsewhere and change nothing that is there: snapshots of a second store, pools of Airflow."""
+READ_ONLY = {
+    "snapshots list", "snapshots show", "snapshots verify", "snapshots check", "snapshots ls", "snapshots cat", "snapshots find",
+    "diff", "blame", "query", "drill", "status", "alarms list", "plan show", "kraft readiness", "kraft fleet", "kraft rehearse",
+    "kraft runbook", "kraft watch", "audit verify", "audit export", "executions list", "executions show", "verify", "explain", "drain",
+    "stack status", "completion",
+}  # fmt: skip
+
+
+def options(command):
+    return [action for action in COMMANDS[command]._actions if action.option_strings]
+
+
+def test_an_option_has_one_meaning_wherever_it_stands():
+    meanings = defaultdict(lambda: defaultdict(list))
+    for name in COMMANDS:
+        for action in options(name):
+            kind = (
+                type(action).__name__,
+                action.type,
+                action.dest,
+                action.metavar,
+                action.nargs,
+                tuple(action.choices or ()),
+            )
+            for option in action.option_strings:
+                meanings[option][kind].append(name)
+    assert {option: dict(kinds) for option, kinds in meanings.items() if len(kinds) > 1} == {}
+
+
+def test_an_argument_has_one_type_and_one_word_wherever_it_stands():
+    words = defaultdict(set)
+    for command in COMMANDS.values():
+        for action in command._actions:
+            if not action.option_strings:
+                words[action.dest].add((action.type, action.metavar))
+    assert {name: kinds for name, kinds in words.items() if len(kinds) > 1} == {}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_is_explained(command):
+    said = COMMANDS[command].format_help()
+    assert COMMANDS[command].description
+    assert "--json" in said
+    for action in COMMANDS[command]._actions:
+        assert action.help or action.metavar, action
+        assert action.metavar or action.choices or action.nargs == 0, (
+            f"{action.option_strings} of {command} has no word"
+        )
+
+
+@pytest.mark.parametrize(("command", "example"), [(name, each) for name, some in EXAMPLES.items() for each in some])
+def test_each_example_is_a_command_line_of_its_command(command, example, monkeypatch):
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    line = shlex.split(example.split(" > ")[0])
+    parsed = parser().parse_args(line)
+    assert parsed.run is COMMANDS[command].get_default("run")
+    assert line[: len(command.split())] == command.split()
+
+
+def test_every_command_has_an_example_and_no_other_has():
+    assert set(EXAMPLES) == set(COMMANDS)
+    assert set(FOUND) | set(REFUSED) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_statuses_of_a_command_are_those_that_it_returns(command):
+    source = inspect.getsource(COMMANDS[command].get_default("run"))
+    assert ("ExitStatus.FOUND" in source) == (command in FOUND)
+    if "ExitStatus.REFUSED" in source or "not_yet_approved" in source:
+        assert command in REFUSED
+
+
+def test_what_writes_can_be_tried_without_writing():
+    writes = set(COMMANDS) - READ_ONLY - ADDS - set(LOCAL_FILES_ONLY)
+    with_dry_run = {name for name in COMMANDS if any("--dry-run" in each.option_strings for each in options(name))}
+    assert with_dry_run == writes
+    for name, argument in LOCAL_FILES_ONLY.items():
+        assert argument in COMMANDS[name].format_help()
+
+
+def test_what_is_approved_is_not_a_dry_run(capsys):
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(["apply", "plan", "--approve", "1a2b", "--dry-run"])
+    assert (ended.value.code, "not allowed with" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        pytest.param("kafka-maintenance snapshots pi", {"pin"}, id="a command"),
+        pytest.param(
+            "kafka-maintenance plan elections --elec", {"--election-count-max", "--elections-per-minute"}, id="options"
+        ),
+        pytest.param("kafka-maintenance status --fail-on w", {"warning"}, id="a value"),
+    ],
+)
+def test_a_shell_completes_it(line, offered, tmp_path):
+    found = tmp_path / "offered"
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(found),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_maintenance"],
+        env={**os.environ, **asked, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert done.returncode == 0
+    assert {word.strip() for word in found.read_text().split("\x0b")} == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_names_the_command(shell, capsys):
+    parsed = parser().parse_args(["completion", shell])
+    assert parsed.run(parsed) == 0
+    assert PROGRAM in capsys.readouterr().out
+
+
+def test_a_password_is_no_option():
+    named = {option for name in COMMANDS for action in options(name) for option in action.option_strings}
+    assert not {each for each in named if "password" in each or "secret" in each}
