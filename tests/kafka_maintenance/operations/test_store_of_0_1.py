@@ -89,6 +89,6 @@ def test_a_retention_plan_is_read(store):
 def test_a_restore_plan_without_the_rules_for_acls_is_made_again(store):
     (key,) = [key for key in store.list("") if "/plans/restore-" in key]
     with pytest.raises(
-        InvalidPlanError, match=r"schema version 3, found 2 \(made by kafka-maintenance 0\.1\); plan again"
+        InvalidPlanError, match=r"schema version 4, found 2 \(made by kafka-maintenance 0\.1\); plan again"
     ):
         load_restore(store, store.uri_of(key))

@@ -221,12 +221,12 @@ def _key(cluster: str, digest: str) -> str:
     return f"{ROOT}/retention/cluster={cluster}/{digest[:12]}.json"
 
 
-def _document(plan: RetentionPlan, cluster: str, code_version: str) -> dict[str, Any]:
+def _document(plan: RetentionPlan, cluster: str, code_version: str | None) -> dict[str, Any]:
     return {"format_version": FORMAT_VERSION, "cluster": cluster, "code_version": code_version, **asdict(plan)}
 
 
 def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
-    document: Mapping[str, Any] = json.loads(content)
+    document: Mapping[str, Any] = {"code_version": None, "ignored": [], **json.loads(content)}  # 0.1 kept neither
     if document["format_version"] != FORMAT_VERSION:
         raise ValueError(f"expected format version {FORMAT_VERSION}, found {document['format_version']!r}")
     plan = RetentionPlan(
@@ -241,7 +241,8 @@ def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
         tuple(document["ignored"]),
     )
     cluster = str(document["cluster"])
-    if json.loads(json.dumps(_document(plan, cluster, str(document["code_version"])))) != document:
+    version = None if document["code_version"] is None else str(document["code_version"])
+    if json.loads(json.dumps(_document(plan, cluster, version))) != document:
         raise ValueError("expected the fields of a retention plan and no others")
     return plan, cluster
 
