@@ -35,9 +35,9 @@ def log(folder, zxid, *entries, tail=b""):
     (folder / f"log.{zxid:x}").write_bytes(b"ZKLG" + struct.pack("!iq", 2, 0) + b"".join(entries) + tail)
 
 
-def znode(data=b"", zxid=0, **others):
+def znode(data=b"", zxid=0, acl=OPEN_ACL, **others):
     fields = {"czxid": zxid, "mzxid": zxid, "ctime": 0, "mtime": 0, "version": 0, "cversion": 0, "aversion": 0}
-    return Node(data, OPEN_ACL, **{**fields, "owner": 0, "pzxid": zxid, **others})
+    return Node(data, acl, **{**fields, "owner": 0, "pzxid": zxid, **others})
 
 
 def old_snapshot(folder, zxid, nodes):

@@ -16,6 +16,8 @@ Acl: TypeAlias = tuple[tuple[int, str, str], ...]
 OPEN_ACL: Final[Acl] = ((31, "world", "anyone"),)
 """ZooKeeper's `OPEN_ACL_UNSAFE`."""
 
+UNKNOWN_ACL: Final[Acl] = ()
+"""Of a znode whose ACL a snapshot file does not have; no znode has an empty one."""
 READ_ACL: Final[Acl] = ((1, "world", "anyone"),)
 """ZooKeeper's `READ_ACL_UNSAFE`."""
 

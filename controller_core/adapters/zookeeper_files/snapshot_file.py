@@ -1,6 +1,7 @@
 """A snapshot file of a ZooKeeper server, `snapshot.N`: reading those of 3.4 to 3.9, writing one that all of them load.
 
-Header, sessions, ACLs by number, znodes with each parent before its children, checksum; since 3.6 the digest of the tree
+Header, sessions, ACLs by number, znodes with each parent before its children, checksum. The ACL of a znode that was made while
+the file was written may be missing; the transaction that made it has it. Since 3.6 the digest of the tree
 with its zxid, and a checksum; since 3.9 the last zxid, and a checksum. Older servers ignore what they do not know.
 Source: Apache ZooKeeper 3.9 `FileSnap`, `SnapStream`, `SerializeUtils`, `DataTree.deserialize`; snappy-java `SnappyInputStream`.
 """
@@ -20,6 +21,7 @@ from controller_core.adapters.zookeeper_files.jute import (
     INT,
     LONG,
     OPEN_ACL,
+    UNKNOWN_ACL,
     Acl,
     TooShortError,
     acl_bytes,
@@ -152,7 +154,7 @@ def _parsed(content: bytes, path: Path, zxid: int) -> SnapshotFile:
             break
         data, at = take_buffer(content, at)
         (number,) = LONG.unpack_from(content, at)
-        tree.put(name, Node(data, acls[number], *_STAT.unpack_from(content, at + 8)))
+        tree.put(name, Node(data, acls.get(number, UNKNOWN_ACL), *_STAT.unpack_from(content, at + 8)))
         at += 8 + _STAT.size
     at = _sealed(content, at, path)
     digest = None

@@ -1,11 +1,12 @@
 """Files of a ZooKeeper server that no server of today writes, or that are damaged: made here byte by byte."""
 
 import struct
+import zlib
 
 import pytest
 
 from controller_core.adapters.zookeeper_files.data_directory import DataDirectory
-from controller_core.adapters.zookeeper_files.jute import INT, buffer_bytes, text_bytes
+from controller_core.adapters.zookeeper_files.jute import INT, LONG, UNKNOWN_ACL, acl_bytes, buffer_bytes, text_bytes
 from controller_core.adapters.zookeeper_files.snapshot_file import read_snapshot, write_snapshot
 from controller_core.adapters.zookeeper_files.transactions import is_session
 from controller_core.adapters.zookeeper_files.tree import ROOT, DataTree
@@ -98,6 +99,22 @@ def test_a_file_that_may_hold_later_changes_is_doubted_or_passed_over(folder):
     found = DataDirectory(folder).moment(2)
     assert "may hold changes of later transactions" in found.doubt
     assert DataDirectory(folder).moment(3).doubt is None, "no transaction can come after the last one"
+
+
+def test_an_acl_that_came_while_the_file_was_written_is_in_the_transaction(folder):
+    """ZooKeeper writes the ACLs before the znodes; one that a znode got in between is not among them."""
+    closed = ((31, "digest", "tool:hash"),)
+    nodes = [(ROOT, znode(cversion=1, pzxid=2)), ("/a", znode(b"two", 2, acl=closed))]
+    old_snapshot(folder, 2, nodes)
+    path = folder / "snapshot.2"
+    body = path.read_bytes()[:-13].replace(LONG.pack(2) + acl_bytes(closed), LONG.pack(99) + acl_bytes(closed))
+    path.write_bytes(body + LONG.pack(zlib.adler32(body)) + text_bytes("/"))
+    assert read_snapshot(path, 2).tree.nodes["/a"].acl == UNKNOWN_ACL
+    for name in ("snapshot.0", "log.1"):
+        (folder / name).unlink()
+    acl = text_bytes("/a") + acl_bytes(closed) + INT.pack(1)
+    log(folder, 3, transaction(3, -10, INT.pack(1)), transaction(4, 7, acl))
+    assert DataDirectory(folder).moment(4).tree.nodes["/a"].acl == closed
 
 
 def test_a_digest_that_differs_is_a_doubt(tmp_path):

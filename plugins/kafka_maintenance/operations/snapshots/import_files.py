@@ -18,7 +18,7 @@ from controller_core.adapters.snapshot.format import raw_layer
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper_files.data_directory import DataDirectory, Moment
-from controller_core.adapters.zookeeper_files.jute import Acl
+from controller_core.adapters.zookeeper_files.jute import UNKNOWN_ACL, Acl
 from controller_core.adapters.zookeeper_files.tree import OWN_TREE, DataTree
 from controller_core.model.errors import MalformedZnodeError, NotKafkaTreeError
 from kafka_maintenance.operations.errors import BadInputError, listed
@@ -151,7 +151,8 @@ def cut_of(moment: Moment, chroot: str) -> Cut:
             continue
         shown = path[len(chroot) :] or "/"
         found[shown] = Znode(node.data, node.stat())
-        acls[shown] = texts.get(node.acl) or texts.setdefault(node.acl, json.dumps(node.acl))
+        if node.acl != UNKNOWN_ACL:
+            acls[shown] = texts.get(node.acl) or texts.setdefault(node.acl, json.dumps(node.acl))
     return Cut(
         znodes=found,
         unreadable={},
