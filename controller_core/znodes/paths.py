@@ -36,6 +36,28 @@ CONFIG_CHANGE_PREFIX = "config_change_"
 TOKEN_CHANGE_PREFIX = "token_change_"  # noqa: S105 -- a path, no secret
 ACL_CHANGE_PREFIX = "acl_changes_"
 
+ROOTS = frozenset(
+    [
+        "/admin",
+        "/brokers",
+        "/cluster",
+        "/config",
+        "/consumers",
+        "/controller",
+        "/controller_epoch",
+        "/delegation_token",
+        "/feature",
+        "/isr_change_notification",
+        "/kafka-acl",
+        "/kafka-acl-changes",
+        "/kafka-acl-extended",
+        "/kafka-acl-extended-changes",
+        "/latest_producer_id_block",
+        "/log_dir_event_notification",
+        "/migration",
+    ]
+)
+"""All that Kafka keeps directly below its chroot."""
 SENSITIVE_ROOTS = ("/config/users", "/config/brokers", DELEGATION_TOKENS)
 """Trees that hold credentials; a secured cluster lets nobody but its brokers read them."""
 TOPIC_CONFIGS = "topics"

@@ -1,15 +1,15 @@
 """Airflow connections and variables → clusters and the store; the one place that knows their names and fields.
 
 A cluster is a connection of type `kafka_zookeeper` (or `generic`): `host` holds one or more `host:port`, separated by commas; `extra` may
-hold `chroot`, `auth`, `tls`, `kafka_version`, `inter_broker_protocol_version`, `archived`, `analysis`, `may_act_as_controller` and
-`broker_access`; login and password are those
-of ZooKeeper. Which connections are clusters is said by the Variable `kafka_maintenance_clusters`.
+hold the `CLUSTER_FIELDS`; login and password are those of ZooKeeper. Where `write_connection` names a second connection, tasks that write
+log in as that one says, and all others as this one does. Which connections are clusters is said by the Variable
+`kafka_maintenance_clusters`.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -38,6 +38,7 @@ CLUSTER_FIELDS: Final = (
     "chroot",
     "auth",
     "tls",
+    "write_connection",
     "kafka_version",
     "inter_broker_protocol_version",
     "archived",
@@ -82,8 +83,8 @@ class ConnectionFields(Protocol):
 class Cluster:
     """One Kafka cluster as its connection describes it; `name` is the connection id.
 
-    An `archived` cluster is gone: its
-    past snapshots are analysed, no new one is tried. `analysis` holds what no snapshot shows, such as broker configs (the
+    `write_connection` names the connection of the principal that writes (`cluster_to_write`); None: there is one for all.
+    An `archived` cluster is gone: its past snapshots are analysed, no new one is tried. `analysis` holds what no snapshot shows, such as broker configs (the
     fields of `spark_jobs.settings.ClusterSettings`). `may_act_as_controller` lets approved plans take the place of the active
     controller for a few seconds, with `broker_access` to the brokers (the fields of `adapters.brokers.access.access_from`).
     `bootstrap_servers` are brokers that may be asked (`host:port`, several with commas; None: nobody asks), with the further
@@ -92,6 +93,7 @@ class Cluster:
 
     name: str
     address: "ClusterAddress"
+    write_connection: str | None = None
     kafka_version: str | None = None
     inter_broker_protocol_version: str | None = None
     archived: bool = False
@@ -232,6 +234,24 @@ def cluster(name: str) -> Cluster:
     return cluster_from(name, _connection(name))
 
 
+def cluster_to_write(name: str) -> Cluster:
+    """The settings of the cluster `name` for a task that writes to it: as whom its `write_connection` says, if it names one.
+
+    Raises:
+        SettingsMissingError: as of `cluster`; or that connection is missing, unusable, or of other hosts or another chroot.
+    """
+    found = cluster(name)
+    if found.write_connection is None:
+        return found
+    writing = cluster_from(found.write_connection, _connection(found.write_connection)).address
+    if _place(writing) != _place(found.address):
+        raise SettingsMissingError(
+            f"cluster {name!r} not written: its write_connection {found.write_connection!r} is of {writing}, expected the hosts and the "
+            f"chroot of {found.address} (ports may differ); correct one of the two"
+        )
+    return replace(found, address=writing)
+
+
 def usable_cluster(name: str) -> Cluster | None:
     """The settings of the cluster `name`; None where its own task is to say why they cannot be used."""
     try:
@@ -271,6 +291,7 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
             _auth(name, connection, extra),
             _tls(name, _parsed(extra.get("tls", False))),
         ),
+        write_connection=_text(extra.get("write_connection")),
         kafka_version=_text(extra.get("kafka_version")),
         inter_broker_protocol_version=_text(extra.get("inter_broker_protocol_version")),
         archived=_truth(f"cluster {name!r} not used: its connection says archived", extra.get("archived", False)),
@@ -452,6 +473,12 @@ def _with_port(host: str, port: int | None) -> str:
     with suppress(ValueError):
         host = f"[{IPv6Address(host)}]"
     return host if ":" in host.rpartition("]")[2] else f"{host}:{port or ZOOKEEPER_PORT}"
+
+
+def _place(address: "ClusterAddress") -> tuple[set[str], str]:
+    """The names of the hosts, and the chroot."""
+    hosts = address.zookeeper.partition("/")[0]
+    return {host.rpartition(":")[0] for host in hosts.split(",")}, address.chroot
 
 
 def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> "ZooKeeperAuth | None":

@@ -5,11 +5,13 @@ A colleague with the bucket's keys, and without the key that signs, can remove a
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
-from controller_core.model.errors import ObjectStoreError
+from controller_core.model.errors import ObjectStoreError, StoreUnwritableError
+from controller_core.ports.object_store import probe_store
 from tests.dags.world import CLUSTER
 
 
@@ -294,3 +296,69 @@ class TestFolder:
         modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in made}
         assert {mode for name, mode in modes.items() if (tmp_path / name).is_dir()} == {0o700}
         assert {mode for name, mode in modes.items() if (tmp_path / name).is_file()} == {0o600}
+
+
+class TestWithoutConditionalWrites:
+    """A store that lets a record be overwritten keeps none: nobody is asked, and nothing is written or removed."""
+
+    @pytest.fixture
+    def store(self, tmp_path):
+        class Overwriting(FolderStore):
+            def put_new(self, key, data):
+                self.put(key, data)
+
+            def probe(self):
+                probe_store(self)
+
+        return Overwriting(tmp_path)
+
+    def test_the_gate_asks_nobody(self, store, bag, clients, world, plan, monkeypatch):
+        from kafka_maintenance import hooks
+        from tests.dags.test_gates import _answer, _states, answering
+
+        monkeypatch.setattr(hooks, "store", lambda: store)
+        dag = bag.dags["elect_preferred_leaders"]
+        with answering(clients, dag.dag_id, _answer(clients["olivia"], "Reject")) as asked:
+            run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
+        assert not asked.done()
+        assert _states(run)["approve"] == "failed"
+        assert store.list("v1/audit") == store.list("v1/approvals") == []
+
+    def test_a_plan_is_not_applied(self, store, world, plan):
+        from kafka_maintenance.operations.apply.plan import apply_plan
+
+        with pytest.raises(StoreUnwritableError, match="a second create-only write"):
+            apply_plan(
+                store=store,
+                plan_uri=plan.uri,
+                approved_digest=plan.digest,
+                approver="olivia",
+                zookeeper=world.zookeeper,
+                now=datetime.now(UTC),
+            )
+        assert world.requests == []
+        assert store.list("v1/receipts") == []
+
+    def test_no_snapshot_is_removed(self, store):
+        from kafka_maintenance.operations.retention import plan as retention
+        from kafka_maintenance.operations.retention import store as retention_plan
+        from tests.kafka_maintenance.snapshot_world import stored_day
+
+        now = datetime.now(UTC)
+        for age in (9, 8, 7):
+            stored_day(store, now, age)
+        policy = retention.RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+        made = retention.plan_retention(store, policy, now=now, cluster="alpha")
+        stored = retention_plan.store_retention(store, made, "alpha")
+        before = store.list("")
+        with pytest.raises(StoreUnwritableError, match="a second create-only write"):
+            retention_plan.apply_stored_retention(
+                store=store,
+                plan_uri=stored.uri,
+                cluster="alpha",
+                approved_digest=made.digest,
+                approver="olivia",
+                now=now,
+                run_id="r",
+            )
+        assert store.list("") == before

@@ -17,9 +17,9 @@ HOLDER = Holder(plan="p", run="r", approver="ada", since="2026-11-23T00:00:00Z")
 def ways(tmp_path_factory):
     """By scheme: hosts and credentials of an authenticated session, of one with another principal, and hosts for anybody."""
     files = issued(tmp_path_factory.mktemp("tls"))
-    with ZooKeeperServer(users={"kafka": "k", "tool": "t"}) as sasl, started(files, "server") as mutual:
+    with ZooKeeperServer(users={"kafka": "t35ting", "tool": "t"}) as sasl, started(files, "server") as mutual:
         yield {
-            "sasl": (sasl.hosts, _sasl("kafka", "k"), _sasl("tool", "t"), sasl.hosts),
+            "sasl": (sasl.hosts, _sasl("kafka", "t35ting"), _sasl("tool", "t"), sasl.hosts),
             "digest": (sasl.hosts, _digest("kafka"), _digest("tool"), sasl.hosts),
             "mutual TLS": (
                 mutual.secure_hosts,
@@ -52,6 +52,20 @@ def test_a_password_that_travels_in_clear_text_is_told(hosts, auth, is_told, cap
     _client(hosts, tls=None, session_timeout_s=1.0, **auth)
     assert ("travels in clear text" in caplog.text) == is_told
     assert "secret" not in caplog.text
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("scheme", ["sasl", "digest"])
+def test_no_log_of_any_level_holds_a_login_or_a_secret_znode(ways, scheme, caplog):
+    hosts, ours, *_ = ways[scheme]
+    caplog.set_level(1)
+    with connect(f"{hosts}/logged-{scheme}", create_chroot=True, **ours) as session:
+        session.create("/config/users/ada", b"stored_key=5ecret", make_parents=True)
+        session.multi([Set(path="/config/users/ada", data=b"stored_key=5ecret!", version=0)])
+        assert session.get("/config/users/ada")[0] == b"stored_key=5ecret!"
+        assert session.get_many(["/config/users/ada"])
+    assert "connection established" in caplog.text
+    assert not [word for word in ("secret", "5ecret", "t35ting") if word in caplog.text]
 
 
 @pytest.mark.services

@@ -13,6 +13,7 @@ from controller_core.adapters.snapshot.two_passes import held_at
 from controller_core.adapters.snapshot.wire import Wire
 from controller_core.adapters.zookeeper.multi_read import STAT, MultiRead
 from controller_core.model.errors import NoNodeError, ZooKeeperUnreachableError
+from controller_core.znodes import ROOTS
 from kafka_maintenance.servers import ZooKeeperEnsemble, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
 from tests import snapshot_consistency
@@ -62,12 +63,14 @@ def test_a_quiet_tree(client):
 def test_a_chroot_is_the_subtree(server, filled, client):
     inside = read_cut(client)
     with client_of(server.hosts) as root:
-        outside = read_cut(root)
+        outside = read_cut(root, ReadOptions(roots=ROOTS | {"/kafka"}))
+        assert read_cut(root).neighbours == ("/kafka",)
     below = {
         path.removeprefix("/kafka") or "/": znode for path, znode in outside.znodes.items() if path.startswith("/kafka")
     }
     assert below == inside.znodes
     assert not any(path.startswith("/zookeeper") for path in outside.znodes)
+    assert (outside.neighbours, inside.neighbours) == ((), ())
 
 
 @pytest.mark.parametrize("kind", ["standalone", "ensemble"])
@@ -112,23 +115,29 @@ def test_a_change_during_the_scan_is_seen(filled, client):
         writer.delete("/consumers", recursive=True)
 
 
-@pytest.mark.parametrize("left_alone", [("/zookeeper",), ("/zookeeper", "/zookeeper-other")])
-def test_only_the_trees_left_alone_may_change_unseen(server, filled, left_alone):
-    """Without a chroot; the neighbour's name begins as that of ZooKeeper's own tree."""
+@pytest.mark.parametrize(
+    ("roots", "method"), [(ROOTS, "cut"), (ROOTS | {"/zookeeper-other"}, "cut"), (ROOTS, "two_pass")]
+)
+def test_only_a_neighbours_tree_may_change_unseen(server, filled, roots, method):
+    """Without a chroot; the neighbour's name begins as that of ZooKeeper's own tree, and holds what must not be copied."""
     with client_of(server.hosts) as client, client_of(server.hosts) as writer:
         writer.create("/zookeeper-other/x", b"early", makepath=True)
+        writer.create("/brokers/ids", makepath=True)
         late = iter([lambda: writer.set("/zookeeper-other/x", b"late"), lambda: writer.create("/zookeeper-other/new")])
 
         def change(progress):
-            if progress.phase == "scan" and progress.read > ZNODES // 2:
+            if progress.phase == "scan":
                 next(late, lambda: None)()
 
-        cut = read_cut(client, ReadOptions(batch_count=50, window=1, left_alone=left_alone), change)
+        cut = read_cut(client, ReadOptions(batch_count=1, window=1, roots=roots, method=method), change)
         writer.delete("/zookeeper-other", recursive=True)
-    assert cut.consistent
-    found = {path: znode.data for path, znode in cut.znodes.items() if path.startswith("/zookeeper")}
+        writer.delete("/brokers", recursive=True)
     read = {"/zookeeper-other": b"", "/zookeeper-other/x": b"late", "/zookeeper-other/new": b""}
-    assert found == {path: data for path, data in read.items() if "/zookeeper-other" not in left_alone}
+    assert cut.consistent
+    assert "/brokers/ids" in cut.znodes
+    found = {path: znode.data for path, znode in cut.znodes.items() if path.startswith("/zookeeper")}
+    assert found == (read if "/zookeeper-other" in roots else {})
+    assert set(cut.neighbours) == {"/kafka", "/zookeeper-other"} - roots
 
 
 def test_a_tree_that_never_rests_is_reported_as_such(filled, client, monkeypatch):

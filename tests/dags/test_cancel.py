@@ -15,7 +15,9 @@ def begun(bag, monkeypatch):
     from kafka_maintenance.tasks import cancel
 
     store, world, plan = under_way()
-    named = SimpleNamespace(address=world.zookeeper(), bootstrap_servers="b:1", client_settings={})
+    named = SimpleNamespace(
+        address=world.zookeeper(), write_connection=None, bootstrap_servers="b:1", client_settings={}
+    )
     run = SimpleNamespace(dag_id="cancel_execution", run_type="manual", triggering_user_name="ann")
     monkeypatch.setattr(hooks, "store", lambda: store)
     monkeypatch.setattr(hooks, "cluster", lambda _: named)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller_core.model.errors import NoAuthError
 from kafka_maintenance.operations.errors import BadInputError
 from tests.airflow_home import ROOT
 from tests.dags.world import CLUSTER
@@ -123,6 +124,30 @@ def _kept(tmp_path):
     """What the gates asked and were answered, in order."""
     folder = tmp_path / "v1" / "approvals" / f"cluster={CLUSTER}"
     return [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
+
+
+class Reader:
+    """A session of a principal that may read and no more."""
+
+    def __init__(self, session):
+        self._session = session
+
+    def __getattr__(self, name):
+        if name in {"create", "set", "delete", "multi", "multi_all"}:
+            raise NoAuthError(f"{name}: the session has no permission")
+        return getattr(self._session, name)
+
+
+def test_only_the_writing_task_logs_in_as_the_principal_that_writes(bag, clients, world, plan, tmp_path, monkeypatch):
+    from kafka_maintenance import hooks
+
+    reading = hooks.Cluster(name=CLUSTER, address=Reader(world.zookeeper), write_connection="alpha-writer")
+    monkeypatch.setattr(hooks, "cluster", lambda _: reading)
+    monkeypatch.setattr(hooks, "cluster_to_write", lambda _: replace(reading, address=world.zookeeper))
+    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
+        _, states = _run(bag, plan)
+    assert (states["apply_plan"], states["verify"]) == ("success", "success")
+    assert [each["event"] for each in _receipt(tmp_path, plan)] == CARRIED_OUT
 
 
 def test_while_kafka_works_the_triggerer_waits_and_the_record_is_that_of_one_run(

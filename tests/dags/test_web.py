@@ -169,11 +169,24 @@ def test_the_overview_lists_clusters_and_what_is_wrong_with_them(clients, world,
     }
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER, "ghost"]))
     monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", json.dumps(connection))
-    text = clients["victor"].get(f"{PREFIX}/clusters").text
+    text = clients["olivia"].get(f"{PREFIX}/clusters").text
     assert "zk1:2181,zk2:2181" in text
     assert "no snapshot yet" in text
     assert "ghost" in text
     assert "never shown" not in text
+
+
+@pytest.mark.parametrize("form", ["", "?json=1", "?csv=clusters"])
+def test_a_viewer_sees_no_address_that_airflow_withholds_from_him(clients, world, monkeypatch, form):
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER, "odd"]))
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", "generic://zk1:2181")
+    monkeypatch.setenv("AIRFLOW_CONN_ODD", "generic://zk9:2181/kafka")  # a path: the message names the host
+    assert clients["victor"].get("/api/v2/connections").status_code == 403
+    seen = {name: clients[name].get(f"{PREFIX}/clusters{form}").text for name in ("victor", "olivia")}
+    assert "zk1" in seen["olivia"]
+    assert "zk9" in seen["olivia"] or "csv" in form
+    assert ("zk1" in seen["victor"], "zk9" in seen["victor"]) == (False, False)
+    assert "odd" in seen["victor"]
 
 
 @pytest.fixture
@@ -196,7 +209,7 @@ def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(clients, wo
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([half_read, "comma", CLUSTER]))
     monkeypatch.setenv("AIRFLOW_CONN_COMMA", '{"conn_type": "generic", "host": "zk1", "extra": "{,}"}')
     monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", "generic://zk1:2181")
-    answer = clients["victor"].get(f"{PREFIX}/clusters")
+    answer = clients["olivia"].get(f"{PREFIX}/clusters")
     assert answer.status_code == 200
     for name in (half_read, "comma"):
         said = f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read"

@@ -42,9 +42,9 @@ def broker(number, rack="r1"):
 
 
 def config(**settings):
-    return json.dumps(
-        {"version": 1, "config": {key.replace("_", "."): value for key, value in settings.items()}}
-    ).encode()
+    """Data of a config; names of quotas have underscores, all others dots."""
+    named = {key if key.endswith("_byte_rate") else key.replace("_", "."): value for key, value in settings.items()}
+    return json.dumps({"version": 1, "config": named}).encode()
 
 
 PERSISTENT = {

@@ -107,7 +107,7 @@ def test_tls_of_a_connection(tls, fields):
         ),
         pytest.param(
             Fields(extra_dejson={"TLS": True, "ssl": True, "chroot": "k"}),
-            r"extra holds \['TLS', 'ssl'\], expected only chroot, auth, tls, kafka_version",
+            r"extra holds \['TLS', 'ssl'\], expected only chroot, auth, tls, write_connection, kafka_version",
             id="unknown fields",
         ),
         pytest.param(Fields(schema="kafka"), "holds a path .*schema 'kafka'.* as chroot", id="a path in the URI"),
@@ -222,6 +222,50 @@ def test_an_unknown_cluster_says_what_is_missing(two_clusters, name, message):
 
     with pytest.raises(SettingsMissingError, match=message):
         cluster(name)
+
+
+def _connections(monkeypatch, writer):
+    """Cluster alpha is read as `reader`, and written as the connection `alpha-writer` says."""
+    extra = {"auth": "sasl", "chroot": "/kafka"}
+    reader = {
+        "host": "zk1:1,zk2:2",
+        "login": "reader",
+        "password": "r",
+        "extra": extra | {"write_connection": "alpha-writer"},
+    }
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", "alpha")
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "generic", **reader}))
+    if writer is not None:
+        given = {"conn_type": "generic", "login": "writer", "password": "w", "extra": extra, **writer}
+        monkeypatch.setenv("AIRFLOW_CONN_ALPHA-WRITER", json.dumps(given))
+
+
+def test_a_second_connection_writes_and_the_first_one_reads(monkeypatch):
+    from kafka_maintenance import hooks
+
+    _connections(monkeypatch, {"host": "zk2:3,zk1:4"})
+    reading, writing = hooks.cluster("alpha"), hooks.cluster_to_write("alpha")
+    assert (reading.address.principal, writing.address.principal) == ("sasl:reader", "sasl:writer")
+    assert (writing.name, writing.address.zookeeper) == ("alpha", "zk2:3,zk1:4/kafka")
+
+
+@pytest.mark.parametrize(
+    ("writer", "message"),
+    [
+        pytest.param(None, "connection 'alpha-writer' not used: there is none", id="none of that id"),
+        pytest.param({"host": "zk1:1"}, "'alpha-writer' is of zk1:1/kafka, expected the hosts", id="other hosts"),
+        pytest.param(
+            {"host": "zk1:1,zk2:2", "extra": {"auth": "sasl"}}, "expected the hosts and the chroot", id="another chroot"
+        ),
+    ],
+)
+def test_a_second_connection_to_another_tree_is_refused(monkeypatch, writer, message):
+    from kafka_maintenance import hooks
+
+    _connections(monkeypatch, writer)
+    with pytest.raises(hooks.SettingsMissingError, match=message):
+        hooks.cluster_to_write("alpha")
+    assert hooks.cluster("alpha").address.principal == "sasl:reader"
 
 
 def test_the_connection_test_reports_an_unreachable_zookeeper(monkeypatch):

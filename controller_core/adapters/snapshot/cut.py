@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from controller_core.adapters.zookeeper.multi_read import Data
+from controller_core.znodes import ROOTS
 
 Znode = Data
 """A znode as it was read: its data, and its stat as ZooKeeper's 68 bytes."""
@@ -39,6 +40,7 @@ class ReadOptions:
     kind on) about `reply_bytes` of reply, with `pause_s` between them.
     `method`: "auto" takes the cut where the server can (3.6+), else the two passes.
     `acls`: read the ACL of every znode, too.
+    `roots`: what is read at the root of an ensemble, where neighbours' trees may stand; below a chroot all is.
     """
 
     batch_count: int = 1000
@@ -50,7 +52,7 @@ class ReadOptions:
     rounds_max: int = 1000
     attempts_max: int = 5
     reply_timeout_s: float = 60.0
-    left_alone: tuple[str, ...] = ("/zookeeper",)  # ZooKeeper's own, at the root of the ensemble
+    roots: frozenset[str] = ROOTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class Cut:
         server_version: as the server says, or "unknown".
         scan_zxids: first and last zxid seen while scanning.
         seconds: of the successful attempt: (scan, settle).
+        neighbours: znodes at the root of the ensemble that are not Kafka's; neither they nor what is below them was read.
     """
 
     znodes: dict[str, Znode] = field(repr=False)
@@ -89,3 +92,4 @@ class Cut:
     scan_zxids: tuple[int, int]
     seconds: tuple[float, float]
     acls_carried: int = 0
+    neighbours: tuple[str, ...] = ()

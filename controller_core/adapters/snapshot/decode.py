@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller_core import znodes
-from controller_core.adapters.snapshot.secrets import is_secret_config
+from controller_core.adapters.snapshot.secrets import is_secret_name
 from controller_core.adapters.snapshot.tables import TABLES, TIMESTAMP
 from controller_core.model.dialect import VERSION_ZNODES
 from controller_core.model.errors import MalformedZnodeError
@@ -229,7 +229,9 @@ def _configs(rows: Mapping[str, Row], public: Mapping[str, Mapping[str, str]], b
         if config is None:
             config = _decoded(row, bad, _config) if not row["left_out"] else {}
         for key in sorted(config or {}):
-            if not is_secret_config(key):
+            if not is_secret_name(
+                key
+            ):  # what raw holds in the clear was judged when the snapshot was taken, by the rules of then
                 yield {"entity_type": entity_type, "entity_name": name, "key": key, "value": (config or {})[key]}
 
 

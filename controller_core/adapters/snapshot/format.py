@@ -15,13 +15,16 @@ import pyarrow.parquet as pq
 
 from controller_core.adapters.snapshot.acls import KnownAcls
 from controller_core.adapters.snapshot.cut import Cut
-from controller_core.adapters.snapshot.secrets import SECRET, Sealer, is_secret, public_config
+from controller_core.adapters.snapshot.secrets import SECRET, SnapshotSealer, is_secret, public_config
 from controller_core.adapters.snapshot.tables import RAW, STAT_COLUMNS
 from controller_core.model.errors import ObjectDamagedError, UnknownFormatError
 
 FORMAT_VERSION: Final = 1
 NO_PERMISSION: Final = "no permission"
 ROW_GROUP_ROWS: Final = 131_072
+UNCOMPRESSED_BYTES_MAX: Final = 4 << 30
+ROWS_MAX: Final = 50_000_000
+"""What a file may hold; the raw layer of 1,000,000 partitions is a tenth of either."""
 _VERSION_KEY: Final = b"format_version"
 _STAT: Final = np.dtype(
     [
@@ -49,7 +52,7 @@ class RawLayer:
     public_configs: Mapping[str, Mapping[str, str]]
 
 
-def raw_layer(cut: Cut, sealer: Sealer | None = None) -> RawLayer:
+def raw_layer(cut: Cut, sealer: SnapshotSealer | None = None) -> RawLayer:
     """The cut as a table, sorted by path; secrets left out, or sealed when there is a key."""
     paths = sorted([*cut.znodes, *cut.unreadable])
     data: list[bytes | None] = []
@@ -158,13 +161,36 @@ def table_to_parquet(table: pa.Table) -> bytes:
 
 
 def table_from_parquet(content: bytes, uri: str) -> pa.Table:
-    """The table in a Parquet file; `ObjectDamagedError` when it is none, or cut off."""
+    """The table in a Parquet file; `ObjectDamagedError` when it is none, or cut off, or larger than any of ours."""
+    require_bounded(content, uri)
     try:  # one thread: pyarrow's pool sometimes aborts a short process at its exit
         return pq.read_table(pa.BufferReader(content), use_threads=False)
     except (pa.ArrowException, OSError) as error:
+        raise _no_parquet(uri, error) from error
+
+
+def require_bounded(content: bytes, uri: str) -> None:
+    """Refuses a Parquet file whose footer says that it is larger than any of ours, before anything of it is decompressed.
+
+    Raises:
+        ObjectDamagedError: it is, or it is no whole Parquet file.
+    """
+    try:
+        footer = pq.read_metadata(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as error:
+        raise _no_parquet(uri, error) from error
+    size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+    if size > UNCOMPRESSED_BYTES_MAX or footer.num_rows > ROWS_MAX:
         raise ObjectDamagedError(
-            f"object {uri!r} not read: it is no whole Parquet file ({error}); take another snapshot, or verify the store"
-        ) from error
+            f"object {uri!r} not read: expected at most {UNCOMPRESSED_BYTES_MAX} bytes and {ROWS_MAX} rows uncompressed, its footer says "
+            f"{size} bytes and {footer.num_rows} rows; find out who wrote it, and use another snapshot"
+        )
+
+
+def _no_parquet(uri: str, error: Exception) -> ObjectDamagedError:
+    return ObjectDamagedError(
+        f"object {uri!r} not read: it is no whole Parquet file ({error}); take another snapshot, or verify the store"
+    )
 
 
 def _stat_columns(stats: Sequence[bytes | None]) -> list[pa.Array]:

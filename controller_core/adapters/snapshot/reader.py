@@ -98,6 +98,7 @@ def read_cut(
             acls_carried=acls.carried,
             secured=acls.secured,
             server_version=_version_text(version),
+            neighbours=wire.neighbours(options.roots),
         )
 
 
@@ -212,7 +213,7 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
     todo: deque[tuple[int, str]] = deque([(GET_DATA, "/")])
     in_flight: deque[tuple[list[tuple[int, str]], Any]] = deque()
     batch = min(64, options.batch_count)  # grows with the replies: nobody knows yet how large the znodes are
-    left_alone = _left_alone(wire, options)
+    roots = wire.own(options.roots)
     while todo or in_flight:
         while todo and len(in_flight) < options.window:
             reads = _taken(todo, batch, wire.chroot_bytes)
@@ -232,16 +233,13 @@ def _scan(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[str, Zno
                 case Children(names):
                     parent = "" if path == "/" else path
                     children = (f"{parent}/{name}" for name in names)
-                    todo.extend((GET_DATA, child) for child in children if child not in left_alone)
+                    todo.extend(
+                        (GET_DATA, child) for child in children if path != "/" or roots is None or child in roots
+                    )
                 case ReadFailed(code):
                     note_failure(code, kind, path, denied, wire)
         told.tell(len(znodes))
     return znodes, denied, moment
-
-
-def _left_alone(wire: Wire, options: ReadOptions) -> frozenset[str]:
-    """Trees that are not part of the cut; below a chroot there are none of ZooKeeper's own."""
-    return frozenset() if wire.chroot else frozenset(options.left_alone)
 
 
 def _taken(todo: deque[tuple[int, str]], count_max: int, chroot_bytes: int) -> list[tuple[int, str]]:
@@ -280,8 +278,8 @@ def _settle(
     """
     told.begin("settle")
     told.tell(len(znodes))
-    left_alone = _left_alone(wire, options)
-    dirty = wire.touched(0, moment.events, left_alone) | hidden.watch(denied)
+    roots = wire.own(options.roots)
+    dirty = wire.touched(0, moment.events, roots) | hidden.watch(denied)
     uncertain: set[str] = set()
     for round_number in range(options.rounds_max):
         if not dirty:
@@ -292,7 +290,7 @@ def _settle(
             reached = Moment(reply.zxid, reply.noted)
             answers = reply.answers()
             _apply(reads, answers, znodes, denied, wire)
-            news = wire.touched(moment.events, reply.noted, left_alone)
+            news = wire.touched(moment.events, reply.noted, roots)
             uncertain |= news.intersection(path for _, path in reads)
             uncertain.update(
                 path for (_, path), answer in zip(reads, answers, strict=True) if _newest_zxid(answer) > moment.zxid
@@ -301,7 +299,7 @@ def _settle(
         told.tell(len(znodes))
         if not uncertain:
             return moment, 0, round_number + 1
-        dirty = uncertain | wire.touched(moment.events, reached.events, left_alone)
+        dirty = uncertain | wire.touched(moment.events, reached.events, roots)
         moment = reached
     return moment, len(dirty), options.rounds_max
 

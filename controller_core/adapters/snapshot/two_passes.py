@@ -85,7 +85,7 @@ def _single_reads(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[
     denied: set[str] = set()
     todo: deque[tuple[int, str]] = deque([(GET_DATA, "/")])
     in_flight: deque[tuple[int, str, Any]] = deque()
-    left_alone = frozenset(options.left_alone if not wire.chroot else ())
+    roots = wire.own(options.roots)
     while todo or in_flight:
         while todo and len(in_flight) < options.window * 64:
             kind, path = todo.popleft()
@@ -108,7 +108,7 @@ def _single_reads(wire: Wire, options: ReadOptions, told: Teller) -> tuple[dict[
         else:
             parent = "" if path == "/" else path
             children = (f"{parent}/{name}" for name in answer)
-            todo.extend((GET_DATA, child) for child in children if child not in left_alone)
+            todo.extend((GET_DATA, child) for child in children if path != "/" or roots is None or child in roots)
         if not len(znodes) % 1000:
             told.tell(len(znodes))
     return znodes, denied

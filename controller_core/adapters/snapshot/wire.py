@@ -129,13 +129,24 @@ class Wire:
             return path
         return self.chroot if path == "/" else self.chroot + path
 
+    def own(self, roots: Collection[str]) -> Collection[str] | None:
+        """What is read of the znodes directly below `/`: those of `roots` at the root of an ensemble, everything below a chroot (None)."""
+        return None if self.chroot else roots
+
+    def neighbours(self, roots: Collection[str]) -> tuple[str, ...]:
+        """Znodes beside `roots` at the root of an ensemble, without ZooKeeper's own."""
+        if self.chroot:
+            return ()
+        names: list[str] = self.result(self.client.get_children_async("/"))
+        return tuple(sorted({f"/{name}" for name in names} - {*roots, "/zookeeper"}))
+
     def event_count(self) -> int:
         return len(self._events)
 
-    def touched(self, start: int, end: int, left_alone: Collection[str] = ()) -> set[str]:
+    def touched(self, start: int, end: int, roots: Collection[str] | None = None) -> set[str]:
         """Paths that the events [start, end) may have changed: the znode, and its parent when it came or went.
 
-        Those equal to or below a path of `left_alone` are not among them: nobody reads these trees.
+        Of other trees than `roots` there are none: nobody reads them. None: everything is read.
         """
         paths: set[str] = set()
         for kind, full in self._events[start:end]:
@@ -143,8 +154,9 @@ class Wire:
             paths.add(path)
             if kind not in (_CHANGED, _CHILDREN_CHANGED) and path != "/":
                 paths.add(path.rpartition("/")[0] or "/")
-        below = tuple(f"{path}/" for path in left_alone)
-        return {path for path in paths if path not in left_alone and not path.startswith(below)}
+        if roots is None:
+            return paths
+        return {path for path in paths if path == "/" or path[: (path + "/").index("/", 1)] in roots}
 
     def server(self) -> tuple[tuple[int, ...] | None, int | None]:
         """The server's version and how many znodes it has; None where `srvr` is not permitted."""

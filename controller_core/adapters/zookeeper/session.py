@@ -74,6 +74,9 @@ _RECONNECT_S = 1.0
 
 
 log = logging.getLogger(__name__)
+_kazoo_log = logging.getLogger("kazoo.client.without_requests")
+_kazoo_log.addFilter(lambda record: record.levelno >= logging.INFO)
+"""Below INFO kazoo logs each request and answer whole: logins, and the credentials in znodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,7 +425,7 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
         options |= client_options(tls, hosts)
     try:
         again = {"max_tries": -1, "max_delay": _RECONNECT_S}
-        return KazooClient(hosts, timeout=session_timeout_s, connection_retry=again, **options)
+        return KazooClient(hosts, timeout=session_timeout_s, connection_retry=again, logger=_kazoo_log, **options)
     except ValueError as error:
         raise ZooKeeperUnreachableError(f"hosts {hosts!r}: expected host:port,host:port/chroot ({error})") from error
 

@@ -51,6 +51,10 @@ _CLUSTER = {
         "tls": _object(
             "TLS", 'true, or {"ca", "certificate", "key", "check_hostname"} with PEM text, or files on the workers'
         ),
+        "write_connection": _field(
+            "Write connection",
+            "Id of a second connection to the same tree, as which approved plans are written; empty: this one",
+        ),
         "kafka_version": _field("Kafka version", "Of the brokers, e.g. 3.9; empty: read from their registrations"),
         "inter_broker_protocol_version": _field("inter.broker.protocol.version", "Where it is set, e.g. 2.8"),
         "archived": _field(

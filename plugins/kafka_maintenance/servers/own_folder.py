@@ -1,7 +1,11 @@
-"""Folders that are emptied before they are used again: only those that bear our mark, for others may have named them by mistake."""
+"""Folders of ours: emptied only where they bear our mark, for others may have named them by mistake; trusted only where nobody else writes."""
 
+import os
 import shutil
+import stat
 from pathlib import Path
+
+from kafka_maintenance.servers.errors import LocalStackError
 
 
 def holds_foreign_files(folder: Path, mark: str) -> bool:
@@ -18,3 +22,20 @@ def make_anew(folder: Path, mark: str, text: str) -> None:
         else:
             child.unlink()
     (folder / mark).write_text(text, encoding="utf-8")
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made for its owner alone where it is missing.
+
+    Raises:
+        LocalStackError: somebody else owns it, or others may write to it: what lies there may be theirs.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    owners = {found.st_uid, folder.lstat().st_uid}  # a link in a folder for all leads where its owner wants
+    if owners != {os.geteuid()} or found.st_mode & stat.S_IWOTH:
+        raise LocalStackError(
+            f"folder {folder} not used: expected one of user {os.geteuid()} to which no others may write, found owner {max(owners)} and mode "
+            f"{stat.S_IMODE(found.st_mode):04o}; remove it, set owner and mode, or name another folder"
+        )
+    return folder

@@ -23,6 +23,7 @@ import psutil
 
 from kafka_maintenance.servers.cache import locked
 from kafka_maintenance.servers.errors import LocalStackError, from_os_error
+from kafka_maintenance.servers.own_folder import private_folder
 
 WORKSPACE_VARIABLE = "KAFKA_MAINTENANCE_WORKSPACE"
 POLL_INTERVAL_S = 0.05
@@ -73,8 +74,7 @@ class Workspace:
     @classmethod
     def create_temporary(cls) -> Workspace:
         """A new folder below the user's stack folder, deleted when the workspace is closed."""
-        parent = temporary_root()
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        parent = private_folder(temporary_root())
         return cls(Path(tempfile.mkdtemp(prefix="w", dir=parent)), temporary=True)
 
     def __enter__(self) -> Self:

@@ -179,8 +179,7 @@ class AnalyseOperator(SparkSubmitOperator):
 
         tried = context["ti"].try_number
         run = _run_of_try(cast("dict[str, Any]", context), tried)
-        folder = _folder(run)
-        shutil.rmtree(folder, ignore_errors=True)
+        folder = analyse.folder_of_try(SETTINGS.scratch, run)
         long_ago = datetime.now(UTC) - max(_ABANDONED_AFTER, 4 * SETTINGS.analysis_timeout)
         for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
             self.log.info("removed what a failed run left: %s", left)
@@ -229,13 +228,6 @@ def _run_of_try(context: dict[str, Any], tried: int) -> str:
     """Names a try of the analysis: a date that is analysed again is kept beside."""
     run = run_name(context)
     return run if tried == 1 else f"{run}.{int(tried)}"
-
-
-def _folder(run: str) -> Path:
-    """Where a run stages and, on one machine, leaves its results; derived, since it is emptied."""
-    from controller_core.adapters.snapshot.manifest import run_token
-
-    return SETTINGS.scratch / run_token(run)
 
 
 @task

@@ -69,7 +69,7 @@ def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, 
 
     store, run = hooks.store(), run_name(context)
     approval = approved(kind, context, store=store)
-    cluster = hooks.cluster(cluster_of_run(context))
+    cluster = hooks.cluster_to_write(cluster_of_run(context))
     with stopping_on_signals(Stop(with_parent=True)) as stop:
         receipt = apply.apply_plan(
             store=store,

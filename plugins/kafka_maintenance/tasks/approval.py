@@ -67,12 +67,13 @@ class PlanApprovalOperator(ApprovalOperator):
 
         Raises:
             BadInputError, InvalidPlanError, RefusedError: as of `shown`, `refuse_rejected` and the policy; nobody was asked.
-            ObjectStoreError, AuditSinkError: the question could not be kept; nobody was asked.
+            ObjectStoreError, AuditSinkError: the question could not be kept, or the store lets a record be overwritten; nobody was asked.
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
         values = cast("dict[str, Any]", context)
         store, asked, policy = hooks.store(), self._asked(context), policy_of(cluster_of_run(values))
         refuse_unsigned(policy, f"{self.kind} on {asked['cluster']!r} not asked about")
+        store.probe()
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
         earlier = self._answered_before(context, store, text.plan.digest)
         if earlier is not None:

@@ -28,7 +28,7 @@ def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: st
     from kafka_maintenance.operations.gate.policy import policy_of
 
     require_dag_for(context_of_run()["dag_run"].dag_id, cluster)
-    store, named = hooks.store(), hooks.cluster(cluster)
+    store, named = hooks.store(), hooks.cluster_to_write(cluster)
     digest = plan or plan_under_way(named.address, cluster)
     if approve is None:
         found = cancellation(store, cluster, digest, named.address, datetime.now(UTC))

@@ -49,7 +49,7 @@ def act_as_controller(confirm_unfenced_controller: bool) -> dict[str, Any]:  # n
     context = context_of_run()
     store = hooks.store()
     approval = approved(KIND, context, store=store)
-    cluster = hooks.cluster(cluster_of_run(context))
+    cluster = hooks.cluster_to_write(cluster_of_run(context))
     receipt = act.act_as_controller(
         store=store,
         plan_uri=approval.shown.plan.uri,

@@ -59,7 +59,7 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
         found = planned(
             store=store,
             manifest=manifest,
-            target=hooks.cluster(cluster).address,
+            target=hooks.cluster_to_write(cluster).address,
             scope=RestoreScope(**wanted),
             key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )
@@ -87,7 +87,7 @@ def apply_restore() -> dict[str, Any]:
         comment=approval.comment,
         approval=approval.record,
         permit=lambda: approved(KIND, context, store=store),
-        target=hooks.cluster(cluster).address,
+        target=hooks.cluster_to_write(cluster).address,
         now=datetime.now(UTC),
         run_id=run,
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
@@ -117,7 +117,7 @@ def verify_restore() -> dict[str, Any]:
         left = planned(
             store=store,
             manifest=document["snapshot"]["manifest"],
-            target=hooks.cluster(cluster).address,
+            target=hooks.cluster_to_write(cluster).address,
             scope=scope_of(document["scope"]),
             key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )

@@ -54,7 +54,7 @@ class Settings:
     cluster_timeout_s: int = 3600
     snapshot_key_file: Path | None = None
     metrics_file: Path | None = None
-    scratch: Path = Path(tempfile.gettempdir()) / "kafka-maintenance"
+    scratch: Path = Path(tempfile.gettempdir()) / f"kafka-maintenance-scratch-{os.getuid()}"
 
     @property
     def approval_timeout(self) -> timedelta:

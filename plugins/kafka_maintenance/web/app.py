@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails, DagAccessEntity
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
@@ -93,7 +93,10 @@ def clusters(request: Request, user: GetUserDep) -> Response:
 
     def page() -> Page:
         waiting = airflow_records.waiting_by_cluster(airflow_records.open_gates(_readable(user)))
-        return clusters_page(airflow_records.store(), airflow_records.listed_clusters(), waiting, now=datetime.now(UTC))
+        listed = [
+            each if _sees_connection(user, each.name) else each.withheld for each in airflow_records.listed_clusters()
+        ]
+        return clusters_page(airflow_records.store(), listed, waiting, now=datetime.now(UTC))
 
     return _answer(request, "Clusters", page)
 
@@ -144,6 +147,11 @@ def kraft(request: Request, cluster: Text = "") -> Response:
         return kraft_page(airflow_records.store(), names, cluster, datetime.now(UTC))
 
     return _answer(request, "KRaft", page)
+
+
+def _sees_connection(user: GetUserDep, name: str) -> bool:
+    details = ConnectionDetails(conn_id=name)
+    return get_auth_manager().is_authorized_connection(method="GET", user=user, details=details)
 
 
 def _readable(user: GetUserDep) -> set[str]:

@@ -120,6 +120,7 @@ def act_as_controller(
     if record.has(EventKind.DONE):
         return receipt_of(record, plan, approver, already=True)
     refuse_ended(record)
+    store.probe()
     holder = Holder(approved_digest, run, approver, now.isoformat(timespec="seconds"))
     with session(address) as zookeeper:
         refuse_foreign(plan, observe(zookeeper, partitions=()))

@@ -24,7 +24,7 @@ from kafka_maintenance.operations.errors import BadInputError, OperationError
 from kafka_maintenance.operations.snapshots import compact
 from kafka_maintenance.operations.snapshots.catalog import at_once, checked_object, fetch_tables, read_manifest
 from kafka_maintenance.operations.snapshots.choice import HISTORY_DAYS, earlier_snapshots, passed_over
-from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew
+from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew, private_folder
 from kafka_maintenance.spark import submit as spark
 
 JOB: Final = "nightly_analysis"
@@ -133,6 +133,17 @@ def stage(
         *(part for name, path in files.items() for part in (name, str(path))),
     )
     return Staged(folder, output, arguments, partition_rows((*earlier, *chosen)))
+
+
+def folder_of_try(scratch: Path, run: str) -> Path:
+    """Where a try of the analysis stages: below `scratch`, empty, with a name that is derived, since it is removed afterwards.
+
+    Raises:
+        LocalStackError: `scratch` is not ours alone.
+    """
+    folder = private_folder(scratch) / run_token(run)
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
 
 
 def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:

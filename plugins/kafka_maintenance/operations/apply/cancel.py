@@ -128,6 +128,7 @@ def cancel(
     """
     record = _record(store, cluster, digest, by, now)
     plan, run = _plan_of(store, record, cluster), f"cancel of {digest[:12]}"
+    store.probe()
     with session(zookeeper) as opened:
         _approved(_found(plan, record, opened), approved_digest)
         request_stop(store, cluster, digest, by=by, reason=f"cancel: {reason}", now=now)

@@ -154,6 +154,8 @@ def apply_plan(
     if log.has(EventKind.DONE):
         return receipt_of(log, plan, approver, already=True)
     refuse_ended(log)
+    if not resumed:
+        store.probe()
     if not plan.steps:
         raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
     begun = resumed and log.has(EventKind.STARTED)

@@ -100,7 +100,7 @@ def passwords(tree: Tree) -> Judged:
         f"/config/brokers/{name}: holds passwords"
         for name in tree.children("/config/brokers")
         if is_secret(tree, f"/config/brokers/{name}")
-        or any(is_secret_config(key) for key in _settings(tree, f"/config/brokers/{name}"))
+        or any(is_secret_config("brokers", key) for key in _settings(tree, f"/config/brokers/{name}"))
     ]
     return against(found, Verdict.DECIDE)
 

@@ -19,7 +19,7 @@ from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.live_acls import live_acls, set_live_acl
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.snapshot.secrets import sealer_of
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
@@ -139,9 +139,10 @@ def apply_restore(
     scope = scope_of(document["scope"])
     if not scope.whole or scope.over:  # a whole tree goes where nothing is
         refuse_departed(store, manifest.cluster)
-    sealer = Sealer.from_file(key_file) if key_file else None
+    sealer = sealer_of(key_file, manifest.cluster, manifest.snapshot_id)
     raw = read_raw(store, manifest)
     content = restorable(raw, scope, sealer)
+    store.probe()
     receipt = ReceiptLog(store, cluster=manifest.cluster, digest=plan.digest, run=run_id, approver=approver, now=now)
     before = {path: data.decode("utf-8", "backslashreplace") for path, data in content.corrected.items()}
     said: dict[str, Any] = {"before": before} if before else {}

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from controller_core import znodes
-from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.snapshot.secrets import SnapshotSealer
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
@@ -139,7 +139,7 @@ class Content:
         return {znode.path: znode.data or b"" for znode in self.znodes}
 
 
-def restorable(raw: pa.Table, scope: RestoreScope, sealer: Sealer | None = None) -> Content:
+def restorable(raw: pa.Table, scope: RestoreScope, sealer: SnapshotSealer | None = None) -> Content:
     """The persistent znodes of a snapshot that may be created again.
 
     Never ephemerals, never `/controller`; secrets only with their key; what lies below a znode that is left out is left

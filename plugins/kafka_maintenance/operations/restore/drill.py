@@ -26,7 +26,7 @@ from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
-from kafka_maintenance.operations.restore.content import RestoreScope, restorable
+from kafka_maintenance.operations.restore.content import Content, RestoreScope, restorable
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
 from kafka_maintenance.operations.restore.zookeeper_snapshot import MISSING_ACL, ExportOptions, export_snapshot
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, read_manifest, read_raw
@@ -113,10 +113,13 @@ def restore_drill(
             brought = _by_transactions(target, scratch, chosen, now=now, scope=scope, key_file=key_file)
         again = _taken_again(target, scratch, chosen.cluster, now=now, scope=scope, key_file=key_file)
         found = read_raw(scratch, again)
-        differences = compare_raw(raw, found, scope, sealer)
+        wanted, restored = (
+            restorable(each, scope, sealer.of(of.cluster, of.snapshot_id) if sealer else None)
+            for each, of in ((raw, chosen), (found, again))
+        )
+        differences = compare_contents(wanted, restored, acls=scope.acls)
         if as_file:
             differences += [*_other_stats(raw, found), *_other_digest(server)]
-        wanted = restorable(raw, scope, sealer)
         brokers = None
         if kafka_version is not None:
             brokers, missing = _with_brokers(raw, server, kafka_version, auth)
@@ -249,21 +252,14 @@ def _copy_of(store: ObjectStore, chosen: Manifest) -> MemoryStore:
     return scratch
 
 
-def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: Sealer | None) -> list[str]:
-    """What a restore lost, added or changed: path by path, data and ACLs; what is left out on purpose is no difference.
+def compare_contents(before: Content, after: Content, *, acls: bool) -> list[str]:
+    """What a restore lost, added or changed: path by path, data and, with `acls`, ACLs; what is left out on purpose is no difference.
 
     Nor is an ACL that `before` does not know whole.
-
-    Args:
-        before: raw znodes of the snapshot.
-        after: raw znodes of the restored tree.
-        scope: what of the snapshot is restored.
-        sealer: opens sealed secrets; None: they stay out.
     """
-    content = restorable(before, scope, sealer)
-    wanted = {znode.path: znode for znode in content.znodes}
-    assumed = frozenset(content.assumed_acls)
-    found = {znode.path: znode for znode in restorable(after, scope, sealer).znodes}
+    wanted = {znode.path: znode for znode in before.znodes}
+    assumed = frozenset(before.assumed_acls)
+    found = {znode.path: znode for znode in after.znodes}
     differences = [f"{path} is missing" for path in sorted(wanted.keys() - found.keys())]
     differences += [f"{path} was not in the snapshot" for path in sorted(found.keys() - wanted.keys())]
     for path in sorted(wanted.keys() & found.keys()):
@@ -271,7 +267,7 @@ def compare_raw(before: pa.Table, after: pa.Table, scope: RestoreScope, sealer: 
             path == "/" and not wanted[path].data and not found[path].data
         ):
             differences.append(f"{path} has other data")
-        if scope.acls and path not in assumed and wanted[path].acl != found[path].acl:
+        if acls and path not in assumed and wanted[path].acl != found[path].acl:
             differences.append(f"{path} has another ACL")
     return differences
 

@@ -17,7 +17,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Cut
-from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.snapshot.secrets import sealer_of
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
@@ -107,7 +107,7 @@ def plan_restore(
     raw = read_raw(store, manifest)
     if brokers is not None and (scope.over or not scope.whole):
         scope = told_by_brokers(target, scope, brokers)
-    content = restorable(raw, scope, Sealer.from_file(key_file) if key_file else None)
+    content = restorable(raw, scope, sealer_of(key_file, manifest.cluster, manifest.snapshot_id))
     part = _part(target, raw, content, manifest, scope)
     steps, notes = described(part, _data_of(content, scope)), part.notes
     if not steps:

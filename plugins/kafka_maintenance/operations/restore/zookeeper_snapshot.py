@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.snapshot.secrets import SECRET, Sealer
+from controller_core.adapters.snapshot.secrets import SECRET, SnapshotSealer, sealer_of
 from controller_core.adapters.snapshot.tables import STAT_COLUMNS
 from controller_core.adapters.zookeeper_files.jute import OPEN_ACL, Acl
 from controller_core.adapters.zookeeper_files.snapshot_file import write_snapshot
@@ -90,9 +90,11 @@ def export_snapshot(
         OSError: it cannot be written.
     """
     options = options or ExportOptions()
-    sealer = Sealer.from_file(key_file) if key_file else None
+    sealer = sealer_of(key_file, manifest.cluster, manifest.snapshot_id)
     content = _content(read_raw(store, manifest), options, sealer)
     missing = [*content.missing, *([] if manifest.consistent else [f"one moment: {manifest.reason}"])]
+    if neighbours := manifest.counts.get("neighbours"):
+        missing.append(f"{neighbours} trees beside Kafka's at the root of the ensemble")
     if missing and not options.incomplete:
         raise RefusedError(
             f"snapshot {manifest.snapshot_id} not exported: expected one that holds every znode with data and ACL, of one moment; "
@@ -128,7 +130,7 @@ class _Content:
     newest_zxid: int
 
 
-def _content(raw: pa.Table, options: ExportOptions, sealer: Sealer | None) -> _Content:
+def _content(raw: pa.Table, options: ExportOptions, sealer: SnapshotSealer | None) -> _Content:
     nodes: list[tuple[str, Node]] = []
     kept: set[str] = set()
     missing: list[str] = []

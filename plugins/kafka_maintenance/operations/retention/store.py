@@ -162,6 +162,7 @@ def apply_stored_retention(
     removed = tuple(dropped.snapshot_id for dropped in plan.dropped)
     if receipt.has(EventKind.DONE):
         return _receipt(receipt, plan, approver, removed, already_applied=True)
+    store.probe()
     today = plan_retention(store, plan.policy, now=now, cluster=cluster)
     reasons = {kept.snapshot_id: kept.reasons for kept in today.kept}
     to_stay = [f"{name}: {', '.join(reasons[name])}" for name in removed if name in reasons]

@@ -16,7 +16,12 @@ import pyarrow as pa
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.decode import SnapshotIdentity, decode_tables
-from controller_core.adapters.snapshot.format import raw_from_parquet, table_from_parquet, table_to_parquet
+from controller_core.adapters.snapshot.format import (
+    raw_from_parquet,
+    require_bounded,
+    table_from_parquet,
+    table_to_parquet,
+)
 from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     RAW,
@@ -312,7 +317,9 @@ def fetch_tables(
         if stored.table in wanted:
             path = target / stored.key.rpartition("/")[2]
             if not (path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == stored.sha256):
-                write_whole(path, checked_object(store, stored))
+                content = checked_object(store, stored)
+                require_bounded(content, store.uri_of(stored.key))
+                write_whole(path, content)
     write_whole(target / MANIFEST, store.get(manifest.key))
     return target
 

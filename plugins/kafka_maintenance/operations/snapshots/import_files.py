@@ -26,6 +26,7 @@ from kafka_maintenance.operations.snapshots.publish import (
     SnapshotResult,
     cluster_id_of,
     made_before,
+    new_identity,
     publish_snapshot,
     require_same_id,
     result_of,
@@ -117,15 +118,15 @@ def import_files(
         if found_id not in (None, known_id) and not new_cluster_id:
             require_same_id(store, cluster, found_id, f"{directory.folder}{chroot} at zxid {each.zxid:#x}")
         known_id = found_id or known_id
-        raw = raw_layer(cut, sealer)
+        identity = new_identity(cut, cluster, run_id, taken_at)
+        raw = raw_layer(cut, sealer.of(cluster, identity.snapshot_id) if sealer else None)
         done.append(
             publish_snapshot(
                 store,
                 replace(cut, znodes={}, acls={}),
                 raw,
-                cluster=cluster,
+                identity=identity,
                 run_id=run_id,
-                taken_at=taken_at,
                 chroot=chroot,
                 key_id=sealer.key_id if sealer else None,
             )
@@ -146,8 +147,13 @@ def cut_of(moment: Moment, chroot: str) -> Cut:
     found: dict[str, Znode] = {}
     acls: dict[str, str] = {}
     below = f"{chroot}/"
+    neighbours: set[str] = set()
     for path, node in tree.nodes.items():
-        if not (path == chroot or path.startswith(below)) or (not chroot and _is_own(path)):
+        if not (path == chroot or path.startswith(below)):
+            continue
+        root = "/" + path[1:].partition("/")[0]
+        if not chroot and path not in {"", "/"} and root not in znodes.ROOTS:
+            neighbours.add(root)
             continue
         shown = path[len(chroot) :] or "/"
         found[shown] = Znode(node.data, node.stat())
@@ -168,6 +174,7 @@ def cut_of(moment: Moment, chroot: str) -> Cut:
         server_version="unknown",
         scan_zxids=(moment.zxid, moment.zxid),
         seconds=(0.0, 0.0),
+        neighbours=tuple(sorted(neighbours - {OWN_TREE})),
     )
 
 
@@ -266,10 +273,6 @@ def _unfit(cut: Cut) -> str | None:
 def _data(cut: Cut, path: str) -> bytes | None:
     found = cut.znodes.get(path)
     return found.data if found else None
-
-
-def _is_own(path: str) -> bool:
-    return path == OWN_TREE or path.startswith(f"{OWN_TREE}/")
 
 
 def _homes(directory: DataDirectory, chosen: Sequence[_Chosen]) -> str:

@@ -75,9 +75,8 @@ def publish_snapshot(
     cut: Cut,
     raw: RawLayer,
     *,
-    cluster: str,
+    identity: SnapshotIdentity,
     run_id: str,
-    taken_at: datetime,
     chroot: str,
     key_id: str | None,
 ) -> SnapshotResult:
@@ -87,18 +86,37 @@ def publish_snapshot(
         store: where to.
         cut: how the tree was read; its znodes and ACLs are not needed any more.
         raw: the tree.
-        cluster: our name of its cluster.
+        identity: of `new_identity`, to which the secrets in `raw` are bound.
         run_id: names the run.
-        taken_at: the snapshot's time; its UTC date is the snapshot's.
         chroot: where in ZooKeeper it lives.
         key_id: of the key that sealed the secrets in `raw`; None: it holds none.
 
     Raises:
         ObjectStoreError: the store failed; nothing new is visible in it.
     """
-    draft, contents = _contents(cut, raw, cluster, run_id, taken_at)
+    draft, contents = _contents(cut, raw, identity, run_id)
     manifest, created = _publish(store, contents, {**draft, "chroot": chroot, "key_id": key_id})
     return result_of(manifest, created=created)
+
+
+def new_identity(cut: Cut, cluster: str, run_id: str, taken_at: datetime) -> SnapshotIdentity:
+    """What the snapshot of a cut will be called.
+
+    Its prefix is fresh: what a killed run left behind is never mixed with what this one writes.
+
+    Args:
+        cut: the tree.
+        cluster: our name of its cluster.
+        run_id: names the run.
+        taken_at: the snapshot's time; its UTC date is the snapshot's.
+    """
+    return SnapshotIdentity(
+        cluster=cluster,
+        snapshot_id=f"{cut.zxid:016x}-{run_token(run_id)}-{secrets.token_hex(3)}",
+        taken_at=taken_at.astimezone(UTC),
+        zxid=cut.zxid,
+        consistent=cut.consistent,
+    )
 
 
 def result_of(manifest: Manifest, *, created: bool) -> SnapshotResult:
@@ -159,23 +177,18 @@ def migrating(place: object, found: str) -> MigratingClusterError:
 
 
 def _contents(
-    cut: Cut, raw: RawLayer, cluster: str, run_id: str, now: datetime
+    cut: Cut, raw: RawLayer, identity: SnapshotIdentity, run_id: str
 ) -> tuple[dict[str, Any], dict[str, tuple[bytes, int]]]:
     """The manifest's fields, and object name → (bytes, rows). Nothing secret is in either."""
-    # The suffix makes the prefix fresh: what a killed run left behind is never mixed with what this one writes.
-    snapshot_id = f"{cut.zxid:016x}-{run_token(run_id)}-{secrets.token_hex(3)}"
-    identity = SnapshotIdentity(
-        cluster=cluster, snapshot_id=snapshot_id, taken_at=now.astimezone(UTC), zxid=cut.zxid, consistent=cut.consistent
-    )
     tables: dict[str, pa.Table] = decode_tables(raw.table, identity, raw.public_configs)
     contents = {RAW: (raw_to_parquet(raw.table), raw.table.num_rows)}
     contents |= {name: (table_to_parquet(table), table.num_rows) for name, table in tables.items()}
     ephemerals = pc.sum(pc.not_equal(pc.fill_null(raw.table["ephemeral_owner"], 0), 0)).as_py() or 0
     fields = {
-        "cluster": cluster,
+        "cluster": identity.cluster,
         "kafka_cluster_id": tables["cluster"]["kafka_cluster_id"][0].as_py(),
         "date": identity.taken_at.date().isoformat(),
-        "snapshot_id": snapshot_id,
+        "snapshot_id": identity.snapshot_id,
         "run_id": run_id,
         "taken_at": identity.taken_at,
         "zxid": cut.zxid,
@@ -192,6 +205,7 @@ def _contents(
             "ephemerals": ephemerals,
             "secrets": len(raw.redacted),
             "unreadable": len(cut.unreadable),
+            "neighbours": len(cut.neighbours),
             **{name: table.num_rows for name, table in tables.items()},
         },
         "redacted": raw.redacted,

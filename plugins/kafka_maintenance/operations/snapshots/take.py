@@ -31,6 +31,7 @@ from kafka_maintenance.operations.snapshots.publish import (
     cluster_id_of,
     made_before,
     migrating,
+    new_identity,
     publish_snapshot,
     require_same_id,
     result_of,
@@ -90,15 +91,15 @@ def take_snapshot(
         if not new_cluster_id:
             require_same_id(store, cluster, cluster_id_of(_data(session, znodes.CLUSTER_ID)), address)
         cut = read_cut(session.client, options, progress, known_acls=_acls_before(store, cluster))
-    raw = raw_layer(cut, sealer)
+    identity = new_identity(cut, cluster, run_id, now)
+    raw = raw_layer(cut, sealer.of(cluster, identity.snapshot_id) if sealer else None)
     cut = replace(cut, znodes={}, acls={})  # hundreds of MB that nobody needs any more
     return publish_snapshot(
         store,
         cut,
         raw,
-        cluster=cluster,
+        identity=identity,
         run_id=run_id,
-        taken_at=now,
         chroot=address.chroot,
         key_id=sealer.key_id if sealer else None,
     )

@@ -1,7 +1,7 @@
 """The page Clusters: every cluster in one row, the worst first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -55,13 +55,21 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A cluster as Airflow knows it; `problem` says why its connection cannot be used."""
+    """A cluster as Airflow knows it; `problem` says why its connection cannot be used. Both are of a connection, which not everybody may read."""
 
     name: str
     zookeeper: str = "-"
     tags: tuple[str, ...] = ()
     archived: bool = False
     problem: str | None = None
+
+    @property
+    def withheld(self) -> "Listed":
+        """For a user from whom Airflow withholds connections: no address, and no words of a message that may hold one."""
+        problem = (
+            None if self.problem is None else "its connection cannot be used; who may read connections sees here why"
+        )
+        return replace(self, zookeeper="-", problem=problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

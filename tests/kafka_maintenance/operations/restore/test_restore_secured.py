@@ -67,9 +67,11 @@ def owned(chroot):
         for path, data in world.PERSISTENT.items():
             session.create(path, data, make_parents=True)
         session.create("/config/ips", b"", acl=(Acl(31, "auth", ""),))
-        session.create("/config/ips/10.0.0.1", world.config(rate="5"), acl=(Acl(31, "auth", ""),))
+        session.create("/config/ips/10.0.0.1", world.config(producer_byte_rate="5"), acl=(Acl(31, "auth", ""),))
         session.create(
-            "/config/clients/near", world.config(rate="5"), acl=(Acl(31, "auth", ""), Acl(31, "ip", "10.0.0.1"))
+            "/config/clients/near",
+            world.config(producer_byte_rate="5"),
+            acl=(Acl(31, "auth", ""), Acl(31, "ip", "10.0.0.1")),
         )
         yield session
 

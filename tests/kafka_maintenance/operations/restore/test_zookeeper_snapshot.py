@@ -12,7 +12,7 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.format import raw_layer
-from controller_core.adapters.snapshot.reader import read_cut
+from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper_files import snapshot_file
 from kafka_maintenance.cli.main import main
@@ -80,9 +80,9 @@ def facts(server):
     return dict(line.split("\t") for line in server.command("mntr").splitlines() if "\t" in line)
 
 
-def rows(hosts):
+def rows(hosts, options=None):
     with client_of(hosts) as client:
-        cut = read_cut(client)
+        cut = read_cut(client, options)
     return cut, raw_layer(cut).table
 
 
@@ -111,11 +111,15 @@ def test_a_history_of_a_whole_ensemble_comes_back(store, workspace, export):
             world.fill(session, brokers=(), controller=None)
             session.delete("/config/users/alice", -1)
         write_history(server, steps=300, looks=0, features=False)
+        with client_of(server.hosts) as client:
+            whole = ReadOptions(roots=frozenset(f"/{name}" for name in client.get_children("/")) - {"/zookeeper"})
         take(server.hosts, store)
-        _, before = rows(server.hosts)
+        assert "trees beside Kafka's at the root of the ensemble" in export(status=1)
+        take(server.hosts, store, "whole", options=whole)
+        _, before = rows(server.hosts, whole)
     export()
     with started(workspace) as copy:
-        assert rows(copy.hosts)[1].equals(before)
+        assert rows(copy.hosts, whole)[1].equals(before)
         assert int(facts(copy)["zk_digest_mismatches_count"]) == 0
         with client_of(copy.hosts) as client:
             assert client.exists("/zookeeper/config") is not None

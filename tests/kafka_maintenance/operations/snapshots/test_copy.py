@@ -150,13 +150,15 @@ def test_a_key_is_changed_by_a_new_first_line(tmp_path):
     path = tmp_path / "snapshot.key"
     path.write_bytes(old)
     before = Sealer.from_file(path)
+    old_one = before.of("alpha", "1")
     path.write_bytes(new + b"\n" + old + b"\n")
     after = Sealer.from_file(path)
     assert after.key_id != before.key_id
-    assert after.open("/p", before.seal("/p", b"secret")) == b"secret"
-    sealed = after.seal("/p", b"secret")
-    assert after.open("/p", sealed) == b"secret"
+    both = after.of("alpha", "1")
+    assert both.open("/p", old_one.seal("/p", b"secret")) == b"secret"
+    sealed = both.seal("/p", b"secret")
+    assert both.open("/p", sealed) == b"secret"
     with pytest.raises(SnapshotKeyError, match="sealed with none of 1 keys"):
-        before.open("/p", sealed)
+        old_one.open("/p", sealed)
     path.write_bytes(new)
-    assert Sealer.from_file(path).open("/p", sealed) == b"secret"
+    assert Sealer.from_file(path).of("alpha", "1").open("/p", sealed) == b"secret"

@@ -71,7 +71,7 @@ def shake(session):
         b'{"version":1,"partitions":[{"topic":"orders","partition":0}]}',
         sequential=True,
     )
-    session.set("/config/clients/slow", b"broken", -1)
+    session.create("/config/ips/odd", b"broken", make_parents=True)
 
 
 def test_diff_speaks_of_kafka(kafka, chroot, store):
@@ -98,7 +98,7 @@ def test_diff_speaks_of_kafka(kafka, chroot, store):
     assert ("request_made", "delete_topics fresh") in changes
     assert ("request_made", "reassign_partitions orders-0 to [3,1]") in changes
     assert ("notification_made", "isr_change isr_change_0000000000 orders-0") in changes
-    assert ("bad_znode_found", "/config/clients/slow") in changes
+    assert ("bad_znode_found", "/config/ips/odd") in changes
     assert not any(kind == "epoch_changed" for kind, _ in changes)
     text = diff_text(found)
     assert "leaders changed: 1\n  orders-0: 1 → 2" in text
@@ -187,7 +187,7 @@ def test_changes_beside_what_may_not_be_read_are_told(half_open, chroot, store):
     found = diff(side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 1)))
     assert [(change.kind, change.subject) for change in found.changes] == [
         ("replicas_moved", "orders-1"),
-        ("config_changed", "clients/slow producer.byte.rate"),
+        ("config_changed", "clients/slow producer_byte_rate"),
     ]
     sides = side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 2, auth=OPS))
     kinds = [change.kind for change in diff(*sides).changes]
@@ -395,16 +395,16 @@ def test_a_drill_finds_what_is_lost():
     import pyarrow as pa
 
     from controller_core.adapters.snapshot.tables import RAW, STAT_COLUMNS
-    from kafka_maintenance.operations.restore.content import RestoreScope
-    from kafka_maintenance.operations.restore.drill import compare_raw
+    from kafka_maintenance.operations.restore.content import RestoreScope, restorable
+    from kafka_maintenance.operations.restore.drill import compare_contents
 
-    def raw(**paths):
+    def content(**paths):
         rows = [
             {"path": f"/{name}", "data": data, **dict.fromkeys(STAT_COLUMNS, 0)} for name, data in sorted(paths.items())
         ]
-        return pa.Table.from_pylist(rows, schema=RAW)
+        return restorable(pa.Table.from_pylist(rows, schema=RAW), RestoreScope(whole=True))
 
-    found = compare_raw(raw(a=b"1", b=b"2", c=b"3"), raw(a=b"1", b=b"x", d=b"4"), RestoreScope(whole=True), None)
+    found = compare_contents(content(a=b"1", b=b"2", c=b"3"), content(a=b"1", b=b"x", d=b"4"), acls=True)
     assert found == ["/c is missing", "/d was not in the snapshot", "/b has other data"]
 
 

@@ -14,7 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore, MemoryStore
-from controller_core.adapters.snapshot.format import raw_from_parquet, raw_to_parquet
+from controller_core.adapters.snapshot import format as snapshot_format
+from controller_core.adapters.snapshot.format import (
+    raw_from_parquet,
+    raw_to_parquet,
+    table_from_parquet,
+    table_to_parquet,
+)
 from controller_core.adapters.snapshot.manifest import parse_manifest, require_name, run_token
 from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config
 from controller_core.adapters.snapshot.tables import RAW, TABLES
@@ -102,7 +108,8 @@ def test_the_decode_step_reads_old_snapshots(version):
 def test_old_snapshots_can_be_restored_with_their_secrets(version):
     store = FolderStore(CORPUS / version / "store")
     raw = snapshots.read_raw(store, stored(store))
-    sealer = Sealer.from_file(CORPUS / version / "key")
+    manifest = stored(store)
+    sealer = Sealer.from_file(CORPUS / version / "key").of(manifest.cluster, manifest.snapshot_id)
     content = restorable(raw, RestoreScope(whole=True), sealer)
     found = {znode.path: znode.data for znode in content.znodes}
     assert b"s3cr3t" in found["/config/users/alice"]
@@ -296,6 +303,15 @@ def test_raw_is_small_and_exact():
         ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.sasl.jaas.config":"x"}}', True),
         ("/config/brokers/1", b'{"version":1,"config":{"leader.replication.throttled.rate":"1"}}', False),
         ("/config/brokers/1", b"\xff", True),
+        ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.ssl.client.auth":"none"}}', False),
+        ("/config/brokers/1", b'{"version":1,"config":{"our.reporter.url":"https://u:p@h"}}', True),
+        ("/config/users/a", b'{"version":1,"config":{"our.plugin.setting":"x"}}', True),
+        ("/config/clients/c", b'{"version":1,"config":{"request_percentage":"50"}}', False),
+        ("/config/clients/c", b'{"version":1,"config":{"our.plugin.setting":"x"}}', True),
+        ("/config/clients/c", b"not json", True),
+        ("/config/ips/1.2.3.4", b'{"version":1,"config":{"connection_creation_rate":"5"}}', False),
+        ("/config/topics/t", b'{"version":1,"config":{"our.plugin.setting":"x"}}', False),
+        ("/config/topics/t", b'{"version":1,"config":{"our.plugin.password":"x"}}', True),
         ("/config/topics/t", b"not json", False),
         ("/delegation_token/tokens/abc", b"{}", True),
         ("/delegation_token/token_changes/token_change_0000000001", b"abc", False),
@@ -307,10 +323,35 @@ def test_what_is_a_secret(path, data, secret):
 
 
 @pytest.mark.parametrize(
-    "key", ["retention.ms", "cleanup.policy", "min.insync.replicas", "producer_byte_rate", "compression.type"]
+    ("entity_type", "key"),
+    [
+        *(("topics", key) for key in ("retention.ms", "cleanup.policy", "min.insync.replicas", "compression.type")),
+        *(("brokers", key) for key in ("log.retention.ms", "listener.name.internal.max.connections")),
+        ("users", "producer_byte_rate"),
+    ],
 )
-def test_ordinary_configs_are_no_secrets(key):
-    assert not is_secret_config(key)
+def test_ordinary_configs_are_no_secrets(entity_type, key):
+    assert not is_secret_config(entity_type, key)
+
+
+def test_a_file_that_decompresses_to_more_than_any_of_ours_is_not_read(monkeypatch):
+    content = table_to_parquet(pa.table({"x": [b"0" * 1000] * 1000}))
+    assert len(content) < 10_000
+    assert table_from_parquet(content, "x").num_rows == 1000
+    monkeypatch.setattr(snapshot_format, "ROWS_MAX", 999)
+    with pytest.raises(ObjectDamagedError, match=r"its footer says .* and 1000 rows"):
+        table_from_parquet(content, "x")
+    monkeypatch.undo()
+    monkeypatch.setattr(snapshot_format, "UNCOMPRESSED_BYTES_MAX", 500)
+    with pytest.raises(ObjectDamagedError, match="expected at most 500 bytes"):
+        table_from_parquet(content, "x")
+
+
+def test_nothing_of_such_a_file_is_fetched_for_spark(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot_format, "ROWS_MAX", 1)
+    with pytest.raises(ObjectDamagedError, match="its footer says"):
+        snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "here")
+    assert not list((tmp_path / "here").rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_tables(kafka, chroot, store):
         for row in snapshots.read_table(store, manifest, "configs").to_pylist()
     }
     assert settings["topics", "orders", "cleanup.policy"] == "compact"
-    assert settings["users", "bob", "consumer.byte.rate"] == "4096"
+    assert settings["users", "bob", "consumer_byte_rate"] == "4096"
 
 
 def test_a_run_has_one_snapshot(kafka, chroot, store):
@@ -192,13 +192,18 @@ def test_secrets_are_kept_sealed_with_a_key(kafka, chroot, store, tmp_path):
     raw = snapshots.read_raw(store, manifest)
     (sealed,) = [row["sealed"] for row in raw.to_pylist() if row["sealed"] is not None]
     assert b"s3cr3t" not in sealed
-    sealer = Sealer.from_file(key_file)
+    sealer, alice, here = Sealer.from_file(key_file), "/config/users/alice", ("alpha", manifest.snapshot_id)
     assert manifest.key_id == sealer.key_id
-    assert sealer.open("/config/users/alice", sealed) == world.PERSISTENT["/config/users/alice"]
-    with pytest.raises(SnapshotKeyError, match="sealed with none of 1 keys"):
-        Sealer(bytes(32)).open("/config/users/alice", sealed)
-    with pytest.raises(SnapshotKeyError, match="sealed with none of 1 keys"):
-        sealer.open("/config/users/bob", sealed)
+    assert sealer.of(*here).open(alice, sealed) == world.PERSISTENT[alice]
+    elsewhere = [
+        (Sealer(bytes(32)).of(*here), alice),
+        (sealer.of(*here), "/config/users/bob"),
+        (sealer.of("alpha", f"{manifest.snapshot_id}x"), alice),
+        (sealer.of("beta", manifest.snapshot_id), alice),
+    ]
+    for each, path in elsewhere:
+        with pytest.raises(SnapshotKeyError, match=r"sealed with none of 1 keys.*moved here from another snapshot"):
+            each.open(path, sealed)
 
 
 @pytest.mark.parametrize("content", [b"short", b"!!not base64!!", base64.b64encode(b"x" * 31)])
@@ -210,18 +215,18 @@ def test_a_key_that_is_none(tmp_path, content):
 
 def test_malformed_znodes_are_counted_not_fatal(kafka, chroot, store):
     kafka.set("/brokers/topics/orders/partitions/0/state", b"\xff\xfe", -1)
-    kafka.set("/config/clients/slow", b"[]", -1)
+    kafka.set("/config/topics/payments", b"[]", -1)
     kafka.create("/brokers/topics/broken", b'{"partitions":{"x":[1]}}')
     result = take(chroot, store)
     bad = {row["path"]: row["reason"] for row in snapshots.read_table(store, result.manifest, "bad_rows").to_pylist()}
     assert set(bad) == {
         "/brokers/topics/broken",
         "/brokers/topics/orders/partitions/0/state",
-        "/config/clients/slow",
+        "/config/topics/payments",
     }
     assert "UTF-8" in bad["/brokers/topics/orders/partitions/0/state"]
     raw = snapshots.read_raw(store, result.manifest)
-    assert dict(zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True))["/config/clients/slow"] == b"[]"
+    assert dict(zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True))["/config/topics/payments"] == b"[]"
     assert verify_snapshot(store, result.manifest) == []
 
 

@@ -128,7 +128,7 @@ def _configs(tree: Tree) -> Iterator[Fact]:
         for name in tree.children(f"/config/{kind}"):
             path = f"/config/{kind}/{name}"
             for key, value in config_at(tree, path).items():
-                shown = REDACTED if is_secret_config(key) else value
+                shown = REDACTED if is_secret_config(kind, key) else value
                 yield Fact(("CONFIG", code, "" if name == DEFAULT else name, key), shown, path, name == DEFAULT)
 
 

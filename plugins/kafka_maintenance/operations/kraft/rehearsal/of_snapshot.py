@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.adapters.snapshot.secrets import Sealer
+from controller_core.adapters.snapshot.secrets import SnapshotSealer, sealer_of
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.asked import ask_brokers, with_answers
@@ -56,7 +56,8 @@ def rehearse_snapshot(
     certificate = certify(tree, manifest)
     if brokers is not None:
         certificate = with_answers(certificate, tree, ask_brokers(brokers, datetime.now(UTC)))
-    copy = copy_of(tree, _opened(raw, Sealer.from_file(key_file)) if key_file else None)
+    sealer = sealer_of(key_file, manifest.cluster, manifest.snapshot_id)
+    copy = copy_of(tree, _opened(raw, sealer) if sealer else None)
     wanted = repairs(copy.tree) if fix else ()
     outcome = rehearse(copy, quorum)
     return Rehearsal(
@@ -76,7 +77,7 @@ def repaired(copy: Copy, wanted: tuple[Repair, ...]) -> Copy:
     return copy
 
 
-def _opened(raw: pa.Table, sealer: Sealer) -> Mapping[str, bytes]:
+def _opened(raw: pa.Table, sealer: SnapshotSealer) -> Mapping[str, bytes]:
     """Path → data of the sealed secrets."""
     rows = zip(raw["path"].to_pylist(), raw["sealed"].to_pylist(), strict=True)
     return {path: sealer.open(path, sealed) for path, sealed in rows if sealed is not None}

@@ -25,6 +25,8 @@ OF_THE_RUN: Final = frozenset(
 """Types of records that fall into the transaction and say nothing of what is migrated; Kafka does not count them."""
 _PAYLOAD: Final = re.compile(r"payload: (\{.*\})\s*$")
 _TRANSACTION: Final = "ZK Migration"
+_BROKER_RESOURCE = 4
+"""`ConfigResource.Type.BROKER`."""
 _SECRET_FIELDS: Final = {
     "USER_SCRAM_CREDENTIAL_RECORD": frozenset({"salt", "saltedPassword", "storedKey", "serverKey"})
 }
@@ -76,6 +78,7 @@ def migrated(lines: Iterable[str]) -> Migrated:
 
 def _redacted(kind: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
     hidden = _SECRET_FIELDS.get(kind, frozenset())
-    if kind == "CONFIG_RECORD" and is_secret_config(str(data.get("name"))):
+    entity_type = "brokers" if data.get("resourceType") == _BROKER_RESOURCE else "topics"
+    if kind == "CONFIG_RECORD" and is_secret_config(entity_type, str(data.get("name"))):
         hidden = frozenset({"value"})
     return {name: REDACTED if name in hidden else value for name, value in data.items()} if hidden else data

@@ -1,0 +1,166 @@
+"""Boundary: a login that writes holds the rights of docs/zookeeper.md and no more. Each right is enough together with the others, and none is too many."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from kazoo.security import ACL, Id
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
+from controller_core.model.errors import NoAuthError
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.request_znodes import Target
+from controller_core.znodes import encode_config
+from controller_core.znodes.configs import ConfigZnode
+from kafka_maintenance.operations.apply.plan import apply_plan
+from kafka_maintenance.operations.errors import NotFinishedError
+from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.servers import ZooKeeperServer
+from tests.kafka_maintenance.kafka_world import RealServer, three_brokers
+
+KAFKA = ZooKeeperAuth(scheme="sasl", username="kafka", password="k")
+TOOL = ZooKeeperAuth(scheme="sasl", username="tool", password="t")
+BITS = {"write": 2, "create": 4, "delete": 8}
+PAGE = Path(__file__).parents[2] / "docs" / "zookeeper.md"
+ROW = re.compile(r"^\| (.+?) \| `(/.*?)` \| ((?:create|write|delete)(?:, (?:create|write|delete))*) \|", re.MULTILINE)
+NOW = datetime.now(UTC) + timedelta(hours=1)
+OLD = TopicPartition("old", 0)
+
+
+def _table():
+    """(operation, path, right), a row for each right of the page."""
+    rows = ROW.findall(PAGE.read_text())
+    return [(operation, path, right) for operation, path, rights in rows for right in rights.split(", ")]
+
+
+TABLE = _table()
+
+
+class SecuredServer(RealServer):
+    """Whoever plays the brokers logs in as they do: what they create is theirs, and the world may read it."""
+
+    def session(self):
+        return self._open.enter_context(connect(self.hosts, create_chroot=True, auth=KAFKA))
+
+
+def _elections(store, world):
+    return planning.plan_elections(store, "demo", zookeeper=world.own, now=NOW)
+
+
+def _deletion(store, world):
+    return planning.plan_deletions(store, "demo", topics=["old"], zookeeper=world.own, now=NOW)
+
+
+def _drain(store, world):
+    world.notify(OLD)
+    return planning.plan_drain(store, "demo", zookeeper=world.own, now=NOW)
+
+
+def _moves(store, world, **throttle):
+    waves = [[Target(OLD, tuple(map(BrokerId, (3, 1))))]]
+    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.own, now=NOW, **throttle)
+
+
+def _throttled(store, world):
+    return _moves(store, world, throttle_bytes_per_s=10_000_000)
+
+
+def _delete(world):
+    world.own.client.delete("/brokers/topics/old", recursive=True)
+    world.own.client.delete("/admin/delete_topics/old")
+
+
+OPERATIONS = {
+    "`elect_preferred_leaders`": (_elections, lambda world: world.wake()),
+    "`reassign_partitions`": (_moves, lambda world: world.wake()),
+    "`reassign_partitions` with a throttle": (_throttled, lambda world: world.wake()),
+    "`delete_topics`": (_deletion, _delete),
+    "`drain_isr_notifications`": (_drain, lambda world: world._fail_over()),
+}
+"""How each is planned, and what Kafka does when it was asked."""
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    with ZooKeeperServer(users={"kafka": "k", "tool": "t"}) as server:
+        yield server.hosts
+
+
+def _rights(operation, without=None):
+    """Path → bits that the login needs, but for one right."""
+    found = {}
+    for row in TABLE:
+        if row[0] == operation.removesuffix(" with a throttle") or row[0] == operation:
+            found[row[1]] = found.get(row[1], 0) | (0 if row == without else BITS[row[2]])
+    return found
+
+
+def _grant(world, rights):
+    """The ACL of Kafka with `zookeeper.set.acl` everywhere, and what `rights` say for our login."""
+    client = world.own.client
+    for path, bits in rights.items():
+        for named in [path.replace("<topic>", "old").replace("<broker>", name) for name in ("1", "2", "3")]:
+            ours = [ACL(bits, Id("sasl", "tool"))] if bits else []
+            if client.exists(named):
+                client.set_acls(named, [ACL(31, Id("sasl", "kafka")), ACL(1, Id("world", "anyone")), *ours])
+
+
+_chroots = count()
+
+
+def _carried_out(hosts, operation, rights):
+    server = SecuredServer(f"{hosts}/least-{next(_chroots)}")
+    try:
+        world = three_brokers(server=server)
+        world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)))
+        world.topic("old", ((1, 2), 1, (1, 2)))
+        for path in ("/config/topics", "/config/brokers", "/config/changes"):
+            world.own.create(path, make_parents=True)
+        for path in ("/config/topics/old", "/config/brokers/1", "/config/brokers/2", "/config/brokers/3"):
+            world.own.create(path, encode_config(ConfigZnode({})))
+        _grant(world, {"/": 0, "/admin": 0})
+        _grant(world, rights)
+        make, obey = OPERATIONS[operation]
+        store = MemoryStore()
+        plan = make(store, world)
+        for resumed in (False, True):
+            try:
+                apply_plan(
+                    store=store,
+                    plan_uri=plan.uri,
+                    approved_digest=plan.digest,
+                    approver="ann",
+                    zookeeper=ClusterAddress(server.hosts, auth=TOOL),
+                    now=NOW,
+                    run_id="run",
+                    patience_s=0,
+                    settle_timeout_s=0,
+                    resumed=resumed,
+                )
+            except NotFinishedError:
+                assert not resumed
+                obey(world)
+        assert world.own.children("/admin") == ["delete_topics"]
+    finally:
+        server.close()
+
+
+def test_the_page_names_every_operation():
+    assert {row[0] for row in TABLE} == OPERATIONS.keys()
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_rights_of_the_page_are_enough(hosts, operation):
+    _carried_out(hosts, operation, _rights(operation))
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("row", TABLE, ids=" ".join)
+def test_without_one_of_them_the_operation_is_refused(hosts, row):
+    with pytest.raises(NoAuthError):
+        _carried_out(hosts, row[0], _rights(row[0], without=row))
