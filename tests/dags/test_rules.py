@@ -255,3 +255,30 @@ def test_the_reference_of_the_docs_is_that_of_the_dags(bag):
     (page,) = pages(made)
     text = page.read_text(encoding="utf-8")
     assert written(text, made) == text, "run `make format`"
+
+
+def test_a_missing_pool_is_made_in_the_middle_of_the_schedulers_work(database, monkeypatch):
+    """The scheduler asks with a session open whose end nobody else may bring about."""
+    from airflow.models.pool import Pool
+    from airflow.utils.session import create_session
+    from airflow.utils.sqlalchemy import prohibit_commit
+
+    from kafka_maintenance.provider import policy
+    from kafka_maintenance.tasks import pools
+
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["gamma"]')
+    ti = SimpleNamespace(pool="kafka_apply")
+    run = SimpleNamespace(dag_id="delete_topics", conf={"cluster": "gamma"})
+    policy.task_instance_mutation_hook(ti, run)
+    assert ti.pool == "kafka_apply", "SQLite has one writer: nothing is made"
+    monkeypatch.setattr(pools, "_has_many_writers", lambda: True)
+    with create_session() as session, prohibit_commit(session) as guard:
+        assert session.query(Pool).count()
+        policy.task_instance_mutation_hook(ti, run)
+        guard.commit()
+    assert ti.pool == "kafka_apply_gamma"
+    stranger = SimpleNamespace(pool="kafka_apply")
+    policy.task_instance_mutation_hook(
+        stranger, SimpleNamespace(dag_id="delete_topics", conf={"cluster": "not listed"})
+    )
+    assert stranger.pool == "kafka_apply"

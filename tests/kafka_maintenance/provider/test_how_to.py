@@ -1,0 +1,206 @@
+"""From an empty environment to a first report and an approved election on real brokers, by docs/install.md alone, on each Airflow version.
+
+`make test-airflow-versions` takes every version; `make test` takes the one on which no other test runs.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance import __version__
+from kafka_maintenance.demo import AirflowServer
+from kafka_maintenance.demo.traffic import create_topic, partition_states
+from kafka_maintenance.servers import PostgresServer, Workspace
+from kafka_maintenance.servers.kafka import KafkaCluster
+from kafka_maintenance.servers.process import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+ROOT = Path(__file__).parents[3]
+DAG_IDS = {path.stem for path in (ROOT / "dags").glob("*.py")}
+RELEASES = {"3.2": "3.2.2", "3.3": "3.3.2"}
+OTHERWISE_PINNED = {"3.2": {"aiosqlite"}, "3.3": set()}
+"""Libraries for which that Airflow wants another version than requirements.txt pins."""
+VERSIONS = os.environ.get("AIRFLOW_VERSIONS_OF_TESTS", "3.2").split()
+HOSTS, DAGS, STORE, WHEEL = (
+    "zk1:2181,zk2:2181",
+    "/opt/airflow/dags",
+    "/var/lib/kafka-maintenance",
+    "dist/kafka_maintenance-0.2.0-py3-none-any.whl",
+)
+ONCE_A_YEAR = "0 0 1 1 *"
+ELECT = "elect_preferred_leaders"
+TIMEOUT_S = 480.0  # far more than it takes on two idle cores
+
+
+def commands_of(section):
+    """The commands of one section of the page, in their order."""
+    (text,) = re.findall(
+        rf"^## {section}\n(.*?)^## ", (ROOT / "docs" / "install.md").read_text(), flags=re.MULTILINE | re.DOTALL
+    )
+    return re.findall(r"^ {8}(\S.*)$", text, flags=re.MULTILINE)
+
+
+def run(*command, env=None, cwd=None):
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, f"{shlex.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def constraints(version):
+    """What an Airflow of that version is installed with: our pins, apart from those that it pins otherwise."""
+    lines = [
+        re.sub(r"\[\w+]==", "==", line.rstrip(" \\")) for line in (ROOT / "requirements.txt").read_text().splitlines()
+    ]
+    other = {"apache-airflow", "apache-airflow-core", "apache-airflow-task-sdk"} | OTHERWISE_PINNED[version]
+    return "\n".join(line for line in lines if re.match(r"\w", line) and line.partition("==")[0] not in other)
+
+
+@pytest.fixture(params=VERSIONS)
+def python(request, tmp_path):
+    """Interpreter of an empty environment, in which somebody has installed an Airflow."""
+    folder = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", folder)
+    (tmp_path / "constraints.txt").write_text(constraints(request.param))
+    airflow = f"apache-airflow=={RELEASES[request.param]}"
+    install = ("-m", "pip", "install", "--quiet", "--no-compile", "--constraint", tmp_path / "constraints.txt")
+    run(folder / "bin" / "python", *install, airflow, "psycopg2-binary", "asyncpg")
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def workspace():
+    with Workspace.create_temporary() as made:
+        yield made
+
+
+@pytest.fixture
+def kafka(workspace):
+    """Two brokers, one of which leads nothing since it was restarted."""
+    with KafkaCluster("3.9", brokers=2, workspace=workspace) as cluster:
+        partitions = create_topic(cluster, "orders", {0: (1, 2), 1: (2, 1)})
+        cluster[2].terminate()
+        cluster[2].start()
+        with cluster.session() as zookeeper:
+            wait_until(
+                lambda: all(len(state.isr) == 2 for state in partition_states(zookeeper, partitions).values()),
+                what="broker 2 is in sync again",
+                timeout_s=90,
+            )
+        yield cluster
+
+
+@pytest.fixture
+def airflow(python, workspace):
+    """The Airflow that is there already, with its own folder of DAGs."""
+    with PostgresServer(workspace) as postgres:
+        crons = ("SNAPSHOT", "ANALYSIS", "DRAIN", "DRILL", "CHECK", "RETENTION")
+        env = {f"KAFKA_MAINTENANCE_{name}_CRON": ONCE_A_YEAR for name in crons}
+        env |= {"KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g", "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2"}
+        env |= {"KAFKA_MAINTENANCE_SCRATCH": str(workspace.subfolder("scratch"))}
+        env |= {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5"}
+        dags = workspace.subfolder("dags")
+        with AirflowServer(
+            workspace, database_url=postgres.url, repository=ROOT, python=python, dags_folder=dags, env=env
+        ) as server:
+            yield server
+
+
+def by_the_page(section, airflow, examples, cwd):
+    """Runs the commands of a section, with the examples replaced by what is there."""
+    for command in commands_of(section):
+        for example, actual in examples.items():
+            command = command.replace(example, actual)  # noqa: PLW2901 - one replacement after another
+        if "dags unpause" in command:
+            airflow.api().wait_dags(DAG_IDS)
+        run("bash", "-c", command, env=airflow.env, cwd=cwd)
+
+
+def next_version(folder):
+    """The checkout with another version, to be built; and that version."""
+    for name in (
+        run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).rstrip("\0").split("\0")
+    ):
+        if not name.startswith("tests/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+    init = folder / "plugins" / "kafka_maintenance" / "__init__.py"
+    text, version = init.read_text(), f"{__version__}.post1"
+    init.write_text(text.replace(f'"{__version__}"', f'"{version}"'))
+    return folder, version
+
+
+def wheel_of(source, folder):
+    """What `make dist` makes, without touching the checkout's dist/."""
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    run(*pip, "--wheel-dir", folder, source)
+    (wheel,) = folder.glob("*.whl")
+    return str(wheel)
+
+
+def leaders(kafka):
+    with kafka.session() as zookeeper:
+        from controller_core.model.partitions import TopicPartition
+
+        states = partition_states(zookeeper, [TopicPartition("orders", 0), TopicPartition("orders", 1)])
+    return [int(state.leader) for state in states.values()]
+
+
+def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
+    python, kafka, airflow, workspace, tmp_path
+):
+    store = workspace.subfolder("store")
+    examples = {
+        "make dist": "true",
+        "pip install": f"{python} -m pip install --no-compile --constraint {tmp_path / 'constraints.txt'}",
+        WHEEL: wheel_of(ROOT, tmp_path / "dist"),
+        DAGS: str(airflow.env["AIRFLOW__CORE__DAGS_FOLDER"]),
+        HOSTS: kafka.zookeeper.hosts,
+        STORE: str(store),
+    }
+    by_the_page("Install", airflow, examples, tmp_path)
+    api, approver = airflow.api(), airflow.api("approver")
+    assert api.import_errors() == []
+    pools = {pool["name"] for pool in api.request("GET", "/pools")["pools"]}
+    assert pools == {"default_pool", "spark", "kafka_apply", "kafka_apply_blue"}
+    for dag_id in ("snapshot_metadata", "nightly_analysis"):
+        (first,) = api.runs(dag_id, run_type="manual")
+        state = api.wait_run(dag_id, first["dag_run_id"], timeout_s=TIMEOUT_S)
+        assert state == "success", api.failures(dag_id, first["dag_run_id"])
+    published = api.xcom("nightly_analysis", first["dag_run_id"], "publish_report")
+    opened = open_store(str(store))
+    assert "blue" in opened.get(published["report"].removeprefix(f"{opened.uri}/")).decode()
+
+    assert leaders(kafka) == [1, 1]
+    by_the_page("The first approved change", airflow, examples, tmp_path)
+    (gated,) = api.runs(ELECT)
+    gate = approver.wait_gate(ELECT, gated["dag_run_id"], timeout_s=TIMEOUT_S)
+    assert "orders-1" in gate.body
+    assert leaders(kafka) == [1, 1]
+
+    source, version = next_version(tmp_path / "next")
+    airflow.stop()
+    by_the_page("Upgrade", airflow, examples | {WHEEL: wheel_of(source, tmp_path / "dist-of-next")}, tmp_path)
+    airflow.start()
+    state = approver.wait_run_answering(ELECT, gated["dag_run_id"], "Approve", timeout_s=TIMEOUT_S, comment="first")
+    assert state == "success", api.failures(ELECT, gated["dag_run_id"])
+    assert leaders(kafka) == [1, 2]
+    receipts = opened.list("v1/receipts/cluster=blue/")
+    records = [json.loads(opened.get(key)) for key in [*opened.list("v1/approvals/cluster=blue/"), *receipts]]
+    versions = [record["code_version"] for record in records]
+    assert versions == [__version__] + [version] * (len(records) - 1), (
+        "asked before the upgrade, answered and applied after it"
+    )
+
+    clear = {"dry_run": False, "dag_run_id": gated["dag_run_id"], "only_failed": False, "reset_dag_runs": True}
+    api.request("POST", f"/dags/{ELECT}/clearTaskInstances", body=clear)
+    assert api.wait_run(ELECT, gated["dag_run_id"], timeout_s=TIMEOUT_S) == "success"
+    assert api.task_states(ELECT, gated["dag_run_id"])["apply_plan"] == "skipped"
+    assert opened.list("v1/receipts/cluster=blue/") == receipts
