@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
-from controller_core.adapters.zookeeper.session import connect
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.cluster import observe
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.shown import shown
@@ -133,7 +133,7 @@ def test_the_command_does_not_apply_what_a_person_rejected(store, plan, capsys):
 
 @pytest.fixture(autouse=True)
 def _no_server_is_waited_for(monkeypatch):
-    monkeypatch.setitem(connect.__wrapped__.__kwdefaults__, "timeout_s", 0.2)
+    monkeypatch.setattr(observe, "ZOOKEEPER_TIMEOUT_S", 0.2)
 
 
 @pytest.fixture
