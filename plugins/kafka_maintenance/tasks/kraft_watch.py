@@ -21,7 +21,7 @@ _TOOLS_OF = "3.9"
 log = logging.getLogger(__name__)
 
 
-@task
+@task(multiple_outputs=False)
 def snapshot_of_phase(cluster: str, moment: str) -> dict[str, Any]:
     """The cluster's snapshot before or after a phase of its migration; a second try finds that of the first."""
     found = snapshot_of_run(cluster, f"{run_name(context_of_run())}.{moment}")
