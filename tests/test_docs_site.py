@@ -58,8 +58,16 @@ def test_nothing_is_loaded_from_another_host(site):
 def test_every_page_is_in_the_table_of_contents():
     listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
-    assert [page for page in sorted(pages) if page not in listed and not page.startswith("adr/")] == []
+    assert [page for page in sorted(pages) if page not in listed] == []
     assert yaml.safe_load(listed)["validation"]["anchors"] == "warn"
+
+
+def test_each_decision_has_a_number_of_its_own_and_the_title_that_the_site_shows():
+    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    titles = {page: page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for page in pages}
+    assert [page.name for page, title in titles.items() if f'"{title}": adr/{page.name}' not in listed] == []
 
 
 def test_every_setting_of_the_environment_is_in_the_reference():

@@ -2,7 +2,7 @@
 
 A copy that can be made again: `v1/history/cluster=C/month=YYYY-MM/compact.json` names its files and the snapshots whose rows are
 in them, by digest, and is written last. Rows are sorted by what they describe and then by time, so that a partition that stays as
-it is takes next to nothing. Whoever finds it missing, damaged or of other snapshots reads the snapshots themselves (ADR 16).
+it is takes next to nothing. Whoever finds it missing, damaged or of other snapshots reads the snapshots themselves (ADR 18).
 """
 
 import hashlib
