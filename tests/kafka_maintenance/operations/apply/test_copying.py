@@ -167,7 +167,8 @@ def test_a_line_tells_bytes_their_rate_and_what_is_farthest_behind(monkeypatch, 
     found, recorded, there = read_plan(store, plan.uri), [], [0]
     answering(monkeypatch, lambda: [log_dirs(1, {OLD: 90_000}), log_dirs(3, {OLD: there[-1]})])
     record = SimpleNamespace(events=(), uri="memory:///r", append=lambda _, **detail: recorded.append(detail))
-    teller = Teller(SimpleNamespace(log=record, brokers=BROKERS, name=lambda _: "step 1"), 0, found.steps[0])
+    run = SimpleNamespace(log=record, plan=found, brokers=BROKERS, name=lambda _: "step 1", tell=lambda *_: None)
+    teller = Teller(run, 0, found.steps[0])
     for size in (0, 30_000):
         there.append(size)
         teller.see(look_at(world.zookeeper(), found.conditions))

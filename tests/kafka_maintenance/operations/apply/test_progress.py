@@ -55,7 +55,9 @@ def told(monkeypatch, caplog):
     record = SimpleNamespace(
         events=(), uri="memory:///r", append=lambda event, **detail: recorded.append((str(event), detail))
     )
-    run = SimpleNamespace(log=record, brokers=None, name=lambda _: "plan p, step 1 of 1")
+    run = SimpleNamespace(
+        log=record, plan=found, brokers=None, name=lambda _: "plan p, step 1 of 1", tell=lambda *_: None
+    )
     teller = Teller(run, 0, found.steps[0])
 
     def see(after_s: float) -> None:
