@@ -15,7 +15,7 @@ from kazoo.exceptions import KazooException
 from kazoo.protocol.serialization import int_struct, long_struct, read_string, write_buffer, write_string
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from controller_core.adapters.snapshot.reader import read_cut
+from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from tests.snapshot_writer import client_of
 
 ACLS = (
@@ -63,7 +63,8 @@ def shown(cut):
 
 def read_of(hosts):
     with client_of(hosts) as client:
-        cut = read_cut(client)
+        everything = frozenset(f"/{name}" for name in client.get_children("/")) - {"/zookeeper"}
+        cut = read_cut(client, ReadOptions(roots=everything))
     return Seen(cut.zxid, shown(cut))
 
 
