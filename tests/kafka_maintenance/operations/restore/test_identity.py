@@ -25,7 +25,7 @@ def test_the_brokers_own_answer_is_an_identity(tmp_path, capsys):
             session.client.delete("/config/clients", recursive=True)
             session.client.delete("/admin", recursive=True)
 
-        def restore(*arguments, zookeeper=cluster.zookeeper_connect, status=0):
+        def restore(*arguments, zookeeper=cluster.zookeeper_connect, status=1):  # shown, and not approved
             capsys.readouterr()
             line = ["restore", "newest", "--store", store.uri, "--zookeeper", zookeeper, "--path", "/config/clients"]
             found = main([*line, *arguments])
@@ -37,7 +37,7 @@ def test_the_brokers_own_answer_is_an_identity(tmp_path, capsys):
         assert f"BY THE BROKERS: those at {cluster.bootstrap_servers} are of" in told
         assert "the target's /cluster/id holds none" in told
         digest = next(word for word in told.split() if len(word) == 64)
-        restore("--approve", digest)
+        restore("--approve", digest, status=0)
         with cluster.session() as session:
             assert session.get("/config/clients/slow")[0] == world.config(producer_byte_rate="1")
         # Another ZooKeeper, of other brokers: what these say is no answer for it.
