@@ -23,6 +23,7 @@ def wounded(monkeypatch, tmp_path):
         monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
         monkeypatch.setenv("AIRFLOW_CONN_ALPHA", f'{{"conn_type": "generic", "host": "{server.hosts}"}}')
         world.fill(session)
+        session.set("/config/users/bob", b'{"version":1,"config":{"consumer_byte_rate":"4096","no_such_rate":"5"}}', -1)
         take_snapshot(
             address=ClusterAddress(server.hosts),
             cluster="alpha",
@@ -65,12 +66,11 @@ def test_a_rejected_restore_writes_nothing(bag, clients, wounded):
 
 
 def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wounded, tmp_path):
-    """The names of the quotas in that world are none of Kafka's."""
     with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
         states = _run(
             bag, kraft_repairs=True, configs=None
         )  # the DAG of this process keeps the params of the runs before
     assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
-    assert wounded.get("/config/users/bob")[0] == b'{"version":1,"config":{}}'
+    assert wounded.get("/config/users/bob")[0] == b'{"version":1,"config":{"consumer_byte_rate":"4096"}}'
     (started,) = list(tmp_path.glob("v1/receipts/cluster=alpha/*/*-started.json"))
-    assert "4096" in started.read_text()
+    assert "no_such_rate" in started.read_text()
