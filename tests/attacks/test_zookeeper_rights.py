@@ -1,5 +1,7 @@
 """Boundary: whoever reaches ZooKeeper without our credentials. He may read what Kafka lets the world read, and alter nothing of ours."""
 
+import logging
+
 import pytest
 
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, _client, acl_beside, connect
@@ -56,8 +58,15 @@ def test_a_password_that_travels_in_clear_text_is_told(hosts, auth, is_told, cap
 
 @pytest.mark.services
 @pytest.mark.parametrize("scheme", ["sasl", "digest"])
-def test_no_log_of_any_level_holds_a_login_or_a_secret_znode(ways, scheme, caplog):
+def test_no_log_of_any_level_holds_a_login_or_a_secret_znode(ways, scheme, caplog, monkeypatch):
     hosts, ours, *_ = ways[scheme]
+    for name, logger in logging.getLogger().manager.loggerDict.items():
+        if name.startswith("kazoo") and isinstance(
+            logger, logging.Logger
+        ):  # a set-up of Airflow's logs may have silenced it
+            monkeypatch.setattr(logger, "disabled", False)
+            monkeypatch.setattr(logger, "propagate", True)
+            monkeypatch.setattr(logger, "level", logging.NOTSET)
     caplog.set_level(1)
     with connect(f"{hosts}/logged-{scheme}", create_chroot=True, **ours) as session:
         session.create("/config/users/ada", b"stored_key=5ecret", make_parents=True)

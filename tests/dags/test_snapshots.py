@@ -159,7 +159,8 @@ class TestSnapshotMetadata:
 
         begun = datetime.now(UTC)
         run = bag.dags["snapshot_metadata"].test(logical_date=None)
-        assert _states(run) == {**NOBODY_TO_ASK, "take_snapshot[0]": "success", "announce_snapshots": "success"}
+        taken = dict.fromkeys(("take_snapshot[0]", "announce_snapshots", "all_snapshots_taken"), "success")
+        assert _states(run) == {**NOBODY_TO_ASK, **taken}
         (manifest,) = _snapshots(store)
         assert (manifest.cluster, manifest.consistent) == ("alpha", True)
         assert str(begun.date()) <= manifest.date <= str(datetime.now(UTC).date())
@@ -216,7 +217,9 @@ class TestSnapshotMetadata:
             "take_snapshot[0]": "failed",
             "take_snapshot[1]": "success",
             "announce_snapshots": "success",
+            "all_snapshots_taken": "upstream_failed",
         }
+        assert str(run.state) == "failed"
         assert run.get_task_instance("announce_snapshots").xcom_pull(task_ids="announce_snapshots") == ["nobody"]
         assert [manifest.cluster for manifest in _snapshots(store)] == ["alpha"]
 
