@@ -29,7 +29,17 @@ def database():
 
 @pytest.fixture(scope="session")
 def bag(database):
-    """Our DAGs as the DAG processor reads them."""
+    """Our DAGs as the DAG processor reads them; a run in this process leaves its params in them."""
+    return _read_bag()
+
+
+@pytest.fixture
+def bag_read_anew(database):
+    """Our DAGs without what runs of this process left in them."""
+    return _read_bag()
+
+
+def _read_bag():
     from airflow.dag_processing.dagbag import DagBag
 
     return DagBag(dag_folder=str(airflow_home.ROOT / "dags"))

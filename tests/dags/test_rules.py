@@ -250,8 +250,8 @@ def test_goals_that_cannot_be_read_are_refused_and_not_tried_again():
         plan_reassignment.function("alpha", "a manifest", None, 100, {"include_topics": "orders"})
 
 
-def test_the_reference_of_the_docs_is_that_of_the_dags(bag):
-    made = parts_of_dags(bag.dags)
+def test_the_reference_of_the_docs_is_that_of_the_dags(bag_read_anew):
+    made = parts_of_dags(bag_read_anew.dags)
     (page,) = pages(made)
     text = page.read_text(encoding="utf-8")
     assert written(text, made) == text, "run `make format`"
