@@ -48,6 +48,8 @@ CLUSTER_FIELDS: Final = (
     "broker_access",
     "bootstrap_servers",
     "client_settings",
+    "approvers",
+    "caps",
 )
 _TRUTH: Mapping[str, bool] = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
@@ -88,7 +90,8 @@ class Cluster:
     fields of `spark_jobs.settings.ClusterSettings`). `may_act_as_controller` lets approved plans take the place of the active
     controller for a few seconds, with `broker_access` to the brokers (the fields of `adapters.brokers.access.access_from`).
     `bootstrap_servers` are brokers that may be asked (`host:port`, several with commas; None: nobody asks), with the further
-    arguments of `kafka.KafkaAdminClient` in `client_settings`.
+    arguments of `kafka.KafkaAdminClient` in `client_settings`. `approvers` (None: the policy alone says who) and `caps` narrow the policy of
+    the cluster (`gate.policy`).
     """
 
     name: str
@@ -103,6 +106,8 @@ class Cluster:
     broker_access: Mapping[str, Any] = field(default_factory=dict, repr=False)
     bootstrap_servers: str | None = None
     client_settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    approvers: frozenset[str] | None = None
+    caps: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,15 +163,23 @@ class KafkaClusterHook(BaseHook):
         return self.settings().address.session(timeout_s=ZOOKEEPER_TIMEOUT_S)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the tree is Kafka's and may be read, path by path; writes nothing. The button *Test* of the form."""
-        from kafka_maintenance.operations.cluster.rights import read_rights  # noqa: PLC0415 - see the imports
+        """Whether the tree is Kafka's and may be read, path by path, and which rights to write are missing; writes nothing.
+
+        The button *Test* of the form. A login without rights to write is no failure: snapshots and reports need none.
+        """
+        from kafka_maintenance.operations.cluster.rights import missing_writes, read_rights, writes_text  # noqa: PLC0415 - see the imports
 
         try:
-            with self.get_conn() as zookeeper:
+            said = self.settings()
+            with said.address.session(timeout_s=ZOOKEEPER_TIMEOUT_S) as zookeeper:
                 rights = read_rights(zookeeper)
+                if said.write_connection is not None:
+                    writes = f"Plans are written as {said.write_connection!r} says: test that connection, too."
+                else:
+                    writes = writes_text(missing_writes(zookeeper)) if rights.is_kafka else ""
         except ControllerCoreError as error:
             return False, str(error)
-        return rights.complete, rights.text
+        return rights.complete, f"{rights.text} {writes}".strip()
 
 
 class StoreHook(BaseHook):
@@ -252,6 +265,21 @@ def cluster_to_write(name: str) -> Cluster:
     return replace(found, address=writing)
 
 
+def limits_of(name: str) -> tuple[frozenset[str] | None, Mapping[str, int]]:
+    """Approvers and caps of the connection `name`; none where there is no such connection, as of a cluster that is gone.
+
+    Raises:
+        SettingsMissingError: the connection is there and unusable: what it limits is not known then.
+    """
+    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415 - start-up time of the DAG parser
+
+    try:
+        said = cluster_from(name, BaseHook.get_connection(name))
+    except AirflowNotFoundException:
+        return None, {}
+    return said.approvers, said.caps
+
+
 def usable_cluster(name: str) -> Cluster | None:
     """The settings of the cluster `name`; None where its own task is to say why they cannot be used."""
     try:
@@ -304,6 +332,8 @@ def cluster_from(name: str, connection: ConnectionFields) -> Cluster:
         broker_access=_broker_access(_mapping(name, _parsed(extra.get("broker_access", {})), "its broker_access")),
         bootstrap_servers=_text(extra.get("bootstrap_servers")),
         client_settings=_files(_mapping(name, _parsed(extra.get("client_settings", {})), "its client_settings")),
+        approvers=_approvers(name, extra.get("approvers")),
+        caps=_caps(name, _mapping(name, _parsed(extra.get("caps") or {}), "its caps")),
     )
 
 
@@ -567,6 +597,29 @@ def _parsed(value: Any) -> Any:
 
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
+
+
+def _approvers(name: str, said: Any) -> frozenset[str] | None:
+    """Users in a text with commas or a list; None where the field is empty. One that names nobody is refused: nothing could be approved."""
+    if said is None or said == "":
+        return None
+    names = said.split(",") if isinstance(said, str) else said
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names) or not "".join(names).strip():
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection says approvers {said!r}, expected names of users with commas; correct it, or clear it"
+        )
+    return frozenset(each.strip() for each in names if each.strip())
+
+
+def _caps(name: str, said: Mapping[str, Any]) -> Mapping[str, int]:
+    from kafka_maintenance.operations.gate.policy import CAPS  # noqa: PLC0415 - see the imports
+
+    if not set(said) <= set(CAPS) or not all(type(each) is int and each > 0 for each in said.values()):
+        raise SettingsMissingError(
+            f"cluster {name!r} not used: its connection says caps {dict(said)!r}, expected an object of {', '.join(CAPS)} with whole numbers "
+            "from 1 on; correct it"
+        )
+    return {cap: int(said[cap]) for cap in CAPS if cap in said}
 
 
 def _alarm_severity(name: str, said: str | None) -> str | None:

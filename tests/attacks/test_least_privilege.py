@@ -17,6 +17,7 @@ from controller_core.plans.request_znodes import Target
 from controller_core.znodes import encode_config
 from controller_core.znodes.configs import ConfigZnode
 from kafka_maintenance.operations.apply.plan import apply_plan
+from kafka_maintenance.operations.cluster.rights import WRITES, missing_writes
 from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers import ZooKeeperServer
@@ -112,18 +113,23 @@ def _grant(world, rights):
 _chroots = count()
 
 
+def _world(server, rights):
+    world = three_brokers(server=server)
+    world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)))
+    world.topic("old", ((1, 2), 1, (1, 2)))
+    for path in ("/config/topics", "/config/brokers", "/config/changes"):
+        world.own.create(path, make_parents=True)
+    for path in ("/config/topics/old", "/config/brokers/1", "/config/brokers/2", "/config/brokers/3"):
+        world.own.create(path, encode_config(ConfigZnode({})))
+    _grant(world, {"/": 0, "/admin": 0})
+    _grant(world, rights)
+    return world
+
+
 def _carried_out(hosts, operation, rights):
     server = SecuredServer(f"{hosts}/least-{next(_chroots)}")
     try:
-        world = three_brokers(server=server)
-        world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)))
-        world.topic("old", ((1, 2), 1, (1, 2)))
-        for path in ("/config/topics", "/config/brokers", "/config/changes"):
-            world.own.create(path, make_parents=True)
-        for path in ("/config/topics/old", "/config/brokers/1", "/config/brokers/2", "/config/brokers/3"):
-            world.own.create(path, encode_config(ConfigZnode({})))
-        _grant(world, {"/": 0, "/admin": 0})
-        _grant(world, rights)
+        world = _world(server, rights)
         make, obey = OPERATIONS[operation]
         store = MemoryStore()
         plan = make(store, world)
@@ -164,3 +170,36 @@ def test_the_rights_of_the_page_are_enough(hosts, operation):
 def test_without_one_of_them_the_operation_is_refused(hosts, row):
     with pytest.raises(NoAuthError):
         _carried_out(hosts, row[0], _rights(row[0], without=row))
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("without", [None, *dict.fromkeys((path, right) for _, path, right in TABLE)])
+def test_the_button_test_names_the_right_that_is_missing_and_writes_nothing(hosts, without):
+    server = SecuredServer(f"{hosts}/least-{next(_chroots)}")
+    try:
+        rights = {}
+        for _, path, right in TABLE:
+            rights[path] = rights.get(path, 0) | (0 if (path, right) == without else BITS[right])
+        world = _world(server, {"/admin/delete_topics": 0} | rights)
+        before = _everything(world.own)
+        with connect(server.hosts, auth=TOOL) as session:
+            missing = missing_writes(session)
+        assert [(each.path, each.right) for each in missing] == ([] if without is None else [without])
+        assert _everything(world.own) == before
+    finally:
+        server.close()
+
+
+def test_the_button_tries_what_the_page_names():
+    assert {(operation, each.path, each.right) for each in WRITES for operation in each.needed_for} == {
+        (operation.replace("`", ""), path, right) for operation, path, right in TABLE
+    }
+
+
+def _everything(session, path="/"):
+    """Data and stat of each znode, read by whoever may read it."""
+    children = session.children(path)
+    found = {path: session.get(path)}
+    for name in children:
+        found |= _everything(session, f"{path.rstrip('/')}/{name}")
+    return found

@@ -163,3 +163,22 @@ def test_the_file_is_read_and_its_hash_kept_and_a_cluster_has_its_own_rules(tmp_
     path.write_text("version: [")
     with pytest.raises(BadInputError, match="expected YAML"):
         policy_of("blue")
+
+
+def test_limits_of_a_connection_take_away_and_never_give():
+    found = of("reassign_partitions", approvers={"users": ["ada", "olivia"]}, partitions_max=10)
+    narrowed = found.narrowed(frozenset({"ada", "victor"}), {"partitions_max": 20, "brokers_max": 3})
+    assert missing(narrowed, "reassign_partitions", "x", "ada") == ()
+    assert missing(narrowed, "reassign_partitions", "x", "olivia")[0].endswith("as its connection says")
+    assert (
+        missing(narrowed, "reassign_partitions", "x", "victor")[0] == "'victor' is no approver of reassign_partitions"
+    )
+    told = narrowed.refusals("reassign_partitions", Contents(partitions=11, brokers=4))
+    assert [text.split(" in one")[0] for text in told] == [
+        "expected at most 10 partitions",
+        "expected at most 3 brokers",
+    ]
+    assert narrowed.refusals("elect_preferred_leaders", Contents(partitions=21)) != ()
+    assert narrowed.digest.startswith(f"{found.digest}+")
+    assert len({found.digest, narrowed.digest, found.narrowed(frozenset({"ada"}), {}).digest}) == 3
+    assert found.narrowed(None, {}) is found

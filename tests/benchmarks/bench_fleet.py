@@ -1,9 +1,9 @@
 """What a day of a fleet costs Airflow: task instances, database rows, XComs, scheduler lag and time.
 
-    python -m tests.benchmarks.bench_fleet [--clusters 200] [--runs drain_isr_notifications snapshot_metadata nightly_analysis]
+    python -m tests.benchmarks.bench_fleet [--clusters 200] [--clusters-per-task 50] [--dags snapshot_metadata nightly_analysis drain_isr_notifications] [--times 24]
 
-A real Airflow on Postgres with `LocalExecutor`; each cluster is a chroot, with a small Kafka tree, of one real ZooKeeper. Each DAG runs once, and a
-day is one snapshot, one analysis and 24 hourly reports. Figures are printed, nothing is asserted.
+A real Airflow on Postgres with `LocalExecutor`; each cluster is a chroot, with a small Kafka tree, of one real ZooKeeper. All runs that a day has take place,
+one after the other: one snapshot, one analysis, and `--times` hourly reports. Figures are printed, nothing is asserted.
 """
 
 import argparse
@@ -25,13 +25,15 @@ ONCE_A_YEAR = "0 0 1 1 *"
 TIMES_A_DAY = {"snapshot_metadata": 1, "nightly_analysis": 1, "drain_isr_notifications": 24}
 CONF = {"nightly_analysis": {"alarm_severity": "none"}}
 TIMEOUT_S = 3600.0
+COLUMNS = ("runs", "instances", "processes", "failed", "rows", "XComs", "bytes", "wall s", "busy s", "lag s", "max s")
+WIDTHS = (6, 10, 10, 7, 8, 7, 9, 9, 9, 7, 7)
 TASKS = """
-    select count(*), count(start_date), coalesce(sum(duration), 0),
+    select count(*), count(start_date), coalesce(sum(duration), 0), count(*) filter (where state in ('failed', 'upstream_failed')),
            percentile_cont(0.5) within group (order by extract(epoch from start_date - scheduled_dttm)),
            max(extract(epoch from start_date - scheduled_dttm))
-    from task_instance where run_id = %s
+    from task_instance where dag_id = %s and run_id = any(%s)
 """
-XCOMS = "select count(*), coalesce(sum(octet_length(value::text)), 0) from xcom where run_id = %s"
+XCOMS = "select count(*), coalesce(sum(octet_length(value::text)), 0) from xcom where dag_id = %s and run_id = any(%s)"
 
 
 def fill(server, names):
@@ -75,32 +77,45 @@ def rows_of(cursor):
     return counts
 
 
-def measured(api, database, dag_id):
-    """One run of a DAG, as a row of the table."""
+def measured(api, database, dag_id, times):
+    """The runs of a DAG that a day has, one after the other, as a row of the table."""
     with psycopg2.connect(database) as connection, connection.cursor() as cursor:
         before = rows_of(cursor)
     api.pause(dag_id, paused=False)
-    run_id = api.trigger(dag_id, CONF.get(dag_id))
-    state = api.wait_run(dag_id, run_id, timeout_s=TIMEOUT_S)
-    if state != "success":
-        print(f"{dag_id}: {state}\n{api.failures(dag_id, run_id)[-4000:]}")
-    ended = api.run(dag_id, run_id)
-    wall = (datetime.fromisoformat(ended["end_date"]) - datetime.fromisoformat(ended["start_date"])).total_seconds()
+    run_ids, wall = [], 0.0
+    for _ in range(times):
+        run_ids.append(run_id := api.trigger(dag_id, CONF.get(dag_id)))
+        state = api.wait_run(dag_id, run_id, timeout_s=TIMEOUT_S)
+        if state != "success":
+            print(f"{dag_id}: {state}\n{api.failures(dag_id, run_id)[-4000:]}")
+        ended = api.run(dag_id, run_id)
+        wall += (
+            datetime.fromisoformat(ended["end_date"]) - datetime.fromisoformat(ended["start_date"])
+        ).total_seconds()
+    api.pause(dag_id, paused=True)
     time.sleep(3)  # the last rows of its log
     with psycopg2.connect(database) as connection, connection.cursor() as cursor:
         after = rows_of(cursor)
-        cursor.execute(TASKS, (run_id,))
-        instances, started, busy, lag, lag_max = cursor.fetchone()
-        cursor.execute(XCOMS, (run_id,))
+        cursor.execute(TASKS, (dag_id, run_ids))
+        instances, started, busy, failed, lag, lag_max = cursor.fetchone()
+        cursor.execute(XCOMS, (dag_id, run_ids))
         xcoms, size = cursor.fetchone()
     added = sum(after.values()) - sum(before.values())
-    return instances, started, added, xcoms, size, float(wall), float(busy), float(lag or 0), float(lag_max or 0)
+    return instances, started, failed, added, xcoms, size, wall, float(busy), float(lag or 0), float(lag_max or 0)
+
+
+def line(name, times, row):
+    counts, seconds = row[:6], row[6:]
+    widths = zip((*counts, *(f"{each:.1f}" for each in seconds)), WIDTHS[1:], strict=False)
+    return f"{name:24}{times:{WIDTHS[0]}}" + "".join(f"{each:>{width}}" for each, width in widths)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=200)
-    parser.add_argument("--runs", nargs="+", default=list(TIMES_A_DAY), choices=TIMES_A_DAY)
+    parser.add_argument("--clusters-per-task", type=int, default=50, help="1: a task per cluster, as before batches")
+    parser.add_argument("--times", type=int, default=24, help="how many hourly reports")
+    parser.add_argument("--dags", nargs="+", default=list(TIMES_A_DAY), choices=TIMES_A_DAY)
     arguments = parser.parse_args()
     names = [f"c{number:03}" for number in range(arguments.clusters)]
     with (
@@ -110,27 +125,19 @@ def main():
     ):
         fill(server, names)
         env = settings(server, names, workspace.subfolder("store"), workspace.subfolder("scratch"))
+        env["KAFKA_MAINTENANCE_CLUSTERS_PER_TASK"] = str(arguments.clusters_per_task)
         with AirflowServer(workspace, database_url=postgres.url, repository=ROOT, env=env) as airflow:
             api = airflow.api()
-            api.wait_dags(arguments.runs)
+            api.wait_dags(arguments.dags)
             database = postgres.url.replace("+psycopg2", "")
-            print(f"{arguments.clusters} clusters, {os.cpu_count()} cores")
-            print(
-                f"{'one run of':24}{'instances':>10}{'processes':>10}{'rows':>8}{'XComs':>7}{'bytes':>9}{'wall s':>8}{'busy s':>8}{'lag s':>7}{'max':>7}"
-            )
-            found = {}
-            for dag_id in arguments.runs:
-                found[dag_id] = measured(api, database, dag_id)
-                instances, started, added, xcoms, size, *seconds = found[dag_id]
-                print(
-                    f"{dag_id:24}{instances:10}{started:10}{added:8}{xcoms:7}{size:9}"
-                    + "".join(f"{each:{width}.1f}" for each, width in zip(seconds, (8, 8, 7, 7), strict=True)),
-                    flush=True,
-                )
-            day = [sum(TIMES_A_DAY[dag_id] * row[column] for dag_id, row in found.items()) for column in range(7)]
-            print(
-                f"{'a day of these':24}{day[0]:10}{day[1]:10}{day[2]:8}{day[3]:7}{day[4]:9}{day[5]:8.0f}{day[6]:8.0f}"
-            )
+            print(f"{arguments.clusters} clusters, {arguments.clusters_per_task} in a task, {os.cpu_count()} cores")
+            print(f"{'runs of':24}" + "".join(f"{name:>{width}}" for name, width in zip(COLUMNS, WIDTHS, strict=True)))
+            day = []
+            for dag_id in arguments.dags:
+                times = min(TIMES_A_DAY[dag_id], arguments.times)
+                day.append(measured(api, database, dag_id, times))
+                print(line(dag_id, times, day[-1]), flush=True)
+            print(line("the day", "", tuple(map(sum, zip(*(row[:8] for row in day), strict=True)))))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.gate.contents import Contents
 from tests.dags.test_gates import _answer, _receipt, _run, _states, answering
 from tests.dags.world import CLUSTER
 
@@ -63,6 +64,39 @@ def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
     assert states["verify"] == "success"
     assert {event["approver"] for event in _receipt(tmp_path, plan)} == {"olivia, ada"}
     assert [each["user"] for each in _kept(tmp_path, "decided-0?")] == ["olivia", "olivia", "ada"]
+
+
+def test_the_connection_of_a_cluster_says_who_approves_and_the_gate_asks_on(
+    bag, clients, world, plan, policy, tmp_path, monkeypatch
+):
+    fields = {
+        "conn_type": "kafka_zookeeper",
+        "host": "zk1",
+        "extra": {"approvers": "ada", "caps": {"partitions_max": 1}},
+    }
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", json.dumps(fields))
+    seen = []
+
+    def ada(gate):
+        seen.append(len(world.requests))
+        return _answer(clients["ada"], "Approve")(gate)
+
+    with answering(clients, DAG, _answer(clients["olivia"], "Approve"), ada):
+        _, states = _run(bag, plan)
+    assert seen == [0], "nothing was written on the word of somebody else"
+    assert states["verify"] == "success"
+    (asked,) = _kept(tmp_path, "asked")
+    assert len(asked["policy"]) == 2 * 64 + 1, "the record names the policy and the limits"
+
+
+def test_a_plan_beyond_the_caps_of_the_connection_is_not_shown(bag, world, plan, policy, monkeypatch, capfd):
+    fields = {"conn_type": "kafka_zookeeper", "host": "zk1", "extra": {"approvers": "ada", "caps": {"topics_max": 1}}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", json.dumps(fields))
+    monkeypatch.setattr("kafka_maintenance.tasks.approval.contents_of_stored", lambda *_: Contents(topics=2))
+    _, states = _run(bag, plan)
+    assert states["approve"] == "failed"
+    assert world.requests == []
+    assert "expected at most 1 topics in one approval, found 2" in "".join(capfd.readouterr())
 
 
 def test_an_approval_that_has_expired_applies_nothing(bag, clients, world, plan, policy, capfd):

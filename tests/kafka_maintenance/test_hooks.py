@@ -279,6 +279,51 @@ def test_the_connection_test_reports_an_unreachable_zookeeper(monkeypatch):
     assert "127.0.0.1:1" in message
 
 
+@pytest.mark.parametrize(
+    ("extra", "approvers", "caps"),
+    [
+        ({}, None, {}),
+        ({"approvers": "", "caps": ""}, None, {}),
+        ({"approvers": "ada, otto,"}, {"ada", "otto"}, {}),
+        ({"approvers": ["ada"], "caps": {"topics_max": 5}}, {"ada"}, {"topics_max": 5}),
+        ({"caps": '{"bytes_max": 10}'}, None, {"bytes_max": 10}),
+    ],
+)
+def test_a_connection_says_who_may_approve_and_how_much(monkeypatch, extra, approvers, caps):
+    from kafka_maintenance import hooks
+
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "kafka_zookeeper", "host": "zk", "extra": extra}))
+    assert hooks.limits_of("alpha") == (approvers, caps)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"approvers": " , "}, r"says approvers ' , ', expected names of users with commas"),
+        ({"approvers": [1]}, r"says approvers \[1\], expected names"),
+        (
+            {"caps": {"topics": 5}},
+            "says caps .*expected an object of partitions_max, topics_max, brokers_max, bytes_max",
+        ),
+        ({"caps": {"topics_max": 0}}, "whole numbers from 1 on"),
+        ({"caps": {"topics_max": True}}, "whole numbers from 1 on"),
+        ({"caps": "5"}, "its caps is a str, expected a JSON object"),
+    ],
+)
+def test_limits_that_cannot_be_read_are_refused_and_not_passed_over(monkeypatch, extra, message):
+    from kafka_maintenance import hooks
+
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps({"conn_type": "kafka_zookeeper", "host": "zk", "extra": extra}))
+    with pytest.raises(hooks.SettingsMissingError, match=message):
+        hooks.limits_of("alpha")
+
+
+def test_a_cluster_without_a_connection_has_no_limits_of_its_own():
+    from kafka_maintenance import hooks
+
+    assert hooks.limits_of("nobody") == (None, {})
+
+
 def test_the_store_takes_its_credentials_from_the_connection():
     from kafka_maintenance.hooks import StoreSettings, store_settings_from
 

@@ -86,6 +86,15 @@ _CLUSTER = {
             "Client settings",
             'For that: further arguments of kafka.KafkaAdminClient, e.g. {"security_protocol": "SSL"}',
         ),
+        "approvers": _field(
+            "Approvers",
+            "Users who alone may approve plans of this cluster, with commas, where the policy lets them; empty: whom the policy names",
+        ),
+        "caps": _object(
+            "Caps",
+            'Most of one plan, e.g. {"partitions_max": 500, "topics_max": 5, "brokers_max": 20, "bytes_max": 1000000000000}, where the policy '
+            "has no lower ones",
+        ),
     },
 }
 _STORE = {

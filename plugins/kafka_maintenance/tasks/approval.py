@@ -19,7 +19,7 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.contents import contents_of_stored
 from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned
-from kafka_maintenance.operations.gate.policy import policy_of
+from kafka_maintenance.operations.gate.policy import Policy, policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
 
 _RETRY_DELAY = timedelta(seconds=5)
+
+
+def policy_for(cluster: str) -> Policy:
+    """What the policy file says of a cluster, within the limits of its connection."""
+    return policy_of(cluster).narrowed(*hooks.limits_of(cluster))
 
 
 def after_rejection() -> Param:
@@ -71,7 +76,7 @@ class PlanApprovalOperator(ApprovalOperator):
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
         values = cast("dict[str, Any]", context)
-        store, asked, policy = hooks.store(), self._asked(context), policy_of(cluster_of_run(values))
+        store, asked, policy = hooks.store(), self._asked(context), policy_for(cluster_of_run(values))
         refuse_unsigned(policy, f"{self.kind} on {asked['cluster']!r} not asked about")
         store.probe()
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
@@ -121,7 +126,7 @@ class PlanApprovalOperator(ApprovalOperator):
             return None
         if not found.answers or not found.answers[-1]["user"]:
             return None
-        last, policy = found.answers[-1], policy_of(asked["cluster"])
+        last, policy = found.answers[-1], policy_for(asked["cluster"])
         if found.approvals and policy.verdict(self.kind, found.question["requester"], found.approvals).missing:
             return None
         return {
@@ -145,7 +150,7 @@ class PlanApprovalOperator(ApprovalOperator):
         approvals.keep_answer(store, **asked, answer=answer)
         found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
         if found is not None and found.approvals:
-            verdict = policy_of(asked["cluster"]).verdict(self.kind, found.question["requester"], found.approvals)
+            verdict = policy_for(asked["cluster"]).verdict(self.kind, found.question["requester"], found.approvals)
             if verdict.missing:
                 self.log.info("asked on: %s", "; ".join(verdict.missing))
                 text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(found.question["digest"]))
@@ -177,7 +182,7 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
         kind=kind,
         cluster=cluster,
         run=run_name(context),
-        policy=policy_of(cluster),
+        policy=policy_for(cluster),
         now=datetime.now(UTC),
         clears=_clears(context),
         airflow=reader_of(context),

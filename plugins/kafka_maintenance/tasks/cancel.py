@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import task
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import requester_of
+from kafka_maintenance.tasks.approval import policy_for, requester_of
 from kafka_maintenance.tasks.cluster_dags import require_dag_for
 from kafka_maintenance.tasks.common import brokers_of, context_of_run
 
@@ -25,7 +25,6 @@ def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: st
     from kafka_maintenance.operations.apply.executions import plan_under_way
     from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.gate.cancels import refuse_cancel
-    from kafka_maintenance.operations.gate.policy import policy_of
 
     require_dag_for(context_of_run()["dag_run"].dag_id, cluster)
     store, named = hooks.store(), hooks.cluster_to_write(cluster)
@@ -35,7 +34,7 @@ def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: st
         log.info("nothing is cancelled yet; a run with approve %s cancels:\n%s", found.digest, found.text)
         return {"cluster": cluster, "plan": digest, "approve": found.digest, "cancelled": False}
     by = requester_of(context_of_run())
-    refuse_cancel(policy_of(cluster), cluster, by, reason)
+    refuse_cancel(policy_for(cluster), cluster, by, reason)
     brokers = brokers_of(named, None)
     if brokers is None:
         raise BadInputError(

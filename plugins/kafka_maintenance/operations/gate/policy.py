@@ -4,10 +4,11 @@ Source: docs/security.md, "The policy"; the schema below is the reference of its
 """
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from kafka_maintenance.operations.gate.contents import Contents
 POLICY_VARIABLE: Final = "KAFKA_MAINTENANCE_POLICY"
 TWO_PERSONS: Final = frozenset({"delete_topics", "retain_snapshots", "restore"})
 """Kinds whose approver is not the requester unless the policy says otherwise."""
+CAPS: Final = ("partitions_max", "topics_max", "brokers_max", "bytes_max")
 _NAMES: Final = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}
 _COUNT: Final = {"type": "integer", "minimum": 1}
 _WINDOW: Final = {"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"}
@@ -136,11 +138,24 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the file says of one cluster; `digest` is the SHA-256 of the file, "default" where there is none."""
+    """What the file says of one cluster; `digest` is the SHA-256 of the file, "default" where there is none.
+
+    `approvers` (None: everybody whom the rules let) and `caps` are limits from beside the file, which hold for every kind together with it.
+    """
 
     digest: str
     roles: Mapping[str, frozenset[str]]
     rules: Mapping[str, Any]
+    approvers: frozenset[str] | None = None
+    caps: Mapping[str, int] = field(default_factory=dict)
+
+    def narrowed(self, approvers: frozenset[str] | None, caps: Mapping[str, int]) -> "Policy":
+        """The policy within further limits: they take away and never give. Its digest names them, too."""
+        if approvers is None and not caps:
+            return self
+        limits = {"approvers": None if approvers is None else sorted(approvers), "caps": dict(caps)}
+        hashed = hashlib.sha256(json.dumps(limits, sort_keys=True).encode()).hexdigest()
+        return replace(self, digest=f"{self.digest}+{hashed}", approvers=approvers, caps=caps)
 
     @property
     def approval_valid(self) -> timedelta:
@@ -178,14 +193,14 @@ class Policy:
 
     def refusals(self, kind: str, contents: Contents) -> tuple[str, ...]:
         """Why a plan of that size must not even be asked about."""
-        caps = {"partitions_max": contents.partitions, "topics_max": contents.topics, "brokers_max": contents.brokers}
-        of_kind = self._of(kind)
+        counts = (contents.partitions, contents.topics, contents.brokers)
+        most = {name: min(said) for name in CAPS if (said := self._said(kind, name))}
         found = [
-            f"expected at most {of_kind[name]} {name.removesuffix('_max')} in one approval, found {count}"
-            for name, count in caps.items()
-            if name in of_kind and count > of_kind[name]
+            f"expected at most {most[name]} {name.removesuffix('_max')} in one approval, found {count}"
+            for name, count in zip(CAPS[:3], counts, strict=True)
+            if name in most and count > most[name]
         ]
-        bytes_max = of_kind.get("bytes_max")
+        bytes_max = most.get("bytes_max")
         if bytes_max is not None and contents.bytes is None:
             found.append(
                 f"expected at most {bytes_max} bytes to copy in one approval, and the plan knows no sizes; give them (bootstrap_servers)"
@@ -216,6 +231,8 @@ class Policy:
         return Verdict(tuple(missing))
 
     def _why_not(self, kind: str, requester: str | None, answer: Answered) -> str | None:
+        if self.approvers is not None and answer.user not in self.approvers:
+            return f"{answer.user!r} is no approver of this cluster, as its connection says"
         of_kind = self._of(kind)
         named = of_kind.get("approvers")
         if named is not None:
@@ -254,6 +271,10 @@ class Policy:
                 found: Mapping[str, Any] = rule
                 return found
         return None
+
+    def _said(self, kind: str, cap: str) -> list[int]:
+        """What file and limits say of a cap."""
+        return [int(where[cap]) for where in (self._of(kind), self.caps) if cap in where]
 
     def _of(self, kind: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.rules.get("kinds", {}).get(kind, {})
