@@ -3,15 +3,12 @@
 Source: Kafka's broker settings; runs of every version on Java 17 against ZooKeeper 3.9.5.
 """
 
-import contextlib
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from kafka_maintenance.servers.cache import locked, sha256_of
-from kafka_maintenance.servers.errors import LocalStackError
+from kafka_maintenance.servers import class_data
 from kafka_maintenance.servers.java import Java, find_java
 from kafka_maintenance.servers.kafka_jars import kafka_jars, known_release
 from kafka_maintenance.servers.ports import LOOPBACK, free_port, listens
@@ -70,25 +67,13 @@ def class_data_archive(version: str, java: Java, jars: Path) -> Path | None:
     An archive fits one Java and one set of jars. Costs about 6 s once; None when it cannot be made, as beside the jars of a read-only
     folder, which only costs time at each start. `python -m kafka_maintenance.servers.broker_jvm VERSION …` makes jars and archive ready.
     """
-    java_id = sha256_of(Path(java.program).resolve())[:12]
-    archive = jars.parent / f"{known_release(version).version}-{java_id}.jsa"
-    failed = archive.with_suffix(".failed")
-    with contextlib.suppress(OSError):
-        if archive.exists():
-            return archive
-        with locked(archive.with_suffix(".jsa.lock")):
-            if not archive.exists() and not failed.exists():
-                with contextlib.suppress(LocalStackError, OSError):
-                    _record_classes(java, jars, archive)
-                if not archive.exists():
-                    failed.touch()
-    return archive if archive.exists() else None
+    archive = jars.parent / f"{known_release(version).version}-{class_data.java_id(java)}.jsa"
+    return class_data.recorded(archive, lambda option: _record_classes(java, jars, option))
 
 
-def _record_classes(java: Java, jars: Path, archive: Path) -> None:
+def _record_classes(java: Java, jars: Path, option: str) -> None:
     with Workspace.create_temporary() as workspace, ZooKeeperServer(workspace) as zookeeper:
         port = free_port()
-        scratch = workspace.folder / "classes.jsa"
         settings = {
             **BROKER_SETTINGS,
             "broker.id": "1",
@@ -99,7 +84,7 @@ def _record_classes(java: Java, jars: Path, archive: Path) -> None:
         write_properties(workspace.folder / "server.properties", settings)
         (workspace.folder / "log4j.properties").write_text(LOG_SETTINGS)
         command = [
-            *(str(java.program), "-Xmx128m", *JVM_FLAGS, f"-XX:ArchiveClassesAtExit={scratch}"),
+            *(str(java.program), "-Xmx128m", *JVM_FLAGS, option),
             f"-Dlog4j.configuration=file:{workspace.folder / 'log4j.properties'}",
             *("-cp", class_path_of(jars), "kafka.Kafka", str(workspace.folder / "server.properties")),
         ]
@@ -111,9 +96,6 @@ def _record_classes(java: Java, jars: Path, archive: Path) -> None:
             children=[child],
         )
         child.stop()
-        if scratch.exists():
-            shutil.move(scratch, archive.with_suffix(".part"))
-            archive.with_suffix(".part").rename(archive)
 
 
 def class_path_of(jars: Path) -> str:

@@ -22,6 +22,7 @@ from controller_core.model.errors import NoNodeError
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes.controller import decode_controller
 from controller_core.znodes.paths import CONTROLLER, broker_path
+from kafka_maintenance.servers import class_data
 from kafka_maintenance.servers.broker_jvm import (
     BROKER_SETTINGS,
     JVM_FLAGS,
@@ -329,7 +330,7 @@ class KafkaCluster(Service):
         archive = class_data_archive(self.version, java, jars)
         command = [
             *self._jvm(java),
-            *([f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive else []),
+            *class_data.options(archive),
             "-cp",
             class_path_of(jars),
             "kafka.Kafka",
@@ -376,7 +377,10 @@ class KafkaCluster(Service):
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
             java, jars, port = find_java(), kafka_jars(self.version), free_port()
             py4j = next(pyspark_jars().glob("py4j-*.jar"))
-            command = [*self._jvm(java), "-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)]
+            command = [
+                *(*self._jvm(java), *class_data.options(class_data_archive(self.version, java, jars))),
+                *("-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)),
+            ]
             self.shared_jvm = child = start_child(self.workspace, f"{self.name}-jvm", command)
             wait_until(lambda: listens(port), what="the shared JVM listens", timeout_s=60, children=[child])
             self._gateway = JavaGateway(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Self
 
+from kafka_maintenance.servers import class_data
 from kafka_maintenance.servers.broker_jvm import JVM_FLAGS, class_data_archive, class_path_of
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.java import find_java
@@ -174,7 +175,7 @@ def program(workspace: Workspace, version: str, *, heap_mb: int) -> list[str]:
     archive = class_data_archive(version, java, jars)
     return [
         *(str(java.program), f"-Xmx{heap_mb}m", *JVM_FLAGS, f"-Dlog4j.configuration=file:{log_settings}"),
-        *([f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive else []),
+        *class_data.options(archive),
         *("-cp", class_path_of(jars)),
     ]
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from kafka_maintenance.servers import broker_jvm, jar_sets, maven
+from kafka_maintenance.servers import broker_jvm, class_data, jar_sets, maven
 from kafka_maintenance.servers import kafka_jars as jars
 from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
 from kafka_maintenance.servers.java import Java
@@ -43,7 +43,7 @@ def test_jars_that_an_image_holds_are_used_from_a_folder_that_nobody_may_write(l
 
     named = {"KAFKA_MAINTENANCE_JARS": str(tmp_path), "XDG_CACHE_HOME": "/absent"}
     monkeypatch.setattr(jar_sets, "locked", refused)
-    monkeypatch.setattr(broker_jvm, "locked", refused)
+    monkeypatch.setattr(class_data, "locked", refused)
     folder = jars.kafka_jars("3.9", env=named)
     assert folder == locked_jar.parent
     program = tmp_path / "java"

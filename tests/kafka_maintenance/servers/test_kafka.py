@@ -1,5 +1,7 @@
 """Real brokers of the local stack: crashes, pauses, late comers, both modes."""
 
+from pathlib import Path
+
 import psutil
 import pytest
 
@@ -18,6 +20,11 @@ def leader(cluster: KafkaCluster, partition) -> int:
     with cluster.session() as session:
         data, stat = session.get(state_path(partition))
         return decode_state(data, path="state", version=stat.version).leader
+
+
+def mapped(pid: int) -> str:
+    """The files that a process has mapped into its memory."""
+    return Path(f"/proc/{pid}/maps").read_text()
 
 
 def test_a_killed_broker_comes_back_and_nothing_stays(tmp_path):
@@ -42,6 +49,8 @@ def test_brokers_in_one_jvm_of_an_old_version():
         cluster[2].terminate()
         assert (cluster[2].is_running, cluster[2].is_registered) == (False, False)
         assert cluster[2].start().is_registered
+        assert "/1.1.1-" in mapped(cluster[1].pid), "its classes come from the archive"
+        assert "/kafka-maintenance/zookeeper-" in mapped(cluster.zookeeper.child.pid)
         with pytest.raises(LocalStackError, match=r"share one JVM.*mode='processes'"):
             cluster[1].kill()
 
