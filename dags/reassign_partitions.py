@@ -52,9 +52,9 @@ KIND = "reassign_partitions"
             None,
             type=["integer", "string", "null"],
             minimum=1,
-            pattern="^(none|[1-9][0-9]*|auto:[1-9][0-9]*-[1-9][0-9]*)$",
+            pattern=r"^(none|[1-9]\d*|auto:[1-9]\d*-[1-9]\d*|auto:(\*|\d+)=\d+/\d+(,(\*|\d+)=\d+/\d+)*)$",
             description="How fast each broker may send, and receive, what is copied; auto:LEAST-MOST lets the run choose between two rates; "
-            "empty or none: as fast as it can",
+            "auto:BROKER=NETWORK/DISK,… makes the band from what each broker (* for the others) can spare of network and disks; empty or none: as fast as it can",
         ),
         "rollback_of": Param(
             None,

@@ -46,10 +46,13 @@ class StepProgress(NamedTuple):
 
 
 class Health(NamedTuple):
-    """Partitions beside those of a plan that are led by no live broker, and those that lack a replica in the ISR."""
+    """Partitions beside those of a plan that are led by no live broker, that lack a replica in the ISR, and that have fewer there than
+    producers with acks=all need.
+    """
 
     offline: int
     under_replicated: int
+    under_min_isr: int
 
 
 def copies(step: PlanStep) -> tuple[Copy, ...]:
@@ -103,12 +106,31 @@ def step_progress(step: PlanStep, observed: Observation) -> StepProgress:
     )
 
 
-def health(observed: Observation, beside: Collection[TopicPartition]) -> Health:
-    """The health of all partitions observed that are not among `beside`, those of the plan itself."""
+def under_replicated(observed: Observation, beside: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """The partitions that are not among `beside` and lack a replica in the ISR."""
+    return tuple(
+        partition
+        for partition, state in observed.states.items()
+        if partition not in beside and not set(observed.assignments[partition].replicas) <= set(state.isr)
+    )
+
+
+def health(observed: Observation, beside: Collection[TopicPartition], min_isr: Mapping[str, int]) -> Health:
+    """The health of all partitions observed that are not among `beside`, those of the plan itself.
+
+    Args:
+        observed: the cluster.
+        beside: partitions that the plan names.
+        min_isr: min.insync.replicas of each topic that has under-replicated partitions; 1 where it is not named. More than a
+            partition has replicas count as all of them, as since Kafka 3.7.
+    """
+    lacking = under_replicated(observed, beside)
     others = [(partition, state) for partition, state in observed.states.items() if partition not in beside]
     return Health(
         offline=sum(state.leader not in observed.brokers for _, state in others),
-        under_replicated=sum(
-            not set(observed.assignments[partition].replicas) <= set(state.isr) for partition, state in others
+        under_replicated=len(lacking),
+        under_min_isr=sum(
+            len(observed.states[each].isr) < min(min_isr.get(each.topic, 1), len(observed.assignments[each].replicas))
+            for each in lacking
         ),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller_core.plans.fields import PlanFields
 
@@ -38,8 +38,11 @@ Throttle = int | ThrottleBand | None
 """A rate in bytes per second and broker, a band of rates, or None: as fast as the brokers can."""
 
 
+EXPECTED_THROTTLE: Final = "a throttle is bytes per second above 0, `auto:LEAST-MOST`, `auto:BROKER=NETWORK/DISK,…` (`*` for the other brokers) or `none`"
+
+
 def throttle_from(value: int | str | None) -> Throttle:
-    """The throttle that a person writes: a number, `auto:LEAST-MOST`, or `none`.
+    """The throttle of a plan, as it is stored: a number, `auto:LEAST-MOST`, or `none`.
 
     Raises:
         ValueError: something else; says what was expected.
@@ -52,7 +55,7 @@ def throttle_from(value: int | str | None) -> Throttle:
         band = ThrottleBand(int(numbers[0]), int(numbers[-1]))
         if band.least <= band.most:
             return band if is_band else band.least
-    raise ValueError(f"a throttle is bytes per second above 0, `auto:LEAST-MOST` or `none`, not {value!r}")
+    raise ValueError(f"{EXPECTED_THROTTLE}, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +123,8 @@ def rules_text(rules: ExecutionRules) -> tuple[str, ...]:
     if rules.before_step is BeforeStep.WAIT:
         lines.append(
             "After the first step, each one waits until the cluster is ready for it: no request of another tool, all brokers of the "
-            "plan registered, no more partitions offline or under-replicated beside the plan than when it began."
+            "plan registered, no more partitions offline, under-replicated or under min ISR beside the plan than when it began, and "
+            "its change window open."
         )
     if rules.step_pause_s:
         lines.append(f"{rules.step_pause_s} s pass between the end of a step and the request of the next one.")

@@ -100,6 +100,34 @@ def test_nothing_is_applied_outside_its_window(window, hour, is_open):
     assert (closed is None) == is_open
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_closed"),
+    [
+        pytest.param({"user": "ada", "comment": "CHG-1"}, True, id="approved as ever"),
+        pytest.param({"user": "ada", "comment": "break glass: disk full"}, False, id="broke glass"),
+        pytest.param({"user": "rule early", "comment": None, "rule": {"name": "early"}}, False, id="by a rule with a time of its own"),
+        pytest.param(None, True, id="by the command, without a gate"),
+    ],
+)  # fmt: skip
+def test_the_window_is_looked_at_before_each_step_unless_somebody_broke_glass(answer, is_closed):
+    from controller_core.adapters.object_store.open import MemoryStore
+    from kafka_maintenance.operations.gate import approvals
+    from kafka_maintenance.operations.gate.permission import window_closed
+
+    kind, store = "reassign_partitions", MemoryStore()
+    found = policy(kinds={kind: {"windows": ["02:00-05:00"]}}, break_glass={"users": ["ada"]})
+    if answer is not None:
+        asked = {"cluster": "blue", "run": "r", "ask_id": "1"}
+        approvals.keep_question(
+            store, **asked, question={"kind": kind, "requester": "otto", "digest": "0" * 64, "shown": "1" * 64}
+        )
+        given = {"options": ["Approve"], "at": NOON.isoformat(), "responded_at": None, **answer}
+        approvals.keep_answer(store, **asked, answer=given)
+    of_run = {"kind": kind, "cluster": "blue", "run": None if answer is None else "r", "policy": found}
+    assert (window_closed(store, **of_run, now=NOON) is not None) == is_closed
+    assert window_closed(store, **of_run, now=NOON.replace(hour=4)) is None
+
+
 def test_a_freeze_stops_every_kind():
     found = policy(freezes=[{"from": "2026-11-20T00:00Z", "to": "2026-12-01T00:00Z", "why": "sales"}])
     assert found.closed("elect_preferred_leaders", NOON) == "freeze until 2026-12-01T00:00Z: sales"

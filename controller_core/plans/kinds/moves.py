@@ -17,6 +17,7 @@ from controller_core.plans.conditions import (
     TopicCreatedAt,
     ZooKeeperControllerRules,
 )
+from controller_core.plans.headroom import Headroom, band_of
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, broker_list, cluster_conditions, same_topics
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, PlanStep, Rollback
@@ -25,6 +26,8 @@ from controller_core.plans.rules import GO_ON, Throttle
 from controller_core.znodes.paths import REASSIGN_PARTITIONS
 
 REASSIGNMENTS_PER_STEP: Final = 1_000
+_Move = tuple[tuple[BrokerId, ...], Target]
+"""The replicas that a partition has when its turn comes, and those it shall have."""
 
 
 def reassignment_plan(
@@ -36,7 +39,7 @@ def reassignment_plan(
     left_out: Sequence[LeftOut] = (),
     remarks: Sequence[str] = (),
     why: Mapping[TopicPartition, str] | None = None,
-    throttle_bytes_per_s: Throttle = None,
+    throttle_bytes_per_s: Throttle | Headroom = None,
     partition_count_max: int = REASSIGNMENTS_PER_STEP,
 ) -> Plan | Refused:
     """Moves of replicas, wave by wave; the next wave starts when the former one is in sync and done.
@@ -49,7 +52,7 @@ def reassignment_plan(
         left_out: partitions that the planner could not move, with the reason.
         remarks: what the planner says of its plan, for the approver.
         why: why a partition moves, in words.
-        throttle_bytes_per_s: how fast a broker may send, and receive, what is copied, or a band; None: as fast as it can.
+        throttle_bytes_per_s: how fast a broker may send, and receive, what is copied, a band, or what each can spare; None: as fast as it can.
         partition_count_max: partitions in one request znode; a longer wave gets more steps.
 
     Returns:
@@ -73,6 +76,10 @@ def reassignment_plan(
     ]
     all_moves = [move for wave in moves for move in wave]
     brokers = {broker for _, target in all_moves for broker in target.replicas}
+    throttle = _throttle(throttle_bytes_per_s, all_moves)
+    if isinstance(throttle, Unmet):
+        return Refused((throttle,))
+    rate, told = throttle
     reasons_why = why or {}
     return Plan(
         kind=PlanKind.REASSIGN_PARTITIONS,
@@ -86,13 +93,35 @@ def reassignment_plan(
             for before, target in all_moves
         ),
         left_out=(*left_out, *(LeftOut(str(each), "has these replicas already") for each in settled)),
-        risks=(*remarks, *_reassignment_risks(all_moves, observed, throttled=throttle_bytes_per_s is not None)),
+        risks=(*told, *remarks, *_reassignment_risks(all_moves, observed, throttled=rate is not None)),
         rollback=Rollback(
             text="Reassign back to the former lists, in the opposite order of waves; data is copied again.",
             steps=tuple(_back(step) for step in reversed(steps)),
         ),
-        rules=replace(GO_ON, throttle_bytes_per_s=throttle_bytes_per_s),
+        rules=replace(GO_ON, throttle_bytes_per_s=rate),
     )
+
+
+def _throttle(wanted: Throttle | Headroom, moves: Sequence[_Move]) -> tuple[Throttle, tuple[str, ...]] | Unmet:
+    """The throttle, and where it comes from, for the approver; or of which broker that copies nobody said what it can spare."""
+    if not isinstance(wanted, Headroom):
+        return wanted, ()
+    brokers = {broker for before, target in moves for broker in (*before, *target.replicas)}
+    if not brokers:
+        return None, ()
+    if unknown := wanted.unknown(brokers):
+        return Unmet(
+            "the throttle from headroom",
+            f"what each broker of the plan can spare, also {unknown}",
+            "nothing said of them",
+            "name them, or * for all others",
+        )
+    narrowest, spare = wanted.narrowest(brokers)
+    told = (
+        f"The throttle comes from what the brokers can spare: broker {narrowest} least, {spare.network:,} bytes per second of its "
+        f"network and {spare.disk:,} of its disks, of which half counts, since they read what it sends and write what it receives."
+    )
+    return band_of(spare), (told,)
 
 
 def target_refusals(
@@ -147,10 +176,6 @@ def _target_refusals(target: Target, observed: Observation, *, may_change_replic
 
 def _bad_target(target: Target, expected: str, found: str, advice: str) -> Unmet:
     return Unmet(f"target of {target.partition}", expected, found, advice)
-
-
-_Move = tuple[tuple[BrokerId, ...], Target]
-"""The replicas that a partition has when its turn comes, and those it shall have."""
 
 
 def _moves(waves: Sequence[Sequence[Target]], observed: Observation) -> tuple[list[list[_Move]], list[TopicPartition]]:

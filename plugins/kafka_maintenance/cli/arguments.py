@@ -33,7 +33,8 @@ from controller_core.model.errors import (
     UnknownVersionError,
     ZooKeeperFileError,
 )
-from controller_core.plans.rules import Throttle, throttle_from
+from controller_core.plans.headroom import Headroom, throttle_or_headroom
+from controller_core.plans.rules import Throttle
 from kafka_maintenance.cli.terminal import Table, on_terminal, print_markdown, print_table
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
@@ -91,10 +92,10 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def throttle(text: str) -> Throttle:
+def throttle(text: str) -> Throttle | Headroom:
     """An argument that is a throttle."""
     try:
-        return throttle_from(text)
+        return throttle_or_headroom(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

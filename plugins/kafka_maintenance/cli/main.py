@@ -60,7 +60,7 @@ from kafka_maintenance.cli.arguments import (
     wants_json,
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
-from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
+from kafka_maintenance.cli.permission import add_permission_arguments, permission_of, window_closed_now
 from kafka_maintenance.cli.plan import plan_document
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
 from kafka_maintenance.operations.errors import BadInputError
@@ -285,6 +285,7 @@ def _apply(arguments: argparse.Namespace) -> int:
             now=datetime.now(UTC),
             step_timeout_s=arguments.step_timeout_s,
             stop=stop,
+            window=lambda: window_closed_now(arguments, store, kind=stored.kind, cluster=stored.cluster),
             brokers=brokers_named(arguments),
             progress=show_steps(bars),
         )

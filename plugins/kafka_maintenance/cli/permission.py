@@ -24,6 +24,23 @@ def add_permission_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
+def window_closed_now(arguments: argparse.Namespace, store: Any, *, kind: str, cluster: str) -> str | None:
+    """Why the policy lets no step be asked for now; None where it does.
+
+    Args:
+        arguments: those of `add_permission_arguments`.
+        store: where answers lie.
+        kind: of the plan.
+        cluster: of the plan.
+    """
+    from kafka_maintenance.operations.gate.permission import window_closed  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
+
+    policy = policy_of(cluster, arguments.policy)
+    named = {"kind": kind, "cluster": cluster, "run": arguments.approved_run}
+    return window_closed(store, **named, policy=policy, now=datetime.now(UTC))
+
+
 def permission_of(arguments: argparse.Namespace, store: Any, *, kind: str, cluster: str) -> Any:
     """The approval of a gate where the policy wants one, None where the command's own is enough.
 

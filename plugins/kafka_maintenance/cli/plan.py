@@ -158,10 +158,11 @@ def add_rollback(commands: Any) -> None:
 def _add_throttle(command: Any) -> None:
     command.add_argument(
         "--throttle-bytes-per-s",
-        metavar="N|auto:N-N|none",
+        metavar="N|auto:…|none",
         type=throttle,
-        help="how fast each broker may send, and receive, what is copied, or between which rates the run chooses (default: none, as fast as it "
-        "can; the plan says which)",
+        help="how fast each broker may send, and receive, what is copied: N bytes; auto:LEAST-MOST, between which the run chooses; "
+        "auto:BROKER=NETWORK/DISK,… , what each broker (* for the others) can spare of network and disks, from which the band is made "
+        "(default: none, as fast as it can; the plan says which)",
     )
 
 

@@ -49,9 +49,10 @@ class NotFinishedError(OperationError):
 
 
 class StillUnderWayError(NotFinishedError):
-    """Kafka works at a step, and the caller has better to do than to wait: the same run goes on when it is called again.
+    """Kafka works at a step, or its change window is closed, and the caller has better to do than to wait: the same run goes on when it is
+    called again.
 
-    `step` counts from 0. Nothing is recorded of it: the request stands in the record, and in the execution znode.
+    `step` counts from 0. Nothing is recorded of it: the request, or that it waits, stands in the record.
     """
 
     def __init__(self, message: str, step: int) -> None:

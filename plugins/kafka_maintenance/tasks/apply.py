@@ -8,7 +8,7 @@ from airflow.sdk import BaseOperator, Context, PokeReturnValue, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import approved, approved_plan
+from kafka_maintenance.tasks.approval import approved, approved_plan, closed_window
 from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -82,6 +82,7 @@ def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, 
             comment=approval.comment,
             approval=approval.record,
             permit=lambda: approved(kind, context, store=store),
+            window=lambda: closed_window(kind, context, store=store),
             stop=stop,
             patience_s=SETTINGS.patience_s,
             resumed=resumed,

@@ -18,7 +18,7 @@ from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.contents import contents_of_stored
-from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned
+from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned, window_closed
 from kafka_maintenance.operations.gate.policy import Policy, policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_record import reader_of
@@ -186,6 +186,14 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
         now=datetime.now(UTC),
         clears=_clears(context),
         airflow=reader_of(context),
+    )
+
+
+def closed_window(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> str | None:
+    """Why the running run may ask for no step now; as of `window_closed`."""
+    cluster = cluster_of_run(context)
+    return window_closed(
+        store, kind=kind, cluster=cluster, run=run_name(context), policy=policy_of(cluster), now=datetime.now(UTC)
     )
 
 

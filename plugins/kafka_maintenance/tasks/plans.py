@@ -62,7 +62,7 @@ def plan_reassignment(
 
     Sizes are what the brokers say, if they are asked.
     """
-    from controller_core.plans.rules import throttle_from
+    from controller_core.plans.headroom import throttle_or_headroom
     from kafka_maintenance.operations.errors import BadInputError
     from kafka_maintenance.operations.plans import make as planning
     from kafka_maintenance.operations.plans.rollback import plan_rollback
@@ -71,7 +71,7 @@ def plan_reassignment(
     from spark_jobs.planner.goals import Goals
 
     try:
-        throttle = throttle_from(throttle_bytes_per_s)
+        throttle = throttle_or_headroom(throttle_bytes_per_s)
     except ValueError as error:
         raise BadInputError(str(error)) from error  # which is not tried again
     if plan:

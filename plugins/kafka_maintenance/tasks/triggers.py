@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class ExecutionTrigger(BaseTrigger):
-    """Waits until a step that Kafka works at wants its run again. Names only: plan, store and cluster are looked up here.
+    """Waits until a step that Kafka works at, or that waits for its change window, wants its run again. Names only: plan, store and cluster are looked up here.
 
     Args:
         cluster: connection id.
@@ -65,6 +66,7 @@ class ExecutionTrigger(BaseTrigger):
     def _look(self) -> str | None:
         """Why the run is wanted; None where it is not, or where nobody answers: the next look may tell."""
         from kafka_maintenance.operations.apply.parked import wants_its_run
+        from kafka_maintenance.operations.gate.policy import policy_of
         from kafka_maintenance.operations.plans.store import find_plan, read_plan
         from kafka_maintenance.operations.record.receipts import read_events
 
@@ -74,7 +76,10 @@ class ExecutionTrigger(BaseTrigger):
                 found = find_plan(store, cluster=self.cluster, kind=self.kind, digest=self.digest)
                 self._left = read_plan(store, found.uri), read_events(store, self.cluster, self.digest)
             plan, events = self._left
-            return wants_its_run(store, plan, self.step, hooks.cluster(self.cluster).address, events)
+            policy, address = policy_of(self.cluster), hooks.cluster(self.cluster).address
+            return wants_its_run(
+                store, plan, self.step, address, events, window=lambda: policy.closed(self.kind, datetime.now(UTC))
+            )
         except ControllerCoreError as error:
             log.warning("step %s of plan %s on %r not looked at: %s", self.step + 1, self.digest, self.cluster, error)
             return None

@@ -189,7 +189,7 @@ def test_a_throttle_as_people_write_it(written, throttle):
 
 @pytest.mark.parametrize("written", ["", "auto", "auto:5", "auto:9-5", "5-9", "0", "-5", "auto:0-5", "1e6", "5 MB"])
 def test_another_throttle_is_refused_with_what_is_expected(written):
-    with pytest.raises(ValueError, match=r"bytes per second above 0, `auto:LEAST-MOST` or `none`, not"):
+    with pytest.raises(ValueError, match=r"bytes per second above 0, `auto:LEAST-MOST`, .* or `none`, not"):
         throttle_from(written)
 
 
@@ -241,8 +241,24 @@ def test_health_counts_what_the_plan_does_not_name():
     }
     assignments = {A0: ReplicaAssignment(ids(9)), A1: ReplicaAssignment(ids(1, 2)), B0: ReplicaAssignment(ids(1, 2))}
     observed = Observation(brokers=brokers, states=states, assignments=assignments)
-    assert health(observed, ()) == Health(offline=1, under_replicated=1)
-    assert health(observed, {A0, A1}) == Health(offline=0, under_replicated=0)
+    assert health(observed, (), {}) == Health(offline=1, under_replicated=1, under_min_isr=0)
+    assert health(observed, {A0, A1}, {}) == Health(offline=0, under_replicated=0, under_min_isr=0)
+
+
+@pytest.mark.parametrize(
+    ("isr", "min_isr", "count"),
+    [
+        pytest.param((1,), 1, 0, id="one is enough"),
+        pytest.param((1,), 2, 1, id="one of two that are needed"),
+        pytest.param((1, 2), 2, 0, id="two of two"),
+        pytest.param((1, 2, 3), 4, 0, id="all that there are"),
+        pytest.param((1, 2), 4, 1, id="not all that there are"),
+    ],
+)
+def test_health_counts_what_is_under_min_isr(isr, min_isr, count):
+    states, assignments = {A0: LeaderAndIsr(BrokerId(1), 0, ids(*isr))}, {A0: ReplicaAssignment(ids(1, 2, 3))}
+    observed = Observation(brokers={BrokerId(1): Broker(BrokerId(1))}, states=states, assignments=assignments)
+    assert health(observed, (), {A0.topic: min_isr}).under_min_isr == count
 
 
 def test_a_move_of_leaders_names_its_partitions_and_is_guarded_like_an_election():

@@ -185,7 +185,7 @@ def _found(plan: Plan, record: ReceiptLog, zookeeper: ZooKeeper) -> Cancellation
     asked = [
         number
         for number in range(len(plan.steps))
-        if last_asking(record, number) in {EventKind.INTENDED, EventKind.REQUESTED}
+        if last_asking(record.events, number) in {EventKind.INTENDED, EventKind.REQUESTED}
         and not record.has(EventKind.VERIFIED, number)
     ]
     if not asked:

@@ -3,7 +3,7 @@
 Source: docs/operations.md, "Applying".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -13,6 +13,7 @@ from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import new_stop_requests
+from kafka_maintenance.operations.apply.ready import waits_for_window
 from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
@@ -20,9 +21,14 @@ from kafka_maintenance.operations.record.receipts import Event
 
 
 def wants_its_run(
-    store: ObjectStore, plan: Plan, number: int, zookeeper: ClusterAddress | ZooKeeper, events: Sequence[Event]
+    store: ObjectStore,
+    plan: Plan,
+    number: int,
+    zookeeper: ClusterAddress | ZooKeeper,
+    events: Sequence[Event],
+    window: Callable[[], str | None] = lambda: None,
 ) -> str | None:
-    """Why the run of the plan should go on now; None while Kafka works at its step.
+    """Why the run of the plan should go on now; None while Kafka works at its step, or its change window is closed.
 
     Args:
         store: where people ask for the end of a run.
@@ -30,6 +36,7 @@ def wants_its_run(
         number: of the step, from 0 on.
         zookeeper: the cluster's address, or a session on it.
         events: the record as it was when the run left; nothing is added while it is away.
+        window: why no step may be asked for now, None where one may.
 
     Raises:
         ZooKeeperError, ObjectStoreError: as their names say; look again later.
@@ -37,6 +44,8 @@ def wants_its_run(
     digest = plan_digest(plan)
     if new_stop_requests(store, plan.cluster, digest, events):
         return "somebody asked for its end"
+    if waits_for_window(events, number):
+        return None if window() else "its change window is open"
     step = without(plan.steps[number], partitions_left_out(events, number))
     with session(zookeeper) as opened:
         found = find_execution(opened)

@@ -108,6 +108,7 @@ def apply_plan(
     resumed: bool = False,
     approval: Mapping[str, Any] | None = None,
     permit: Callable[[], object] = lambda: None,
+    window: Callable[[], str | None] = lambda: None,
     brokers: BrokersAsked | None = None,
     progress: Callable[[int, int, StepProgress], None] = lambda *_: None,
 ) -> Receipt:
@@ -126,10 +127,11 @@ def apply_plan(
         settle_timeout_s: how long a state may lag behind the end of its request.
         away_timeout_s: how long ZooKeeper may be away, or the lock be lost, before a run that has begun ends.
         stop: asked to, the run ends at its next safe point.
-        patience_s: how long one call waits for Kafka before it leaves with `StillUnderWayError`; None: until the step is over.
+        patience_s: how long one call waits for Kafka, or for its change window, before it leaves with `StillUnderWayError`; None: until the step is over.
         resumed: the call goes on with a run that left so: it is no new beginning in the record.
         approval: who asked and answered, and what was shown, for the record.
         permit: raises where the approval does not count any more; called under the lock, before the first write.
+        window: why no step may be asked for now, None where one may; called before each step.
         brokers: asked for reassignments and elections, where they can be (Kafka 2.4 or newer); None: by request znodes.
         progress: told the number of the step, how many there are, and how far it is, each time that the cluster was looked at.
 
@@ -140,9 +142,9 @@ def apply_plan(
         PlanChangedError: another plan than the approved one, or nobody approved; nothing was written.
         RefusedError: the planner's verifier does not confirm the plan, or a request that an earlier run made is undone;
             nothing was written.
-        PlanStaleError: the cluster is not as the plan assumes; nothing more was written.
+        PlanStaleError: the cluster is not as the plan assumes, or the change window is closed; nothing more was written.
         ClusterBusyError: another run or another tool's request is at work; nothing more was written.
-        StillUnderWayError: Kafka works at a step for longer than `patience_s`; call again, `resumed`.
+        StillUnderWayError: Kafka works at a step, or the change window is closed, for longer than `patience_s`; call again, `resumed`.
         NotFinishedError: requested, but the outcome was not seen in time, ZooKeeper stayed away, or the run was stopped
             (`StoppedError`); call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
@@ -168,6 +170,7 @@ def apply_plan(
         comment=comment,
         who={"approval": approval, "principal": _principal(zookeeper)},
         permit=permit,
+        window=window,
         progress=progress,
         step_timeout_s=kind_record(plan.kind).step_timeout_s if step_timeout_s is None else step_timeout_s,
         settle_timeout_s=settle_timeout_s,
@@ -286,6 +289,7 @@ class _Attempt:
     comment: str | None
     who: Mapping[str, Any]
     permit: Callable[[], object]
+    window: Callable[[], str | None]
     progress: Callable[[int, int, StepProgress], None]
     step_timeout_s: float
     settle_timeout_s: float
@@ -334,7 +338,7 @@ class _Attempt:
                     comment=self.comment,
                     stops=self.stops,
                     **self.who,
-                    **cluster_health(plan, observed)._asdict(),
+                    **cluster_health(plan, observed, zookeeper)._asdict(),
                 )
                 self.begun = True
             log.info(
@@ -360,6 +364,7 @@ class _Attempt:
                 self.patience_s,
                 self.brokers,
                 self.progress,
+                self.window,
             )
             _take_steps(run)
         return receipt_of(record, plan, holder.approver, already=False)

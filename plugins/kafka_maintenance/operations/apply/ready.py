@@ -4,22 +4,26 @@ Source: docs/operations.md, "Applying".
 """
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from time import monotonic
 
 from controller_core.plans.checks import Unmet
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
-from controller_core.plans.progress import Health, health
+from controller_core.plans.progress import Health, health, under_replicated
 from controller_core.plans.rules import BeforeStep
 from controller_core.plans.verdicts import differing, request_partitions
+from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance.operations.apply.ask import refuse_stale
 from kafka_maintenance.operations.apply.ask_brokers import binding
 from kafka_maintenance.operations.apply.copying import log_dirs_of_step, no_room
 from kafka_maintenance.operations.apply.progress import LINE_S
 from kafka_maintenance.operations.apply.run import Run, look_at, stop_if_asked
+from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.errors import listed
-from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.operations.errors import StillUnderWayError, listed
+from kafka_maintenance.operations.record.receipts import Event, EventKind
 
 READY_RECHECK_S = 10.0
 """How often is looked whether the cluster is ready by now."""
@@ -27,10 +31,11 @@ READY_RECHECK_S = 10.0
 log = logging.getLogger(__name__)
 
 
-def cluster_health(plan: Plan, observed: Observation) -> Health:
-    """The health of what the plan does not name, as the first event of its record keeps it."""
+def cluster_health(plan: Plan, observed: Observation, zookeeper: ZooKeeper) -> Health:
+    """The health of what the plan does not name, as the first event of its record keeps it; `zookeeper` has the topics' configs."""
     named = {each for step in plan.steps for effect in step.effects for each in request_partitions(effect)}
-    return health(observed, named)
+    topics = {each.topic for each in under_replicated(observed, named)}
+    return health(observed, named, min_insync_replicas(zookeeper, topics))
 
 
 def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
@@ -39,9 +44,12 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
     What is not ready then is refused by that check, or asked for all the same where only the rest of the cluster is unwell.
 
     Raises:
+        PlanStaleError: the change window is closed, for the first step or by the rule to stop; recorded.
+        StillUnderWayError: it is closed for longer than the caller's patience.
         StoppedError: somebody asked for the end; recorded.
     """
     _pause(run, number)
+    _await_window(run, number)
     conditions = (*run.plan.expectations, *step.conditions)
     deadline_s, line_s, told = monotonic() + run.step_timeout_s, -LINE_S, False
     while True:
@@ -73,6 +81,34 @@ def _pause(run: Run, number: int) -> None:
         run.stop.wait(min(left_s, READY_RECHECK_S))
 
 
+def _await_window(run: Run, number: int) -> None:
+    """Lets the time pass in which the policy lets nothing be asked for, however long: the step is none the later for it."""
+    began_s, line_s = monotonic(), -LINE_S
+    while (closed := run.window()) is not None:
+        advice = "run again when it is open, or break glass as the policy says"
+        reason = Unmet("the change window", "that it is open before each step", closed, advice)
+        if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
+            refuse_stale(run, number, (reason,))
+        stop_if_asked(run, number)
+        if monotonic() - line_s >= LINE_S:
+            line_s = monotonic()
+            log.info("%s: not asked yet, the change window is closed: %s", run.name(number), closed)
+        if not waits_for_window(run.log.events, number):
+            run.log.append(EventKind.WAITING, step=number, reasons=[str(reason)], window=closed)
+        if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
+            raise StillUnderWayError(
+                f"{run.name(number)}: not asked yet, the change window is closed ({closed}); receipt {run.log.uri}",
+                number,
+            )
+        run.stop.wait(READY_RECHECK_S)
+
+
+def waits_for_window(events: Iterable[Event], number: int) -> bool:
+    """Whether the last that the record says of the step is that its change window was closed."""
+    told = [each for each in events if each.step == number and each.event is not EventKind.INTERRUPTED]
+    return bool(told) and "window" in told[-1].detail
+
+
 def _not_ready(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[Unmet, ...]:
     """What of the cluster itself, and not of single partitions of the step, does not hold."""
     partitions = frozenset(each for effect in step.effects for each in request_partitions(effect))
@@ -83,7 +119,7 @@ def _not_ready(run: Run, number: int, step: PlanStep, observed: Observation) -> 
     if reasons := no_room(step, log_dirs_of_step(run, number, step, observed) or ()):
         return reasons
     began = next((each.detail for each in run.log.events if each.event is EventKind.STARTED), {})
-    now = cluster_health(run.plan, observe(run.zookeeper))
+    now = cluster_health(run.plan, observe(run.zookeeper), run.zookeeper)
     return tuple(
         Unmet(
             "the rest of the cluster", f"at most {before} partitions {what}, as when the plan began", str(count), advice
@@ -91,6 +127,7 @@ def _not_ready(run: Run, number: int, step: PlanStep, observed: Observation) -> 
         for what, count, before, advice in (
             ("offline", now.offline, began.get("offline"), "bring their brokers back"),
             ("under-replicated", now.under_replicated, began.get("under_replicated"), "wait until they caught up"),
+            ("under min ISR", now.under_min_isr, began.get("under_min_isr"), "wait until they caught up"),
         )
         if before is not None and count > before
     )

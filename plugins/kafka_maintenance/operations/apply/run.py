@@ -34,6 +34,7 @@ class Run(NamedTuple):
     patience_s: float | None = None
     brokers: BrokersAsked | None = None
     tell: Callable[[int, int, StepProgress], None] = lambda *_: None
+    window: Callable[[], str | None] = lambda: None
 
     def name(self, number: int) -> str:
         """Plan, cluster and step, as every message names them."""
@@ -65,7 +66,7 @@ def stop_if_asked(run: Run, number: int) -> None:
     reason = run.stop.reason
     if reason is None:
         return
-    asked = last_asking(run.log, number) is EventKind.REQUESTED
+    asked = last_asking(run.log.events, number) is EventKind.REQUESTED
     run.log.append(EventKind.STOPPED, step=number, reason=reason, under_way=asked)
     if asked:
         state = "what it asked for goes on at Kafka, which this does not stop; `kafka-maintenance cancel` does"
@@ -99,9 +100,9 @@ def standing(zookeeper: ZooKeeper, step: PlanStep) -> frozenset[str]:
     )
 
 
-def last_asking(log: ReceiptLog, step: int) -> EventKind | None:
+def last_asking(events: Iterable[Event], step: int) -> EventKind | None:
     """The last that the record says of asking for the step: intended, requested, or refused; None where nothing."""
-    told = [each.event for each in log.events if each.step == step and each.event in _ASKING]
+    told = [each.event for each in events if each.step == step and each.event in _ASKING]
     return told[-1] if told else None
 
 

@@ -53,7 +53,7 @@ def is_under_way(run: Run, number: int) -> bool:
     The record says so, or, where the record could not be written any more, the execution znode or the request itself. What may
     be asked twice counts as asked once it was intended. Where brokers were asked, the execution says only that they may have heard.
     """
-    asking, step = last_asking(run.log, number), run.plan.steps[number]
+    asking, step = last_asking(run.log.events, number), run.plan.steps[number]
     if asking is EventKind.REQUESTED or (asking is EventKind.INTENDED and not is_asked_once(step)):
         return True
     found = find_execution(run.zookeeper)

@@ -165,7 +165,7 @@ def _unfinished(run: Run, number: int, step: PlanStep, reasons: Sequence[Unmet])
     own = standing(run.zookeeper, step)
     told = [reason._replace(advice=_OWN_ADVICE) if reason.subject in own else reason for reason in reasons]
     run.log.append(EventKind.UNFINISHED, step=number, reasons=[str(reason) for reason in told[:100]])
-    requested = last_asking(run.log, number) is EventKind.REQUESTED
+    requested = last_asking(run.log.events, number) is EventKind.REQUESTED
     asked = "asked for" if requested else "perhaps asked for by an earlier run"
     return NotFinishedError(
         f"{run.name(number)}: {asked}, but {len(told)} outcome(s) not seen in time: {listed(told)}; "

@@ -98,6 +98,28 @@ def permission(
     )
 
 
+def window_closed(
+    store: ObjectStore, *, kind: str, cluster: str, run: str | None, policy: Policy, now: datetime
+) -> str | None:
+    """Why no step may be asked for at `now`; None in an open window, where somebody broke glass, and where a rule with a time of its
+    own approved.
+
+    Args:
+        store: where question and answers are.
+        kind: of the plan.
+        cluster: of the plan.
+        run: `DAG.RUN_ID` whose gate approved; None: none did.
+        policy: of the cluster.
+        now: the time, with zone.
+    """
+    found = None if run is None else asked(store, cluster=cluster, run=run)
+    if found is not None:
+        by_rule = bool(found.answers) and found.answers[-1].get("rule") is not None
+        if by_rule or policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:
+            return None
+    return policy.closed(kind, now)
+
+
 def refuse_unsigned(policy: Policy, what: str) -> None:
     """Nothing where the policy wants no signed record, or where keys to sign and to verify are configured.
 

@@ -15,6 +15,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.controller.leader_imbalance import NOT_IN_ISR, leader_imbalance
 from controller_core.model.partitions import TopicPartition
+from controller_core.plans.headroom import Headroom
 from controller_core.plans.kinds import Refused, deletions_plan, drain_plan, elections_plan, reassignment_plan
 from controller_core.plans.kinds.elections import ELECTIONS_PER_MINUTE
 from controller_core.plans.observation import Observation
@@ -99,7 +100,7 @@ def plan_reassignment(
     limits: Limits | None = None,
     sizes: Sizes | None = None,
     may_change_replication_factor: bool = False,
-    throttle_bytes_per_s: Throttle = None,
+    throttle_bytes_per_s: Throttle | Headroom = None,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
@@ -124,7 +125,7 @@ def plan_reassignment(
         limits: of one wave.
         sizes: bytes of a replica of each partition; None: unknown.
         may_change_replication_factor: a given target may be longer or shorter than the present list.
-        throttle_bytes_per_s: what each broker may send, and receive, of what is copied, or a band; None: no limit.
+        throttle_bytes_per_s: what each broker may send, and receive, of what is copied, a band, or what each can spare; None: no limit.
         kafka_version: of the brokers; None: as the snapshot shows.
         now: the time for the record, UTC; None: the clock's.
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.plans.headroom import Headroom
 from controller_core.plans.kinds import reassignment_plan
 from controller_core.plans.plan import PlanKind
 from controller_core.plans.rules import Throttle
@@ -32,7 +33,7 @@ def plan_rollback(
     *,
     manifest: str | None = None,
     zookeeper: ClusterAddress | ZooKeeper | None = None,
-    throttle_bytes_per_s: Throttle = None,
+    throttle_bytes_per_s: Throttle | Headroom = None,
     kafka_version: str | None = None,
     now: datetime | None = None,
 ) -> StoredPlan | None:
@@ -47,7 +48,7 @@ def plan_rollback(
         digest: 64 hex digits of the plan that was begun.
         manifest: address of a snapshot's manifest; None: the newest one, or a live read when `zookeeper` is given.
         zookeeper: the cluster's address or a session; it is read live.
-        throttle_bytes_per_s: how fast each broker may send, and receive, what is copied back, or a band; None: as fast as it can.
+        throttle_bytes_per_s: how fast each broker may send, and receive, what is copied back, a band, or what each can spare; None: as fast as it can.
         kafka_version: of the brokers; None: the oldest that explains what is seen.
         now: the time, for a live read's folder; None: the clock's.
 

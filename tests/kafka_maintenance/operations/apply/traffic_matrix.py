@@ -1,10 +1,10 @@
 """Each operation on real brokers of each version while an application writes with acks=all, disturbed in mid-wave.
 
-    python -m tests.kafka_maintenance.operations.apply.traffic_matrix [--versions 3.9,2.8,2.4,1.1,0.10.2] [--faults 'ZooKeeper restarts,…']
+    python -m tests.kafka_maintenance.operations.apply.traffic_matrix [--versions 3.9,2.8,2.4,1.1,0.10.2] [--faults 'ZooKeeper restarts,…'] [--road admin_api]
 
 A plan moves four partitions onto a fourth broker, in two waves, under a throttle; its run is a process of its own, which is started again
 where it died or left. Then leaders are elected, and the topic is deleted. After each plan its predictions must hold, every ISR be whole, and
-each step have been asked for once; at the end of the topic every acknowledged message must have been readable. Prints a table for docs/reliability.md.
+each step have been asked for once, of the brokers or by request znodes, as `--road` says; at the end of the topic every acknowledged message must have been readable. Prints a table for docs/reliability.md.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from controller_core.plans.request_znodes import Target
 from controller_core.znodes import TopicZnode, decode_topic, encode_topic
 from controller_core.znodes import paths as znode
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states
+from kafka_maintenance.operations.apply.execution import Road
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError
@@ -51,6 +52,7 @@ class Row(NamedTuple):
     """One topic's life: what disturbed its move, how often its run was started, seconds of the move, longest pause of a writer."""
 
     version: str
+    road: Road
     fault: str
     runs: int
     moved_s: float
@@ -60,12 +62,12 @@ class Row(NamedTuple):
     lost: int
 
 
-def child(folder: str, uri: str, digest: str, hosts: str, result: Any) -> None:
+def child(folder: str, uri: str, digest: str, hosts: str, brokers: str | None, result: Any) -> None:
     """One run of the plan."""
     try:
         receipt = apply_plan(
             store=open_store(folder), plan_uri=uri, approved_digest=digest, approver="anna", zookeeper=ClusterAddress(hosts),
-            now=datetime.now(UTC), step_timeout_s=WAIT_S,
+            now=datetime.now(UTC), step_timeout_s=WAIT_S, brokers=None if brokers is None else BrokersAsked(brokers),
         )  # fmt: skip
         result.put(("done", len(receipt.exceptions)))
     except (NotFinishedError, ClusterBusyError) as error:
@@ -75,8 +77,8 @@ def child(folder: str, uri: str, digest: str, hosts: str, result: Any) -> None:
 class Matrix:
     """One version's cluster of four brokers."""
 
-    def __init__(self, kafka: KafkaCluster, folder: str, say: Callable[[str], None]) -> None:
-        self.kafka, self.folder, self.say = kafka, folder, say
+    def __init__(self, kafka: KafkaCluster, folder: str, road: Road, say: Callable[[str], None]) -> None:
+        self.kafka, self.folder, self.road, self.say = kafka, folder, road, say
         self.store = open_store(folder)
         self.where = ClusterAddress(kafka.zookeeper_connect)
         self.cancels = dialect_for(kafka.version).adding_and_removing_replicas
@@ -112,7 +114,17 @@ class Matrix:
             self.store, CLUSTER, topics=[topic], zookeeper=self.where, kafka_version=self.kafka.version
         )
         self.carry_out(deletion, "undisturbed")
-        return Row(self.kafka.version, fault, runs, moved_s, gap_s, exceptions, sum(writer.acknowledged.values()), lost)
+        return Row(
+            self.kafka.version,
+            self.road,
+            fault,
+            runs,
+            moved_s,
+            gap_s,
+            exceptions,
+            sum(writer.acknowledged.values()),
+            lost,
+        )
 
     def carry_out(self, plan: planning.StoredPlan | None, fault: str) -> tuple[int, int]:
         """Runs the plan, disturbed in its first step, until it is done: how many runs that took, what its receipt excepts."""
@@ -122,7 +134,8 @@ class Matrix:
         while ended == "again":
             runs += 1
             result = _CONTEXT.Queue()
-            arguments = (self.folder, plan.uri, plan.digest, self.kafka.zookeeper_connect, result)
+            brokers = self.kafka.bootstrap_servers if self.road is Road.ADMIN_API else None
+            arguments = (self.folder, plan.uri, plan.digest, self.kafka.zookeeper_connect, brokers, result)
             process = _CONTEXT.Process(target=child, args=arguments, daemon=True)
             process.start()
             if not disturbed:
@@ -137,8 +150,11 @@ class Matrix:
                     self.say(f"  {exceptions}")
             elif process.exitcode != -signal.SIGKILL:
                 raise AssertionError(f"{self.kafka.version}, {fault}: the run ended with status {process.exitcode}")
-        asked = [each.step for each in read_events(self.store, CLUSTER, plan.digest) if each.event == "requested"]
-        assert len(asked) == len(set(asked)), f"{self.kafka.version}, {fault}: asked twice: {asked}"
+        asked = [each for each in read_events(self.store, CLUSTER, plan.digest) if each.event == "requested"]
+        steps, roads = [each.step for each in asked], {each.detail["road"] for each in asked}
+        assert len(steps) == len(set(steps)), f"{self.kafka.version}, {fault}: asked twice: {steps}"
+        wanted = Road.REQUEST_ZNODES if plan.kind == "delete_topics" else self.road
+        assert roads == {wanted}, f"{self.kafka.version}, {fault}: {plan.kind} took the road {roads}"
         told = verify(store=self.store, plan_uri=plan.uri, zookeeper=self.where)
         assert told.done, f"{self.kafka.version}, {fault}: {told.text}"
         return runs, exceptions
@@ -227,13 +243,14 @@ FAULTS: Final = (
 )
 
 
-def rows_of(version: str, faults: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Row]:
+def rows_of(version: str, road: Road, faults: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Row]:
     """All topics of one version, one after the other, on one cluster."""
     for fault in faults:
-        if fault == "another tool cancels one partition" and not dialect_for(version).adding_and_removing_replicas:
+        newer = dialect_for(version).adding_and_removing_replicas
+        if not newer and (fault == "another tool cancels one partition" or road is Road.ADMIN_API):
             continue
         with tempfile.TemporaryDirectory() as folder, KafkaCluster(version, brokers=4, racks=("a", "b", "c")) as kafka:
-            row = Matrix(kafka, folder, say).live(fault, "moved")
+            row = Matrix(kafka, folder, road, say).live(fault, "moved")
         say(" | ".join(str(round(cell, 1) if isinstance(cell, float) else cell) for cell in row))
         assert row.lost == 0, row
         yield row
@@ -247,16 +264,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--versions", default="3.9,2.8,2.4,1.1,0.10.2")
     parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--road", choices=[*Road], default=Road.REQUEST_ZNODES)
     arguments = parser.parse_args()
-    faults = tuple(arguments.faults.split(","))
-    found = [row for version in arguments.versions.split(",") for row in rows_of(version, faults, told)]
+    faults, road = tuple(arguments.faults.split(",")), Road(arguments.road)
+    found = [row for version in arguments.versions.split(",") for row in rows_of(version, road, faults, told)]
     print(
-        "\n| Kafka | disturbed by | runs | moved in | longest pause of a writer | left out or elsewhere | acknowledged | lost |"
+        "\n| Kafka | road | disturbed by | runs | moved in | longest pause of a writer | left out or elsewhere | acknowledged | lost |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for row in found:
         print(
-            f"| {row.version} | {row.fault} | {row.runs} | {row.moved_s:.0f} s | {row.gap_s:.1f} s | {row.exceptions} | "
+            f"| {row.version} | {row.road} | {row.fault} | {row.runs} | {row.moved_s:.0f} s | {row.gap_s:.1f} s | {row.exceptions} | "
             f"{row.acknowledged:,} | {row.lost} |"
         )
 

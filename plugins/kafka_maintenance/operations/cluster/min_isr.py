@@ -1,0 +1,43 @@
+"""What topics say of min.insync.replicas in ZooKeeper.
+
+Source: Kafka 3.9 `DynamicBrokerConfig`, `TopicConfig.MIN_IN_SYNC_REPLICAS_CONFIG`.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from controller_core.model.errors import MalformedZnodeError
+from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.znodes.configs import decode_config
+from controller_core.znodes.paths import BROKER_CONFIGS, TOPIC_CONFIGS, config_path
+
+_KEY: Final = "min.insync.replicas"
+_ALL_BROKERS: Final = "<default>"
+
+
+def min_insync_replicas(zookeeper: ZooKeeper, topics: Collection[str]) -> dict[str, int]:
+    """The setting of each topic: its own, else the one that all brokers got at run time; what stands nowhere in ZooKeeper, or is no
+    number, is left out, so that a value of `server.properties` is not known.
+
+    Args:
+        zookeeper: a session on the cluster's chroot.
+        topics: whose.
+    """
+    if not topics:
+        return {}
+    names = sorted(topics)
+    paths = [config_path(BROKER_CONFIGS, _ALL_BROKERS), *(config_path(TOPIC_CONFIGS, each) for each in names)]
+    common, *own = (
+        None if entry is None else _setting(entry[0], path)
+        for path, entry in zip(paths, zookeeper.get_many(paths), strict=True)
+    )
+    found = {topic: common if setting is None else setting for topic, setting in zip(names, own, strict=True)}
+    return {topic: setting for topic, setting in found.items() if setting is not None}
+
+
+def _setting(data: bytes, path: str) -> int | None:
+    try:
+        text = decode_config(data, path=path).config.get(_KEY, "")
+    except MalformedZnodeError:  # also what Kafka cannot parse
+        return None
+    return int(text) if text.isdecimal() else None

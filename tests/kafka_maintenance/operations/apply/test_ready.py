@@ -1,0 +1,139 @@
+"""What each step waits for, or is refused by: the change window, and partitions under min ISR beside the plan."""
+
+from typing import Any
+
+import pytest
+
+from controller_core.plans.rules import STOP_ON_DIFFERENCE
+from controller_core.znodes.configs import ConfigZnode, encode_config
+from kafka_maintenance.operations.apply.parked import wants_its_run
+from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
+from kafka_maintenance.operations.errors import PlanStaleError, StillUnderWayError, StoppedError
+from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.receipts import read_events
+from tests.kafka_maintenance.operations.apply.applying import apply, cluster, events, moves, planned, under_rule
+from tests.kafka_maintenance.operations.apply.test_progress import AfterFirst, Waits
+
+CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
+
+
+def set_config(world: Any, entity: str, setting: bytes) -> None:
+    for path in ("/config", f"/config/{entity.partition('/')[0]}"):
+        if world.own.exists(path) is None:
+            world.own.create(path, b"")
+    world.own.create(f"/config/{entity}", setting)
+
+
+def min_isr(count: int) -> bytes:
+    return encode_config(ConfigZnode({"min.insync.replicas": str(count)}))
+
+
+class Window:
+    """Open for the first step; then closed until somebody opens it."""
+
+    def __init__(self, *, opens_at: int = 1) -> None:
+        self.calls, self.is_open, self.opens_at = 0, False, opens_at
+
+    def __call__(self) -> str | None:
+        self.calls += 1
+        return None if self.is_open or self.calls <= self.opens_at else CLOSED
+
+    def open(self) -> None:
+        self.is_open = True
+
+
+def waiting(store: Any, plan: Any) -> list[Any]:
+    return [each for each in read_events(store, "demo", plan.digest) if each.event == "waiting"]
+
+
+def test_a_later_step_waits_for_the_change_window_for_longer_than_a_step_may_take():
+    store, world, plan = planned(moves)
+    window = Window()
+    stop = Waits(lambda: None, lambda: None, window.open)
+    apply(store, plan, world, window=window, stop=stop, step_timeout_s=0.0)
+    assert stop.deeds == []
+    (told,) = waiting(store, plan)
+    assert (told.step, told.detail["window"]) == (1, CLOSED)
+    assert CLOSED in told.detail["reasons"][0]
+    assert len(world.wrote) == 2
+    assert events(store, plan)[-1] == "done"
+
+
+def test_a_run_that_waits_for_its_window_can_be_stopped():
+    store, world, plan = planned(moves)
+    stop = Waits()
+    stop.deeds = [lambda: stop.ask("Ctrl-C")]
+    with pytest.raises(StoppedError, match=r"step 2 of 2: stopped \(Ctrl-C\): nothing of it was asked"):
+        apply(store, plan, world, window=Window(), stop=stop)
+    assert len(world.wrote) == 1
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_closed_window_refuses_a_first_step_and_by_the_rule_to_stop_a_later_one(first):
+    store, world, plan = planned(moves)
+    if not first:
+        plan = under_rule(store, plan, STOP_ON_DIFFERENCE)
+    with pytest.raises(
+        PlanStaleError, match=f"not asked: the change window: .* found {CLOSED}; run again when it is open"
+    ):
+        apply(store, plan, world, window=Window(opens_at=1 - first))
+    assert len(world.wrote) == 1 - first
+    assert events(store, plan)[-1] == "refused"
+    apply(store, plan, world)
+    assert len(world.wrote) == 2
+
+
+def test_a_run_that_waits_for_its_window_leaves_its_worker_and_goes_on_when_it_is_open():
+    store, world, plan = planned(moves)
+    window = Window()
+
+    def wanted() -> str | None:
+        record = read_events(store, "demo", plan.digest)
+        return wants_its_run(store, read_plan(store, plan.uri), 1, world.zookeeper(), record, window)
+
+    with pytest.raises(StillUnderWayError, match="step 2 of 2: not asked yet, the change window is closed") as left:
+        apply(store, plan, world, window=window, patience_s=0.0)
+    assert left.value.step == 1
+    assert wanted() is None
+    with pytest.raises(StillUnderWayError):
+        apply(store, plan, world, window=window, patience_s=0.0, resumed=True)
+    assert len(waiting(store, plan)) == 1
+    window.open()
+    assert wanted() == "its change window is open"
+    apply(store, plan, world, window=window, patience_s=0.0, resumed=True)
+    assert events(store, plan) == [
+        "started", "intended", "requested", "verified", "waiting", "intended", "requested", "verified", "done",
+    ]  # fmt: skip
+
+
+def thin(world: Any) -> None:
+    world.set_state("old", 0, leader=1, isr=(1,))
+
+
+def test_a_step_waits_for_what_fell_under_min_isr_where_as_many_were_under_replicated_before():
+    store, world, plan = planned(moves)
+    world.topic("audit", ((1, 2, 3), 1, (1, 2)))
+    set_config(world, "topics/old", min_isr(2))
+
+    def another(changed: Any) -> None:
+        changed.set_state("audit", 0, leader=1, isr=(1, 2, 3))
+        thin(changed)
+
+    stop = Waits(lambda: world.set_state("old", 0, leader=1, isr=(1, 2)))
+    apply(store, plan, world, zookeeper=AfterFirst(world, another), stop=stop, step_timeout_s=600.0)
+    assert stop.deeds == []
+    began = next(each for each in read_events(store, "demo", plan.digest) if each.event == "started")
+    assert (began.detail["under_replicated"], began.detail["under_min_isr"]) == (1, 0)
+    (told,) = waiting(store, plan)
+    assert len(told.detail["reasons"]) == 1
+    assert "expected at most 0 partitions under min ISR, as when the plan began, found 1" in told.detail["reasons"][0]
+
+
+def test_min_insync_replicas_are_the_topics_own_or_those_of_all_brokers():
+    world = cluster()
+    assert min_insync_replicas(world.own, {"old", "orders"}) == {}
+    set_config(world, "brokers/<default>", min_isr(2))
+    set_config(world, "topics/old", min_isr(3))
+    set_config(world, "topics/bad", b"{")
+    assert min_insync_replicas(world.own, {"old", "orders", "bad"}) == {"old": 3, "orders": 2, "bad": 2}
+    assert min_insync_replicas(world.own, ()) == {}
