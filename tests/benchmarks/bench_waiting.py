@@ -3,8 +3,8 @@
     python -m tests.benchmarks.bench_waiting [--waves 200]
 
 Measured: the seconds inside `apply_plan` for each wave of a plan on the simulated cluster, of a look of the trigger, and of the start of
-a task's process with all that it imports. Computed from these: the share of a plan's time, for waves of several lengths, beside a task that
-stays, which holds its worker all the time. Figures are printed, nothing is asserted.
+a task's process with all that it imports. Computed from these, with the time for which a task waits itself and for which is measured what is
+written: the share of a plan's time, for waves of several lengths, beside a task that stays, which holds its worker all the time. Figures are printed, nothing is asserted.
 """
 
 import argparse
@@ -15,11 +15,13 @@ from contextlib import suppress
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.plans.request_znodes import Target
+from kafka_maintenance.operations.apply.copying import SAMPLE_S
 from kafka_maintenance.operations.apply.parked import wants_its_run
 from kafka_maintenance.operations.errors import StillUnderWayError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
+from kafka_maintenance.tasks.settings import SETTINGS
 from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, apply, cluster, ids
 
 WAKE_EVERY_S = 900
@@ -57,11 +59,12 @@ def main():
     per_wave = sum(inside) / waves
     print(f"{waves} waves: {per_wave:.3f} s in apply_plan per wave, {sum(looks) / waves:.4f} s per look of the trigger")
     print(f"{start:.1f} s to start a task's process with its imports")
-    print(f"{'a wave takes':>14} {'held, deferred':>15} {'held, staying':>14}")
-    for minutes in (5, 15, 60, 24 * 60):
+    print(f"{'a wave takes':>14} {'held, deferred':>15} {'brokers asked, throttled':>25} {'held, staying':>14}")
+    for minutes in (5, 15, 16, 30, 60, 24 * 60):
         calls = 1 + (minutes * 60 - 1) // WAKE_EVERY_S
-        held = calls * (start + per_wave)
-        print(f"{minutes:>10} min {held / (minutes * 60):>15.2%} {1:>14.0%}")
+        held = calls * (start + per_wave + SETTINGS.patience_s)
+        shares = [seconds / (minutes * 60) for seconds in (held, held + SAMPLE_S)]
+        print(f"{minutes:>10} min {shares[0]:>15.2%} {shares[1]:>25.2%} {1:>14.0%}")
 
 
 if __name__ == "__main__":

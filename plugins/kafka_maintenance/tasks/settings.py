@@ -44,7 +44,7 @@ class Settings:
     analysis_timeout_s: int = 6 * 3600
     verify_timeout_s: int = 600
     poke_interval_s: int = 30
-    patience_s: int = 20
+    patience_s: int = 2
     drain_age_min_s: int = 600
     alarm_severity: str = "critical"
     cluster_dags: tuple[str, ...] = ()

@@ -182,13 +182,7 @@ def apply_plan(
         brokers=brokers,
     )
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, attempt.stops))
-    while True:
-        try:
-            with session(zookeeper) as opened_session:
-                return attempt.carry_out(opened_session)
-        except _AWAY as error:
-            attempt.lost(error)
-        attempt.stop.wait(RECONNECT_S)
+    return _carried_out(attempt, zookeeper)
 
 
 def verify(
@@ -387,6 +381,17 @@ class _Attempt:
                 f"{where}: no session with the lock for {self.away_timeout_s:.0f} s: {ended}"
             ) from error
         log.warning("%s: goes on when ZooKeeper answers: %s", where, error)
+
+
+def _carried_out(attempt: _Attempt, zookeeper: ClusterAddress | ZooKeeper) -> Receipt:
+    """Goes on in another session as often as one is lost."""
+    while True:
+        try:
+            with session(zookeeper) as opened_session:
+                return attempt.carry_out(opened_session)
+        except _AWAY as error:
+            attempt.lost(error)
+        attempt.stop.wait(RECONNECT_S)
 
 
 def _take_steps(run: Run) -> None:
