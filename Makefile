@@ -46,6 +46,7 @@ demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluste
 
 test: setup ## every test, the slow ones included, and every branch of the core; four suites at a time, for they wait a lot
 	@.ci/browser
+	@.ci/kerberos $(BIN)/python
 	@$(MAKE) --no-print-directory --jobs=4 test-spark test-airflow test-operations test-services coverage
 
 test-services: setup # a part of `test`: all that no other suite has
@@ -119,6 +120,7 @@ lock: setup ## resolve requirements*.in again into the pinned files, with the ha
 	sed -i 's/^celery==/celery[redis]==/' requirements.txt # the provider wants the extra, and pip 23 does not take the plain pin for it
 	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
 	sed -i 's/^coverage==/coverage[toml]==/' requirements-dev.txt # pytest-cov wants it, likewise
+	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements-kerberos.in -o requirements-kerberos.txt
 
 clean: ## stop what the local stack left running; remove everything that was made here
 	@.ci/stopped $(BIN)/python

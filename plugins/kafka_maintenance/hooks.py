@@ -33,7 +33,11 @@ OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
 CLUSTER_DAG_MARK: Final = "__"
 ZOOKEEPER_PORT = 2181
 ALARM_SEVERITIES: Final = ("critical", "warning", "info", "none")
-_SCHEMES: Mapping[str, Literal["digest", "sasl"]] = {"digest": "digest", "sasl": "sasl"}
+_SCHEMES: Mapping[str, Literal["digest", "sasl", "kerberos"]] = {
+    "digest": "digest",
+    "sasl": "sasl",
+    "kerberos": "kerberos",
+}
 CLUSTER_FIELDS: Final = (
     "chroot",
     "auth",
@@ -519,13 +523,20 @@ def _auth(name: str, connection: ConnectionFields, extra: Mapping[str, Any]) -> 
         if connection.login or connection.password:
             raise SettingsMissingError(
                 f"cluster {name!r} not used: its connection holds a login or a password but no auth in its extra, so the session "
-                "would be anonymous; name the scheme, digest or sasl, or clear both"
+                "would be anonymous; name the scheme, digest, sasl or kerberos, or clear both"
             )
         return None
     if scheme not in _SCHEMES:
         raise SettingsMissingError(
-            f"cluster {name!r} not used: its connection says auth {scheme!r}, expected 'digest' or 'sasl'; correct its extra"
+            f"cluster {name!r} not used: its connection says auth {scheme!r}, expected 'digest', 'sasl' or 'kerberos'; correct its extra"
         )
+    if scheme == "kerberos":
+        if not connection.login or connection.password:
+            raise SettingsMissingError(
+                f"cluster {name!r} not used: its connection says auth 'kerberos', expected a principal as login and no password (the keys are in "
+                f"a keytab on the workers), found login {connection.login!r} and {'a' if connection.password else 'no'} password; correct it"
+            )
+        return ZooKeeperAuth(scheme="kerberos", username=connection.login)
     if not connection.login or connection.password is None:
         raise SettingsMissingError(
             f"cluster {name!r} not used: its connection says auth {scheme!r} but holds no login and password; fill them in"

@@ -117,9 +117,19 @@ def test_tls_of_a_connection(tls, fields):
             Fields(login="kafka", password="secret of zookeeper"), "would be anonymous", id="login without auth"
         ),
         pytest.param(
-            Fields(login="a", password="b", extra_dejson={"auth": "kerberos"}),
-            "says auth 'kerberos', expected 'digest' or 'sasl'",
+            Fields(login="a", password="b", extra_dejson={"auth": "plain"}),
+            "says auth 'plain', expected 'digest', 'sasl' or 'kerberos'",
             id="unknown auth",
+        ),
+        pytest.param(
+            Fields(login="kafka@EXAMPLE.COM", password="b", extra_dejson={"auth": "kerberos"}),
+            "expected a principal as login and no password .*found login 'kafka@EXAMPLE.COM' and a password",
+            id="Kerberos with a password",
+        ),
+        pytest.param(
+            Fields(extra_dejson={"auth": "kerberos"}),
+            "expected a principal as login and no password .*found login None and no password",
+            id="Kerberos without a principal",
         ),
         pytest.param(Fields(extra_dejson=[1]), "its extra is a list, expected a JSON object", id="extra is no object"),
         pytest.param(

@@ -22,6 +22,7 @@ from kazoo.protocol.serialization import Delete as DeleteRequest
 from kazoo.security import ACL, Id
 
 from controller_core.adapters.host_names import hosts_in, unknown_hosts
+from controller_core.adapters.zookeeper import kerberos
 from controller_core.adapters.zookeeper.multi_read import (
     GET_DATA,
     NO_AUTH,
@@ -81,11 +82,17 @@ _kazoo_log.addFilter(lambda record: record.levelno >= logging.INFO)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperAuth:
-    """As whom a session writes."""
+    """As whom a session writes.
 
-    scheme: Literal["digest", "sasl"]
+    Attributes:
+        scheme: `sasl` is SASL DIGEST-MD5, `kerberos` SASL GSSAPI.
+        username: for Kerberos the principal.
+        password: none for Kerberos, whose keys are in a keytab (`adapters.zookeeper.kerberos`).
+    """
+
+    scheme: Literal["digest", "sasl", "kerberos"]
     username: str
-    password: str
+    password: str = ""
 
     def __repr__(self) -> str:
         return f"ZooKeeperAuth(scheme={self.scheme!r}, username={self.username!r}, password=…)"
@@ -106,7 +113,7 @@ def connect(
 
     Args:
         hosts: `host:port,host:port/chroot`.
-        auth: digest or SASL DIGEST-MD5 credentials; None: anonymous.
+        auth: credentials of digest, SASL DIGEST-MD5 or Kerberos; None: anonymous.
         tls: None: plain text; else the port is the servers' secureClientPort.
         acl: what znodes are created with. None: a session with credentials or a client certificate follows the parent (`acl_beside`); any
             other creates znodes that are open to everybody, as Kafka does without `zookeeper.set.acl`.
@@ -116,13 +123,13 @@ def connect(
 
     Raises:
         ZooKeeperUnreachableError: nobody answered in time, or nobody with a certificate that we trust.
-        NoAuthError: the credentials, or our certificate, were refused.
+        NoAuthError: the credentials, or our certificate, were refused, or Kerberos gave no ticket.
         TlsSettingsError: a file of `tls` cannot be used.
         NoNodeError: the chroot does not exist.
     """
     client = _client(hosts, auth, tls, session_timeout_s)
     try:
-        _start(client, hosts, timeout_s, tls)
+        _start(client, hosts, timeout_s, auth, tls)
         authenticated = auth is not None or (tls is not None and tls.certificate is not None)
         session = KazooZooKeeper(client, default_acl=acl or (None if authenticated else ANYONE_ALL))
         _require_chroot(session, hosts, create=create_chroot)
@@ -414,10 +421,12 @@ def _client(hosts: str, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None, se
     options: dict[str, Any] = {}
     if auth is not None and auth.scheme == "sasl":
         options["sasl_options"] = {"mechanism": "DIGEST-MD5", "username": auth.username, "password": auth.password}
+    elif auth is not None and auth.scheme == "kerberos":
+        options |= kerberos.client_options(auth.username)
     elif auth is not None:
         if tls is None and not _is_loopback(hosts):
             log.warning(
-                "ZooKeeper login %r travels in clear text to %s: scheme digest without TLS; use tls, or sasl, which sends no password",
+                "ZooKeeper login %r travels in clear text to %s: scheme digest without TLS; use tls, or sasl or kerberos, which send no password",
                 *(auth.username, hosts),
             )
         options["auth_data"] = [("digest", f"{auth.username}:{auth.password}")]
@@ -436,13 +445,17 @@ def _is_loopback(hosts: str) -> bool:
     return all(name in {"localhost", "[::1]"} or name.startswith("127.") for name in names)
 
 
-def _start(client: KazooClient, hosts: str, timeout_s: float, tls: ZooKeeperTls | None) -> None:
+def _start(
+    client: KazooClient, hosts: str, timeout_s: float, auth: ZooKeeperAuth | None, tls: ZooKeeperTls | None
+) -> None:
     states: set[str] = set()  # kazoo closes a client whose credentials were refused, and then says no more than that
     client.add_listener(lambda _: states.add(client.client_state))
     if unknown := unknown_hosts(hosts_in(hosts)):
         raise ZooKeeperUnreachableError(
             f"{hosts}: no host of that name is known: {', '.join(unknown)}; check the spelling and the name service"
         )
+    if auth is not None and auth.scheme == "kerberos":
+        kerberos.require_tickets(auth.username, hosts)
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # a missing chroot is our own error
             client.start(timeout=timeout_s)

@@ -161,7 +161,12 @@ def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool =
         "--zookeeper", metavar="HOSTS[/CHROOT]", required=required, help="as zookeeper.connect of the brokers"
     )
     parser.add_argument("--zookeeper-user", metavar="NAME", help=f"as whom; the password is in ${PASSWORD_VARIABLE}")
-    parser.add_argument("--zookeeper-scheme", choices=("digest", "sasl"), default="sasl", help="(default: %(default)s)")
+    parser.add_argument(
+        "--zookeeper-scheme",
+        choices=("digest", "sasl", "kerberos"),
+        default="sasl",
+        help="(default: %(default)s); of kerberos the user is the principal, and there is no password",
+    )
     parser.add_argument("--zookeeper-tls", action="store_true", help="TLS; any of the following asks for it, too")
     parser.add_argument("--zookeeper-ca", metavar="FILE", help="authorities as PEM (default: those of the system)")
     parser.add_argument("--zookeeper-certificate", metavar="FILE", help="our certificate as PEM, for mutual TLS")
@@ -239,6 +244,8 @@ def not_yet_approved(arguments: argparse.Namespace, hint: str) -> ExitStatus:
 def _auth(arguments: argparse.Namespace) -> ZooKeeperAuth | None:
     if not arguments.zookeeper_user:
         return None
+    if arguments.zookeeper_scheme == "kerberos":
+        return ZooKeeperAuth(scheme="kerberos", username=arguments.zookeeper_user)
     password = os.environ.get(PASSWORD_VARIABLE)
     if not password:
         raise BadInputError(

@@ -44,8 +44,8 @@ _CLUSTER = {
         "chroot": _field("Chroot", "Path of the cluster in ZooKeeper, e.g. /kafka; empty: the root"),
         "auth": _field(
             "Authentication",
-            "How login and password are used; empty: none",
-            enum=["digest", "sasl", None],
+            "How login and password are used; empty: none. Of kerberos the login is the principal, its keys are in a keytab on the workers",
+            enum=["digest", "sasl", "kerberos", None],
             default=None,
         ),
         "tls": _object(

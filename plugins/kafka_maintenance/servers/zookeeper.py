@@ -61,6 +61,7 @@ class ZooKeeperServer(Server):
         tick_time_ms: int = 1000,
         heap_mb: int = 256,
         config: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         """Describe a server; nothing is started.
 
@@ -72,6 +73,7 @@ class ZooKeeperServer(Server):
             tick_time_ms: ZooKeeper's unit of time, in milliseconds.
             heap_mb: maximal Java heap in MiB.
             config: further lines of zoo.cfg.
+            java_options: further options of its JVM.
         """
         super().__init__(workspace, name=name, port=port)
         self.users = dict(users or {})
@@ -87,6 +89,7 @@ class ZooKeeperServer(Server):
             **(config or {}),
         }
         self._heap_mb = heap_mb
+        self._java_options = tuple(java_options)
 
     @property
     def hosts(self) -> str:
@@ -123,6 +126,7 @@ class ZooKeeperServer(Server):
             *class_data_options,
             f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
             *self._login_option(folder),
+            *self._java_options,
             "-cp",
             class_path(),
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",

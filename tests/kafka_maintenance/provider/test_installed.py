@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,14 @@ def test_an_installed_wheel_is_all_that_airflow_needs(environment, site, tmp_pat
 
 
 def test_the_ranges_of_the_wheel_name_every_library_that_is_pinned():
-    """All of requirements.in, apart from what an Airflow brings itself (its database, its executor) and what only tests need."""
+    """All of requirements.in and requirements-kerberos.in, apart from what an Airflow brings itself (its database, its executor) and what only tests need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     ranges = [
         *project["dependencies"],
         *(each for extra in project["optional-dependencies"].values() for each in extra),
     ]
-    pinned = (line for line in (ROOT / "requirements.in").read_text().splitlines() if line and not line.startswith("#"))
+    lists = [(ROOT / f"{name}.in").read_text().splitlines() for name in ("requirements", "requirements-kerberos")]
+    pinned = (line.partition(" #")[0] for line in chain(*lists) if line and not line.startswith("#"))
     names = [{Requirement(each).name for each in listed} for listed in (ranges, pinned)]
     executor = {"apache-airflow-providers-celery", "celery"}
     assert (
