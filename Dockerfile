@@ -2,7 +2,10 @@
 # Debian 12 and Python 3.11, as tested; Java 17 is for Spark's driver and for drills, procps for Spark's scripts, curl for health checks.
 # Nobody runs as root in it, and nothing of it is written at run time but what lies below /opt/airflow and /tmp.
 
-FROM python:3.11-slim-bookworm AS build
+# A registry tells the digest of a tag: --build-arg PYTHON_IMAGE=python@sha256:… builds on exactly that image.
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+FROM ${PYTHON_IMAGE} AS build
 # The same sources give the same files: the date of the commit, e.g. --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 ARG SOURCE_DATE_EPOCH=0
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
@@ -18,7 +21,7 @@ COPY spark_jobs /build/spark_jobs
 RUN pip install --no-deps /build \
  && mkdir /opt/dags && kafka-maintenance install-dags /opt/dags
 
-FROM python:3.11-slim-bookworm AS jvm
+FROM ${PYTHON_IMAGE} AS jvm
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install -y --no-install-recommends curl openjdk-17-jre-headless procps \
@@ -47,6 +50,8 @@ ENV KAFKA_MAINTENANCE_JARS=/opt/jars
 ENV PATH=/opt/venv/bin:${PATH} AIRFLOW_HOME=/opt/airflow/home AIRFLOW__CORE__DAGS_FOLDER=/opt/dags PYTHONUNBUFFERED=1
 # What a JVM of Spark loads, recorded once: its jobs start in half the time.
 RUN python -m kafka_maintenance.spark.class_archive
+# The probes of the Helm chart start their commands by it.
+RUN printf '#!/bin/sh\nexec "$@"\n' > /entrypoint && chmod 755 /entrypoint
 USER 50000
 WORKDIR /opt/airflow
 HEALTHCHECK --interval=30s --timeout=20s --start-period=60s --retries=5 CMD ["kafka-maintenance", "--version"]

@@ -106,6 +106,8 @@ def test_every_image_is_pinned_by_a_tag():
         assert re.fullmatch(r"\d+(\.\d+)+", tag), f"{name}: {service['image']}"
     stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
     bases = set(re.findall(r"^\s*FROM (\S+)", TEXT + DOCKERFILE, re.MULTILINE)) - stages
+    (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    bases = [default if base == "${PYTHON_IMAGE}" else base for base in bases]
     assert bases
     assert all(":" in base and not base.endswith(":latest") for base in bases)
     assert re.findall(r"go install \S+@(\S+)", TEXT) == ["v1.8.0"]
@@ -276,10 +278,49 @@ def test_shell_variables_of_commands_are_escaped_for_compose():
     assert re.findall(r"(?<!\$)\$(?![{$])\w+", TEXT) == []
 
 
+VALUES = yaml.safe_load((ROOT / "docs" / "helm-values.yaml").read_text())
+
+
 def test_the_values_for_the_chart_name_our_image_and_folders():
-    values = yaml.safe_load((ROOT / "docs" / "helm-values.yaml").read_text())
-    image = values["images"]["airflow"]
+    image = VALUES["images"]["airflow"]
     assert SERVICES["airflow-scheduler"]["image"] == f"kafka-maintenance-airflow:{image['tag']}"
-    assert f"AIRFLOW__CORE__DAGS_FOLDER={values['config']['core']['dags_folder']} " in DOCKERFILE
-    assert f"apache-airflow=={values['airflowVersion']}" in (ROOT / "requirements.txt").read_text().split()
-    assert all(each["name"] for each in yaml.safe_load(values["extraEnv"]))
+    assert f"AIRFLOW__CORE__DAGS_FOLDER={VALUES['config']['core']['dags_folder']} " in DOCKERFILE
+    assert f"apache-airflow=={VALUES['airflowVersion']}" in (ROOT / "requirements.txt").read_text().split()
+    assert all(each["name"] for each in yaml.safe_load(VALUES["extraEnv"]))
+
+
+def test_the_values_for_the_chart_want_nothing_that_the_image_lacks():
+    """Of the chart's defaults FAB's auth manager, statsd and the script that removes old logs are not in the image; its probes need /entrypoint."""
+    from airflow.configuration import conf
+    from airflow.sdk.module_loading import import_string
+
+    core = VALUES["config"]["core"]
+    assert not set(core) - set(conf.configuration_description["core"]["options"])
+    assert import_string(core["auth_manager"])
+    pinned = (ROOT / "requirements.txt").read_text()
+    assert VALUES["statsd"]["enabled"] or not re.search(r"^statsd==", pinned, re.MULTILINE)
+    parts = (VALUES["scheduler"], VALUES["dagProcessor"], VALUES["triggerer"], VALUES["workers"]["celery"])
+    assert "/clean-logs" in DOCKERFILE or not any(part["logGroomerSidecar"]["enabled"] for part in parts)
+    assert "> /entrypoint && chmod 755 /entrypoint" in DOCKERFILE
+    assert f"{core['simple_auth_manager_passwords_file'].rpartition('/')[0]} " in DOCKERFILE
+
+
+def test_the_chart_is_given_no_known_password():
+    assert not VALUES["createUserJob"]["enabled"]
+    assert not VALUES["postgresql"]["enabled"]
+    assert VALUES["data"] == {"metadataSecretName": "kafka-maintenance-database"}
+
+
+def test_a_deployment_may_say_on_which_image_exactly_ours_is_built():
+    argument, default = re.search(r"^ARG (\w+)=(\S+)$", DOCKERFILE, re.MULTILINE).groups()
+    stages = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert default.startswith("python:3.11-")
+    assert [each for each in stages if each != "jvm"] == [f"${{{argument}}}"] * 2, "one base, whose digest may be named"
+
+
+def test_the_entry_point_of_the_probes_starts_what_it_is_given(tmp_path):
+    (command,) = re.findall(r"^RUN (printf .* > /entrypoint .*)$", DOCKERFILE, re.MULTILINE)
+    script = tmp_path / "entrypoint"
+    subprocess.run(["sh", "-euc", command.replace("/entrypoint", str(script))], check=True)
+    done = subprocess.run([script, "printf", "%s|", "a b", "c"], capture_output=True, text=True, check=True)
+    assert done.stdout == "a b|c|"
