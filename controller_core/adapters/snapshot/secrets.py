@@ -23,10 +23,14 @@ from controller_core.model.errors import MalformedZnodeError, SnapshotKeyError
 from controller_core.znodes import DELEGATION_TOKENS, decode_config
 
 SECRET: Final = "secret"  # noqa: S105 -- a label
+WITHHELD: Final = "…"
+"""The value of a setting of a user or client that is taken for a secret: its name is told, for a migration fails at names that Kafka does not know."""
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _SECRET_KEY: Final = re.compile(r"(?i)^scram-|password|secret|jaas|credential|token|keystore\.key$|private")
 _TREES: Final = (f"{DELEGATION_TOKENS}/", "/config/")
+_SCRAM: Final = frozenset(["SCRAM-SHA-256", "SCRAM-SHA-512"])
+_NAMES_TOLD: Final = ("users", "clients")
 _STRICT_TYPES: Final = ("users", "brokers", "clients")
 _STRICT_TREES: Final = tuple(f"/config/{each}/" for each in _STRICT_TYPES)
 _QUOTA: Final = re.compile(r"[a-z_]+_(rate|percentage)")
@@ -171,14 +175,22 @@ def is_secret(path: str, data: bytes | None) -> bool:
 
 
 def public_config(path: str, data: bytes | None) -> dict[str, str]:
-    """The settings of a secret config that are none: quotas of users, for example; nothing when it cannot be read."""
+    """The settings of a secret config that are none: quotas of users, for example; nothing when it cannot be read.
+
+    Of users and clients every name is told but those of credentials that Kafka itself writes there, with the value `WITHHELD`.
+    """
     if not data or not path.startswith(_TREES[1]):
         return {}
     try:
         config = decode_config(data, path=path).config
     except MalformedZnodeError:
         return {}
-    return {key: value for key, value in config.items() if not is_secret_config(_entity_type(path), key)}
+    kind = _entity_type(path)
+    return {
+        key: WITHHELD if is_secret_config(kind, key) else value
+        for key, value in config.items()
+        if not is_secret_config(kind, key) or (kind in _NAMES_TOLD and key not in _SCRAM)
+    }
 
 
 def _entity_type(path: str) -> str:

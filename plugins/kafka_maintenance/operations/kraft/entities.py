@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from controller_core.adapters.snapshot.secrets import is_secret_config
+from controller_core.adapters.snapshot.secrets import WITHHELD, is_secret_config
 from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.znodes import decode_acl, decode_config
 from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
@@ -78,7 +78,8 @@ def _bad_quotas(tree: Tree) -> Iterator[str]:
             if kind == "ips" and not _ADDRESS.fullmatch(name):
                 yield f"{path}: {name!r} is no address; the migration writes it again under another name"
             directly = kind == "users" and path.count("/") == 3  # noqa: PLR2004 - /config/users/<user>
-            for key, value in sorted(_settings(tree, path).items()):
+            settings = _settings(tree, path)
+            for key, value in sorted(settings.items()):
                 if key in SCRAM:
                     if not directly:
                         yield f"{path}: {key} stands elsewhere than directly under a user"
@@ -90,7 +91,7 @@ def _bad_quotas(tree: Tree) -> Iterator[str]:
                     yield f"{path}: {key}={value!r} is no number"
                 elif key in WHOLE and float(value) % 1:
                     yield f"{path}: {key}={value!r} is no whole number"
-            if is_secret(tree, path) and not directly:
+            if is_secret(tree, path) and not directly and WITHHELD not in settings.values():
                 yield f"{path}: credentials stand elsewhere than directly under a user"
 
 

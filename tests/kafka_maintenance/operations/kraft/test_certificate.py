@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller_core.adapters.snapshot.secrets import SECRET, is_secret, public_config
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.certificate import (
     RULES,
@@ -19,6 +20,7 @@ from kafka_maintenance.operations.kraft.certificate import (
     is_ready,
 )
 from kafka_maintenance.operations.kraft.phase import PhaseId, phase_of
+from kafka_maintenance.operations.kraft.tree import Tree
 from tests.kafka_maintenance.operations.kraft.trees import (
     BROKER,
     GONE,
@@ -30,6 +32,7 @@ from tests.kafka_maintenance.operations.kraft.trees import (
     TOPIC,
     acl,
     config,
+    encoded,
     state,
     topic,
     tree,
@@ -201,3 +204,25 @@ def test_the_page_lists_the_rules_as_they_are():
     assert [[cell.strip("| ") for cell in row] for row in rows] == [
         [rule.id, rule.title, rule.judge.__doc__.split(": ", 1)[1].strip(), rule.ignored, rule.mend] for rule in RULES
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "told"),
+    [
+        ("/config/users/ada", {"SCRAM-SHA-512": "x", "producer_byte_rate": "1"}, ()),
+        ("/config/users/ada", {"SCRAM-SHA-512": "x", "note": "y"}, ("/config/users/ada: note is no quota of users",)),
+        ("/config/users/ada", {"our.password": "y"}, ("/config/users/ada: our.password is no quota of users",)),
+        ("/config/clients/c", {"note": "y"}, ("/config/clients/c: note is no quota of clients",)),
+        (
+            "/config/users/ada/clients/c",
+            {"SCRAM-SHA-512": "x"},
+            ("/config/users/ada/clients/c: credentials stand elsewhere than directly under a user",),
+        ),
+    ],
+)
+def test_r12_sees_the_name_of_every_setting_in_a_snapshot_without_secrets(path, settings, told):
+    data = encoded({"version": 1, "config": settings})
+    assert is_secret(path, data)
+    secret = tree({path: data}, unread={path: SECRET})
+    found = certify(Tree(secret.znodes, {path: public_config(path, data)}), MANIFEST).judged["R12"]
+    assert found.evidence == told

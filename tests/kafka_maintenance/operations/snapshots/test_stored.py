@@ -22,7 +22,7 @@ from controller_core.adapters.snapshot.format import (
     table_to_parquet,
 )
 from controller_core.adapters.snapshot.manifest import parse_manifest, require_name, run_token
-from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config
+from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config, public_config
 from controller_core.adapters.snapshot.tables import RAW, TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
 from kafka_maintenance.operations.errors import BadInputError
@@ -320,6 +320,20 @@ def test_raw_is_small_and_exact():
 )
 def test_what_is_a_secret(path, data, secret):
     assert is_secret(path, data) is secret
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "told"),
+    [
+        ("/config/users/a", {"SCRAM-SHA-512": "x", "producer_byte_rate": "1"}, {"producer_byte_rate": "1"}),
+        ("/config/users/a", {"SCRAM-SHA-256": "x", "note": "y"}, {"note": "…"}),
+        ("/config/users/a", {"SCRAM-SHA-1": "x", "our.password": "y"}, {"SCRAM-SHA-1": "…", "our.password": "…"}),
+        ("/config/clients/c", {"note": "y"}, {"note": "…"}),
+        ("/config/brokers/1", {"ssl.keystore.password": "x", "our.reporter.url": "y"}, {}),
+    ],
+)
+def test_what_is_told_of_a_secret_config(path, settings, told):
+    assert public_config(path, json.dumps({"version": 1, "config": settings}).encode()) == told
 
 
 @pytest.mark.parametrize(
