@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.attacks.mutations import MUTATIONS
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
@@ -44,3 +46,13 @@ def test_the_policy_on_the_page_is_one():
     lines = PAGE.split("## The policy\n")[1].split("\n## ")[0].splitlines()
     document = yaml.safe_load("\n".join(line.removeprefix("    ") for line in lines if line.startswith("    ")))
     assert policy_from(document, "blue", "d", "docs/security.md").airflow_must_agree
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=["::".join(each.tests) for each in MUTATIONS])
+def test_each_check_that_is_taken_out_is_there_once(mutation):
+    """`python -m tests.attacks.mutations` takes them out and has the test fail."""
+    (file, test), code = mutation.tests, (ROOT / mutation.path).read_text(encoding="utf-8")
+    assert f"def {test.rpartition('::')[2]}(" in (ROOT / "tests" / "attacks" / f"test_{file}.py").read_text(
+        encoding="utf-8"
+    )
+    assert [code.count(cut) for cut in mutation.cut] == [1] * len(mutation.cut)
