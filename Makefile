@@ -11,6 +11,7 @@ SEEDS ?= 2000
 APPROVE ?= ask
 KAFKA_VERSION ?= 3.9
 AIRFLOW_VERSIONS ?= 3.2 3.3
+MOMENT ?= after
 VERSIONS ?= 3.9 2.8 2.4 1.1 0.10.2
 FAST := "not services and not spark and not kafka and not e2e and not browser"
 CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/differential/test_recorded.py
@@ -20,7 +21,7 @@ OPERATIONS_TESTS := tests/kafka_maintenance/operations
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka test-airflow-versions fidelity coverage check format bench bench-planning simulate docs dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -78,6 +79,9 @@ test-kafka: setup ## each operation on real brokers of VERSIONS="3.9 2.8 2.4 1.1
 
 test-airflow-versions: setup ## from an empty environment to an approved change, by docs/install.md alone, on each Airflow of AIRFLOW_VERSIONS="3.2 3.3"
 	AIRFLOW_VERSIONS_OF_TESTS="$(AIRFLOW_VERSIONS)" $(BIN)/python -m pytest -rA tests/kafka_maintenance/provider/test_how_to.py | sed -u ''
+
+kill-workers: setup ## lose a Celery worker at each task of the daily run and of a gated run, MOMENT=after or before its work, and print how each ended
+	$(BIN)/python -m tests.dags.worker_kills --moment $(MOMENT)
 
 fidelity: setup ## what Kafka's own controller makes of the same events, and what the core predicted, on real brokers of VERSIONS
 	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/differential/test_real_brokers.py | sed -u ''

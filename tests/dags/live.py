@@ -1,5 +1,6 @@
 """One whole local stack for the end-to-end and the browser tests: real brokers, real Airflow, a cron of a minute."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -107,8 +108,8 @@ class Live:
         return "\n".join(lines[-40:])
 
 
-def started(dags: frozenset[str]) -> Live:
-    """Starts the stack: topics, leaders away from their preferred replicas, DAGs unpaused."""
+def started(dags: frozenset[str], settings: Mapping[str, str] | None = None) -> Live:
+    """Starts the stack: topics, leaders away from their preferred replicas, DAGs unpaused; with further `settings` of Airflow's processes."""
     environment = {
         "KAFKA_MAINTENANCE_SNAPSHOT_CRON": EVERY_MINUTE,
         "KAFKA_MAINTENANCE_ANALYSIS_CRON": ONCE_A_YEAR,
@@ -120,6 +121,7 @@ def started(dags: frozenset[str]) -> Live:
         "KAFKA_MAINTENANCE_SNAPSHOT_WAIT_S": "60",
         "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "40",
+        **(settings or {}),
     }
     stack = LocalStack(StackSettings(cluster=CLUSTER, airflow_env=environment, workers=2))
     try:
