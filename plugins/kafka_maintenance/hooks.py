@@ -7,6 +7,7 @@ log in as that one says, and all others as this one does. Which connections are 
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,9 @@ _TRUTH: Mapping[str, bool] = {
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 ZOOKEEPER_TIMEOUT_S = 10.0
+_SECRET_OF_SPARK: Final = re.compile(
+    r"(?i)secret|password|token|access[.]?key"
+)  # what Spark itself takes for secret: spark.redaction.regex
 
 
 class SettingsMissingError(ControllerCoreError):
@@ -413,7 +417,7 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
     """Master, jars and configuration as `SparkSubmitOperator` will see them; extra holds `jars` (a list) and `conf`.
 
     Raises:
-        SettingsMissingError: no host, or an extra of another shape; names the field.
+        SettingsMissingError: no host, an extra of another shape, or a secret among the configuration; names the field.
     """
     from kafka_maintenance.spark.submit import SparkSettings  # noqa: PLC0415 - start-up time of the DAG parser
 
@@ -423,6 +427,12 @@ def spark_settings_from(connection: ConnectionFields) -> "SparkSettings":
         raise SettingsMissingError(
             f"connection {SPARK_CONNECTION!r} not used: expected a host such as local[2] or spark://host:7077 and, in its "
             f"extra, a list 'jars', found host {host!r} and jars {jars!r}; correct them"
+        )
+    secret = sorted(key for key in conf if _SECRET_OF_SPARK.search(str(key)))
+    if secret:
+        raise SettingsMissingError(
+            f"connection {SPARK_CONNECTION!r} not used: its conf holds {', '.join(secret)}, which spark-submit would take as an argument that every "
+            "user of the machine can read; put it into spark-defaults.conf, or the environment (AWS_ACCESS_KEY_ID, …), of the workers"
         )
     whole = connection.conn_type == "spark" and ("://" in host or not connection.port)  # as SparkSubmitHook reads it
     master = host if whole else f"{connection.conn_type}://{host}"

@@ -14,6 +14,7 @@ from kafka_maintenance.operations.gate.permission import NotApprovedError, permi
 from kafka_maintenance.operations.gate.policy import Policy
 from kafka_maintenance.operations.record.audit import UntrustedRecordError
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, receipt_prefix
+from kafka_maintenance.tasks.approval import requester_of
 
 assert airflow_home
 
@@ -102,6 +103,28 @@ def test_anything_else_is_none(store, text, answer, asked, reason):
     with pytest.raises(NotApprovedError, match=reason) as error:
         _permission(store)
     assert f"{KIND} on 'alpha' not applied" in str(error.value)
+
+
+def test_who_asked_for_it_does_not_approve_it_alone_where_the_policy_says_so(store, text):
+    two = Policy("d", rules={"kinds": {KIND: {"requester_may_approve": False}}}, roles={})
+    _asked(store, text, requester="olivia")
+    _answered(store)
+    with pytest.raises(NotApprovedError, match="'olivia' asked for it and may not approve it alone"):
+        _permission(store, policy=two)
+    _answered(store, user="otto")
+    assert _permission(store, policy=two).approver == "olivia, otto"
+
+
+@pytest.mark.parametrize(
+    ("run", "requester"),
+    [
+        ({"run_type": "manual", "triggering_user_name": "otto"}, "otto"),
+        ({"run_type": "scheduled", "triggering_user_name": "otto"}, None),
+        ({"run_type": "manual"}, None),
+    ],
+)
+def test_who_started_a_run_is_known_where_airflow_vouches_for_a_person(run, requester):
+    assert requester_of({"dag_run": SimpleNamespace(**run)}) == requester
 
 
 def test_an_approved_digest_without_such_a_plan_is_refused(store, text):
