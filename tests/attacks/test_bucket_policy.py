@@ -1,6 +1,6 @@
 """Boundary: keys of the bucket per role, by the sample policy of docs/bucket-policy.json, on a real S3 server, as far as that knows policies.
 
-versitygw knows no conditions: the one statement that has a condition is left out there, and only its form is checked.
+versitygw refuses a policy with the condition key `s3:if-none-match`: the one statement that has it is left out there, and only its form is checked.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import StoreAccessDeniedError
@@ -34,7 +35,8 @@ class ServerWithUsers(ObjectStoreServer):
     def _versitygw(self):
         command, env = super()._versitygw()
         at = command.index("posix")
-        return [*command[:at], "--iam-dir", str(self.workspace.subfolder("iam")), *command[at:]], env
+        users, versions = (str(self.workspace.subfolder(name)) for name in ("iam", "versions"))
+        return [*command[:at], "--iam-dir", users, "posix", "--versioning-dir", versions, *command[at + 1 :]], env
 
     def add_user(self, name, secret):
         logins = ("--access", self.access_key, "--secret", self.secret_key, "--endpoint-url", self.endpoint_url)
@@ -59,7 +61,10 @@ def stores():
             aws_access_key_id=server.access_key,
             aws_secret_access_key=server.secret_key,
         )
+        with pytest.raises(ClientError, match="invalid condition key"):  # once it is known, the whole policy is tried
+            owner.put_bucket_policy(Bucket=BUCKET, Policy=POLICY.replace("BUCKET", BUCKET))
         owner.put_bucket_policy(Bucket=BUCKET, Policy=json.dumps(_policy()))
+        owner.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         yield {
             role: open_store(f"s3://{BUCKET}", endpoint_url=server.endpoint_url, access_key=role, secret_key=secret)
             for role, secret in (logins | {server.access_key: server.secret_key}).items()
@@ -146,3 +151,17 @@ def test_only_the_applier_removes_a_snapshot(stores):
         with pytest.raises(StoreAccessDeniedError):
             stores[role].delete(SNAPSHOT)
     stores["APPLIER"].delete(SNAPSHOT)
+
+
+def test_what_was_written_over_can_be_brought_back_and_no_role_removes_it(stores):
+    """Versioning: without the statement that the server does not know, who may write a record may write over it."""
+    owner, key = stores["bucket"], "v1/receipts/cluster=blue/over.json"
+    stores["APPLIER"].put(key, b"first")
+    stores["APPLIER"].put(key, b"forged")
+    found = owner.list_object_versions(Bucket=BUCKET, Prefix=key)["Versions"]
+    (before,) = [each["VersionId"] for each in found if not each["IsLatest"]]
+    assert owner.get_object(Bucket=BUCKET, Key=key, VersionId=before)["Body"].read() == b"first"
+    for role in ROLES:
+        client = stores[role]._client
+        with pytest.raises(ClientError, match="AccessDenied"):
+            client.delete_object(Bucket=BUCKET, Key=key, VersionId=before)
