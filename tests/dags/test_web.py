@@ -64,11 +64,18 @@ class TestEveryPage:
         assert answer.status_code == (404 if route in NOT_THERE else 200)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
+        assert "form-action 'self'; base-uri 'none'; frame-ancestors 'self'; sandbox allow-scripts" in policy
         assert answer.headers["cache-control"] == "no-store"
         nonce = re.search(r"script-src 'nonce-([^']+)';", policy)[1]
         scripts = re.findall(r"<script[^>]*>", answer.text)
         assert scripts
         assert all(f'nonce="{nonce}"' in script for script in scripts if "application/json" not in script)
+
+    def test_its_values_run_nothing_should_a_browser_take_them_for_a_page(self, clients, world, route):
+        answer = clients["victor"].get(f"{PREFIX}{route}{'&' if '?' in route else '?'}json=1")
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert policy.endswith("sandbox")
 
 
 def test_no_route_is_open(anonymous):

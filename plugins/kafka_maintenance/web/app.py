@@ -31,10 +31,13 @@ COMMON_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox",
 }
+"""The policy is that of JSON and CSV, should a browser take them for a page; a page has its own."""
+_LEAVING: Final = "allow-popups allow-popups-to-escape-sandbox allow-top-navigation-by-user-activation"
 _NO_SCRIPT: Final = (  # a report is an object of the store, whoever wrote it: nothing in it runs, and no form leads out of it
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
-    "sandbox allow-popups allow-popups-to-escape-sandbox allow-top-navigation-by-user-activation"
+    f"sandbox {_LEAVING}"
 )
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 _SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
@@ -183,7 +186,8 @@ def _answer(request: Request, title: str, make: Callable[[], Page], *, status: i
     nonce = secrets.token_urlsafe(16)
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'self'; "
+        f"sandbox allow-scripts allow-same-origin allow-forms allow-downloads {_LEAVING}"
     )
     headers = {**COMMON_HEADERS, "Content-Security-Policy": policy}
     return HTMLResponse(render.page_html(page, nonce=nonce), status_code=status, headers=headers)
