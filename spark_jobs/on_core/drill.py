@@ -7,6 +7,7 @@ for a new one, finds the znode when it creates it, and leaves the partition with
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -222,5 +223,6 @@ def _drill(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
 
 def _affected(context: ControllerContext, failed: tuple[BrokerId, ...]) -> set[TopicPartition]:
     """Partitions with a replica there; those of topics that are being deleted are nobody's loss, and nobody elects for them."""
-    there = {replica.partition for replica in context.replicas_on_brokers(failed)}
-    return {partition for partition in there if partition.topic not in context.topics_to_be_deleted}
+    there = set(chain.from_iterable(map(context.partitions_on_broker, failed)))
+    queued = context.topics_to_be_deleted
+    return {partition for partition in there if partition.topic not in queued} if queued else there

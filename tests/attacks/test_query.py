@@ -2,17 +2,11 @@
 
 import pytest
 
-from spark_jobs.io import datasets
 from spark_jobs.select_only import refusal
+from tests.spark_session import spark
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark():
-    session = datasets.session("attacks")
-    yield session
-    session.stop()
+__all__ = ["spark"]
 
 
 @pytest.mark.parametrize(

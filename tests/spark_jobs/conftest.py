@@ -1,16 +1,16 @@
-"""One Spark session for all of tests/spark, small and quiet."""
+"""One Spark session for all of tests/spark_jobs, and jobs that run in it."""
 
-import os
-import sys
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from kafka_maintenance.spark.submit import FEW_CONF, QUICK_JAVA, recorded_classes
-from spark_jobs.io.datasets import SESSION_CONF
+from kafka_maintenance.spark import submit
+from spark_jobs.io import datasets
+from tests.spark_session import spark
 
-os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # executors are processes of their own
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+__all__ = ["spark"]
 
 
 def pytest_collection_modifyitems(items):
@@ -19,25 +19,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.spark)
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    from pyspark.sql import SparkSession
+@pytest.fixture
+def submitted_here(spark, monkeypatch):
+    """What is submitted runs in the session of the tests, by its own `main` and its own arguments: a JVM less."""
 
-    scratch = tmp_path_factory.mktemp("spark")
-    conf = {
-        **FEW_CONF,
-        **SESSION_CONF,
-        "spark.default.parallelism": "2",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{QUICK_JAVA} {recorded_classes()}",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    session = SparkSession.builder.master("local[2]").appName("tests").config(map=conf).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    def run_job(job, log_file):
+        with log_file.open("w") as log, redirect_stdout(log), redirect_stderr(log):
+            status = import_module(f"spark_jobs.{Path(job.application).stem}").main(job.arguments)
+        if status:
+            raise submit.SparkJobError(f"{job.name} ended with status {status}", status)
+
+    monkeypatch.setattr(submit, "run_job", run_job)
+    monkeypatch.setattr(datasets, "session", lambda _: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)

@@ -53,7 +53,7 @@ def test_the_newest_day_is_analysed_and_its_report_is_printed(store, tmp_path, c
 
 
 @pytest.mark.spark
-def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(store, tmp_path, capsys):
+def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(submitted_here, store, tmp_path, capsys):
     damaged = publish(OTHER, store)
     store.put(damaged.object("partitions").key, b"PAR1 no longer")
     named = [word for name in (sample_history.CLUSTER, "other", "nobody") for word in ("--cluster", name)]

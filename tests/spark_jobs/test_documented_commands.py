@@ -46,16 +46,15 @@ def run(words, folder, **files):
                 command.append(str(DAYS[-1]))
             case _:
                 command.append(NAMES.get(word, word))
-    conf = folder / "conf" / "spark-defaults.conf"  # an installation's own defaults; these suit few rows
-    conf.parent.mkdir(exist_ok=True)
-    conf.write_text("".join(f"{key} {value}\n" for key, value in {**FEW_CONF, "spark.ui.enabled": "false"}.items()))
+    # An installation's own defaults; these suit few rows. A folder of settings would stand on the class path, and then the
+    # recorded classes are none of that JVM.
+    defaults = " ".join(f"-D{key}={value}" for key, value in {**FEW_CONF, "spark.ui.enabled": "false"}.items())
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
-        "SPARK_CONF_DIR": str(conf.parent),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} {recorded_classes()}",
+        "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} {recorded_classes()} {defaults}",
         **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
     }
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@ from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.choice import choose
 from spark_jobs import nightly_analysis, results, schemas
-from spark_jobs.io import datasets, folders
+from spark_jobs.io import folders
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.io.choice import Check, intact
@@ -254,13 +254,11 @@ def test_publishing_needs_a_finished_analysis(tmp_path):
         pytest.param(("--goals", "{goals}"), "goals.json not read: ", id="goals that there are not"),
     ],
 )
-def test_bad_input_is_status_2(spark, monkeypatch, capsys, tmp_path, arguments, words):
+def test_bad_input_is_status_2(submitted_here, capsys, tmp_path, arguments, words):
     publish(GAMMA, store := open_store(str(tmp_path / "store")))
     store.put(publish(GAMMA.on(1), store).key, b"{")
     (goals := tmp_path / "goals.json").write_text('{"include_topics": "orders"}')
     arguments = [argument.format(goals=goals) for argument in arguments]
-    monkeypatch.setattr(datasets, "session", lambda _: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
     given = by_hand(tmp_path / "store", tmp_path / "out", *arguments)
     assert nightly_analysis.main(given) == nightly_analysis.BAD_INPUT
     assert words in capsys.readouterr().err

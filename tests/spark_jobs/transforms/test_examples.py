@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -83,9 +84,9 @@ def made(spark):
     judged = bad_rows.with_reason(today["partitions"])
     good = {**today, "partitions": bad_rows.good_partitions(judged)}
     refused = bad_rows.refused_rows(judged, today["bad_rows"])
-    known = facts_of(spark, good, refused=refused)
-    changes = history.partition_changes(bad_rows.plausible(window["partitions"]))
-    grown = history.growth(window["partitions"], window["brokers"], window["cluster"])
+    known = facts_of(spark, good, refused=refused).cache()  # a dozen transforms ask it
+    changes = history.partition_changes(bad_rows.plausible(window["partitions"])).cache()
+    grown = history.growth(window["partitions"], window["brokers"], window["cluster"]).cache()
     held = history.replicas_by_day(window["partitions"])
     moved = cluster_findings.broker_findings(summary.broker_load(good["partitions"], known), known, window["brokers"])
     return {
@@ -134,6 +135,12 @@ def made(spark):
     }
 
 
+@pytest.fixture(scope="module")
+def rows(made):
+    """The rows of what was made by that name, asked for once."""
+    return cache(lambda name: made[name].collect())
+
+
 def transforms_of_frames():
     """Names of the public functions of `spark_jobs.transforms` that make a frame."""
     modules = [import_module(f"{transforms.__name__}.{module.name}") for module in iter_modules(transforms.__path__)]
@@ -147,15 +154,14 @@ def transforms_of_frames():
     }
 
 
-def printed(frame):
-    """The schema, a column a line, then the rows in order, a row a line."""
+def printed(frame, rows):
+    """The schema, a column a line, then the frame's rows in order, a row a line."""
     assert isinstance(frame.schema, StructType)
     columns = [
         f"{field.name}: {field.dataType.simpleString()}{'' if field.nullable else ', never null'}"
         for field in frame.schema
     ]
-    rows = sorted(" | ".join(map(text, row)) for row in frame.collect())
-    return "\n".join([*columns, "", *rows]) + "\n"
+    return "\n".join([*columns, "", *sorted(" | ".join(map(text, row)) for row in rows)]) + "\n"
 
 
 def text(value):
@@ -175,9 +181,9 @@ def text(value):
 
 
 @pytest.mark.parametrize("name", sorted(transforms_of_frames()))
-def test_a_transform_makes_what_its_example_prints(made, name, request):
+def test_a_transform_makes_what_its_example_prints(made, rows, name, request):
     path = EXAMPLES / f"{name}.txt"
-    found = printed(made[name])
+    found = printed(made[name], rows(name))
     if request.config.getoption("--rewrite", default=False):
         path.write_text(found, encoding="utf-8")
     assert found == path.read_text(encoding="utf-8")
@@ -187,6 +193,6 @@ def test_no_example_outlived_its_transform():
     assert {path.stem for path in EXAMPLES.iterdir()} == transforms_of_frames()
 
 
-def test_the_cluster_of_the_examples_is_sick_in_many_ways(made):
-    kinds = {row["kind"] for name in made if name.endswith("_findings") for row in made[name].collect()}
+def test_the_cluster_of_the_examples_is_sick_in_many_ways(made, rows):
+    kinds = {row["kind"] for name in made if name.endswith("_findings") for row in rows(name)}
     assert len(kinds) >= 20, sorted(kinds)
