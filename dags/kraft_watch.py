@@ -2,8 +2,8 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### KRaft watch: go on, wait, or go back
 
-On the day of a migration: takes a snapshot, looks at one cluster's ZooKeeper tree every five minutes and ends when it is time for the next step of the
-run-book (*go*), with a snapshot after it, or fails when the only way is back (docs/kraft.md). Nothing that the first snapshot holds may be lost. Between two looks it holds no worker.
+On the day of a migration: takes a snapshot, looks at one cluster's ZooKeeper tree every half minute and ends when it is time for the next step of the
+run-book (*go*), with a snapshot after it, or fails when the only way is back (docs/kraft.md). Nothing that the first snapshot holds may be lost. Between two looks it holds no worker: it is deferred, and the triggerer looks, for two weeks at most.
 It never writes anything to the cluster, and never advises to finalise while a broker is registered as a ZooKeeper broker.
 
 **Never** writes anything, or says finalise while it does not know.
@@ -14,7 +14,7 @@ It never writes anything to the cluster, and never advises to finalise while a b
 from airflow.sdk import Param, dag
 
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
-from kafka_maintenance.tasks.kraft_watch import snapshot_of_phase, watch_migration
+from kafka_maintenance.tasks.kraft_watch import WatchMigrationOperator, snapshot_of_phase
 
 
 @dag(
@@ -37,7 +37,13 @@ from kafka_maintenance.tasks.kraft_watch import snapshot_of_phase, watch_migrati
 def kraft_watch() -> None:
     """A snapshot, one task that waits, and a snapshot after *go*."""
     before = snapshot_of_phase.override(task_id="snapshot_before")(given("cluster"), "before")
-    watched = watch_migration(cluster=given("cluster"), metadata_log=given("metadata_log"), before=before)
+    watched = WatchMigrationOperator(
+        task_id="watch_migration",
+        cluster=given("cluster"),
+        metadata_log=given("metadata_log"),
+        before=before,
+        doc_md=WatchMigrationOperator.__doc__,
+    )
     watched >> snapshot_of_phase.override(task_id="snapshot_after")(given("cluster"), "after")
 
 

@@ -11,10 +11,11 @@ import psutil
 
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, rehearse
-from kafka_maintenance.operations.kraft.tree import Tree, Znode
+from spark_jobs.kraft.tree import Tree, Znode
 from tests.kafka_maintenance.operations.kraft.trees import HEALTHY, config, encoded, state, topic
 
-SIZES = (1_000, 10_000, 200_000)
+BARS = {1_000: "20 s", 10_000: "45 s", 200_000: "10 min, 8 GB"}
+"""Partitions → what a rehearsal may take on two cores."""
 PARTITIONS_PER_TOPIC = 10
 BROKERS = (1, 2, 3)
 _POLL_S = 0.2
@@ -70,9 +71,9 @@ class Peak:
 
 def main(sizes):
     print(
-        "| partitions | whole rehearsal | controller start to dual write | controller | ZooKeeper | all processes at most |"
+        "| partitions | whole rehearsal | controller start to dual write | controller | ZooKeeper | all processes at most | bar |"
     )
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for size in sizes:
         copy = copy_of(big_tree(size))
         with Peak() as peak:
@@ -82,8 +83,9 @@ def main(sizes):
         assert outcome.passed, outcome
         cost = outcome.cost
         memory = [f"{count >> 20} MB" for count in (cost.controller_bytes, cost.zookeeper_bytes, peak.bytes)]
-        print(f"| {size:,} | {total_s:.0f} s | {cost.migrated_s:.1f} s | {' | '.join(memory)} |", flush=True)
+        bar = BARS.get(size, "-")
+        print(f"| {size:,} | {total_s:.0f} s | {cost.migrated_s:.1f} s | {' | '.join(memory)} | {bar} |", flush=True)
 
 
 if __name__ == "__main__":
-    main([int(text) for text in sys.argv[1:]] or SIZES)
+    main([int(text) for text in sys.argv[1:]] or list(BARS))

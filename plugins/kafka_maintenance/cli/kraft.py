@@ -193,12 +193,12 @@ def _certified(arguments: argparse.Namespace) -> Any:
 
 def _tree(arguments: argparse.Namespace, snapshot: str) -> Any:
     """Manifest and tree of a snapshot of the store."""
-    from kafka_maintenance.operations.kraft.tree import tree_of  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import (  # noqa: PLC0415 - as above
         find_snapshot,
         public_configs,
         read_raw,
     )
+    from spark_jobs.kraft.tree import tree_of  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     manifest = find_snapshot(store, snapshot, arguments.cluster)

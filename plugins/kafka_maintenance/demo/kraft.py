@@ -18,11 +18,11 @@ from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_sn
 from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal, rehearsal_json, rehearsal_text
 from kafka_maintenance.operations.kraft.rehearsal.run import Quorum
 from kafka_maintenance.operations.kraft.runbook import runbook
-from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.kraft.watch import judge, judgement_text, look
 from kafka_maintenance.operations.snapshots.catalog import public_configs, read_manifest, read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster
+from spark_jobs.kraft.tree import tree_of
 
 CLUSTER: Final = "demo"
 VERSION: Final = "3.9"

@@ -4,16 +4,18 @@ import logging
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import PokeReturnValue, task
+from airflow.sdk import BaseOperator, Context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import context_of_run, run_name
-from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
+from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
-_EVERY = timedelta(minutes=5)
+if TYPE_CHECKING:
+    from kafka_maintenance.operations.kraft.watch import Judgement
+
 _AT_MOST = timedelta(days=14)
 _PAUSE_S = 6
 _TOOLS_OF = "3.9"
@@ -28,28 +30,57 @@ def snapshot_of_phase(cluster: str, moment: str) -> dict[str, Any]:
     return {name: found[name] for name in ("cluster", "date", "snapshot")}
 
 
-@task.sensor(mode="reschedule", poke_interval=_EVERY.total_seconds(), timeout=_AT_MOST.total_seconds())
-def watch_migration(cluster: str, metadata_log: str | None, before: dict[str, Any]) -> PokeReturnValue:
-    """Looks twice at the cluster's tree; waits on *wait*, succeeds on *go*, fails on *go back*. Nothing is written.
+class WatchMigrationOperator(BaseOperator):
+    """Looks at the cluster's tree, and at a copy of the metadata log if there is one; succeeds on *go*, fails on *go back*. Nothing is written.
 
-    Nothing that the snapshot `before` holds may be lost.
-
-    Raises:
-        AirflowFailException: go back; the message says what to do, and why.
+    On *wait* it leaves the worker: the triggerer looks (`MigrationTrigger`), for two weeks at most. Nothing that the snapshot `before` holds may be lost.
     """
+
+    template_fields = ("cluster", "metadata_log", "before")
+
+    def __init__(self, *, cluster: str, metadata_log: str | None, before: Any, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.cluster, self.metadata_log, self.before = cluster, metadata_log, before
+
+    def execute(self, context: Context, event: str | None = None, until: str | None = None) -> dict[str, Any]:
+        """The judgement that says *go*.
+
+        Args:
+            context: of the running task.
+            event: why the triggerer woke it; None at the beginning.
+            until: when it gives up, UTC; None at the beginning.
+
+        Raises:
+            AirflowFailException: go back; the message says what to do, and why. Or two weeks are over.
+        """
+        from kafka_maintenance.operations.kraft.watch import Advice, judgement_json, judgement_text
+        from kafka_maintenance.tasks.triggers import MigrationTrigger
+
+        del context
+        end = datetime.fromisoformat(until) if until else datetime.now(UTC) + _AT_MOST
+        if event is not None:
+            log.info("looks again: %s", event)
+        judgement = _judged(self.cluster, self.metadata_log, self.before)
+        log.info("%s", judgement_text(judgement))
+        if judgement.advice is Advice.WAIT and datetime.now(UTC) < end:
+            trigger = MigrationTrigger(
+                cluster=self.cluster,
+                date=self.before["date"],
+                snapshot=self.before["snapshot"],
+                wants_go=self.metadata_log is None,
+            )
+            self.defer(trigger=trigger, method_name="execute", kwargs={"until": end.isoformat()})
+        if judgement.advice is not Advice.GO:
+            raise AirflowFailException(f"cluster {self.cluster!r}: {judgement_text(judgement)}")
+        return judgement_json(judgement)
+
+
+def _judged(cluster: str, metadata_log: str | None, before: dict[str, Any]) -> "Judgement":
     from kafka_maintenance.operations.kraft.drift import read_log
-    from kafka_maintenance.operations.kraft.tree import tree_of
-    from kafka_maintenance.operations.kraft.watch import Advice, judgement_json, judgement_text, look, settled, watch
-    from kafka_maintenance.operations.snapshots.catalog import read_raw
+    from kafka_maintenance.operations.kraft.watch import look, settled, watch
+    from kafka_maintenance.tasks.triggers import tree_before
 
     address = hooks.cluster(cluster).address
     says = read_log(Path(metadata_log), _TOOLS_OF) if metadata_log else None
-    store = hooks.store()
-    manifest = named_snapshot(store, cluster=cluster, date=before["date"], snapshot=before["snapshot"])
-    since = tree_of(read_raw(store, manifest))
-    judgement = settled(watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), says, since))
-    log.info("%s", judgement_text(judgement))
-    if judgement.advice is Advice.GO_BACK:
-        raise AirflowFailException(f"cluster {cluster!r}: {judgement_text(judgement)}")
-    found: dict[str, Any] = judgement_json(judgement)
-    return PokeReturnValue(is_done=judgement.advice is Advice.GO, xcom_value=found)
+    since = tree_before(cluster, before["date"], before["snapshot"])
+    return settled(watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), says, since))

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
@@ -15,12 +15,89 @@ from controller_core.plans.plan import Plan
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.record.receipts import Event
 
+if TYPE_CHECKING:
+    from kafka_maintenance.operations.kraft.watch import Judgement, Watcher
+    from spark_jobs.kraft.tree import Tree
+
+WATCH_EVERY_S: Final = 30.0
+"""How often a cluster on its way to KRaft is looked at."""
 LOOK_EVERY_S: Final = 10.0
 """How often the cluster is looked at."""
 WAKE_AFTER_S: Final = 900.0
 """So often the run looks itself all the same: it records how far the step is, and says when it is stuck."""
 
 log = logging.getLogger(__name__)
+
+
+class MigrationTrigger(BaseTrigger):
+    """Waits until a cluster on its way to KRaft shows something else than when it began to look, or that the only way is back. Nothing is written.
+
+    Args:
+        cluster: connection id.
+        date: of the snapshot of which nothing may be lost.
+        snapshot: its id.
+        wants_go: whether *go* ends it at once; false where the task compares with a metadata log, which is read on a worker.
+        look_every_s: how often the tree is read; five seconds or more.
+        wake_after_s: when the task is woken in any case.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster: str,
+        date: str,
+        snapshot: str,
+        wants_go: bool,
+        look_every_s: float = WATCH_EVERY_S,
+        wake_after_s: float = WAKE_AFTER_S,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.cluster, self.date, self.snapshot, self.wants_go = cluster, date, snapshot, wants_go
+        self.look_every_s, self.wake_after_s = look_every_s, wake_after_s
+        self._watcher: Watcher | None = None
+        self._first: Judgement | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class, and the arguments that make the same trigger elsewhere."""
+        names = ("cluster", "date", "snapshot", "wants_go", "look_every_s", "wake_after_s")
+        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event, with the reason."""
+        until_s, reason = monotonic() + self.wake_after_s, await sync_to_async(self._look)()
+        while reason is None and monotonic() < until_s:
+            await asyncio.sleep(self.look_every_s)
+            reason = await sync_to_async(self._look)()
+        yield TriggerEvent(reason or "time to look at everything")  # type: ignore[no-untyped-call]
+
+    def _look(self) -> str | None:
+        """Why the task is wanted; None where it is not, or where nobody answers: the next look may tell."""
+        from kafka_maintenance.operations.kraft.watch import Advice, Watcher, look
+
+        try:
+            seen = look(hooks.cluster(self.cluster).address, datetime.now(UTC))
+            if self._watcher is None:
+                self._watcher = Watcher(seen, None, tree_before(self.cluster, self.date, self.snapshot))
+                return None
+            found = self._watcher.judged(seen)
+        except ControllerCoreError as error:
+            log.warning("migration of %r not looked at: %s", self.cluster, error)
+            return None
+        self._first = self._first or found
+        at_once = {Advice.GO_BACK, Advice.GO} if self.wants_go else {Advice.GO_BACK}
+        if found.advice in at_once or (found.advice, found.phase.id) != (self._first.advice, self._first.phase.id):
+            return f"{found.advice.value}: phase {found.phase.id.value}, {found.phase.text}"
+        return None
+
+
+def tree_before(cluster: str, date: str, snapshot: str) -> "Tree":
+    """The tree of a snapshot that was taken before a phase."""
+    from kafka_maintenance.operations.snapshots.catalog import read_raw
+    from kafka_maintenance.tasks.snapshots import named_snapshot
+    from spark_jobs.kraft.tree import tree_of
+
+    store = hooks.store()
+    return tree_of(read_raw(store, named_snapshot(store, cluster=cluster, date=date, snapshot=snapshot)))
 
 
 class ExecutionTrigger(BaseTrigger):

@@ -6,13 +6,14 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.demo.sample_history import CLUSTER, copy_into
-from kafka_maintenance.operations.kraft.certificate import RULES, certify
+from kafka_maintenance.operations.kraft.certificate import certify
 from kafka_maintenance.operations.kraft.runbook import runbook
-from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
 from kafka_maintenance.web.blocks import Facts, Note
 from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views.kraft import kraft_page
+from spark_jobs.kraft.rules import RULES
+from spark_jobs.kraft.tree import tree_of
 
 
 def runbook_of(store):

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.errors import OperationError
 from kafka_maintenance.operations.kraft.certificate import Certificate
-from kafka_maintenance.operations.kraft.judged import Judged, Verdict
-from kafka_maintenance.operations.kraft.tree import Tree
+from spark_jobs.kraft.judged import Judged, Verdict
+from spark_jobs.kraft.tree import Tree
 
 IBP: Final = "inter.broker.protocol.version"
 SETTINGS: Final = (

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.rehearsal.records import Record, all_records
-from kafka_maintenance.operations.kraft.tree import Tree
 from kafka_maintenance.servers import Workspace
 from kafka_maintenance.servers.kraft_controller import dump_lines
+from spark_jobs.kraft.tree import Tree
 
 _FIRST_SEGMENT: Final = "00000000000000000000.log"
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller_core.adapters.object_store.open import ObjectStore
-from kafka_maintenance.operations.kraft.certificate import RULES, Certificate, certify, is_ready
-from kafka_maintenance.operations.kraft.judged import Verdict
-from kafka_maintenance.operations.kraft.tree import tree_of
+from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
     manifest_keys,
@@ -19,6 +17,10 @@ from kafka_maintenance.operations.snapshots.catalog import (
     public_configs,
     read_raw,
 )
+from spark_jobs.kraft.fleet import Standing, by_distance, in_the_way
+from spark_jobs.kraft.judged import Verdict
+from spark_jobs.kraft.rules import RULES
+from spark_jobs.kraft.tree import tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Fleet:
 
     certificates: tuple[Certificate, ...]
     unusable: Mapping[str, str]
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """What stands against each cluster, in the same order."""
+        return tuple(map(_standing, self.certificates))
 
     @property
     def ready(self) -> bool:
@@ -51,15 +58,8 @@ def certify_fleet(store: ObjectStore) -> Fleet:
 
 def fleet_of(certificates: Sequence[Certificate], unusable: Mapping[str, str]) -> Fleet:
     """The fleet in the order of the distance to ready."""
-    return Fleet(tuple(sorted(certificates, key=_distance)), unusable)
-
-
-def in_the_way(fleet: Fleet) -> Sequence[tuple[str, tuple[str, ...]]]:
-    """Rule → clusters in which it is not met: the rule that the most clusters break first."""
-    found = [
-        (rule.id, tuple(each.cluster for each in fleet.certificates if rule.id in each.obstacles)) for rule in RULES
-    ]
-    return sorted((each for each in found if each[1]), key=lambda each: -len(each[1]))
+    of = {each.cluster: each for each in certificates}
+    return Fleet(tuple(of[one.cluster] for one in by_distance(map(_standing, certificates))), unusable)
 
 
 def fleet_text(fleet: Fleet) -> str:
@@ -91,13 +91,13 @@ def fleet_json(fleet: Fleet) -> dict[str, Any]:
             }
             for each in fleet.certificates
         ],
-        "in_the_way": [{"rule": rule, "clusters": list(clusters)} for rule, clusters in in_the_way(fleet)],
+        "in_the_way": [{"rule": rule, "clusters": list(clusters)} for rule, clusters in in_the_way(fleet.standings)],
         "not_judged": dict(fleet.unusable),
     }
 
 
 def _missing(fleet: Fleet) -> Iterator[str]:
-    found = in_the_way(fleet)
+    found = in_the_way(fleet.standings)
     if not found:
         yield "no rule is broken in any cluster"
     titles = {rule.id: rule for rule in RULES}
@@ -105,7 +105,6 @@ def _missing(fleet: Fleet) -> Iterator[str]:
         yield f"{rule} {titles[rule].title}, in {len(clusters)} clusters ({', '.join(clusters)}): {titles[rule].mend}"
 
 
-def _distance(certificate: Certificate) -> tuple[bool, int, int, str]:
-    """How far from ready: a migration that has begun last, then by obstacles, then by decisions."""
-    decisions = len(certificate.verdicts(Verdict.DECIDE))
-    return not certificate.phase.may_write, len(certificate.obstacles), decisions, certificate.cluster
+def _standing(certificate: Certificate) -> Standing:
+    decisions = certificate.verdicts(Verdict.DECIDE)
+    return Standing(certificate.cluster, certificate.phase.id.value, certificate.obstacles, decisions)

@@ -15,10 +15,10 @@ from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
 from controller_core.znodes import decode_config, encode_topic
 from kafka_maintenance.operations.errors import NothingToRestoreError
-from kafka_maintenance.operations.kraft import entities
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, is_secret, tree_of
 from kafka_maintenance.operations.restore.content import is_alterable
 from kafka_maintenance.operations.snapshots.catalog import public_configs, read_raw
+from spark_jobs.kraft import entities
+from spark_jobs.kraft.tree import TOPICS, Tree, is_secret, tree_of
 
 _REQUESTS: Final = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
 _NOTICES: Final = ("/isr_change_notification", "/log_dir_event_notification")

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_broker, decode_cluster_id, decode_state
-from kafka_maintenance.operations.kraft.certificate import RULES, Certificate
-from kafka_maintenance.operations.kraft.judged import Verdict
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree
+from kafka_maintenance.operations.kraft.certificate import Certificate
+from spark_jobs.kraft.judged import Verdict
+from spark_jobs.kraft.rules import RULES
+from spark_jobs.kraft.tree import TOPICS, Tree
 
 CONTROLLERS: Final = 3
 _CONTROLLER_ID_MIN: Final = 3000

@@ -14,9 +14,9 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_state
 from kafka_maintenance.operations.kraft.drift import LogSays, disagreements, lost
-from kafka_maintenance.operations.kraft.phase import Phase, PhaseId, phase_of
-from kafka_maintenance.operations.kraft.topics import under_way
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, Znode
+from spark_jobs.kraft.phase import Phase, PhaseId, phase_of
+from spark_jobs.kraft.topics import under_way
+from spark_jobs.kraft.tree import TOPICS, Tree, Znode
 
 CLAIM_LASTS_AT_MOST: Final = timedelta(seconds=60)
 RISES_WITHIN: Final = timedelta(seconds=5)
@@ -221,6 +221,30 @@ def judgement_json(judgement: Judgement) -> dict[str, Any]:
     }
 
 
+class Watcher:
+    """Judges each look by the one before it, and knows since when the phase lasts.
+
+    Args:
+        first: the first look.
+        log: what the metadata log says; None: not known.
+        since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
+    """
+
+    def __init__(self, first: Seen, log: LogSays | None = None, since: Tree | None = None) -> None:
+        self._before, self._phase_since = first, first.at
+        self._log, self._since = log, since
+
+    def judged(self, now: Seen) -> Judgement:
+        """What the next look says; five seconds or more after the one before."""
+        if phase_of(now.tree).id is not phase_of(self._before.tree).id:
+            self._phase_since = now.at
+        doubts = [*(lost(self._since, now.tree) if self._since else ()), *_differing(now.tree, self._log)]
+        registrations = self._log.registrations if self._log else None
+        found = _with_doubts(judge(self._before, now, registrations, self._phase_since), doubts)
+        self._before = now
+        return found
+
+
 def watch(
     look_again: Callable[[], Seen], pause: Callable[[], None], log: LogSays | None = None, since: Tree | None = None
 ) -> Iterator[Judgement]:
@@ -232,17 +256,10 @@ def watch(
         log: what the metadata log says; it is compared with the tree while both live. None: not known.
         since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
     """
-    before = look_again()
-    phase_since = before.at
-    registrations = log.registrations if log else None
+    watcher = Watcher(look_again(), log, since)
     while True:
         pause()
-        now = look_again()
-        if phase_of(now.tree).id is not phase_of(before.tree).id:
-            phase_since = now.at
-        doubts = [*(lost(since, now.tree) if since else ()), *_differing(now.tree, log)]
-        yield _with_doubts(judge(before, now, registrations, phase_since), doubts)
-        before = now
+        yield watcher.judged(look_again())
 
 
 def _differing(tree: Tree, log: LogSays | None) -> Iterator[str]:

@@ -6,11 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from kafka_maintenance.operations.kraft.certificate import RULES, Certificate, certify, is_ready
-from kafka_maintenance.operations.kraft.judged import Verdict
+from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
 from kafka_maintenance.operations.kraft.rehearsal.kept import newest_rehearsal
 from kafka_maintenance.operations.kraft.runbook import runbook
-from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.snapshots.catalog import newest_snapshot, public_configs, read_raw
 from kafka_maintenance.web.blocks import (
     Block,
@@ -27,6 +25,9 @@ from kafka_maintenance.web.blocks import (
     Table,
     Tone,
 )
+from spark_jobs.kraft.judged import Verdict
+from spark_jobs.kraft.rules import RULES
+from spark_jobs.kraft.tree import tree_of
 
 _BOX: Final = "- [ ] "
 _COUNTS: Final = re.compile(r": \d+ leaders, \d+ replicas")

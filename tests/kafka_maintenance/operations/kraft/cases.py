@@ -10,13 +10,14 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from kafka_maintenance.operations.kraft.certificate import Verdict, certify
+from kafka_maintenance.operations.kraft.certificate import certify
 from kafka_maintenance.operations.kraft.rehearsal.attempt import End, attempt
 from kafka_maintenance.operations.kraft.rehearsal.compare import compared
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.difference import Kind
 from kafka_maintenance.servers import Workspace, ZooKeeperServer
 from kafka_maintenance.servers.kraft_controller import Storage
+from spark_jobs.kraft.judged import Verdict
 from tests.kafka_maintenance.operations.kraft.trees import (
     BROKER,
     GONE,

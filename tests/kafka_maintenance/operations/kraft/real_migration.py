@@ -19,12 +19,10 @@ from controller_core.model.errors import MigratingClusterError
 from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
 from kafka_maintenance.operations.kraft.certificate import certify, is_ready
 from kafka_maintenance.operations.kraft.drift import disagreements, read_log
-from kafka_maintenance.operations.kraft.phase import PhaseId
 from kafka_maintenance.operations.kraft.rehearsal.attempt import attempt
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.expected import facts_of
 from kafka_maintenance.operations.kraft.rehearsal.records import migrated
-from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.kraft.watch import Advice, judge, judgement_text, look
 from kafka_maintenance.operations.snapshots.catalog import read_raw
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
@@ -32,6 +30,8 @@ from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.kraft_controller import KRaftController, Storage, program
 from kafka_maintenance.servers.ports import listens
 from kafka_maintenance.servers.process import start_child, wait_until
+from spark_jobs.kraft.phase import PhaseId
+from spark_jobs.kraft.tree import tree_of
 
 VERSION = "3.9"
 TOPIC = "orders"

@@ -7,8 +7,8 @@ import pytest
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.kraft.asked import Answer, Answers, with_answers
 from kafka_maintenance.operations.kraft.certificate import certify
-from kafka_maintenance.operations.kraft.judged import Verdict
 from kafka_maintenance.servers import KafkaCluster
+from spark_jobs.kraft.judged import Verdict
 from tests.kafka_maintenance.operations.kraft.trees import MANIFEST, NOW, acl, config, tree
 
 SETTINGS = {

@@ -11,16 +11,16 @@ import pytest
 from controller_core.adapters.snapshot.secrets import SECRET, is_secret, public_config
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.certificate import (
-    RULES,
-    Verdict,
     certificate_json,
     certificate_text,
     certify,
     changes_since,
     is_ready,
 )
-from kafka_maintenance.operations.kraft.phase import PhaseId, phase_of
-from kafka_maintenance.operations.kraft.tree import Tree
+from spark_jobs.kraft.judged import Verdict
+from spark_jobs.kraft.phase import PhaseId, phase_of
+from spark_jobs.kraft.rules import RULES
+from spark_jobs.kraft.tree import Tree
 from tests.kafka_maintenance.operations.kraft.trees import (
     BROKER,
     GONE,

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.operations.kraft import fleet as operation
 from kafka_maintenance.operations.kraft.certificate import certify
-from kafka_maintenance.operations.kraft.fleet import certify_fleet, fleet_json, fleet_of, fleet_text, in_the_way
+from kafka_maintenance.operations.kraft.fleet import certify_fleet, fleet_json, fleet_of, fleet_text
+from spark_jobs.kraft.fleet import in_the_way
 from tests.kafka_maintenance.operations.kraft.trees import MANIFEST, MIGRATION, STATE, TOPIC, config, state, topic, tree
 
 FRACTION = {"/config/clients/c": config(consumer_byte_rate="1.5")}
@@ -35,7 +36,7 @@ def test_clusters_stand_by_their_distance_to_ready():
 
 def test_the_rule_that_most_clusters_break_comes_first_with_its_clusters():
     fleet = fleet_of(certificates(), {"lost": "manifest is damaged"})
-    assert [(rule, set(clusters)) for rule, clusters in in_the_way(fleet)] == [
+    assert [(rule, set(clusters)) for rule, clusters in in_the_way(fleet.standings)] == [
         ("R12", {"quota", "worst"}),
         ("R4", {"worst"}),
         ("R5", {"begun"}),

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from kafka_maintenance.operations.kraft.drift import LogSays
-from kafka_maintenance.operations.kraft.tree import Tree, Znode
 from kafka_maintenance.operations.kraft.watch import (
     Advice,
     Seen,
@@ -14,6 +13,7 @@ from kafka_maintenance.operations.kraft.watch import (
     settled,
     watch,
 )
+from spark_jobs.kraft.tree import Tree, Znode
 from tests.kafka_maintenance.operations.kraft.trees import (
     GONE,
     KRAFT,

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-from kafka_maintenance.operations.kraft.tree import Tree, Znode
+from spark_jobs.kraft.tree import Tree, Znode
 
 NOW = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 MANIFEST = SimpleNamespace(

@@ -23,13 +23,13 @@ from controller_core.model.errors import (
     ZooKeeperUnreachableError,
 )
 from kafka_maintenance.operations.errors import RefusedError
-from kafka_maintenance.operations.kraft.phase import PhaseId, phase_of
-from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.publish import OtherClusterError
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
+from spark_jobs.kraft.phase import PhaseId, phase_of
+from spark_jobs.kraft.tree import tree_of
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services

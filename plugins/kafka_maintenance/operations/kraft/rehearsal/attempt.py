@@ -49,7 +49,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one migration of a copy brought. `after` is path → data of the tree afterwards; `log` the controller's whole log."""
+    """What one migration of a copy brought. `after` is path → data of the tree afterwards; `log` the controller's whole log. Records are read
+    back where dual write was reached: what died or hangs has copied nothing that counts.
+    """
 
     end: End
     state: str
@@ -103,7 +105,7 @@ def attempt(
                 end,
                 controller.migration_state,
                 controller.log_text,
-                migrated(controller.dump_lines()),
+                migrated(controller.dump_lines() if end is End.DUAL_WRITE else ()),
                 after,
                 brokers.refused,
                 cost,

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_config
-from kafka_maintenance.operations.kraft import topics
-from kafka_maintenance.operations.kraft.cluster import CONFIG_TYPES, KNOWN_ROOTS
 from kafka_maintenance.operations.kraft.rehearsal.difference import Difference, Kind
 from kafka_maintenance.operations.kraft.rehearsal.expected import UNKNOWN, Fact, as_number, expected_facts, facts_of
 from kafka_maintenance.operations.kraft.rehearsal.records import REDACTED, Migrated
-from kafka_maintenance.operations.kraft.topics import ZERO_ID
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft import topics
+from spark_jobs.kraft.cluster import CONFIG_TYPES, KNOWN_ROOTS
+from spark_jobs.kraft.topics import ZERO_ID
+from spark_jobs.kraft.tree import TOPICS, Tree
 
 _COUNTS: Final = re.compile(r"The record types were \{([^}]*)\}")
 _TOTAL: Final = re.compile(r"KRaft\. (\d+) records were generated")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.znodes import decode_cluster_id
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, Znode, is_secret
+from spark_jobs.kraft.tree import TOPICS, Tree, Znode, is_secret
 
 _OWN_TO_THE_RUN = ("/controller", "/migration")
 _REGISTRATIONS = "/brokers/ids"

@@ -11,7 +11,7 @@ from controller_core.adapters.snapshot.secrets import is_secret_config
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_acl, decode_config, decode_producer_id_block, decode_state
 from kafka_maintenance.operations.kraft.rehearsal.records import OF_THE_RUN, REDACTED, Record
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.tree import TOPICS, Tree
 
 DEFAULT: Final = "<default>"
 _TOPIC, _BROKER = 2, 4

@@ -17,9 +17,9 @@ from kafka_maintenance.operations.kraft.rehearsal.copy import Copy, copy_of
 from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal
 from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, rehearse
 from kafka_maintenance.operations.kraft.repairs import Repair, repairs
-from kafka_maintenance.operations.kraft.tree import tree_of
 from kafka_maintenance.operations.snapshots.catalog import public_configs, read_raw
 from kafka_maintenance.servers.kraft_controller import MIGRATING_VERSIONS
+from spark_jobs.kraft.tree import tree_of
 
 
 def rehearse_snapshot(

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from kafka_maintenance.operations.kraft.certificate import RULES, Certificate
-from kafka_maintenance.operations.kraft.judged import Verdict
+from kafka_maintenance.operations.kraft.certificate import Certificate
 from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counted
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import Obstacle
 from kafka_maintenance.operations.kraft.rehearsal.run import Outcome, Quorum
 from kafka_maintenance.operations.kraft.repairs import Repair
+from spark_jobs.kraft.judged import Verdict
+from spark_jobs.kraft.rules import RULES
 
 _SHOWN_MAX: Final = 20
 _QUIET: Final = frozenset({Kind.SAME, Kind.NOTATION, Kind.REHEARSAL})

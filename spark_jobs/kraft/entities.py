@@ -10,8 +10,8 @@ from typing import Final
 from controller_core.adapters.snapshot.secrets import WITHHELD, is_secret_config
 from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.znodes import decode_acl, decode_config
-from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
-from kafka_maintenance.operations.kraft.tree import Tree, is_secret
+from spark_jobs.kraft.judged import Judged, Verdict, against
+from spark_jobs.kraft.tree import Tree, is_secret
 
 USER_QUOTAS: Final = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}

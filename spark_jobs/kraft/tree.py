@@ -13,6 +13,8 @@ from controller_core.znodes import decode_topic
 from controller_core.znodes.partitions import TopicZnode
 
 TOPICS = "/brokers/topics"
+TREE_COLUMNS = ("path", "data", "version", "ephemeral_owner", "left_out")
+"""What is read of the raw layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Tree:
 
 def tree_of(raw: pa.Table, public_configs: Mapping[str, Mapping[str, str]] | None = None) -> Tree:
     """The tree of a snapshot's raw layer (`tables.RAW`)."""
-    columns = [raw[name].to_pylist() for name in ("path", "data", "version", "ephemeral_owner", "left_out")]
+    columns = [raw[name].to_pylist() for name in TREE_COLUMNS]
     return Tree(
         {
             path: Znode(data, int(version or 0), bool(owner), why)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_controller, decode_migration
-from kafka_maintenance.operations.kraft.tree import Tree
+from spark_jobs.kraft.tree import Tree
 
 _NONE = -1
 

@@ -11,8 +11,8 @@ from typing import Final
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import LeaderAndIsr, ReplicaAssignment
 from controller_core.znodes import decode_config, decode_producer_id_block, decode_state
-from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree
+from spark_jobs.kraft.judged import Judged, Verdict, against
+from spark_jobs.kraft.tree import TOPICS, Tree
 
 ZERO_ID: Final = "A" * 22
 """What Kafka calls Uuid.ZERO_UUID: no id."""

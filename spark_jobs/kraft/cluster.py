@@ -14,10 +14,10 @@ from controller_core.znodes import (
     decode_controller,
     decode_controller_epoch,
 )
-from kafka_maintenance.operations.kraft import topics
-from kafka_maintenance.operations.kraft.judged import Judged, Verdict, against
-from kafka_maintenance.operations.kraft.phase import phase_of
-from kafka_maintenance.operations.kraft.tree import TOPICS, Tree, is_secret
+from spark_jobs.kraft import topics
+from spark_jobs.kraft.judged import Judged, Verdict, against
+from spark_jobs.kraft.phase import phase_of
+from spark_jobs.kraft.tree import TOPICS, Tree, is_secret
 
 _CONTROLLER_SINCE_3_4: Final = 2
 _FEATURE_SINCE_3_3: Final = 2

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from kafka_maintenance.operations.kraft.tree import Tree
+from spark_jobs.kraft.tree import Tree
 
 EVIDENCE_MAX = 20
 
