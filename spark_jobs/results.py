@@ -16,7 +16,7 @@ from spark_jobs.io import snapshots as stored
 from spark_jobs.io.choice import Chosen
 from spark_jobs.io.compact import read_compact
 from spark_jobs.io.snapshots import Problem, Snapshot
-from spark_jobs.on_core import agreement, bridge, drill
+from spark_jobs.on_core import agreement, bridge, drill, readiness
 from spark_jobs.on_core.deletion_steps import predict_deletions
 from spark_jobs.on_core.proposals import propose
 from spark_jobs.settings import RULES, SettingsError, evidence_frame, rules_of
@@ -102,6 +102,11 @@ class Results:
             drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, slices=self._slices()))
             yield "failure_drill", lambda: drill.ranked(bridge.results(drilled, drill.PARTIAL))
             failures.append(bridge.failures(drilled, "failure_drill").distinct())
+        if self._args.wants("kraft_readiness"):
+            public = readiness.public_configs(self._current["configs"], self.analysed)
+            judged = self._keep(readiness.kraft_readiness(self._spark, self.analysed, public))
+            yield "kraft_readiness", partial(bridge.results, judged, schemas.KRAFT_READINESS)
+            failures.append(bridge.failures(judged, "kraft_readiness"))
         yield NOT_ANALYSED, lambda: reduce(DataFrame.unionByName, failures)
 
     def _analyses(self) -> Iterable[tuple[str, bridge.Analysis]]:
@@ -119,6 +124,7 @@ class Results:
         now, told = self._current, self._facts_current
         cluster_before = self._only(self._chosen.before, self._tables["cluster"])
         partitions_before = self._only(self._chosen.before, self._tables["partitions"])
+        registered = cluster_findings.registrations(self._load(), now["brokers"])
         return (
             partition_findings.partition_findings(now["partitions"], told, now["configs"])
             .unionByName(partition_findings.unmoved_findings(now["partitions"], partitions_before))
@@ -130,7 +136,7 @@ class Results:
             .unionByName(self._disagreements())
             .unionByName(cluster_findings.request_findings(now["requests"], now["notifications"]))
             .unionByName(cluster_findings.config_findings(now["configs"], told))
-            .unionByName(cluster_findings.cluster_findings(now["cluster"], cluster_before, now["bad_rows"]))
+            .unionByName(cluster_findings.cluster_findings(now["cluster"], cluster_before, now["bad_rows"], registered))
         )
 
     def _disk_findings(self) -> DataFrame:

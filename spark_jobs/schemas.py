@@ -10,6 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DateType,
@@ -41,6 +42,7 @@ _SPARK_TYPES = {
     pa.int32(): _INT,
     pa.int64(): _LONG,
     pa.bool_(): _BOOL,
+    pa.binary(): BinaryType(),
     tables.TIMESTAMP: _TIME,
     pa.list_(pa.string()): ArrayType(_STRING),
     pa.list_(pa.int32()): _BROKERS,
@@ -58,6 +60,12 @@ def _result(*columns: tuple[str, DataType]) -> StructType:
 
 SNAPSHOTS = _result()
 """Nothing but the names of snapshots."""
+
+PATHS = _result(("path", _STRING))
+"""Nothing but paths: of znodes in snapshots, or of their files."""
+
+RAW = _columns(*((field.name, _SPARK_TYPES[field.type]) for field in tables.RAW))
+"""The raw layer of a snapshot, a row per znode; which snapshot, only the file says."""
 
 PARTITIONS = _input("partitions")
 """One row per (cluster, snapshot, topic, partition); a null leader means that there is no `state` znode."""
@@ -128,6 +136,7 @@ FACTS = _result(
     ("min_isr_capped", _BOOL),
     ("unreadable", ArrayType(_columns(("topic", _STRING), ("path", _STRING), ("reason", _STRING)))),
     ("unreadable_states", ArrayType(_columns(("topic", _STRING), ("partition", _INT)))),
+    ("kraft_begun", _BOOL),
 )
 """One row per snapshot: everything a rule must know about the cluster as a whole."""
 
@@ -309,6 +318,15 @@ FAILURE_DRILL = _result(
 """One row per imagined failure. `unreadable_count`: partitions with a replica there whose state cannot be read, which no
 other number counts. `scenario` is broker, rack:<name> or pair; rank 1 is the worst of its cluster."""
 
+KRAFT_READINESS = _result(
+    ("phase", _STRING),
+    ("phase_text", _STRING),
+    ("rule", _STRING),
+    ("verdict", _STRING),
+    ("evidence", ArrayType(_STRING)),
+)
+"""One row per rule of docs/kraft.md; phase and verdict in the words of `spark_jobs.kraft`. A snapshot whose raw layer was not at hand has none."""
+
 REFUSED_ROWS = _result(("dataset", _STRING), ("path", _STRING), ("reason", _STRING))
 """Input rows that no analysis used, and why."""
 
@@ -331,6 +349,7 @@ OUTPUTS: Mapping[str, StructType] = MappingProxyType(
         "growth": GROWTH,
         "proposals": PROPOSALS,
         "failure_drill": FAILURE_DRILL,
+        "kraft_readiness": KRAFT_READINESS,
         "refused_rows": REFUSED_ROWS,
         "not_analysed": NOT_ANALYSED,
     }

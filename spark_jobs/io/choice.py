@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 from pyspark.sql import SparkSession
 
+from controller_core.adapters.snapshot.manifest import RAW
 from spark_jobs import schemas
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.snapshots import HISTORY, Problem, Snapshot
@@ -76,7 +77,9 @@ def intact(
         found = stored.misshapen(spark, fresh)
         lost = {(problem.cluster, problem.snapshot_id) for problem in found}
         if check.hashes:
-            whole = [one for one in fresh if (one[0].cluster, one[0].snapshot_id) not in lost]
+            raw = [(one, RAW) for one in chosen.current if RAW in one.there and (one.uri, RAW) not in looked_at]
+            whole = [one for one in (*fresh, *raw) if (one[0].cluster, one[0].snapshot_id) not in lost]
+            looked_at |= {(one.uri, RAW) for one in chosen.current}
             found += stored.damaged(spark, whole, decode=check.decode)
         if not found:
             return chosen, damaged

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
-from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, StoredObject, parse_manifest
+from controller_core.adapters.snapshot.manifest import MANIFEST, RAW, Manifest, StoredObject, parse_manifest
 from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
 from controller_core.model.errors import ControllerCoreError
 from spark_jobs import schemas
@@ -130,7 +130,9 @@ def damaged(spark: SparkSession, needed: Iterable[tuple[Snapshot, str]], *, deco
     A Parquet footer tells nothing of the pages: one that is damaged would end the job, and with it every other cluster's
     date. Each table is read once more for this, by the executors.
     """
-    listed = [(snapshot, entry) for snapshot, table in needed for entry in snapshot.tables if entry.table == table]
+    listed = [
+        (snapshot, entry) for snapshot, table in needed for entry in snapshot.manifest.objects if entry.table == table
+    ]
     paths = [snapshot.table_uri(entry.table) for snapshot, entry in listed]
     if not paths:
         return []
@@ -188,7 +190,7 @@ def _with_tables(place: Folder) -> Iterator[tuple[Folder, frozenset[str]]]:
         inside, _, name = path.rpartition("/")
         names[inside].add(name)
     for inside in sorted(inside for inside, found in names.items() if MANIFEST in found):
-        tables = frozenset(table for table in schemas.INPUTS if f"{table}.parquet" in names[inside])
+        tables = frozenset(table for table in (*schemas.INPUTS, RAW) if f"{table}.parquet" in names[inside])
         yield Folder(place.filesystem, inside, place.uri + inside.removeprefix(place.path)), tables
 
 

@@ -71,6 +71,10 @@ def cluster_state(rows: SnapshotRows, *, ignore_racks: bool = False) -> ClusterS
 
 def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
     facts = rows.facts
+    if facts["kraft_begun"]:
+        return _without_plan(
+            POSTPONED, "the cluster is on its way to KRaft: nothing is written to ZooKeeper until a way back has ended"
+        )
     if facts["reassign_requests"]:
         return _without_plan(POSTPONED, "a request to reassign partitions is pending; plan again when it is done")
     if not facts["live"]:

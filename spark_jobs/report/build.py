@@ -12,6 +12,7 @@ from spark_jobs.report import tables, today
 from spark_jobs.report.content import Page, Rows, causes, count, counted, missed, passed_over
 from spark_jobs.report.numbers import cluster_numbers
 from spark_jobs.report.page import Section, Table, html_page, markdown_page
+from spark_jobs.report.readiness import phase_texts, readiness_sections, readiness_table
 
 _CLUSTERS_SHOWN = 20
 
@@ -40,10 +41,10 @@ def _title(page: Page) -> str:
 
 
 def sections(page: Page, *, with_plots: bool) -> list[Section]:
-    """The report's parts in reading order: all clusters, what was left out, then each of the worst clusters."""
+    """The report's parts in reading order: all clusters, what was left out, how far they are from KRaft, then each of the worst clusters."""
     shown = page.order[:_CLUSTERS_SHOWN]
     clusters = [_cluster_section(page, cluster, with_plots=with_plots) for cluster in shown]
-    return [_overview(page), *_left_out(page, page.order[_CLUSTERS_SHOWN:]), *clusters]
+    return [_overview(page), *_left_out(page, page.order[_CLUSTERS_SHOWN:]), *readiness_sections(page), *clusters]
 
 
 def _overview(page: Page) -> Section:
@@ -105,9 +106,15 @@ def _cluster_section(page: Page, cluster: str, *, with_plots: bool) -> Section:
         tables.dates_table(rows["growth"], rows["leader_churn"], rows["controller_churn"]),
         tables.unstable_table(rows["unstable_partitions"]),
         tables.brokers_table(rows["broker_history"]),
+        readiness_table(rows["kraft_readiness"]),
     ]
     kept = tuple(part for part in parts if part is not None and not (isinstance(part, Table) and part.empty))
-    texts = (*today.first_lines(page, [cluster]), *_verdict(page, rows), *_version(rows["cluster_summary"]))
+    texts = (
+        *today.first_lines(page, [cluster]),
+        *phase_texts(rows["kraft_readiness"]),
+        *_verdict(page, rows),
+        *_version(rows["cluster_summary"]),
+    )
     return Section(f"Cluster {cluster}", texts, kept)
 
 

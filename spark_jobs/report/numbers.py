@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_jobs.report.content import COMPARED, SEVERITIES, Page, causes, count, missed, passed_over
+from spark_jobs.report.readiness import standing_of
 
 SUMMARY_VERSION = 2
 _NAMES_SHOWN = 20
@@ -44,6 +45,7 @@ def cluster_numbers(page: Page, cluster: str) -> dict[str, Any]:
     eligible = [row["topic"] for row in rows["deletion_eligibility"] if row["eligible"]]
     waiting = [row["topic"] for row in rows["deletion_eligibility"] if not row["eligible"]]
     proposal = rows["proposals"][0] if rows["proposals"] else {}
+    standing = standing_of(cluster, rows)
     kinds: Counter[str] = Counter()
     for row in rows["findings"]:
         kinds[row["kind"]] += row["count"]
@@ -72,6 +74,10 @@ def cluster_numbers(page: Page, cluster: str) -> dict[str, Any]:
                 name: proposal.get(name)
                 for name in ("status", "reason", "moves", "moves_lower_bound", "leader_changes")
             },
+        },
+        "kraft_readiness": {
+            "kraft_phase": standing.phase if standing else None,
+            "kraft_not_met": list(standing.not_met) if standing else None,
         },
         "refused_rows": {"refused_row_count": count(rows["refused_rows"])},
     }

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.transforms import racks
-from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, ruled_by_kraft
+from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, kraft_begun, ruled_by_kraft
 from spark_jobs.transforms.findings import BROKER_DOWN, CRITICAL, INFO, WARNING, as_findings, each, finding, listed
 
 STUCK_AFTER_S = 600
@@ -211,9 +211,17 @@ def _phase() -> Column:
     claimed = F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False))
     return F.concat(
         F.when(
-            ruled_by_kraft(),
-            "P3 to P6: KRaft rules, and writes ZooKeeper behind it; brokers that are not registered here are no outage",
+            ruled_by_kraft() & (F.col("registered_count") == 0),
+            "P5/P6: KRaft rules, and no broker is in /brokers/ids, which is no outage",
         )
+        .when(
+            ruled_by_kraft() & (F.col("unregistered_count") > 0),
+            F.format_string(
+                "P4: KRaft rules, and %d brokers that hold replicas are not in /brokers/ids, which is no outage",
+                "unregistered_count",
+            ),
+        )
+        .when(ruled_by_kraft(), "P3: KRaft rules, and writes ZooKeeper behind it; all brokers are in /brokers/ids")
         .when(
             claimed & F.col("migration").isNull(),
             "left over: /controller belongs to a KRaft controller, and there is no /migration",
@@ -227,16 +235,31 @@ def _phase() -> Column:
     )
 
 
-def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame, *, churn_max: int = 3) -> DataFrame:
+def registrations(load: DataFrame, brokers: DataFrame) -> DataFrame:
+    """How many brokers are registered, and how many hold replicas and are not.
+
+    In:  schemas.BROKER_LOAD and BROKERS. Out: (cluster, snapshot_id, registered_count, unregistered_count), one row per snapshot with brokers.
+    """
+    there = brokers.select(*KEY, "broker_id").withColumn("there", F.lit(True))
+    lacks = F.col("there").isNull() & (F.col("replica_count") > 0)
+    return (
+        load.join(F.broadcast(there), [*KEY, "broker_id"], how="left")  # one row per broker on each side
+        .groupBy(*KEY)
+        .agg(F.count("there").alias("registered_count"), F.count_if(lacks).alias("unregistered_count"))
+    )
+
+
+def cluster_findings(
+    cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame, registered: DataFrame, *, churn_max: int = 3
+) -> DataFrame:
     """What is wrong with the controller and with the tree itself.
 
-    In:  schemas.CLUSTER of the current snapshot and of the snapshot before (at most one row per cluster each); schemas.BAD_ROWS.
+    In:  schemas.CLUSTER of the current snapshot and of the snapshot before (at most one row per cluster each); schemas.BAD_ROWS; `registrations`.
     Out: schemas.FINDINGS: no_controller, controller_churn (more than `churn_max` elections since the snapshot before),
          kraft_migration, inconsistent_snapshot, unreadable_znode.
     """
     before = earlier.select("cluster", F.col("controller_epoch").alias("epoch_before"))
     elections = F.col("controller_epoch") - F.col("epoch_before")
-    in_migration = (F.col("kraft_controller_epoch") >= 0) | F.col("migration").isNotNull()
     left_over = (
         ~F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False))
         & F.col("migration").isNotNull()
@@ -251,13 +274,16 @@ def cluster_findings(cluster: DataFrame, earlier: DataFrame, bad_rows: DataFrame
             F.format_string("%d controller elections since the snapshot before", elections),
         ),
         finding(left_over, "kraft_migration", CRITICAL, _LEFT_OVER),
-        finding(in_migration & ~left_over, "kraft_migration", WARNING, _phase()),
+        finding(kraft_begun() & ~left_over, "kraft_migration", WARNING, _phase()),
         finding(
             ~F.col("consistent"), "inconsistent_snapshot", INFO, "the tree changed while it was read; see its manifest"
         ),
     )
     of_cluster = (
-        cluster.join(F.broadcast(before), ["cluster"], how="left").select(*KEY, each(*checks)).select(*KEY, "finding.*")
+        cluster.join(F.broadcast(before), ["cluster"], how="left")
+        .join(F.broadcast(registered), KEY, how="left")
+        .select(*KEY, each(*checks))
+        .select(*KEY, "finding.*")
     )
     is_state = F.col("path").rlike(STATE_PATH)
     unreadable = bad_rows.select(

@@ -49,7 +49,7 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
     under_way = tables["partitions"].where(being_reassigned()).select(*KEY).distinct()
     return (
         tables["cluster"]
-        .select(*KEY, "taken_at")
+        .select(*KEY, "taken_at", kraft_begun().alias("kraft_begun"))
         .join(F.broadcast(live), KEY, how="left")  # one row per snapshot on each side
         .join(F.broadcast(asked), KEY, how="left")
         .join(F.broadcast(under_way.withColumn("under_way", F.lit(True))), KEY, how="left")
@@ -69,6 +69,11 @@ def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: D
         )
         .select(*FACTS.names)
     )
+
+
+def kraft_begun() -> Column:
+    """True for a row of CLUSTER that is not in ZooKeeper mode, P0 of docs/kraft.md: nothing of ours is written to its tree."""
+    return F.coalesce(F.col("kraft_controller_epoch") >= 0, F.lit(False)) | F.col("migration").isNotNull()
 
 
 def ruled_by_kraft() -> Column:

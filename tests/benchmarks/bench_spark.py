@@ -184,7 +184,7 @@ def facts_of(spark, count, brokers=BROKERS, dead=0):
             "deletion_enabled": True, "unclean_election_default": False, "election_needs_isr": True,
             "election_blocked_by_reassignment": False, "deletion_blocked_by_election": False, "min_isr_default": 2,
             "controller_epoch": 9, "controller_epoch_version": 9, "reassign_requests": [], "election_requests": [],
-            "topic_unclean": [], "topic_min_isr": [], "unreadable": [], "unreadable_states": [],
+            "topic_unclean": [], "topic_min_isr": [], "unreadable": [], "unreadable_states": [], "kraft_begun": False,
         }
         for day in range(count)
     ]  # fmt: skip

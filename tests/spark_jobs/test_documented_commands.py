@@ -13,7 +13,7 @@ import pytest
 
 from kafka_maintenance.demo.sample_history import DAYS, RECORDED
 from kafka_maintenance.spark.submit import FEW_CONF, QUICK_JAVA, package_zip, recorded_classes
-from spark_jobs import failure_drill, history, query, schemas
+from spark_jobs import failure_drill, history, kraft_readiness, query, schemas
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"FOLDER…": str(RECORDED), "STORE/v1": str(RECORDED / "v1"), "RUN": "by-hand"}
@@ -73,7 +73,9 @@ def test_the_nightly_analysis(tmp_path):
     assert json.loads((out / "summary.json").read_text())["clusters"]["sample-history"]["partition_count"] > 0
 
 
-@pytest.mark.parametrize("job", [failure_drill, history], ids=lambda job: job.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "job", [failure_drill, history, kraft_readiness], ids=lambda job: job.__name__.rpartition(".")[2]
+)
 def test_a_part_of_it(job, tmp_path):
     run(documented(job.__doc__), tmp_path)
     out = tmp_path / "FOLDER"

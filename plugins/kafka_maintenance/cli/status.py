@@ -93,9 +93,14 @@ def _change(now: Any, before: Any, field: str) -> int | None:
 
 
 def _mode(row: dict[str, Any]) -> str:
+    from kafka_maintenance.operations.analysis.overviews import (  # noqa: PLC0415 - a quick start of every command
+        MIGRATIONS,
+        mode_text,
+    )
+
     if row["left_zookeeper"]:
         return f"KRaft since {row['left_zookeeper'][:10]}"
-    return "migrating to KRaft" if row.get("kraft_migration_count") else ""
+    return mode_text(row, migrating=bool(row.get(MIGRATIONS)))
 
 
 def _counted(row: dict[str, Any], name: str) -> str:

@@ -75,4 +75,5 @@ def test_a_cluster_that_leaves_zookeeper_or_has_left_it_says_so(tmp_path, capsys
     assert main(["status", "--store", str(tmp_path), "--fail-on", "never"]) == 0
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()[:3]}
     assert [name for name, line in lines.items() if line.endswith("KRaft since 2026-11-24")] == ["calm"]
-    assert [name for name, line in lines.items() if line.endswith("migrating to KRaft")] == ["broken"]
+    assert [name for name, line in lines.items() if line.endswith("migrating to KRaft (P3)")] == ["broken"]
+    assert [name for name, line in lines.items() if line.endswith("ZooKeeper (P0)")] == ["warned"]

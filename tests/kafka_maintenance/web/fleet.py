@@ -147,6 +147,7 @@ def _summary(cluster, rows, day):
         "deletions_waiting_count": int(cluster.queued),
         "plan": {"status": "planned", "reason": None, "moves": 12, "moves_lower_bound": 12, "leader_changes": 3},
         "refused_row_count": 0,
+        "kraft_phase": "P3" if cluster.migrating else "P0",
     }
 
 

@@ -18,6 +18,7 @@ FACTS = {
     "deletion_enabled": True,
     "kafka_version": "3.9",
     "inter_broker_protocol_version": None,
+    "kraft_begun": False,
 }
 
 
@@ -55,6 +56,12 @@ def test_a_proposal_is_the_plain_planners_plan(kind, racks):
     assert json.loads(found["plan"]) == plain.reassignment_json()
     assert json.loads(found["certificate"]) == plain.certificate_json()
     assert (found["moves"], found["moves_lower_bound"]) == (plain.moves, plain.moves_bound)
+
+
+def test_nothing_is_proposed_once_a_migration_to_kraft_has_begun():
+    found = proposal(of_kind(KINDS[0], racks=1), kraft_begun=True)
+    assert (found["status"], found.get("plan")) == ("postponed", None)
+    assert "on its way to KRaft: nothing is written to ZooKeeper" in found["reason"]
 
 
 def test_brokers_without_a_rack_postpone_a_proposal_unless_racks_are_to_be_ignored():

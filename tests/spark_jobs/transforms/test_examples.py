@@ -89,6 +89,7 @@ def made(spark):
     grown = history.growth(window["partitions"], window["brokers"], window["cluster"]).cache()
     held = history.replicas_by_day(window["partitions"])
     moved = cluster_findings.broker_findings(summary.broker_load(good["partitions"], known), known, window["brokers"])
+    registered = cluster_findings.registrations(summary.broker_load(good["partitions"], known), today["brokers"])
     return {
         "with_reason": judged,
         "plausible": bad_rows.plausible(today["partitions"]),
@@ -118,8 +119,9 @@ def made(spark):
             facts_of(spark, frames(spark, replace(TODAY, partitions=TODAY.partitions[:2], requests=()))),
         ),
         "cluster_findings": cluster_findings.cluster_findings(
-            today["cluster"], yesterday["cluster"], today["bad_rows"]
+            today["cluster"], yesterday["cluster"], today["bad_rows"], registered
         ),
+        "registrations": registered,
         "disk_findings": disk_findings.disk_findings(
             datasets.driver_rows(spark, DISKS, schemas.DISKS), good["partitions"], known
         ),

@@ -507,6 +507,12 @@ def test_throttles_are_stale_when_nothing_moves(spark, requests, found):
     assert sorted(((r["topic"], r["brokers"]) for r in result.collect()), key=str) == sorted(found, key=str)
 
 
+def registered_in(spark, world):
+    tables = frames(spark, world)
+    load = summary.broker_load(tables["partitions"], facts_of(spark, tables))
+    return cluster_findings.registrations(load, tables["brokers"])
+
+
 def test_the_controller_and_the_tree_are_judged(spark):
     current = World(
         brokers={1: None},
@@ -519,6 +525,7 @@ def test_the_controller_and_the_tree_are_judged(spark):
         .limit(0)
         .union(frame(spark, "cluster", World(brokers={1: None}).on(1))),
         frame(spark, "bad_rows", current),
+        registered_in(spark, current),
     )
     assert rows_of(result, "kind", "severity") == [
         ("controller_churn", "warning"),
@@ -535,21 +542,29 @@ STARTED = '{"version":0,"kraft_metadata_offset":-1}'
 
 
 @pytest.mark.parametrize(
-    ("epoch", "migration", "severity", "begins"),
+    ("epoch", "migration", "registered", "severity", "begins"),
     [
-        pytest.param(-1, STARTED, "warning", "P1/P2:", id="a quorum was started"),
-        pytest.param(1, STARTED, "warning", "claimed:", id="claimed"),
-        pytest.param(1, COPIED, "warning", "P3 to P6:", id="copied"),
-        pytest.param(1, None, "warning", "left over: /controller", id="a /controller that is left over"),
-        pytest.param(-1, COPIED, "critical", "a /migration is left over", id="a /migration that is left over"),
-        pytest.param(-1, "", "critical", "a /migration is left over", id="an empty /migration"),
+        pytest.param(-1, STARTED, (1, 2), "warning", "P1/P2:", id="a quorum was started"),
+        pytest.param(1, STARTED, (1, 2), "warning", "claimed:", id="claimed"),
+        pytest.param(1, COPIED, (1, 2), "warning", "P3: KRaft rules", id="copied"),
+        pytest.param(1, COPIED, (1,), "warning", "P4: KRaft rules, and 1 brokers", id="one broker in KRaft mode"),
+        pytest.param(1, COPIED, (), "warning", "P5/P6: KRaft rules", id="all brokers in KRaft mode"),
+        pytest.param(1, None, (1, 2), "warning", "left over: /controller", id="a /controller that is left over"),
+        pytest.param(-1, COPIED, (1, 2), "critical", "a /migration is left over", id="a /migration that is left over"),
+        pytest.param(-1, "", (1, 2), "critical", "a /migration is left over", id="an empty /migration"),
     ],
 )
-def test_the_phase_of_a_migration_is_told(spark, epoch, migration, severity, begins):
-    world = World(brokers={1: None}, controller={"kraft_controller_epoch": epoch, "migration": migration})
+def test_the_phase_of_a_migration_is_told(spark, epoch, migration, registered, severity, begins):
+    world = World(
+        brokers=dict.fromkeys(registered),
+        partitions=(("t", 0, (1, 2), 1, (1, 2)),),
+        controller={"controller_id": 3000, "kraft_controller_epoch": epoch, "migration": migration},
+    )
     cluster = frame(spark, "cluster", world)
     ((kind, found, detail),) = rows_of(
-        cluster_findings.cluster_findings(cluster, cluster.limit(0), frame(spark, "bad_rows", world)),
+        cluster_findings.cluster_findings(
+            cluster, cluster.limit(0), frame(spark, "bad_rows", world), registered_in(spark, world)
+        ),
         "kind", "severity", "detail",
     )  # fmt: skip
     assert (kind, found, detail.startswith(begins)) == ("kraft_migration", severity, True)

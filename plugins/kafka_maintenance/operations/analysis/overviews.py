@@ -34,6 +34,14 @@ COUNTS: Final = (
 """What an overview has of each cluster; None where the analysis did not look for it."""
 MIGRATIONS: Final = "kraft_migration_count"
 """1 for a cluster that is on its way to KRaft; overviews of before 2026-11-24 do not have it."""
+KRAFT_PHASE: Final = "kraft_phase"
+"""P0 to P6 of docs/kraft.md; None where it was not judged, absent in overviews of before 2026-11-24."""
+
+
+def mode_text(counts: Mapping[str, Any], *, migrating: bool) -> str:
+    """Whether ZooKeeper rules a cluster, with the phase of its migration where it is known: `ZooKeeper (P0)`."""
+    phase = counts.get(KRAFT_PHASE)
+    return f"{'migrating to KRaft' if migrating else 'ZooKeeper'}{f' ({phase})' if phase else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,7 @@ def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> 
         "clusters": {
             cluster: {
                 **{name: numbers.get(name) for name in COUNTS},
+                KRAFT_PHASE: numbers.get(KRAFT_PHASE),
                 MIGRATIONS: (numbers.get("findings") or {}).get("kraft_migration", 0),
             }
             for cluster, numbers in sorted(document["summary"]["clusters"].items())

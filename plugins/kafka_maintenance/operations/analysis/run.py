@@ -7,7 +7,6 @@ its results says `published_analyses`.
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import MANIFEST, Manifest, partition_rows, run_token
+from controller_core.adapters.snapshot.manifest import MANIFEST, RAW, Manifest, partition_rows, run_token
+from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
 from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.analysis.disks import newest_disks
@@ -115,7 +115,8 @@ def stage(
     else:
         output = str(folder / _OUTPUT)
         _empty(folder / _OUTPUT)
-        inputs, unfetched = _fetched_inputs(store, wanted, whole, folder / "input")
+        tables = {uri: tuple(TABLES) for uri in whole} | {each.uri: (*TABLES, RAW) for each in chosen}
+        inputs, unfetched = _fetched_inputs(store, wanted, tables, folder / "input")
         problems += unfetched
         verified = ["--verified"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -220,17 +221,16 @@ def _whole(earlier: Iterable[Manifest], chosen: Iterable[Manifest]) -> frozenset
 
 
 def _fetched_inputs(
-    store: ObjectStore, manifests: Iterable[Manifest], whole: AbstractSet[str], folder: Path
+    store: ObjectStore, manifests: Iterable[Manifest], tables: Mapping[str, tuple[str, ...]], folder: Path
 ) -> tuple[list[str], list[dict[str, str]]]:
     """The folders of these snapshots below `folder`, and a line of `--problems` for each that could not be fetched.
 
-    Of a snapshot that is not among the `whole` only the tables of the history are fetched.
+    `tables`: address → what is fetched of it; of the others it is what the history reads.
     """
 
     def fetched(manifest: Manifest) -> str | dict[str, str]:
         try:
-            tables = None if manifest.uri in whole else OF_HISTORY
-            return str(fetch_tables(store, manifest, folder, tables))
+            return str(fetch_tables(store, manifest, folder, tables.get(manifest.uri, OF_HISTORY)))
         except ControllerCoreError as error:
             return _problem(manifest.cluster, manifest.snapshot_id, manifest.date, str(error))
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError
-from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews
+from kafka_maintenance.operations.analysis.overviews import Overview, mode_text, newest_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, keys_by_date, newest_of
@@ -45,7 +45,7 @@ _COLUMNS: Final = (
     Column("Approvals", numeric=True, words="Plans that wait for a person, and the age of the oldest in hours"),
     Column("Snapshot", numeric=True, words="Age of the newest snapshot"),
     Column("Consistent", words="Whether the newest snapshot is of one moment"),
-    Column("Mode", words="ZooKeeper, or how far the migration to KRaft is"),
+    Column("Mode", words="ZooKeeper, or a migration to KRaft; its phase, P0 to P6"),
     Column("Partitions", numeric=True),
     Column("Brokers", numeric=True),
     Column("Tags"),
@@ -237,7 +237,7 @@ def _row(
         _approvals(waiting, now),
         _age(snapshot.taken_at, now),
         _consistent(snapshot.consistent),
-        _mode(cluster.name, kinds, gone, known=numbers is not None),
+        _mode(cluster.name, numbers, gone),
         number(found.get("partition_count", counts.get("partitions"))),
         number(found.get("broker_count", counts.get("brokers"))),
         Cell(", ".join(tags)),
@@ -308,12 +308,13 @@ def age_text(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _mode(cluster: str, kinds: Mapping[str, int], gone: Departure | None, *, known: bool) -> Cell:
+def _mode(cluster: str, found: Mapping[str, Any] | None, gone: Departure | None) -> Cell:
     if gone is not None:
         return Cell(f"KRaft since {gone.at[:10]}", "quiet")
-    if "kraft_migration" in kinds:
-        return Cell("migrating to KRaft", "warning", href=f"kraft?{urlencode({'cluster': cluster})}")
-    return Cell("ZooKeeper" if known else "-")
+    if "kraft_migration" in ((found or {}).get("findings") or {}):
+        href = f"kraft?{urlencode({'cluster': cluster})}"
+        return Cell(mode_text(found or {}, migrating=True), "warning", href=href)
+    return Cell("-" if found is None else mode_text(found, migrating=False))
 
 
 def _consistent(value: bool | None) -> Cell:  # noqa: FBT001 - a value that is shown
