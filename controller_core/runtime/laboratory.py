@@ -1,36 +1,42 @@
 """A controller of ours that commands real brokers: for tests on loopback, never for a production cluster.
 
-The core decides, ZooKeeper's watches and the brokers' answers are its events, channels carry its requests. What brokers ask of a controller
-themselves (AlterPartition, ControlledShutdown, AllocateProducerIds) is not served: brokers up to an inter.broker.protocol.version of 2.6 live
-without, apart from an orderly shutdown. Production asks Kafka's own controller instead (docs/adr/0001).
+The core decides, ZooKeeper's watches and the brokers' answers are its events, channels carry its requests. It registers as a broker without
+replicas, as every controller in ZooKeeper mode is a broker, and serves there what brokers and clients ask of a controller: ControlledShutdown,
+AlterPartition, AllocateProducerIds, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments. Production asks Kafka's own
+controller instead (docs/adr/0001).
 """
 
 import logging
+from contextlib import suppress
 from ipaddress import ip_address
 from queue import Queue
-from threading import Thread
+from threading import Thread, Timer
 from time import time
 from typing import Final, Self
 
 from controller_core.adapters.brokers.channels import BrokerAnswered, TcpChannels
+from controller_core.adapters.brokers.request_server import HOST, ControllerServer
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Command, Step
 from controller_core.engine.request_batch import event_of
+from controller_core.messages import answers
 from controller_core.messages import effects as e
-from controller_core.messages.answers import Answer
-from controller_core.messages.events import Startup
+from controller_core.messages.events import RebalanceDue, Startup
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect
-from controller_core.model.errors import BrokerAccessDeniedError
-from controller_core.model.partitions import Broker
+from controller_core.model.errors import BrokerAccessDeniedError, ZooKeeperError
+from controller_core.model.partitions import Broker, Endpoint
 from controller_core.model.refusals import Refusal
-from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.kafka_zk.base import formats_of
 from controller_core.runtime.perform_effects import ZooKeeperEffects
 from controller_core.runtime.retrying_session import RetryingZooKeeper
+from controller_core.runtime.served_requests import Request, ServedRequests
 from controller_core.runtime.state_change_log import state_change_log
 from controller_core.runtime.watches import ControllerWatches
+from controller_core.znodes.brokers import BrokerZnode
+from controller_core.znodes.paths import broker_path
 
 log = logging.getLogger(__name__)
 _MS: Final = 1000
@@ -42,20 +48,25 @@ class LaboratoryController:
     Attributes:
         refusals: what it refused so far.
         state_changes: lines of its state-change log so far.
+        served: names of the requests that it answered so far.
         failure: what ended its thread; None while it lives.
     """
 
     def __init__(self, zookeeper: ZooKeeper, dialect: Dialect, config: ControllerConfig) -> None:
-        self._events: Queue[Command | BrokerAnswered | None] = Queue()
+        self._events: Queue[Command | BrokerAnswered | Request | None] = Queue()
         again = not dialect.lists_notifications_when_processed
         watches = ControllerWatches(zookeeper, self._events.put, subscribes_again=again)
-        kafka = KafkaZk(RetryingZooKeeper(zookeeper), formats_of(dialect))
-        self._zookeeper = ZooKeeperEffects(kafka, watches, now_ms=lambda: int(time() * _MS))
+        self._kafka = KafkaZk(RetryingZooKeeper(zookeeper), formats_of(dialect))
+        self._zookeeper = ZooKeeperEffects(self._kafka, watches, now_ms=lambda: int(time() * _MS))
         self._channels = TcpChannels(self._events.put)
+        self._server = ControllerServer(lambda asked, answer: self._events.put(Request(asked, answer)))
+        self._requests = ServedRequests(self._kafka.zookeeper)
+        self._timers: list[Timer] = []
         self._last = Step(ControllerContext(dialect=dialect, config=config))
         self._thread = Thread(target=self._work, name="laboratory controller", daemon=True)
         self.refusals: list[Refusal] = []
         self.state_changes: list[str] = []
+        self.served = self._requests.names
         self.failure: Exception | None = None
 
     @property
@@ -65,7 +76,16 @@ class LaboratoryController:
         return context.active_controller_id == context.config.controller_id
 
     def __enter__(self) -> Self:
-        """Tries to become the active controller."""
+        """Registers as a broker, and tries to become the active controller.
+
+        Raises:
+            NodeExistsError: a broker of its id is registered.
+        """
+        config = self._last.context.config
+        endpoint = Endpoint(HOST, self._server.port, config.inter_broker_listener, "PLAINTEXT")
+        broker = Broker(config.controller_id, -1, (endpoint,))
+        version = self._kafka.formats.broker_version
+        self._kafka.register_broker(BrokerZnode(broker=broker, version=version, host=endpoint.host, port=endpoint.port))
         self._events.put(Startup())
         self._thread.start()
         return self
@@ -73,7 +93,11 @@ class LaboratoryController:
     def __exit__(self, *exception: object) -> None:
         self._events.put(None)
         self._thread.join()
+        self._cancel_timers()
+        self._server.__exit__()
         self._channels.__exit__()
+        with suppress(ZooKeeperError):  # the session may be over, and the registration with it
+            self._kafka.zookeeper.delete(broker_path(self._last.context.config.controller_id), ANY_VERSION)
 
     def _work(self) -> None:
         try:
@@ -85,10 +109,10 @@ class LaboratoryController:
             log.exception("the controller ended")
             self.failure = error
 
-    def _command(self, event: Command | BrokerAnswered) -> Command | None:
+    def _command(self, event: Command | BrokerAnswered | Request) -> Command | None:
         if isinstance(event, BrokerAnswered):
             return event_of(self._last.context, event.request, event.error, event.partition_errors)
-        return event
+        return self._requests.event_of(event, self._last.context) if isinstance(event, Request) else event
 
     def _take(self, command: Command) -> Command | None:
         """One step and its effects; the answer to the last one, if it is a question."""
@@ -100,7 +124,7 @@ class LaboratoryController:
             answer = self._perform(effect) or answer
         return answer if self._last.awaiting is not None else None
 
-    def _perform(self, effect: e.Effect) -> Answer | None:
+    def _perform(self, effect: e.Effect) -> answers.Answer | None:
         match effect:
             case e.SendLeaderAndIsr() | e.SendUpdateMetadata() | e.SendStopReplica():
                 self._channels.send(effect)
@@ -117,12 +141,22 @@ class LaboratoryController:
                 | e.ReplyReassignmentList()
                 | e.ReplyElections()
             ):
-                pass  # nobody asks
-            case e.ScheduleRebalance() | e.CancelSchedules():
-                pass  # there is no automatic rebalance here
+                self._requests.reply(effect)
+            case e.ScheduleRebalance(delay_s=delay_s):
+                timer = Timer(delay_s, self._events.put, [RebalanceDue()])
+                timer.daemon = True
+                self._timers.append(timer)
+                timer.start()
+            case e.CancelSchedules():
+                self._cancel_timers()
             case _:
                 return self._zookeeper.perform(effect)
         return None
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
 
 
 def require_loopback(broker: Broker) -> None:

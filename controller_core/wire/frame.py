@@ -4,6 +4,7 @@ Source: Kafka 3.9 `RequestHeader`, `ResponseHeader` (header version 2 and 1 from
 """
 
 import struct
+from typing import Any, NamedTuple
 
 from controller_core.model.errors import MalformedMessageError
 from controller_core.wire.codec import Values, decode, encode
@@ -30,6 +31,51 @@ def request_frame(message: Message, version: int, correlation_id: int, client_id
     tags = b"\0" if message.is_flexible(version) else b""
     head = _HEAD.pack(message.api_key, version, correlation_id) + _CLIENT_LENGTH.pack(len(name)) + name + tags
     return framed(head + encode(message, version, values))
+
+
+class RequestHead(NamedTuple):
+    """The header of a request that somebody sent, and where its body begins."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    rest: int
+
+
+def request_head(payload: bytes) -> RequestHead:
+    """The header of a request, up to its client id; `payload` is the frame without its length.
+
+    Raises:
+        MalformedMessageError: the bytes end early.
+    """
+    try:
+        api_key, version, correlation_id = _HEAD.unpack_from(payload)
+        length: int = _CLIENT_LENGTH.unpack_from(payload, _HEAD.size)[0]
+    except struct.error as error:
+        raise MalformedMessageError(f"a request of {len(payload)} bytes: expected a header, {error}") from error
+    return RequestHead(api_key, version, correlation_id, _HEAD.size + _CLIENT_LENGTH.size + max(length, 0))
+
+
+def request_values(message: Message, head: RequestHead, payload: bytes) -> dict[str, Any]:
+    """The fields of a request whose header was read.
+
+    Raises:
+        MalformedMessageError: it cannot be read.
+    """
+    return decode(message, head.version, payload, head.rest + message.is_flexible(head.version))
+
+
+def response_frame(answer: Message, version: int, correlation_id: int, values: Values) -> bytes:
+    """A response with its length and header.
+
+    Args:
+        answer: which message.
+        version: of the request, and so of the response.
+        correlation_id: of the request.
+        values: its fields, as of `codec.encode`.
+    """
+    tags = b"\0" if answer.is_flexible(version) else b""
+    return framed(_LENGTH.pack(correlation_id) + tags + encode(answer, version, values))
 
 
 def framed(payload: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """The messages between a controller and brokers: the one place that says which version has which fields.
 
 LeaderAndIsr, UpdateMetadata and StopReplica are frozen: Kafka 4 dropped them. The rest is what a controller needs beside
-them: who may connect, which versions a broker knows, what it believes, and what brokers ask of their controller.
+them: who may connect, which versions a broker knows, what it believes. What brokers and clients ask of a controller:
+`controller_requests.py`.
 Source: the message definitions of Kafka 3.9; tests compare the bytes of every version with a library made from the same.
 """
 
@@ -208,27 +209,6 @@ STOP_REPLICA_ANSWER: Final = Message(
     ),
 )
 
-CONTROLLED_SHUTDOWN: Final = Message(
-    "ControlledShutdown",
-    7,
-    3,
-    3,
-    (Field("broker_id", Fixed.INT32), Field("broker_epoch", Fixed.INT64, since=2)),
-)
-CONTROLLED_SHUTDOWN_ANSWER: Final = Message(
-    "ControlledShutdownResponse",
-    7,
-    3,
-    3,
-    (
-        Field("error_code", Fixed.INT16),
-        Field(
-            "remaining_partitions",
-            ArrayOf((Field("topic_name", Sized.STRING), Field("partition_index", Fixed.INT32))),
-        ),
-    ),
-)
-
 API_VERSIONS: Final = Message("ApiVersions", 18, 0, _NEVER, ())
 API_VERSIONS_ANSWER: Final = Message(
     "ApiVersionsResponse",
@@ -315,12 +295,14 @@ METADATA_ANSWER: Final = Message(
 
 ERROR_NAMES: Final = {
     -1: "UNKNOWN_SERVER_ERROR", 0: "NONE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 5: "LEADER_NOT_AVAILABLE",
-    7: "REQUEST_TIMED_OUT", 9: "REPLICA_NOT_AVAILABLE", 11: "STALE_CONTROLLER_EPOCH", 29: "TOPIC_AUTHORIZATION_FAILED",
-    31: "CLUSTER_AUTHORIZATION_FAILED", 33: "UNSUPPORTED_SASL_MECHANISM", 34: "ILLEGAL_SASL_STATE",
-    35: "UNSUPPORTED_VERSION", 41: "NOT_CONTROLLER", 42: "INVALID_REQUEST", 56: "KAFKA_STORAGE_ERROR",
-    58: "SASL_AUTHENTICATION_FAILED", 74: "FENCED_LEADER_EPOCH", 76: "UNKNOWN_LEADER_EPOCH", 77: "STALE_BROKER_EPOCH",
-    95: "INVALID_UPDATE_VERSION", 100: "UNKNOWN_TOPIC_ID", 103: "INCONSISTENT_TOPIC_ID", 107: "INELIGIBLE_REPLICA",
-    124: "NEW_LEADER_ELECTED",
+    7: "REQUEST_TIMED_OUT", 8: "BROKER_NOT_AVAILABLE", 9: "REPLICA_NOT_AVAILABLE", 11: "STALE_CONTROLLER_EPOCH",
+    29: "TOPIC_AUTHORIZATION_FAILED", 31: "CLUSTER_AUTHORIZATION_FAILED", 33: "UNSUPPORTED_SASL_MECHANISM",
+    34: "ILLEGAL_SASL_STATE", 35: "UNSUPPORTED_VERSION", 39: "INVALID_REPLICA_ASSIGNMENT", 41: "NOT_CONTROLLER",
+    42: "INVALID_REQUEST", 55: "OPERATION_NOT_ATTEMPTED", 56: "KAFKA_STORAGE_ERROR", 58: "SASL_AUTHENTICATION_FAILED",
+    74: "FENCED_LEADER_EPOCH", 76: "UNKNOWN_LEADER_EPOCH", 77: "STALE_BROKER_EPOCH",
+    80: "PREFERRED_LEADER_NOT_AVAILABLE", 83: "ELIGIBLE_LEADERS_NOT_AVAILABLE", 84: "ELECTION_NOT_NEEDED",
+    85: "NO_REASSIGNMENT_IN_PROGRESS", 95: "INVALID_UPDATE_VERSION", 100: "UNKNOWN_TOPIC_ID",
+    103: "INCONSISTENT_TOPIC_ID", 107: "INELIGIBLE_REPLICA", 124: "NEW_LEADER_ELECTED",
 }  # fmt: skip
 """Error code → Kafka's name, of what brokers answer to a controller, and a controller to brokers."""
 
@@ -328,3 +310,11 @@ ERROR_NAMES: Final = {
 def error_name(code: int) -> str:
     """Kafka's name of an error code; of an unknown one the number as text."""
     return ERROR_NAMES.get(code, str(code))
+
+
+def error_code(name: str) -> int:
+    """The code of Kafka's name of an error; that of UNKNOWN_SERVER_ERROR for a name that is not known here."""
+    return _ERROR_CODES.get(name, -1)
+
+
+_ERROR_CODES: Final = {name: code for code, name in ERROR_NAMES.items()}

@@ -1,31 +1,52 @@
 """The core as the only controller of real brokers: they end where it said that they would, as under Kafka's own controller."""
 
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
 import pytest
+from kafka import KafkaProducer
 
 from controller_core.adapters.zookeeper.session import connect
 from controller_core.model.config import ControllerConfig
-from controller_core.model.dialect import Dialect, dialect_for
-from controller_core.model.errors import BrokerAccessDeniedError
-from controller_core.model.partitions import Broker, BrokerId, Endpoint
-from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.model.dialect import Dialect, dialect_for, parse_version
+from controller_core.model.errors import BrokerAccessDeniedError, NoNodeError
+from controller_core.model.partitions import Broker, BrokerId, Endpoint, ReplicaAssignment, TopicPartition
+from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController, require_loopback
+from controller_core.runtime.simulated.cluster import SimulatedCluster
+from controller_core.znodes import CONTROLLER, REASSIGN_PARTITIONS, encode_reassign_partitions
 from kafka_maintenance.demo.traffic import Traffic, message_counts
+from kafka_maintenance.operations.cluster.admin_requests import (
+    UnansweredError,
+    alter_reassignments,
+    elect_preferred_leaders,
+)
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 from tests.differential.test_real_brokers import (
+    ASSIGNMENT,
+    BROKER_CONFIG,
     BROKERS,
     PARTITIONS,
+    TARGETS,
     TOPIC,
     Lockstep,
     create_topic,
     delete_topic,
     elect,
     reassign,
+    tree,
 )
+from tests.kafka_versions import kafka_versions
 
-OURS = BrokerId(1000)
+OURS, OURS_TOO = BrokerId(1000), BrokerId(1001)
+START = {each: ASSIGNMENT[each.partition] for each in TARGETS}
+OLDEST = (2, 4)
+"""Of the versions that the laboratory runs."""
 TRAFFIC_TIMEOUT_S = 120.0
 DIRECTORIES = (
     "/brokers/ids",
@@ -51,6 +72,13 @@ class UnderOurs(Lockstep):
         return list(self.ours.state_changes)
 
 
+def shut_down(cluster: SimulatedCluster, broker: BrokerId) -> None:
+    """The controlled shutdown that a broker asks for, and its end."""
+    cluster.ask_controlled_shutdown(broker, cluster.nodes[broker].broker.epoch)
+    cluster.settle()
+    cluster.stop_broker(broker)
+
+
 def flows(traffic: Traffic, when: str) -> None:
     """Each partition acknowledges one more message: brokers serve what the core told them to."""
     before = traffic.acknowledged.copy()
@@ -61,10 +89,26 @@ def flows(traffic: Traffic, when: str) -> None:
     )
 
 
+def clients_ask(kafka: KafkaCluster, zookeeper: ZooKeeper) -> None:
+    """An administrator and an idempotent producer: they find the controller as in any cluster, and are answered by it."""
+    first = PARTITIONS[0]
+    brokers = BrokersAsked(kafka.bootstrap_servers)
+    for target in ((1, 2, 3), (2, 3)):
+        assert alter_reassignments(brokers, {first: target}, "a move") == {}
+        moved(zookeeper, {first: target}, OURS)
+    with admin_client("a list", brokers, TRAFFIC_TIMEOUT_S, UnansweredError) as admin:
+        assert admin.list_partition_reassignments() == {}
+    assert elect_preferred_leaders(brokers, [first], "an election") == {}
+    assert tree(zookeeper).rows[str(first)].leader == target[0]
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, acks="all", enable_idempotence=True)
+    producer.send(TOPIC, b"once", partition=1).get(TRAFFIC_TIMEOUT_S)
+    producer.close()
+
+
 @pytest.mark.kafka
-@pytest.mark.parametrize(("version", "protocol"), [("2.4", "2.4"), ("3.9", "2.6")])
-def test_real_brokers_live_under_the_core_alone(version: str, protocol: str) -> None:
-    dialect = dialect_for(version, protocol)
+@pytest.mark.parametrize("version", [each for each in kafka_versions("2.4", "3.9") if parse_version(each) >= OLDEST])
+def test_real_brokers_live_under_the_core_alone(version: str) -> None:
+    dialect = dialect_for(version)
     with (
         Workspace.create_temporary() as workspace,
         ZooKeeperServer(workspace) as server,
@@ -72,8 +116,7 @@ def test_real_brokers_live_under_the_core_alone(version: str, protocol: str) -> 
     ):
         for path in DIRECTORIES:
             session.create(path, make_parents=True)
-        config = ControllerConfig(controller_id=OURS, auto_leader_rebalance=False)
-        with LaboratoryController(session, dialect, config) as ours:
+        with LaboratoryController(session, dialect, config_of(OURS)) as ours:
             wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=20)
             with (
                 KafkaCluster(
@@ -81,7 +124,6 @@ def test_real_brokers_live_under_the_core_alone(version: str, protocol: str) -> 
                     server,
                     brokers=len(BROKERS),
                     workspace=workspace,
-                    inter_broker_protocol_version=protocol,
                 ) as kafka,
                 kafka.session() as zookeeper,
             ):
@@ -98,15 +140,97 @@ def test_real_brokers_live_under_the_core_alone(version: str, protocol: str) -> 
                     world.shows(
                         "it is back", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start
                     )
+                    world.shows(
+                        "a broker shuts down in order",
+                        lambda cluster: shut_down(cluster, BrokerId(victim)),
+                        kafka[victim].terminate,
+                    )
+                    world.shows(
+                        "it is back again", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start
+                    )
                     world.request("preferred leaders are elected", elect)
                     world.request("two partitions are reassigned", reassign)
                     flows(traffic, "after the reassignment")
+                    clients_ask(kafka, zookeeper)
                 counts = message_counts(kafka, TOPIC)
                 rows = [(traffic.acknowledged[each], counts[each.partition]) for each in PARTITIONS]
                 assert all(readable >= acknowledged for acknowledged, readable in rows), rows
                 world.request("the topic is deleted", delete_topic)
                 assert kafka.controller_id() == OURS
+            served = set(ours.served)
         assert ours.failure is None
+        assert "ControlledShutdown" in served
+        assert ("AlterPartition" in served) is dialect.isr_through_controller, served
+        assert ("AllocateProducerIds" in served) is (parse_version(version) >= (3, 0)), served
+        assert {"AlterPartitionReassignments", "ListPartitionReassignments", "ElectLeaders"} <= served
+
+
+@pytest.mark.kafka
+def test_kafkas_controller_hands_over_to_ours_and_back_while_partitions_move() -> None:
+    dialect = dialect_for("3.9")
+    with (
+        Workspace.create_temporary() as workspace,
+        ZooKeeperServer(workspace) as server,
+        KafkaCluster("3.9", server, brokers=len(BROKERS), workspace=workspace, config=BROKER_CONFIG) as kafka,
+        kafka.session() as zookeeper,
+        connect(server.hosts) as first_session,
+        connect(server.hosts) as second_session,
+    ):
+        create_topic(zookeeper)
+        with (
+            LaboratoryController(first_session, dialect, config_of(OURS, rebalance=True)) as first,
+            LaboratoryController(second_session, dialect, config_of(OURS_TOO, rebalance=True)) as second,
+        ):
+            with Traffic(kafka, PARTITIONS) as traffic:
+                flows(traffic, "under Kafka's controller")
+                for number, heir in enumerate((OURS, OURS_TOO, BrokerId(1), OURS)):
+                    targets = TARGETS if number % 2 == 0 else START
+                    move(zookeeper, targets)
+                    hand_over(kafka, zookeeper, heir)
+                    moved(zookeeper, targets, heir)
+                    flows(traffic, f"under controller {heir}")
+                assert (first.is_active, second.is_active) == (True, False)
+                preferred = {str(each): (START | {PARTITIONS[2]: ASSIGNMENT[2]})[each][0] for each in PARTITIONS}
+                wait_until(
+                    lambda: {name: row.leader for name, row in tree(zookeeper).rows.items()} == preferred,
+                    what="the automatic rebalance of ours elected the preferred leaders",
+                    timeout_s=TRAFFIC_TIMEOUT_S,
+                )
+            counts = message_counts(kafka, TOPIC)
+            assert all(counts[each.partition] >= traffic.acknowledged[each] for each in PARTITIONS)
+    assert (first.failure, second.failure) == (None, None)
+
+
+def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerConfig:
+    return ControllerConfig(
+        controller_id=controller, auto_leader_rebalance=rebalance, imbalance_percentage=0, imbalance_check_interval_s=1
+    )
+
+
+def move(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    wanted = {partition: tuple(map(BrokerId, ids)) for partition, ids in targets.items()}
+    zookeeper.create(REASSIGN_PARTITIONS, encode_reassign_partitions(wanted))
+
+
+def hand_over(kafka: KafkaCluster, zookeeper: ZooKeeper, heir: BrokerId) -> None:
+    """The office becomes vacant until chance gives it to the heir: all brokers and both of ours compete for it."""
+    deadline_s = time.monotonic() + TRAFFIC_TIMEOUT_S
+    while (holder := kafka.controller_id()) != heir:
+        assert time.monotonic() < deadline_s, f"{heir} never became the controller, {holder} is it"
+        with suppress(NoNodeError):
+            zookeeper.delete(CONTROLLER, ANY_VERSION)
+        wait_until(lambda: kafka.controller_id() is not None, what="somebody rules", timeout_s=TRAFFIC_TIMEOUT_S)
+
+
+def moved(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]], heir: BrokerId) -> None:
+    def is_over() -> bool:
+        rows = tree(zookeeper).rows
+        return zookeeper.exists(REASSIGN_PARTITIONS) is None and all(
+            (rows[str(each)].assignment, rows[str(each)].isr) == (ReplicaAssignment(ids), tuple(sorted(ids)))
+            for each, ids in targets.items()
+        )
+
+    wait_until(is_over, what=f"what was under way is over under {heir}", timeout_s=TRAFFIC_TIMEOUT_S)
 
 
 def test_a_broker_elsewhere_is_refused() -> None:

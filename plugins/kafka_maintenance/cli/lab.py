@@ -20,16 +20,16 @@ def add_parsers(commands: Any) -> None:
         "lab",
         help="for development: command the brokers of a throw-away ZooKeeper on this machine, as their only controller",
         description="Becomes the controller of an empty tree on loopback and commands the brokers that register there, until it is ended. It refuses any other "
-        "address, a tree that is somebody's, and brokers that listen elsewhere. No production cluster is ever run by it: it serves nothing that brokers ask of a "
-        "controller, and has no stand-by.",
+        "address, a tree that is somebody's, and brokers that listen elsewhere. It registers as a broker without replicas, where brokers and clients ask it what they "
+        "ask a controller; give the replicas of a new topic yourself, for clients count it among the brokers. No production cluster is ever run by it: it has no "
+        "stand-by.",
     )
     add_zookeeper_arguments(command)
     command.add_argument("--kafka-version", metavar="X.Y", default="3.9", help="of the brokers (default: %(default)s)")
     command.add_argument(
         "--protocol",
         metavar="X.Y",
-        default="2.6",
-        help="their inter.broker.protocol.version, 2.6 at most (default: %(default)s)",
+        help="their inter.broker.protocol.version, where they have one (default: that of --kafka-version)",
     )
     command.add_argument(
         "--controller-id",

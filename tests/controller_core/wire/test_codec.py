@@ -1,6 +1,7 @@
 """Every message in every version: the bytes are those of a library made from Kafka's own message definitions."""
 
 import dataclasses
+import datetime as dt
 import importlib
 import io
 import typing
@@ -14,13 +15,21 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from controller_core.model.errors import MalformedMessageError
-from controller_core.wire import messages
+from controller_core.wire import controller_requests, messages
 from controller_core.wire.codec import decode, encode, uuid_bytes, uuid_text
 from controller_core.wire.frame import payload_length, response_values
 from controller_core.wire.schema import ArrayOf, Field, Fixed, Message, Sized, Type
 
-MESSAGES = [each for each in vars(messages).values() if isinstance(each, Message)]
-RENAMED = {"is_kraft_controller": "is_k_raft_controller", "type": "type_", "id": "id_"}
+MESSAGES = [
+    each for module in (messages, controller_requests) for each in vars(module).values() if isinstance(each, Message)
+]
+RENAMED = {
+    "is_kraft_controller": "is_k_raft_controller",
+    "type": "type_",
+    "id": "id_",
+    "throttle_time_ms": "throttle_time",
+    "timeout_ms": "timeout",
+}
 LIMITS = {Fixed.INT8: 7, Fixed.INT16: 15, Fixed.INT32: 31, Fixed.INT64: 63}
 NULLABLE = {"rack", "error_message"}
 CASES = [(message, version) for message in MESSAGES for version in range(message.newest + 1)]
@@ -73,6 +82,8 @@ def converted(hint: Any, value: Any) -> Any:
         return tuple(entity(row, each) for each in value)
     if isinstance(value, list):
         return tuple(value)
+    if getattr(hint, "__name__", "") == "i32Timedelta":
+        return dt.timedelta(milliseconds=value)
     if uuid.UUID in typing.get_args(hint):
         found = uuid.UUID(bytes=uuid_bytes(value))
         return found if found.int else None

@@ -8,7 +8,7 @@ from typing import Final
 
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.config import ControllerConfig
-from controller_core.model.dialect import Dialect, dialect_for
+from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId
 from controller_core.ports.zookeeper import ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController, is_loopback
@@ -27,7 +27,7 @@ DIRECTORIES: Final = (
 CONTROLLER_ID: Final = 1000
 BANNER: Final = (
     "LABORATORY: this process is the only controller of the brokers on this ZooKeeper, for development and tests on this machine. No production cluster is\n"
-    "ever run by it: it serves nothing that brokers ask of a controller (ControlledShutdown, AlterPartition), and when it ends nobody commands them. Ctrl-C ends it."
+    "ever run by it: it has no stand-by, and when it ends nobody commands the brokers. Ctrl-C ends it."
 )
 _LOOK_S: Final = 0.5
 _SESSION_S: Final = 6.0
@@ -54,13 +54,12 @@ def run_laboratory(
         tell: told the banner, then each line of the state-change log.
 
     Raises:
-        RefusedError: anything but loopback and a throw-away tree, or brokers that need more than is served.
+        RefusedError: anything but loopback and a throw-away tree.
         NotFinishedError: the controller ended with an error.
         ZooKeeperUnreachableError: nobody answers.
     """
     require_loopback_hosts(address)
     dialect = dialect_for(kafka_version, protocol)
-    _require_served(dialect, kafka_version, protocol)
     with address.session(session_timeout_s=_SESSION_S, create_chroot=True) as session:
         begin_tree(session, address)
         tell(BANNER)
@@ -112,11 +111,3 @@ def begin_tree(session: ZooKeeper, address: ClusterAddress) -> None:
     for path in DIRECTORIES:
         if session.exists(path) is None:
             session.create(path, make_parents=True)
-
-
-def _require_served(dialect: Dialect, version: str, protocol: str | None) -> None:
-    if dialect.isr_through_controller:
-        raise RefusedError(
-            f"laboratory not started: expected an inter.broker.protocol.version of 2.6 or older, found {protocol or version}: brokers with a newer one ask the "
-            "controller for each change of an ISR (AlterPartition), which is not served; set it to 2.6 on them, and name it here"
-        )

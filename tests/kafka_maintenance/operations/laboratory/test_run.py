@@ -28,11 +28,6 @@ def test_any_other_address_is_refused(hosts, capsys):
     assert "no production cluster is ever run by it" in capsys.readouterr().err
 
 
-def test_brokers_that_ask_for_more_than_is_served_are_refused(capsys):
-    assert main(["lab", "--zookeeper", "127.0.0.1:1", "--kafka-version", "3.9", "--protocol", "2.7"]) == 1
-    assert "expected an inter.broker.protocol.version of 2.6 or older, found 2.7" in capsys.readouterr().err
-
-
 @pytest.mark.services
 def test_a_tree_that_is_somebodys_is_refused(kafka, chroot, capsys):
     assert main(["lab", "--zookeeper", chroot]) == 1

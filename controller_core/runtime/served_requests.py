@@ -1,0 +1,166 @@
+"""What a controller of ours is asked: requests become events of the core, its replies go back to who asked.
+
+Metadata and producer ids are no events of the core: they are answered here, from what it knows and from ZooKeeper.
+Source: Kafka 3.9 `KafkaApis`, `KafkaController.processAllocateProducerIds`.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from controller_core.adapters.brokers.asked import Asked, event_of_request, response_of
+from controller_core.adapters.brokers.request_server import Answer
+from controller_core.context.context import ControllerContext
+from controller_core.messages import effects as e
+from controller_core.messages.events import (
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    ElectLeaders,
+    ListReassignments,
+    RequestEvent,
+)
+from controller_core.model.partitions import NO_LEADER, BrokerId, TopicPartition
+from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.runtime.producer_ids import BLOCK_SIZE, allocate_producer_ids
+from controller_core.wire.controller_requests import ALLOCATE_PRODUCER_IDS
+from controller_core.wire.messages import METADATA, error_code
+
+_NO_LEADER_ERROR: Final = error_code("LEADER_NOT_AVAILABLE")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a broker or client asks, and how to answer."""
+
+    asked: Asked
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request that is an event now; `topics` are topic id → topic at that moment."""
+
+    request: Request
+    topics: Mapping[str, str]
+
+
+class ServedRequests:
+    """The requests that wait for a reply, oldest first.
+
+    Attributes:
+        names: of all requests so far.
+    """
+
+    def __init__(self, zookeeper: ZooKeeper) -> None:
+        self._zookeeper = zookeeper
+        self._waiting: defaultdict[tuple[type[e.Reply], BrokerId | None], deque[_Waiting]] = defaultdict(deque)
+        self.names: list[str] = []
+
+    def event_of(self, request: Request, context: ControllerContext) -> RequestEvent | None:
+        """The event that a request is; None where it was answered here.
+
+        Raises:
+            ZooKeeperError: producer ids cannot be read or written.
+        """
+        asked = request.asked
+        self.names.append(asked.message.name)
+        if asked.message is ALLOCATE_PRODUCER_IDS:
+            request.answer(self._producer_ids(asked, context))
+            return None
+        if asked.message is METADATA:
+            request.answer(metadata_of(asked, context))
+            return None
+        topics = {entry.topic_id: topic for topic, entry in context.topics.items() if entry.topic_id is not None}
+        try:
+            event = event_of_request(asked, topics)
+        except ValueError:  # a recovery state that nobody knows: nothing sensible can be said
+            request.answer(None)
+            return None
+        self._waiting[_reply_to(event)].append(_Waiting(request, topics))
+        return event
+
+    def reply(self, reply: e.Reply) -> None:
+        """Answers whoever asked first; a controlled shutdown whose batch was refused is answered twice, the second time nobody waits."""
+        broker = reply.broker if isinstance(reply, e.ReplyControlledShutdown | e.ReplyAlterPartition) else None
+        waiting = self._waiting[type(reply), broker]
+        if waiting:
+            first = waiting.popleft()
+            first.request.answer(response_of(first.request.asked, reply, first.topics))
+
+    def _producer_ids(self, asked: Asked, context: ControllerContext) -> dict[str, Any]:
+        broker = BrokerId(asked.values["broker_id"])
+        known = context.brokers.get(broker)
+        if context.active_controller_id != context.config.controller_id:
+            return _producer_ids(error="NOT_CONTROLLER")
+        if known is None or known.epoch != asked.values["broker_epoch"]:
+            return _producer_ids(error="STALE_BROKER_EPOCH")
+        return _producer_ids(allocate_producer_ids(self._zookeeper, broker).block_start, BLOCK_SIZE)
+
+
+def _producer_ids(start: int = 0, count: int = 0, *, error: str = "NONE") -> dict[str, Any]:
+    return {
+        "throttle_time_ms": 0,
+        "error_code": error_code(error),
+        "producer_id_start": start,
+        "producer_id_len": count,
+    }
+
+
+def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
+    """The fields of a Metadata response: what the controller knows; the first endpoint of each broker."""
+    wanted = asked.values["topics"]
+    names = sorted(context.topics) if wanted is None else [row["name"] for row in wanted]
+    brokers = [
+        {
+            "node_id": broker.id,
+            "host": broker.endpoints[0].host,
+            "port": broker.endpoints[0].port,
+            "rack": broker.rack,
+        }
+        for broker in context.brokers.values()
+    ]
+    controller = context.active_controller_id
+    return {
+        "brokers": brokers,
+        "controller_id": -1 if controller is None else controller,
+        "topics": [
+            {
+                "error_code": 0 if name in context.topics else error_code("UNKNOWN_TOPIC_OR_PARTITION"),
+                "name": name,
+                "is_internal": name.startswith("__"),
+                "partitions": [_partition(context, each) for each in sorted(context.partitions_for_topic(name))],
+            }
+            for name in names
+        ],
+    }
+
+
+def _partition(context: ControllerContext, partition: TopicPartition) -> dict[str, Any]:
+    state = context.leadership(partition)
+    leader = NO_LEADER if state is None else state.leader
+    return {
+        "error_code": _NO_LEADER_ERROR if leader == NO_LEADER else 0,
+        "partition_index": partition.partition,
+        "leader_id": leader,
+        "replica_nodes": context.full_assignment(partition).replicas,
+        "isr_nodes": () if state is None else state.isr,
+    }
+
+
+def _reply_to(event: RequestEvent) -> tuple[type[e.Reply], BrokerId | None]:
+    """Which reply answers an event, and to which broker."""
+    match event:
+        case ControlledShutdown(broker=broker):
+            return e.ReplyControlledShutdown, broker
+        case AlterPartition(broker=broker):
+            return e.ReplyAlterPartition, broker
+        case ElectLeaders():
+            return e.ReplyElections, None
+        case AlterReassignments():
+            return e.ReplyReassignments, None
+        case ListReassignments():
+            return e.ReplyReassignmentList, None
+        case _:
+            assert_never(event)
