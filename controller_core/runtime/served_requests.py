@@ -27,6 +27,8 @@ from controller_core.runtime.producer_ids import BLOCK_SIZE, allocate_producer_i
 from controller_core.wire.controller_requests import ALLOCATE_PRODUCER_IDS
 from controller_core.wire.messages import METADATA, error_code
 
+_NOT_SAID: Final = -(2**31)
+"""Of authorised operations: who asks is not told."""
 _NO_LEADER_ERROR: Final = error_code("LEADER_NOT_AVAILABLE")
 
 
@@ -70,7 +72,7 @@ class ServedRequests:
             request.answer(self._producer_ids(asked, context))
             return None
         if asked.message is METADATA:
-            request.answer(metadata_of(asked, context))
+            request.answer(metadata_of(asked, context) if _is_active(context) else None)
             return None
         topics = {entry.topic_id: topic for topic, entry in context.topics.items() if entry.topic_id is not None}
         try:
@@ -92,11 +94,15 @@ class ServedRequests:
     def _producer_ids(self, asked: Asked, context: ControllerContext) -> dict[str, Any]:
         broker = BrokerId(asked.values["broker_id"])
         known = context.brokers.get(broker)
-        if context.active_controller_id != context.config.controller_id:
+        if not _is_active(context):
             return _producer_ids(error="NOT_CONTROLLER")
         if known is None or known.epoch != asked.values["broker_epoch"]:
             return _producer_ids(error="STALE_BROKER_EPOCH")
         return _producer_ids(allocate_producer_ids(self._zookeeper, broker).block_start, BLOCK_SIZE)
+
+
+def _is_active(context: ControllerContext) -> bool:
+    return context.active_controller_id == context.config.controller_id
 
 
 def _producer_ids(start: int = 0, count: int = 0, *, error: str = "NONE") -> dict[str, Any]:
@@ -109,7 +115,7 @@ def _producer_ids(start: int = 0, count: int = 0, *, error: str = "NONE") -> dic
 
 
 def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
-    """The fields of a Metadata response: what the controller knows; the first endpoint of each broker."""
+    """The fields of a Metadata response: what the active controller knows; the first endpoint of each broker."""
     wanted = asked.values["topics"]
     names = sorted(context.topics) if wanted is None else [row["name"] for row in wanted]
     brokers = [
@@ -123,12 +129,16 @@ def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
     ]
     controller = context.active_controller_id
     return {
+        "throttle_time_ms": 0,
+        "cluster_id": None,
+        "cluster_authorized_operations": _NOT_SAID,
         "brokers": brokers,
         "controller_id": -1 if controller is None else controller,
         "topics": [
             {
                 "error_code": 0 if name in context.topics else error_code("UNKNOWN_TOPIC_OR_PARTITION"),
                 "name": name,
+                "topic_authorized_operations": _NOT_SAID,
                 "is_internal": name.startswith("__"),
                 "partitions": [_partition(context, each) for each in sorted(context.partitions_for_topic(name))],
             }
@@ -140,11 +150,14 @@ def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
 def _partition(context: ControllerContext, partition: TopicPartition) -> dict[str, Any]:
     state = context.leadership(partition)
     leader = NO_LEADER if state is None else state.leader
+    replicas = context.full_assignment(partition).replicas
     return {
         "error_code": _NO_LEADER_ERROR if leader == NO_LEADER else 0,
         "partition_index": partition.partition,
         "leader_id": leader,
-        "replica_nodes": context.full_assignment(partition).replicas,
+        "leader_epoch": -1 if state is None else state.leader_epoch,
+        "offline_replicas": [each for each in replicas if not context.is_live(each)],
+        "replica_nodes": replicas,
         "isr_nodes": () if state is None else state.isr,
     }
 

@@ -249,13 +249,25 @@ SASL_AUTHENTICATE_ANSWER: Final = Message(
         Field("auth_bytes", Sized.BYTES),
     ),
 )
-METADATA: Final = Message("Metadata", 3, 1, _NEVER, (Field("topics", ArrayOf((Field("name", Sized.STRING),))),))
+METADATA: Final = Message(
+    "Metadata",
+    3,
+    9,
+    9,
+    (
+        Field("topics", ArrayOf((Field("name", Sized.STRING),))),
+        Field("allow_auto_topic_creation", Fixed.BOOL, since=4),
+        Field("include_cluster_authorized_operations", Fixed.BOOL, since=8),
+        Field("include_topic_authorized_operations", Fixed.BOOL, since=8),
+    ),
+)
 METADATA_ANSWER: Final = Message(
     "MetadataResponse",
     3,
-    1,
-    _NEVER,
+    9,
+    9,
     (
+        Field("throttle_time_ms", Fixed.INT32, since=3),
         Field(
             "brokers",
             ArrayOf(
@@ -267,6 +279,7 @@ METADATA_ANSWER: Final = Message(
                 )
             ),
         ),
+        Field("cluster_id", Sized.STRING, since=2),
         Field("controller_id", Fixed.INT32, since=1),
         Field(
             "topics",
@@ -282,14 +295,18 @@ METADATA_ANSWER: Final = Message(
                                 Field("error_code", Fixed.INT16),
                                 Field("partition_index", Fixed.INT32),
                                 Field("leader_id", Fixed.INT32),
+                                Field("leader_epoch", Fixed.INT32, since=7),
                                 Field("replica_nodes", _INTS),
                                 Field("isr_nodes", _INTS),
+                                Field("offline_replicas", _INTS, since=5),
                             )
                         ),
                     ),
+                    Field("topic_authorized_operations", Fixed.INT32, since=8),
                 )
             ),
         ),
+        Field("cluster_authorized_operations", Fixed.INT32, since=8),
     ),
 )
 

@@ -31,7 +31,7 @@ RENAMED = {
     "timeout_ms": "timeout",
 }
 LIMITS = {Fixed.INT8: 7, Fixed.INT16: 15, Fixed.INT32: 31, Fixed.INT64: 63}
-NULLABLE = {"rack", "error_message"}
+NULLABLE = {"rack", "error_message", "cluster_id"}
 CASES = [(message, version) for message in MESSAGES for version in range(message.newest + 1)]
 
 
