@@ -13,7 +13,7 @@ from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import new_stop_requests
-from kafka_maintenance.operations.apply.ready import waits_for_window
+from kafka_maintenance.operations.apply.ready import Awaited, cluster_not_ready, waits_for
 from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
@@ -28,7 +28,7 @@ def wants_its_run(
     events: Sequence[Event],
     window: Callable[[], str | None] = lambda: None,
 ) -> str | None:
-    """Why the run of the plan should go on now; None while Kafka works at its step, or its change window is closed.
+    """Why the run of the plan should go on now; None while Kafka works at its step, its change window is closed, or the cluster is not ready.
 
     Args:
         store: where people ask for the end of a run.
@@ -44,8 +44,14 @@ def wants_its_run(
     digest = plan_digest(plan)
     if new_stop_requests(store, plan.cluster, digest, events):
         return "somebody asked for its end"
-    if waits_for_window(events, number):
+    awaited = waits_for(events, number)
+    if awaited is Awaited.WINDOW:
         return None if window() else "its change window is open"
+    if awaited is Awaited.ROOM:
+        return None  # only brokers say that, and the run asks them when it is woken
+    if awaited is Awaited.CLUSTER:
+        with session(zookeeper) as opened:
+            return None if cluster_not_ready(plan, number, events, opened) else "the cluster is ready for the step"
     step = without(plan.steps[number], partitions_left_out(events, number))
     with session(zookeeper) as opened:
         found = find_execution(opened)

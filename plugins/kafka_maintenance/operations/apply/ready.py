@@ -4,11 +4,13 @@ Source: docs/operations.md, "Applying".
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from time import monotonic
 
 from controller_core.plans.checks import Unmet
+from controller_core.plans.conditions import Condition
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.progress import Health, health, under_replicated
@@ -31,6 +33,14 @@ READY_RECHECK_S = 10.0
 log = logging.getLogger(__name__)
 
 
+class Awaited(StrEnum):
+    """What a step waits for before it is asked for."""
+
+    WINDOW = "window"
+    CLUSTER = "cluster"
+    ROOM = "room"
+
+
 def cluster_health(plan: Plan, observed: Observation, zookeeper: ZooKeeper) -> Health:
     """The health of what the plan does not name, as the first event of its record keeps it; `zookeeper` has the topics' configs."""
     named = {each for step in plan.steps for effect in step.effects for each in request_partitions(effect)}
@@ -45,28 +55,50 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
 
     Raises:
         PlanStaleError: the change window is closed, for the first step or by the rule to stop; recorded.
-        StillUnderWayError: it is closed for longer than the caller's patience.
+        StillUnderWayError: it is closed, or the cluster is not ready, for longer than the caller's patience.
         StoppedError: somebody asked for the end; recorded.
     """
     _pause(run, number)
     _await_window(run, number)
     conditions = (*run.plan.expectations, *step.conditions)
-    deadline_s, line_s, told = monotonic() + run.step_timeout_s, -LINE_S, False
+    began_s, line_s = monotonic(), -LINE_S
+    deadline_s = began_s + run.step_timeout_s - _waited_s(run, number)
     while True:
         observed = look_at(run.zookeeper, conditions)
         if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
             return observed
-        reasons = _not_ready(run, number, step, observed)
+        what, reasons = _not_ready(run, number, step, observed)
         if not reasons or monotonic() >= deadline_s:
             return observed
         stop_if_asked(run, number)
         if monotonic() - line_s >= LINE_S:
             line_s = monotonic()
             log.info("%s: not asked yet, the cluster is not ready: %s", run.name(number), listed(reasons))
-        if not told:
-            told = True
-            run.log.append(EventKind.WAITING, step=number, reasons=[str(each) for each in reasons])
+        _record_waiting(run, number, what, reasons)
+        if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
+            raise StillUnderWayError(
+                f"{run.name(number)}: not asked yet, the cluster is not ready: {listed(reasons)}; receipt {run.log.uri}",
+                number,
+            )
         run.stop.wait(READY_RECHECK_S)
+
+
+def _record_waiting(run: Run, number: int, what: Awaited, reasons: Sequence[Unmet]) -> None:
+    """Once for each thing in turn that is waited for: a run that comes back now and then tells nothing new."""
+    if waits_for(run.log.events, number) is not what:
+        run.log.append(EventKind.WAITING, step=number, reasons=[str(each) for each in reasons], awaits=what.value)
+
+
+def _waited_s(run: Run, number: int) -> float:
+    """For how long the step has waited for the cluster, by the record; the time of a closed window does not count."""
+    since = None
+    for each in reversed([each for each in run.log.events if each.step == number]):
+        if each.event is not EventKind.INTERRUPTED:
+            if each.event is not EventKind.WAITING or each.detail.get("awaits") == Awaited.WINDOW:
+                break
+            since = each.at
+    now = datetime.fromisoformat(run.log.now())
+    return 0.0 if since is None else max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
 
 
 def _pause(run: Run, number: int) -> None:
@@ -93,8 +125,7 @@ def _await_window(run: Run, number: int) -> None:
         if monotonic() - line_s >= LINE_S:
             line_s = monotonic()
             log.info("%s: not asked yet, the change window is closed: %s", run.name(number), closed)
-        if not waits_for_window(run.log.events, number):
-            run.log.append(EventKind.WAITING, step=number, reasons=[str(reason)], window=closed)
+        _record_waiting(run, number, Awaited.WINDOW, (reason,))
         if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
             raise StillUnderWayError(
                 f"{run.name(number)}: not asked yet, the change window is closed ({closed}); receipt {run.log.uri}",
@@ -103,23 +134,46 @@ def _await_window(run: Run, number: int) -> None:
         run.stop.wait(READY_RECHECK_S)
 
 
-def waits_for_window(events: Iterable[Event], number: int) -> bool:
-    """Whether the last that the record says of the step is that its change window was closed."""
+def waits_for(events: Iterable[Event], number: int) -> Awaited | None:
+    """What the step waits for, if that is the last that the record says of it; a record of before says only that it waits."""
     told = [each for each in events if each.step == number and each.event is not EventKind.INTERRUPTED]
-    return bool(told) and "window" in told[-1].detail
+    if not told or told[-1].event is not EventKind.WAITING:
+        return None
+    return Awaited(told[-1].detail.get("awaits", Awaited.CLUSTER))
 
 
-def _not_ready(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[Unmet, ...]:
+def cluster_not_ready(plan: Plan, number: int, events: Iterable[Event], zookeeper: ZooKeeper) -> tuple[Unmet, ...]:
+    """What stands against the step, as far as ZooKeeper tells: not whether disks have room. For who only looks.
+
+    Args:
+        plan: that was begun.
+        number: of the step, counted from 0.
+        events: the record.
+        zookeeper: a session on the cluster.
+    """
+    step = plan.steps[number]
+    observed = look_at(zookeeper, (*plan.expectations, *step.conditions))
+    return _of_cluster(step, (*plan.expectations, *step.checks), observed) or _unwell(plan, events, zookeeper)
+
+
+def _not_ready(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[Awaited, tuple[Unmet, ...]]:
     """What of the cluster itself, and not of single partitions of the step, does not hold."""
-    partitions = frozenset(each for effect in step.effects for each in request_partitions(effect))
     conditions = binding(run, step, (*run.plan.expectations, *step.checks), observed)
-    _, common = differing(conditions, partitions, observed)
-    if common:
-        return common
+    if reasons := _of_cluster(step, conditions, observed):
+        return Awaited.CLUSTER, reasons
     if reasons := no_room(step, log_dirs_of_step(run, number, step, observed) or ()):
-        return reasons
-    began = next((each.detail for each in run.log.events if each.event is EventKind.STARTED), {})
-    now = cluster_health(run.plan, observe(run.zookeeper), run.zookeeper)
+        return Awaited.ROOM, reasons
+    return Awaited.CLUSTER, _unwell(run.plan, run.log.events, run.zookeeper)
+
+
+def _of_cluster(step: PlanStep, conditions: Iterable[Condition], observed: Observation) -> tuple[Unmet, ...]:
+    partitions = frozenset(each for effect in step.effects for each in request_partitions(effect))
+    return differing(conditions, partitions, observed)[1]
+
+
+def _unwell(plan: Plan, events: Iterable[Event], zookeeper: ZooKeeper) -> tuple[Unmet, ...]:
+    began = next((each.detail for each in events if each.event is EventKind.STARTED), {})
+    now = cluster_health(plan, observe(zookeeper), zookeeper)
     return tuple(
         Unmet(
             "the rest of the cluster", f"at most {before} partitions {what}, as when the plan began", str(count), advice

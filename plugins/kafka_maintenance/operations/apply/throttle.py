@@ -59,7 +59,7 @@ def rate_of(run: Run, number: int, written_bytes_per_s: float) -> int | None:
     if last.step == number:
         return int(last.detail["bytes_per_s"])
     trouble = {EventKind.STUCK, EventKind.WAITING, EventKind.UNFINISHED}
-    calm = not any(each.event in trouble and "window" not in each.detail for each in run.log.events[place:])
+    calm = not any(each.event in trouble and each.detail.get("awaits") != "window" for each in run.log.events[place:])
     return rate_of_step(rule, last.detail["bytes_per_s"], was_calm=calm, written_bytes_per_s=written_bytes_per_s)
 
 

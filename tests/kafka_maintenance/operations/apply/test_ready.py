@@ -1,9 +1,11 @@
 """What each step waits for, or is refused by: the change window, and partitions under min ISR beside the plan."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from controller_core.plans.checks import Unmet
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.apply.parked import wants_its_run
@@ -11,7 +13,7 @@ from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
 from kafka_maintenance.operations.errors import PlanStaleError, StillUnderWayError, StoppedError
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
-from tests.kafka_maintenance.operations.apply.applying import apply, cluster, events, moves, planned, under_rule
+from tests.kafka_maintenance.operations.apply.applying import NOW, apply, cluster, events, moves, planned, under_rule
 from tests.kafka_maintenance.operations.apply.test_progress import AfterFirst, Waits
 
 CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
@@ -53,7 +55,7 @@ def test_a_later_step_waits_for_the_change_window_for_longer_than_a_step_may_tak
     apply(store, plan, world, window=window, stop=stop, step_timeout_s=0.0)
     assert stop.deeds == []
     (told,) = waiting(store, plan)
-    assert (told.step, told.detail["window"]) == (1, CLOSED)
+    assert (told.step, told.detail["awaits"]) == (1, "window")
     assert CLOSED in told.detail["reasons"][0]
     assert len(world.wrote) == 2
     assert events(store, plan)[-1] == "done"
@@ -108,6 +110,46 @@ def test_a_run_that_waits_for_its_window_leaves_its_worker_and_goes_on_when_it_i
 
 def thin(world: Any) -> None:
     world.set_state("old", 0, leader=1, isr=(1,))
+
+
+def test_a_run_that_waits_for_the_cluster_leaves_its_worker_too_and_its_time_goes_on():
+    store, world, plan = planned(moves)
+    left = {"patience_s": 0.0, "step_timeout_s": 600.0}
+
+    def wanted() -> str | None:
+        record = read_events(store, "demo", plan.digest)
+        return wants_its_run(store, read_plan(store, plan.uri), 1, world.zookeeper(), record)
+
+    with pytest.raises(
+        StillUnderWayError, match=r"step 2 of 2: not asked yet, the cluster is not ready: the rest of the cluster"
+    ):
+        apply(store, plan, world, zookeeper=AfterFirst(world, thin), **left)
+    assert wanted() is None
+    with pytest.raises(StillUnderWayError):
+        apply(store, plan, world, resumed=True, now=NOW + timedelta(seconds=500), **left)
+    assert [each.detail["awaits"] for each in waiting(store, plan)] == ["cluster"]
+    world.set_state("old", 0, leader=1, isr=(1, 2))
+    assert wanted() == "the cluster is ready for the step"
+    thin(world)
+    apply(store, plan, world, resumed=True, now=NOW + timedelta(seconds=700), **left)
+    assert events(store, plan)[-1] == "done"
+    assert len(world.wrote) == 2
+
+
+def test_a_run_that_waits_for_room_on_a_disk_is_woken_by_time_alone(monkeypatch):
+    from kafka_maintenance.operations.apply import ready
+
+    store, world, plan = planned(moves)
+    lacking = Unmet("log directories of broker 1", "room", "none", "free space")
+    monkeypatch.setattr(ready, "no_room", lambda *_: (lacking,))
+    with pytest.raises(StillUnderWayError, match="log directories of broker 1: expected room, found none"):
+        apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0)
+    record = read_events(store, "demo", plan.digest)
+    assert record[-1].detail["awaits"] == "room"
+    assert wants_its_run(store, read_plan(store, plan.uri), 1, world.zookeeper(), record) is None
+    monkeypatch.undo()
+    apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0, resumed=True)
+    assert events(store, plan)[-1] == "done"
 
 
 def test_a_step_waits_for_what_fell_under_min_isr_where_as_many_were_under_replicated_before():
