@@ -21,7 +21,7 @@ OPERATIONS_TESTS := tests/kafka_maintenance/operations
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -113,6 +113,11 @@ simulate: setup ## random histories against the invariants (SEEDS=2000)
 docs: setup ## the site of docs/ in .local/site, with search and checked links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open .local/site/index.html, or: $(BIN)/python -m http.server --directory .local/site --bind 127.0.0.1"
+
+docs-screenshots: setup ## the pictures of docs/tutorial.md, taken anew from the real pages in a real browser
+	@.ci/browser
+	$(BIN)/python -m pytest -q tests/dags/test_pages.py -k tutorial
+	cp build/screenshots/tutorial/*.png docs/images/
 
 dist: setup ## a wheel of everything in dist/, the DAG files included
 	rm -rf build dist

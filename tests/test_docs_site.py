@@ -55,6 +55,13 @@ def test_nothing_is_loaded_from_another_host(site):
     assert loaded == set()
 
 
+def test_every_picture_stands_on_a_page_and_is_taken_by_the_tests_of_the_pages():
+    pictures = {path.stem for path in (ROOT / "docs" / "images").glob("*.png")}
+    shown = re.findall(r"!\[.+?\]\(images/(\w+)\.png\)", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    taken = (ROOT / "tests" / "dags" / "test_pages.py").read_text(encoding="utf-8").partition("PICTURES = {")[2]
+    assert set(shown) == pictures == set(re.findall(r"(?m)^    \"(\w+)\": \(", taken.partition("\n}\n")[0]))
+
+
 def test_every_page_is_in_the_table_of_contents():
     listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}

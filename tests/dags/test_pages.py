@@ -5,6 +5,7 @@ light and dark. The screenshots lie in `build/screenshots`.
 """
 
 import json
+import tempfile
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,10 +16,12 @@ from kafka_maintenance.demo.sample_history import copy_into
 from tests.airflow_home import ROOT
 from tests.dags.browsing import Looked, chromium, served
 from tests.kafka_maintenance.web.fleet import Sick, publish, today
+from tests.kafka_maintenance.web.records import DONE, STUCK, put_record
 
 pytestmark = pytest.mark.browser
 PREFIX = "/kafka-maintenance"
 SCREENSHOTS = ROOT / "build" / "screenshots"
+PICTURES_TAKEN = SCREENSHOTS / "tutorial"
 ALPHA = Sick("alpha", critical=3, warnings=7, queued=True)
 CLUSTERS = (
     ALPHA,
@@ -33,36 +36,52 @@ PAGES = {
     "cluster-compared": f"cluster?name=alpha&against=gamma&date={today()}",
     "topic": f"topic?cluster={RECORDED}&name=orders",
     "approvals": "approvals",
+    "executions": "executions",
+    "execution": f"execution?cluster=alpha&digest={'a' * 64}",
+    "stored-plan-gone": f"stored-plan?cluster=alpha&kind=reassign_partitions&digest={'a' * 64}",
     "history": f"history?cluster={RECORDED}&subject=orders",
     "history-without-snapshots": "history?cluster=new",
     "kraft": f"kraft?cluster={RECORDED}",
     "plan": "plan?dag_id=reassign_partitions&run_id=one",
     "no-plan": "plan?dag_id=reassign_partitions&run_id=none",
 }
+PICTURES = {
+    "clusters": ("clusters", ("With critical findings", "alpha", "Plans that wait")),
+    "cluster": ("cluster?name=alpha", ("Findings", "no replica in the ISR is live: broker 2 is not registered")),
+    "approvals": ("approvals", ("Expires", "answer")),
+    "plan": (
+        "plan?dag_id=reassign_partitions&run_id=one",
+        ("What to weigh first", "proven minimal", "Before and after"),
+    ),
+    "execution": (f"execution?cluster=alpha&digest={'a' * 64}", ("stuck", "To go", "broker 6 is not registered")),
+    "history": (f"history?cluster={RECORDED}&subject=orders", ("What changed", "replicas moved")),
+}
+"""The pictures of docs/tutorial.md, with words that it says are on them; `make docs-screenshots` puts them into docs/images."""
 NOT_SHOWN = {
     "cluster-not-there": ("cluster?name=nobody", 404, "no published analysis"),
+    "execution-not-there": ("execution?cluster=alpha&digest=0", 404, "expected a plan that was begun"),
+    "page-not-there": ("nothing", 404, "There is no such page"),
     "topic-not-there": (f"topic?cluster={RECORDED}&name=nothing", 404, "has no topic of that name"),
 }
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
+def stored():
     """A store with a fleet, the recorded cluster, and a plan for it; (store, named plan)."""
+    with tempfile.TemporaryDirectory(prefix="kafka-snapshots-") as folder:
+        yield _filled(open_store(folder))
+
+
+def _filled(store):
     from kafka_maintenance.operations.plans.make import plan_reassignment
     from kafka_maintenance.operations.snapshots.catalog import newest_snapshot
     from kafka_maintenance.web.views.plan import Named
 
-    store = open_store(str(tmp_path_factory.mktemp("fleet")))
     publish(store, CLUSTERS)
     copy_into(store)
     plan = plan_reassignment(store, RECORDED, manifest=newest_snapshot(store, RECORDED).uri)
-    receipt = f"v1/receipts/cluster={RECORDED}/{plan.digest}/"
-    begin = datetime(2026, 10, 11, 3, tzinfo=UTC)
-    for number, event in enumerate(("started", "intended", "requested", "verified", "done"), start=1):
-        step = None if event in {"started", "done"} else 0
-        at = (begin + timedelta(seconds=number * 20)).isoformat()
-        entry = {"event": event, "step": step, "at": at, "run": "manual", "approver": "olivia", "detail": {}}
-        store.put(f"{receipt}{number:04}-{event}.json", json.dumps(entry).encode())
+    put_record(store, RECORDED, plan.digest, DONE)
+    put_record(store, "alpha", "a" * 64, STUCK)
     return store, Named(kind=plan.kind, cluster=plan.cluster, digest=plan.digest)
 
 
@@ -137,6 +156,17 @@ def test_a_page_is_quiet_accessible_and_fits_its_window(look, name):
     assert looked.said == []
 
 
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_tutorial_shows_pages_as_they_are(look, name):
+    path, words = PICTURES[name]
+    looked = look(path)
+    looked.page.set_viewport_size({"width": 1280, "height": 860})
+    PICTURES_TAKEN.mkdir(parents=True, exist_ok=True)
+    looked.page.screenshot(path=PICTURES_TAKEN / f"{name}.png")
+    shown = looked.page.locator("main").inner_text()
+    assert [word for word in words if word not in shown] == []
+
+
 @pytest.mark.parametrize("name", NOT_SHOWN)
 def test_what_is_not_there_is_a_page_that_says_so(look, name):
     path, status, said = NOT_SHOWN[name]
@@ -155,6 +185,27 @@ def test_a_store_that_cannot_be_read_is_a_page_that_says_so(look, settings, tmp_
     assert looked.answer.status == 502
     assert "expected the counts of an analysis" in looked.page.get_by_test_id("note").inner_text()
     assert looked.violations() == []
+
+
+@pytest.mark.parametrize("path", ["clusters", "execution?cluster=alpha&digest=" + "a" * 64, PAGES["plan"]])
+def test_without_the_right_to_see_a_page_says_whom_to_ask(look, settings, path):
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    with settings.context() as patch:
+        patch.setattr(SimpleAuthManager, "is_authorized_dag", lambda *_, **__: False)
+        looked = look(path)
+    assert looked.answer.status == 403
+    assert "Your role may not see this" in looked.page.get_by_test_id("note").inner_text()
+    assert looked.violations() == []
+
+
+def test_a_configuration_is_copied_and_a_page_that_is_read_again_can_be_told_not_to(look):
+    page = look(PAGES["execution"]).page
+    page.get_by_role("button", name="Copy the configuration of Roll back").click()
+    page.get_by_text("copied", exact=True).wait_for()
+    page.get_by_label("read again every 30 s").uncheck()
+    page.reload()
+    assert not page.get_by_label("read again every 30 s").is_checked()
 
 
 def test_an_empty_store_says_what_to_run(look, settings, tmp_path):

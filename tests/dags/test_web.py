@@ -19,10 +19,13 @@ ROUTES = (
     "/cluster?name=alpha",
     "/topic?cluster=alpha&name=orders",
     "/approvals",
+    "/executions",
+    "/execution?cluster=alpha&digest=d1",
+    "/stored-plan?cluster=alpha&kind=reassign_partitions&digest=d1",
     "/history",
     "/kraft",
 )
-NOT_THERE = {"/cluster?name=alpha", "/topic?cluster=alpha&name=orders"}
+NOT_THERE = {"/cluster?name=alpha", "/topic?cluster=alpha&name=orders", "/execution?cluster=alpha&digest=d1"}
 """Of a store without snapshots."""
 
 

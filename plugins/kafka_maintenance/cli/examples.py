@@ -87,8 +87,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "kraft rehearse": ("kraft rehearse --store /backups --cluster blue --release-version 3.8",),
     "kraft runbook": ("kraft runbook --store /backups --cluster blue --rehearsal rehearsal.json",),
     "kraft watch": (f"kraft watch {_ZOOKEEPER} --follow",),
-    "kraft left": ("kraft left blue --store /backups --reason 'finalised, change 4711'",),
-    "kraft returned": ("kraft returned blue --store /backups --reason 'recorded by mistake'",),
+    "kraft left": ("kraft left --cluster blue --store /backups --reason 'finalised, change 4711'",),
+    "kraft returned": ("kraft returned --cluster blue --store /backups --reason 'recorded by mistake'",),
     "apply": (f"apply {_PLAN}", f"apply {_PLAN} {_ZOOKEEPER} --approve {_DIGEST}"),
     "act-as-controller": (
         f"act-as-controller {_PLAN}",

@@ -11,6 +11,7 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approver_argument,
     add_client_settings_argument,
+    add_cluster_argument,
     add_dry_run_argument,
     add_json_argument,
     add_store_arguments,
@@ -51,7 +52,7 @@ def _add_left(kraft: Any) -> None:
         command = kraft.add_parser(
             name, help=what, description=f"{what[0].upper()}{what[1:]}. {more} Contacts no cluster."
         )
-        command.add_argument("cluster", metavar="CLUSTER", help="its name in the store")
+        add_cluster_argument(command)
         command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
         add_approver_argument(command)
         add_store_arguments(command)

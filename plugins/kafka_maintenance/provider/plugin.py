@@ -20,7 +20,7 @@ class PagesWhenAsked:
 
 
 class KafkaMaintenancePlugin(AirflowPlugin):
-    """Registers the pages (two tabs of a run, three in the menu Browse) and the listener that makes pools."""
+    """Registers the pages (two tabs of a run, four in the menu Browse) and the listener that makes pools."""
 
     name = "kafka_maintenance"
     listeners: list[Any] = [pools]  # noqa: RUF012 - Airflow's form
@@ -39,6 +39,13 @@ class KafkaMaintenancePlugin(AirflowPlugin):
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-approvals",
+        },
+        {
+            "name": "Kafka executions",
+            "href": f"{PREFIX}/executions",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafka-executions",
         },
         {
             "name": "Kafka history",

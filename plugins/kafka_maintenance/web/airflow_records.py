@@ -3,11 +3,12 @@
 Runs in the API server, so connections and variables come from Airflow's models, not from the Task SDK.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 from urllib.parse import quote
 
 from airflow.models.connection import Connection
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
@@ -103,6 +104,22 @@ def open_gates(dag_ids: set[str]) -> list[Gate]:
             )
             for detail, instance, run in session.execute(statement)
         ]
+
+
+def dags_of(cluster: str) -> Callable[[str], str]:
+    """Name of a common DAG → the DAG in which that is done for this cluster: one of its own, where Airflow has it."""
+    with create_session() as session:
+        known = set(
+            session.scalars(
+                select(DagModel.dag_id).where(DagModel.dag_id.endswith(f"{hooks.CLUSTER_DAG_MARK}{cluster}"))
+            )
+        )
+
+    def of(name: str) -> str:
+        own = f"{name}{hooks.CLUSTER_DAG_MARK}{cluster}"
+        return own if own in known else name
+
+    return of
 
 
 def waiting_by_cluster(gates: list[Gate]) -> dict[str, Waiting]:

@@ -10,21 +10,27 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails, DagAccessEntity
+from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails, DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException as AnyHttpError
 
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
+from controller_core.plans.plan import PlanKind
+from kafka_maintenance.operations.apply.executions import executions as recorded_executions
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.web import airflow_records, render
 from kafka_maintenance.web.blocks import Page, note_page
 from kafka_maintenance.web.views.approvals import approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import clusters_page
+from kafka_maintenance.web.views.execution import execution_page
+from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.history import history_page
 from kafka_maintenance.web.views.kraft import kraft_page
-from kafka_maintenance.web.views.plan import plan_page, plans_page
+from kafka_maintenance.web.views.plan import Named, plan_page, plans_page
+from kafka_maintenance.web.views.record import read_record
 from kafka_maintenance.web.views.topic import topic_page
 
 COMMON_HEADERS: Final = {
@@ -39,6 +45,11 @@ _NO_SCRIPT: Final = (  # a report is an object of the store, whoever wrote it: n
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; "
     f"sandbox {_LEAVING}"
 )
+_REFUSED: Final = {
+    401: "Sign in to Airflow first.",
+    403: "Your role may not see this: ask who gives the rights of Airflow's DAGs.",
+    404: "There is no such page.",
+}
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 _SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
 _ANALYSES = Depends(requires_access_dag("GET", param_dag_id="nightly_analysis"))
@@ -48,6 +59,16 @@ Name = Annotated[str, Query(min_length=1, max_length=250)]
 Text = Annotated[str, Query(max_length=250)]
 
 app = FastAPI(title="Kafka maintenance", dependencies=[Depends(get_user)], openapi_url=None)
+
+
+@app.exception_handler(AnyHttpError)
+def refused(request: Request, error: AnyHttpError) -> Response:
+    """A refusal as a page, for whoever reads pages: not signed in, or without the right to see."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return JSONResponse({"detail": error.detail}, error.status_code, headers=error.headers)
+    title, said = "Not shown", _REFUSED.get(error.status_code, "This cannot be shown.")
+    note = note_page(title, f"{said} Airflow says: {error.detail}.", tone="warning")
+    return _answer(request, title, lambda: note, status=error.status_code)
 
 
 @app.get("/assets/{name}")
@@ -88,6 +109,42 @@ def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> R
         return plan_page(airflow_records.store(), chosen[0], gate=airflow_records.gate_of_run(dag_id, run_id))
 
     return _answer(request, "Plan", page)
+
+
+@app.get("/stored-plan")
+def stored_plan(request: Request, user: GetUserDep, cluster: Name, kind: Name, digest: Name) -> Response:
+    """A plan by its digest, whoever made it."""
+    _require_dag(user, airflow_records.dags_of(cluster)(kind))
+    named = Named(kind=kind, cluster=cluster, digest=digest)
+    return _answer(request, "Plan", lambda: plan_page(airflow_records.store(), named))
+
+
+@app.get("/executions")
+def executions(request: Request, user: GetUserDep) -> Response:
+    """Every plan that was begun, of the DAGs that the user may read."""
+
+    def page() -> Page:
+        found = recorded_executions(airflow_records.store())
+        dags = {cluster: airflow_records.dags_of(cluster) for cluster in {each.cluster for each in found}}
+        dag_ids = {(each.cluster, each.kind): dags[each.cluster](each.kind) for each in found}
+        readable = {dag_id for dag_id in set(dag_ids.values()) if _reads_dag(user, dag_id)}
+        seen = [each for each in found if dag_ids[each.cluster, each.kind] in readable]
+        return executions_page(seen, now=datetime.now(UTC))
+
+    return _answer(request, "Executions", page)
+
+
+@app.get("/execution")
+def execution(request: Request, user: GetUserDep, cluster: Name, digest: Name) -> Response:
+    """How far one plan is."""
+
+    def page() -> Page:
+        record, dag_of = read_record(airflow_records.store(), cluster, digest), airflow_records.dags_of(cluster)
+        for kind in PlanKind if record.kind is None else (record.kind,):
+            _require_dag(user, dag_of(kind))
+        return execution_page(record, dag_of=dag_of, now=datetime.now(UTC))
+
+    return _answer(request, "Execution", page)
 
 
 @app.get("/clusters", dependencies=[_SNAPSHOTS])
@@ -155,6 +212,16 @@ def kraft(request: Request, cluster: Text = "") -> Response:
 def _sees_connection(user: GetUserDep, name: str) -> bool:
     details = ConnectionDetails(conn_id=name)
     return get_auth_manager().is_authorized_connection(method="GET", user=user, details=details)
+
+
+def _require_dag(user: GetUserDep, dag_id: str) -> None:
+    """Raises: HTTPException: the user may not read that DAG."""
+    if not _reads_dag(user, dag_id):
+        raise HTTPException(403, f"Only who may read the DAG {dag_id} sees what it did.")
+
+
+def _reads_dag(user: GetUserDep, dag_id: str) -> bool:
+    return get_auth_manager().is_authorized_dag(method="GET", user=user, details=DagDetails(id=dag_id))
 
 
 def _readable(user: GetUserDep) -> set[str]:

@@ -158,7 +158,26 @@ class Form:
     block: Literal["form"] = "form"
 
 
-Block = Facts | Note | Lines | Steps | Form | Table | Figure
+class Launch(NamedTuple):
+    """A page of Airflow on which a person does something: its link, what that does, and the configuration to start a DAG with."""
+
+    text: str
+    says: str
+    href: str
+    configuration: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What a person may do next; `empty` is said where there is nothing."""
+
+    says: str
+    launches: Sequence[Launch]
+    empty: str
+    block: Literal["launches"] = "launches"
+
+
+Block = Facts | Note | Lines | Steps | Launches | Form | Table | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +191,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page: where it stands (`trail` of (text, address)), its first lines, and its sections."""
+    """A page: where it stands (`trail` of (text, address)), its first lines, and its sections.
+
+    `refresh_s`: what it shows goes on, and the browser reads it again so often, until the reader says no.
+    """
 
     title: str
     subtitle: str = ""
@@ -180,6 +202,7 @@ class Page:
     trail: Sequence[tuple[str, str]] = ()
     head: Sequence[Block] = ()
     sections: Sequence[Section] = ()
+    refresh_s: int | None = None
 
     def table(self, table_id: str) -> Table | None:
         """The table of that id, in a figure or by itself."""
@@ -200,6 +223,19 @@ def number(value: float | None, *, digits: int = 0, unit: str = "", tone: Tone |
     if value is None:
         return Cell("-", "quiet", None)
     return Cell(f"{value:,.{digits}f}{unit}", tone, value)
+
+
+def age_text(seconds: float) -> str:
+    """An age in the unit that reads best."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def moment_text(at: str | None) -> str:
+    """A time in ISO 8601 as a person reads it, to the second; a dash where there is none."""
+    return at[:19].replace("T", " ") if at else "-"
 
 
 def note_page(title: str, text: str, *, here: str = "", tone: Tone = "quiet") -> Page:

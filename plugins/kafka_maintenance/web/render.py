@@ -23,7 +23,13 @@ ASSETS: Final = {
     "pages.js": (_FOLDER / "assets" / "pages.js", "text/javascript; charset=utf-8"),
     "plotly.min.js": (_PLOTLY, "text/javascript; charset=utf-8"),
 }
-NAVIGATION: Final = (("Clusters", "clusters"), ("Approvals", "approvals"), ("History", "history"), ("KRaft", "kraft"))
+NAVIGATION: Final = (
+    ("Clusters", "clusters"),
+    ("Approvals", "approvals"),
+    ("Executions", "executions"),
+    ("History", "history"),
+    ("KRaft", "kraft"),
+)
 _SPARK_WIDTH, _SPARK_HEIGHT = 90.0, 20.0
 _LONG_TEXT: Final = 48
 """Characters from which on a text may take more than one line."""

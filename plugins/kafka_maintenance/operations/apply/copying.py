@@ -28,12 +28,18 @@ _STEP: Final = 1000
 log = logging.getLogger(__name__)
 
 
-class Behind(NamedTuple):
-    """A replica that is copied, and the bytes that it lacks of the largest one."""
+class Copied(NamedTuple):
+    """A replica that is copied: bytes that are there, of the bytes of the largest replica of the partition."""
 
     partition: TopicPartition
     broker: BrokerId
-    byte_count: int
+    copied: int
+    total: int
+
+    @property
+    def lacks(self) -> int:
+        """Bytes that are not there yet."""
+        return self.total - self.copied
 
 
 class Measured(NamedTuple):
@@ -47,11 +53,24 @@ NOTHING_MEASURED: Final = Measured(None, {})
 
 
 class Copying(NamedTuple):
-    """Bytes that a step copies, and how many of them are there; the replica that lacks most, None where none lacks any."""
+    """The replicas that a step copies."""
 
-    copied: int
-    total: int
-    farthest: Behind | None
+    replicas: tuple[Copied, ...]
+
+    @property
+    def copied(self) -> int:
+        """Bytes that are there."""
+        return sum(each.copied for each in self.replicas)
+
+    @property
+    def total(self) -> int:
+        """Bytes that are to be there at the end."""
+        return sum(each.total for each in self.replicas)
+
+    @property
+    def farthest(self) -> Copied | None:
+        """The replica that lacks most; None where none lacks any."""
+        return max((each for each in self.replicas if each.lacks), key=lambda each: each.lacks, default=None)
 
 
 def log_dirs_of_step(run: Run, number: int, step: PlanStep, observed: Observation) -> tuple[LogDirs, ...] | None:
@@ -80,14 +99,16 @@ def log_dirs_of_step(run: Run, number: int, step: PlanStep, observed: Observatio
 def copying(step: PlanStep, found: Sequence[LogDirs]) -> Copying:
     """How far the copies of the step are, by the log directories of its brokers."""
     sizes, held = largest(found), {each.broker: each.sizes for each in found}
-    there = [
-        (each, min(held.get(each.broker, {}).get(each.partition, 0), sizes.get(each.partition, 0)))
-        for each in copies(step)
-    ]
-    behind = [Behind(*each, sizes.get(each.partition, 0) - size) for each, size in there]
-    farthest = max(behind, key=lambda each: each.byte_count, default=None)
-    total = sum(sizes.get(each.partition, 0) for each in copies(step))
-    return Copying(sum(size for _, size in there), total, farthest if farthest and farthest.byte_count else None)
+    return Copying(
+        tuple(
+            Copied(
+                *each,
+                min(held.get(each.broker, {}).get(each.partition, 0), sizes.get(each.partition, 0)),
+                sizes.get(each.partition, 0),
+            )
+            for each in copies(step)
+        )
+    )
 
 
 def no_room(step: PlanStep, found: Sequence[LogDirs]) -> tuple[Unmet, ...]:

@@ -5,14 +5,15 @@ Source: docs/operations.md, "The receipt".
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.errors import NoNodeError
+from controller_core.model.errors import NoNodeError, ObjectDamagedError
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.fields import canonical
 from controller_core.ports.object_store import put_once
@@ -25,6 +26,7 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, read_events, receipt_prefix
 
 _RECEIPTS = "v1/receipts/"
+_READS_AT_ONCE = 16
 
 
 class Recorded(NamedTuple):
@@ -40,7 +42,11 @@ class Recorded(NamedTuple):
 
 
 def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded, ...]:
-    """All plans that were begun, of one cluster or of all, the latest last."""
+    """All plans that were begun, of one cluster or of all, the latest last.
+
+    Raises:
+        ObjectDamagedError: a record cannot be read.
+    """
     folders: dict[str, tuple[str, str]] = {}
     for key in store.list(_RECEIPTS if cluster is None else receipt_prefix(require_name(cluster, "cluster"), "")[:-1]):
         folder, _, _ = key.rpartition("/")
@@ -49,15 +55,31 @@ def executions(store: ObjectStore, cluster: str | None = None) -> tuple[Recorded
     found = []
     for folder, keys in folders.items():
         name, _, digest = folder.removeprefix(f"{_RECEIPTS}cluster=").partition("/")
+        found.append((name, digest, keys))
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        return tuple(sorted(pool.map(lambda each: _recorded(store, *each), found), key=lambda each: each.began))
+
+
+def _recorded(store: ObjectStore, cluster: str, digest: str, keys: tuple[str, str]) -> Recorded:
+    try:
         first, last = (json.loads(store.get(key)) for key in keys)
         kind = str(first.get("detail", {}).get("kind", "?"))
-        found.append(Recorded(name, digest, kind, first["approver"], first["at"], last["event"], last["at"]))
-    return tuple(sorted(found, key=lambda each: each.began))
+        return Recorded(cluster, digest, kind, first["approver"], first["at"], last["event"], last["at"])
+    except (ValueError, KeyError, AttributeError) as error:
+        raise ObjectDamagedError(
+            f"record {store.uri_of(keys[0])} not read: expected events of an execution in JSON, found something else ({error!r}); "
+            "`kafka-maintenance audit verify` names every entry that was changed"
+        ) from error
 
 
 def timeline(events: Sequence[Event]) -> tuple[str, ...]:
     """The record of a plan, a line per event."""
     return tuple(_line(each) for each in events)
+
+
+def detail_text(detail: Mapping[str, Any]) -> str:
+    """What an event of a record tells, in one line."""
+    return "; ".join(_details(detail))
 
 
 def record_of(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
@@ -77,7 +99,7 @@ def record_of(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...
 
 def _line(event: Event) -> str:
     where = "" if event.step is None else f"  step {event.step + 1}"
-    return f"{event.at}  {event.event:<12}{where}  {'; '.join(_details(event.detail))}".rstrip()
+    return f"{event.at}  {event.event:<12}{where}  {detail_text(event.detail)}".rstrip()
 
 
 def _details(detail: Any) -> Iterator[str]:
@@ -87,6 +109,8 @@ def _details(detail: Any) -> Iterator[str]:
                 continue
             case _ if name == "topic_versions":  # for the next run, not for people
                 continue
+            case [*rows] if name == "lagging":
+                yield f"{len(rows)} not in sync"
             case [*rows] if name in {"left_out", "differing"}:
                 yield f"{name.replace('_', ' ')}: {', '.join(str(TopicPartition(row['topic'], row['partition'])) for row in rows)}"
             case [*rows] if name == "overrides":

@@ -4,14 +4,14 @@ Source: docs/operations.md, "Applying".
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.progress import StepProgress, step_progress
-from kafka_maintenance.operations.apply.copying import copying, in_bytes, log_dirs_of_step
+from kafka_maintenance.operations.apply.copying import Copied, copying, in_bytes, log_dirs_of_step
 from kafka_maintenance.operations.apply.run import Run, waited_s
 from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.record.receipts import EventKind
@@ -23,16 +23,20 @@ STUCK_S: Final = 1800.0
 _RECORD_GROWTH: Final = 1.02
 """Between two observations in the record the time grows by this factor, so that a month of waiting makes some hundred of them."""
 
+COPIES_RECORDED_MAX: Final = 100
+"""Replicas that an observation names, those first that lack most."""
+
 _TOLD: Final = frozenset({EventKind.STARTED, EventKind.REQUESTED, EventKind.OBSERVED, EventKind.STUCK})
 
 log = logging.getLogger(__name__)
 
 
 class _Measured(NamedTuple):
-    """Figures in bytes for the record, and the words for the log; empty where nobody tells them."""
+    """Figures in bytes for the record, the words for the log, and each replica that is copied; empty where nobody tells them."""
 
     figures: dict[str, int]
     text: str
+    replicas: tuple[Copied, ...] = ()
 
 
 class Teller:
@@ -74,7 +78,14 @@ class Teller:
             self._recorded_s = now_s
             names = ("outcomes_done", "outcomes", "replicas_in_sync", "replicas")
             figures = {name: getattr(progress, name) for name in names} | self._measured.figures
-            self._run.log.append(EventKind.OBSERVED, step=self._number, seconds=round(now_s), **figures)
+            lagging = _lagging(progress, self._measured.replicas)
+            self._run.log.append(
+                EventKind.OBSERVED,
+                step=self._number,
+                seconds=round(now_s),
+                **figures,
+                **({"lagging": lagging} if lagging else {}),
+            )
         if not self._stuck and monotonic() - self._nearer_s >= STUCK_S:
             self._stuck = True
             text = _stuck_text(progress, monotonic() - self._nearer_s)
@@ -97,9 +108,8 @@ class Teller:
             figures |= {"bytes_per_s": round(rate), "to_go_s": round((now.total - now.copied) / rate)}
             text += f", {in_bytes(rate)}/s, about {_clock(figures['to_go_s'])} to go"
         if now.farthest is not None:
-            partition, broker, lacks = now.farthest
-            text += f", farthest behind: {partition} on broker {broker}, {in_bytes(lacks)}"
-        return _Measured(figures, text)
+            text += f", farthest behind: {now.farthest.partition} on broker {now.farthest.broker}, {in_bytes(now.farthest.lacks)}"
+        return _Measured(figures, text, now.replicas)
 
     def _line(self, progress: StepProgress, now_s: float) -> str:
         parts = [str(progress), f"{_clock(now_s)} since it is waited for"]
@@ -118,6 +128,18 @@ def _observations(run: Run, number: int) -> list[Mapping[str, Any]]:
     begun = [n for n, each in enumerate(run.log.events) if each.event in {EventKind.STARTED, EventKind.REQUESTED}]
     later = run.log.events[begun[-1] :] if begun else ()
     return [each.detail for each in later if each.event is EventKind.OBSERVED and each.step == number]
+
+
+def _lagging(progress: StepProgress, replicas: Sequence[Copied]) -> list[dict[str, Any]]:
+    """The replicas that are not in sync, as the record names them, those first that lack most; bytes where they are known."""
+    known = {(each.partition, each.broker): each for each in replicas}
+    rows = []
+    for missing in progress.missing:
+        found = known.get((missing.partition, missing.broker))
+        sizes = {} if found is None else {"bytes_copied": found.copied, "bytes": found.total}
+        rows.append({**missing.partition._asdict(), "broker": missing.broker, "is_live": missing.is_live, **sizes})
+    rows.sort(key=lambda row: row.get("bytes_copied", 0) - row.get("bytes", 0))
+    return rows[:COPIES_RECORDED_MAX]
 
 
 def _reached(figures: Mapping[str, Any]) -> tuple[int, int]:

@@ -198,7 +198,7 @@ def _the_end(certificate: Certificate) -> Iterator[str]:
     yield "- [ ] `kraft watch --metadata-log …` says GO: `/brokers/ids` is empty, and no registration says ZooKeeper. Kafka does not check that (KAFKA-20960)."
     yield "- [ ] On each controller, one at a time: remove `zookeeper.metadata.migration.enable` and `zookeeper.*`, restart. **The first active controller without the flag is the point of no return.**"
     yield "- [ ] Metric `ZkMigrationState` is 3, and `/migration` stands still."
-    yield f"- [ ] `kafka-maintenance kraft left {certificate.cluster} --reason …`: pins the last snapshot, and nothing of this pipeline writes to that ZooKeeper again. Then retire it."
+    yield f"- [ ] `kafka-maintenance kraft left --cluster {certificate.cluster} --reason …`: pins the last snapshot, and nothing of this pipeline writes to that ZooKeeper again. Then retire it."
 
 
 def _cluster_id(tree: Tree) -> str:

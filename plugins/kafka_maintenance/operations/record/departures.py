@@ -61,7 +61,7 @@ def refuse_departed(store: ObjectStore, cluster: str) -> None:
         found = _read(store, keys[-1])
         raise RefusedError(
             f"nothing written to {cluster!r}: it has left ZooKeeper, as {found.by!r} recorded at {found.at} ({found.reason}); what stands in "
-            f"ZooKeeper is no longer true: use Kafka's own tools. Where that is a mistake: kafka-maintenance kraft returned {cluster}"
+            f"ZooKeeper is no longer true: use Kafka's own tools. Where that is a mistake: kafka-maintenance kraft returned --cluster {cluster}"
         )
 
 

@@ -125,8 +125,34 @@ document.addEventListener("click", (event) => {
   if (button && button.dataset.save) {
     window.Plotly.downloadImage(`${button.dataset.save}-plot`, { format: "svg", filename: button.dataset.save });
   }
+  if (button && "copy" in button.dataset) copy(button);
   leave(event);
 });
+// Without TLS a browser gives no clipboard: then the text stays selected, for the reader to copy.
+async function copy(button) {
+  const source = button.parentElement.querySelector("[data-configuration]");
+  window.getSelection().selectAllChildren(source);
+  let done = false;
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    done = true;
+  } catch {
+    done = document.execCommand("copy");
+  }
+  button.parentElement.querySelector("[role=status]").textContent = done ? "copied" : "selected: copy it with the keyboard";
+}
+
+// A page of what is under way is read again, unless the reader said no or is at work in it.
+for (const box of document.querySelectorAll("[data-refresh]")) {
+  const place = "kafka-maintenance:refresh";
+  box.checked = window.localStorage.getItem(place) !== "no";
+  box.addEventListener("change", () => window.localStorage.setItem(place, box.checked ? "yes" : "no"));
+  window.setInterval(() => {
+    const busy = document.activeElement.matches("input[type=search], select") || window.getSelection().toString();
+    if (box.checked && !busy && !document.hidden) window.location.reload();
+  }, Number(box.dataset.refresh) * 1000);
+}
+
 // What is ticked stays in this browser: nothing is written anywhere else.
 function keptSteps(list) {
   const place = `kafka-maintenance:steps:${list.dataset.steps}`;

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
-from kafka_maintenance.web.blocks import Cell, Column, Facts, Page, Section, Table, number
-from kafka_maintenance.web.views.clusters import age_text
+from kafka_maintenance.web.blocks import Cell, Column, Facts, Page, Section, Table, age_text, number
 
 _EXPIRES_SOON_S = 3600.0
 

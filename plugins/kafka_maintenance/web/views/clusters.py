@@ -24,6 +24,7 @@ from kafka_maintenance.web.blocks import (
     Section,
     Table,
     Tone,
+    age_text,
     number,
 )
 
@@ -298,14 +299,6 @@ def _age(taken_at: datetime | None, now: datetime) -> Cell:
         return Cell("none", "critical")
     seconds = (now - taken_at.astimezone(UTC)).total_seconds()
     return Cell(age_text(seconds), "warning" if seconds > SNAPSHOT_AGE_WARNING_S else None, seconds)
-
-
-def age_text(seconds: float) -> str:
-    """An age in the unit that reads best."""
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 def _mode(cluster: str, found: Mapping[str, Any] | None, gone: Departure | None) -> Cell:

@@ -1,139 +1,322 @@
-"""How far the application of a plan is: its receipt as a time line, event by event."""
+"""How far the application of a plan is: its steps and the replicas that lag, what a person may do, and its record event by event.
+
+All of it is read from the record, which the run extends while it waits; no cluster is contacted.
+"""
 
 import json
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
-from controller_core.adapters.object_store.open import ObjectStore
-from kafka_maintenance.operations.record.receipts import receipt_prefix
-from kafka_maintenance.web import figures
-from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Note, Table, Tone, number
+from controller_core.plans.plan import PlanKind
+from kafka_maintenance.hooks import CLUSTER_DAG_MARK
+from kafka_maintenance.operations.apply.copying import in_bytes
+from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.web.blocks import (
+    Block,
+    Cell,
+    Column,
+    Launch,
+    Launches,
+    Note,
+    Page,
+    Section,
+    Table,
+    age_text,
+    moment_text,
+    number,
+)
+from kafka_maintenance.web.views.record import (
+    TONES,
+    Record,
+    RecordedEvent,
+    facts_of,
+    spans_of,
+    started_of,
+    state_cell,
+    table_of,
+)
 
-EVENTS_READ_MAX: Final = 2000
-_TONES: Final[dict[str, Tone]] = {"refused": "critical", "unfinished": "warning", "verified": "good", "done": "good"}
-_ENDED: Final = {"verified": "--good", "requested": "--series-1", "refused": "--critical", "unfinished": "--warning"}
+REFRESH_S: Final = 30
+"""A page of what is under way is read again this often."""
+_RESTS: Final = frozenset({"done", "refused", "over", "unfinished", "stopped"})
+"""Last events after which no run is at work."""
+_ASKED: Final = frozenset({"requested", "observed", "stuck", "verified", "throttled", "intended"})
 
 
-def receipt_blocks(store: ObjectStore, cluster: str, digest: str, *, step_count: int | None) -> list[Block]:
-    """The receipt of a plan.
+def execution_page(record: Record, *, dag_of: Callable[[str], str], now: datetime) -> Page:
+    """The execution of a plan.
 
     Args:
-        store: where it is.
-        cluster: of the plan.
-        digest: of the plan.
-        step_count: how many steps the plan has, where that is known.
+        record: what is recorded of it.
+        dag_of: kind of a plan, or name of a common DAG → the DAG for this cluster.
+        now: the time, UTC.
     """
-    keys = store.list(receipt_prefix(cluster, digest))[:EVENTS_READ_MAX]
-    if not keys:
-        return [Note("Nothing was done yet: no receipt is stored for this plan.")]
-    events = [_event(store, key) for key in keys]
-    steps = {event["step"] for event in events if event.get("step") is not None}
-    verified = {event["step"] for event in events if event.get("event") == "verified"}
-    last = events[-1]
-    facts = Facts(
-        (
-            ("State", Cell(_state(last), _TONES.get(str(last.get("event"))))),
-            ("Steps verified", Cell(f"{len(verified)} of {max(len(steps), step_count or 0)}")),
-            ("Approver", Cell(str(last.get("approver") or "-"))),
-            ("Last event", Cell(str(last.get("at") or "-"))),
-            ("Events", number(len(events))),
-        )
-    )
-    return [facts, *_spans(events), _table(events)]
-
-
-def _event(store: ObjectStore, key: str) -> dict[str, Any]:
-    """An entry of the receipt; one that is no JSON is shown as it lies in the store."""
-    content = store.get(key)
-    try:
-        document: dict[str, Any] = json.loads(content)
-    except ValueError as error:
-        return {"event": "damaged", "detail": {"error": str(error), "bytes": content.decode(errors="replace")}}
-    return document
-
-
-def _state(last: dict[str, Any]) -> str:
-    match last.get("event"):
-        case "done":
-            return "done"
-        case "refused":
-            return "refused"
-        case "unfinished":
-            return "not finished in time; a second run goes on"
-        case _:
-            return "in progress"
-
-
-def _spans(events: list[dict[str, Any]]) -> list[Block]:
-    """A bar per step from its first event to its last, in seconds since the first event of the plan."""
-    times: dict[int, list[tuple[datetime, str]]] = {}
-    for event in events:
-        if event.get("step") is not None and event.get("at"):
-            times.setdefault(event["step"], []).append((datetime.fromisoformat(event["at"]), event["event"]))
-    if not times:
-        return []
-    start = min(moment for found in times.values() for moment, _ in found)
-    spans, rows = [], []
-    for step, found in sorted(times.items()):
-        begin, end, kind = found[0][0], found[-1][0], found[-1][1]
-        length = (end - begin).total_seconds()
-        spans.append(
-            (
-                f"step {step + 1}",
-                (begin - start).total_seconds(),
-                max(length, 0.01),
-                _ENDED.get(kind, "--series-5"),
-                kind,
-            )
-        )
-        rows.append(
-            (
-                Cell(f"step {step + 1}", value=step),
-                Cell(kind, _TONES.get(kind)),
-                number(length, digits=1),
-                Cell(begin.isoformat(timespec="seconds")),
-            )
-        )
-    columns = (Column("Step"), Column("Last event"), Column("Seconds", numeric=True), Column("Began"))
-    table = Table(id="execution-line-table", caption="Steps", columns=columns, rows=rows)
-    says = f"{len(times)} steps were begun; green ones are verified."
-    return [
-        figures.time_line(
-            "execution-line", "Steps in time", says, spans, axis="seconds since the first request", table=table
-        )
+    cluster, digest, _, events = record
+    started, last = started_of(events), events[-1]
+    kind, rests = record.kind or "unknown", last.get("event") in _RESTS
+    current = max((event["step"] for event in events if event.get("step") is not None), default=None)
+    plan = urlencode({"cluster": cluster, "kind": kind, "digest": digest})
+    sections = [
+        Section(title="Steps", anchor="steps", blocks=[_steps(events, started.get("steps"))]),
+        Section(
+            title="What a person may do", anchor="actions", blocks=[_actions(events, cluster, digest, kind, dag_of)]
+        ),
+        Section(title="Record", anchor="record", blocks=[*spans_of(events), table_of(events)]),
     ]
-
-
-def _table(events: list[dict[str, Any]]) -> Table:
-    rows = []
-    for at, event in enumerate(events, start=1):
-        kind = str(event.get("event"))
-        detail = json.dumps(event.get("detail", {}), sort_keys=True, ensure_ascii=False)
-        step = event.get("step")
-        rows.append(
-            (
-                Cell(str(at), value=at),
-                Cell(kind, _TONES.get(kind)),
-                number(None if step is None else step + 1),
-                Cell(str(event.get("at") or "-")),
-                Cell(str(event.get("run") or "-")),
-                Cell(str(event.get("approver") or "-")),
-                Cell(detail if detail != "{}" else ""),
-            )
+    if current is not None and not rests:
+        sections.insert(
+            1, Section(title="Replicas that are not in sync", anchor="replicas", blocks=[_replicas(events, current)])
         )
+    return Page(
+        title=f"{kind.replace('_', ' ').capitalize()} on {cluster}",
+        subtitle=f"Plan {digest}",
+        here="executions",
+        trail=(
+            ("Executions", "executions"),
+            (cluster, f"cluster?{urlencode({'name': cluster})}"),
+            (f"plan {digest[:12]}", f"stored-plan?{plan}"),
+        ),
+        head=[*_why(last), facts_of(events, started.get("steps"), now)],
+        sections=sections,
+        refresh_s=None if rests else REFRESH_S,
+    )
+
+
+def _why(last: RecordedEvent) -> list[Block]:
+    """Why it stands still, where the last event says so."""
+    detail, tone = last.get("detail") or {}, TONES.get(str(last.get("event")))
+    said = detail.get("reasons") or ([detail["reason"]] if detail.get("reason") else [])
+    if not said:
+        return []
+    more = f"\n… and {len(said) - 10} more in the record" if len(said) > 10 else ""  # noqa: PLR2004 - as below
+    return [Note("\n".join(map(str, said[:10])) + more, tone or "info")]
+
+
+# ---------------------------------------------------------------------------------------------------------- steps
+
+
+def _steps(events: Sequence[RecordedEvent], step_count: int | None) -> Table:
+    told: dict[int, list[RecordedEvent]] = {}
+    for event in events:
+        if event.get("step") is not None:
+            told.setdefault(event["step"], []).append(event)
+    count = max(step_count or 0, *(step + 1 for step in told), 0)
     columns = (
-        Column("Number", numeric=True),
-        Column("Event"),
-        Column("Step", numeric=True),
-        Column("At"),
-        Column("Run"),
-        Column("Approver"),
-        Column("Detail"),
+        Column("Step"),
+        Column("State"),
+        Column("Done", numeric=True, words="Partitions or topics that are as the plan wants them"),
+        Column("In sync", numeric=True, words="New replicas in the ISR"),
+        Column("Copied", numeric=True, words="Bytes that the new replicas have"),
+        Column("Of", numeric=True, words="Bytes that they will have"),
+        Column("Share", numeric=True),
+        Column("Rate", numeric=True, words="Bytes per second between the last two observations"),
+        Column("To go", numeric=True, words="At that rate"),
+        Column("Throttle", numeric=True, words="What each broker may send, and receive, per second"),
+        Column("Estimate", numeric=True, words="How long the copies take under the throttle, said before it was asked"),
+        Column("Began"),
+        Column("Took", numeric=True),
     )
     return Table(
-        id="receipt",
-        caption="Receipt, in the order in which it was written",
+        id="steps-table",
+        caption=f"{count} steps" if count != 1 else "1 step",
+        columns=columns,
+        rows=[_step(step, told.get(step, [])) for step in range(count)],
+        empty="No step was begun.",
+        note=""
+        if any("bytes" in _figures(found) for found in told.values())
+        else "Bytes are not known: the cluster's connection names no bootstrap_servers, or nothing is copied.",
+    )
+
+
+def _step(step: int, told: Sequence[RecordedEvent]) -> tuple[Cell, ...]:
+    figures_ = _figures(told)
+    last = str(told[-1].get("event")) if told else ""
+    ended = last in {"verified", "unthrottled"} and any(event.get("event") == "verified" for event in told)
+    copied, total = figures_.get("bytes_copied"), figures_.get("bytes")
+    if ended and total is not None:
+        copied = total
+    share = None if not total or copied is None else 100 * copied / total
+    asked = [event["at"] for event in told if event.get("event") in _ASKED and event.get("at")]
+    took = None
+    if asked and ended:
+        took = (datetime.fromisoformat(told[-1]["at"]) - datetime.fromisoformat(asked[0])).total_seconds()
+    state = Cell("not asked for yet", "quiet")
+    if told:
+        state = Cell("verified", "good") if ended else state_cell(last)
+    return (
+        Cell(f"step {step + 1}", value=step),
+        state,
+        _of(figures_, "outcomes_done", "outcomes", ended=ended),
+        _of(figures_, "replicas_in_sync", "replicas", ended=ended),
+        _bytes(copied),
+        _bytes(total),
+        number(share, unit=" %"),
+        _bytes(None if ended else figures_.get("bytes_per_s"), "/s"),
+        _seconds(None if ended else figures_.get("to_go_s")),
+        _bytes(figures_.get("throttle"), "/s"),
+        _seconds(figures_.get("estimate_s")),
+        Cell(moment_text(asked[0] if asked else None)),
+        _seconds(took),
+    )
+
+
+def _figures(told: Sequence[RecordedEvent]) -> dict[str, Any]:
+    """The newest figures of a step: of its intention, its throttle and its last observation."""
+    found: dict[str, Any] = {}
+    for event in told:
+        detail = event.get("detail") or {}
+        match event.get("event"):
+            case "intended":
+                found |= {name: detail[name] for name in ("bytes", "estimate_s") if name in detail}
+            case "throttled":
+                found["throttle"] = detail.get("bytes_per_s")
+            case "observed":
+                found = {name: value for name, value in found.items() if name not in {"bytes_per_s", "to_go_s"}}
+                found |= {name: value for name, value in detail.items() if isinstance(value, int)}
+            case _:
+                continue
+    return found
+
+
+def _of(found: dict[str, Any], done: str, total: str, *, ended: bool) -> Cell:
+    if total not in found:
+        return Cell("-", "quiet")
+    reached = found[total] if ended else found[done]
+    return Cell(f"{reached:,} of {found[total]:,}", value=reached)
+
+
+def _bytes(count: float | None, per: str = "") -> Cell:
+    return Cell("-", "quiet") if count is None else Cell(f"{in_bytes(count)}{per}", value=count)
+
+
+def _seconds(seconds: float | None) -> Cell:
+    return Cell("-", "quiet") if seconds is None else Cell(age_text(seconds), value=round(seconds))
+
+
+# ------------------------------------------------------------------------------------------------------- replicas
+
+
+def _replicas(events: Sequence[RecordedEvent], step: int) -> Table:
+    """The replicas of the step that lag, as the last observation names them, with the rate since the observation before."""
+    observed = [event["detail"] for event in events if event.get("event") == "observed" and event.get("step") == step]
+    now = observed[-1] if observed else {}
+    before = observed[-2] if len(observed) > 1 else {}
+    passed_s = now.get("seconds", 0) - before.get("seconds", 0)
+    earlier = {_replica(row): row.get("bytes_copied") for row in before.get("lagging", ())}
+    rows = []
+    for row in now.get("lagging", ()):
+        copied, total, was = row.get("bytes_copied"), row.get("bytes"), earlier.get(_replica(row))
+        rate = (copied - was) / passed_s if copied is not None and was is not None and passed_s > 0 else None
+        to_go = (total - copied) / rate if rate is not None and rate > 0 else None
+        rows.append(
+            (
+                Cell(f"{row['topic']}-{row['partition']}"),
+                Cell(str(row["broker"]), value=row["broker"]),
+                _bytes(copied),
+                _bytes(total),
+                number(100 * copied / total if total else None, unit=" %"),
+                _bytes(rate, "/s"),
+                _seconds(to_go),
+                _reason(row, rate),
+            )
+        )
+    missing = now.get("replicas", 0) - now.get("replicas_in_sync", 0)
+    columns = (
+        Column("Partition"),
+        *(Column(name, numeric=True) for name in ("Broker", "Copied", "Of", "Share", "Rate", "To go")),
+        Column("Why"),
+    )
+    return Table(
+        id="replicas-table",
+        caption="As observed last, those first that lack most",
         columns=columns,
         rows=rows,
+        more=max(0, missing - len(rows)),
         searchable=True,
+        empty="None is named: nothing is copied, or the first observation comes within a minute.",
     )
+
+
+def _replica(row: dict[str, Any]) -> tuple[str, int, int]:
+    return row["topic"], row["partition"], row["broker"]
+
+
+def _reason(row: dict[str, Any], rate: float | None) -> Cell:
+    """Why a replica is not in sync, as far as the observations tell."""
+    copied, total = row.get("bytes_copied"), row.get("bytes")
+    if not row.get("is_live", True):
+        return Cell(f"broker {row['broker']} is not registered: start it, or cancel", "critical")
+    if copied is None or total is None:
+        return Cell("its bytes are not known", "quiet")
+    if copied >= total:
+        return Cell("all bytes are there: it joins the ISR when it has caught up", "good")
+    if rate == 0:
+        return Cell(
+            "nothing came since the observation before: look at throttle, log directory and ReplicaFetcherThread",
+            "warning",
+        )
+    return Cell("is being copied")
+
+
+# -------------------------------------------------------------------------------------------------------- actions
+
+
+def _actions(
+    events: Sequence[RecordedEvent], cluster: str, digest: str, kind: str, dag_of: Callable[[str], str]
+) -> Launches:
+    """The gated DAGs that stop, cancel or go back, with the configuration to start each of them with, and the run to go on with."""
+    last = str(events[-1].get("event"))
+    moves = kind == PlanKind.REASSIGN_PARTITIONS
+    found = []
+    if last not in _RESTS:
+        found.append(
+            Launch(
+                "Stop, or pause",
+                "asks for no further step; what Kafka was asked for goes on. To go on later, clear apply_plan of the run.",
+                f"/dags/{dag_of('stop_execution')}",
+                _configuration(cluster=cluster, plan=digest, reason=""),
+            )
+        )
+    run = _run_of(events)
+    if last in {EventKind.STOPPED, EventKind.UNFINISHED} and run is not None:
+        found.append(Launch("Go on", "clear this task: it goes on where the record ends.", run))
+    if moves and last not in {EventKind.DONE, EventKind.OVER}:
+        found.append(
+            Launch(
+                "Cancel the step",
+                "Kafka puts what it moves back; the plan ends. The first run shows a digest, the second one takes it as approve.",
+                f"/dags/{quote(dag_of('cancel_execution'))}",
+                _configuration(cluster=cluster, plan=digest, approve=None, reason=""),
+            )
+        )
+    if moves and any(event.get("event") == "requested" for event in events):
+        found.append(
+            Launch(
+                "Roll back",
+                "plans the way back to the replica lists of before, and asks a person for it.",
+                f"/dags/{quote(dag_of(PlanKind.REASSIGN_PARTITIONS))}",
+                _configuration(cluster=cluster, rollback_of=digest),
+            )
+        )
+    return Launches(
+        "Each opens a DAG of Airflow: choose Trigger, and put the configuration into its field Configuration JSON. Nothing is started from here.",
+        tuple(found),
+        "Nothing is left to do: it is done, or it ended before anything was asked for.",
+    )
+
+
+def _configuration(**conf: str | None) -> str:
+    return json.dumps(conf)
+
+
+def _run_of(events: Sequence[RecordedEvent]) -> str | None:
+    """The address of the task that wrote the record last; None where that was no run of Airflow."""
+    dag, _, run = str(events[-1].get("run") or "").partition(".")
+    if not run or dag.partition(CLUSTER_DAG_MARK)[0] not in set(PlanKind):
+        return None
+    return f"/dags/{quote(dag)}/runs/{quote(run)}/tasks/apply_plan"
+
+
+# --------------------------------------------------------------------------------------------------------- record

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ from kafka_maintenance.operations.retention.store import KIND as RETENTION
 from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
-from kafka_maintenance.web.views.execution import receipt_blocks
+from kafka_maintenance.web.views.record import receipt_blocks
 
 EFFECTS_READ_MAX: Final = 20_000
 _BROKERS_SHOWN_MAX: Final = 400
@@ -73,6 +73,12 @@ def plan_page(store: ObjectStore, named: Named, *, gate: str | None = None) -> P
         wide=True,
     )
     receipts = receipt_blocks(store, named.cluster, named.digest, step_count=None)
+    if len(receipts) > 1:
+        page = f"execution?{urlencode({'cluster': named.cluster, 'digest': named.digest})}"
+        where = replace(
+            where,
+            facts=(*where.facts, ("Execution", Cell("steps, replicas that lag, and what can be done", href=page))),
+        )
     return Page(
         title=title,
         here="plan",

@@ -13,7 +13,7 @@ from controller_core.plans.rules import ThrottleBand
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import copying as copying_module
 from kafka_maintenance.operations.apply import progress as progress_module
-from kafka_maintenance.operations.apply.copying import Behind, Copying, copying, in_bytes, no_room
+from kafka_maintenance.operations.apply.copying import Copied, copying, in_bytes, no_room
 from kafka_maintenance.operations.apply.progress import Teller
 from kafka_maintenance.operations.apply.run import look_at
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
@@ -58,7 +58,9 @@ def step():
 
 def test_what_is_there_is_counted_against_the_largest_replica(step):
     found = [log_dirs(1, {OLD: 1000, NEW: 5}), log_dirs(2, {OLD: 900}), log_dirs(3, {OLD: 400})]
-    assert copying(step, found) == Copying(400, 1000, Behind(OLD, BrokerId(3), 600))
+    told = copying(step, found)
+    assert (told.copied, told.total) == (400, 1000)
+    assert told.farthest == Copied(OLD, BrokerId(3), 400, 1000)
     assert copying(step, [log_dirs(1, {OLD: 1000}), log_dirs(3, {OLD: 1000})]).farthest is None
 
 
@@ -177,6 +179,13 @@ def test_a_line_tells_bytes_their_rate_and_what_is_farthest_behind(monkeypatch, 
         "30.0 kB of 90.0 kB copied, 500 bytes/s, about 00:02 to go, farthest behind: old-0 on broker 3, 60.0 kB"
         in (caplog.messages[-1])
     )
+    assert recorded[-1]["lagging"][0] == {
+        **OLD._asdict(),
+        "broker": 3,
+        "is_live": True,
+        "bytes_copied": 30_000,
+        "bytes": 90_000,
+    }
     assert recorded[-1].items() >= {"bytes_copied": 30_000, "bytes": 90_000, "bytes_per_s": 500, "to_go_s": 120}.items()
 
 

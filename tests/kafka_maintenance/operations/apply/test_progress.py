@@ -80,6 +80,7 @@ def test_without_news_there_is_one_line_a_minute_and_seldom_an_observation(told)
         "outcomes": 2,
         "replicas_in_sync": 0,
         "replicas": 1,
+        "lagging": [{"topic": "old", "partition": 0, "broker": 3, "is_live": True}],
     }
 
 

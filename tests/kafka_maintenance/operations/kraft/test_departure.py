@@ -84,7 +84,8 @@ def test_no_plan_is_applied(make):
     stored_day(store, NOW, 1, cluster="demo")
     left(store, "demo")
     with pytest.raises(
-        RefusedError, match=r"has left ZooKeeper, as 'ann' recorded at .*kafka-maintenance kraft returned demo"
+        RefusedError,
+        match=r"has left ZooKeeper, as 'ann' recorded at .*kafka-maintenance kraft returned --cluster demo",
     ):
         applying.apply(store, stored, world)
     assert world.server.snapshot() == before
@@ -93,8 +94,8 @@ def test_no_plan_is_applied(make):
 
 def test_the_command_records_it_and_takes_it_back(store, capsys):
     where = ["--store", store.uri.removeprefix("file://"), "--reason", "finalised", "--approver", "ann"]
-    assert main(["--json", "kraft", "left", "blue", *where]) == 0
+    assert main(["--json", "kraft", "left", "--cluster", "blue", *where]) == 0
     assert json.loads(capsys.readouterr().out)["cluster"] == "blue"
-    assert main(["kraft", "returned", "blue", *where]) == 0
+    assert main(["kraft", "returned", "--cluster", "blue", *where]) == 0
     assert capsys.readouterr().out.startswith("blue lives in ZooKeeper (ann, ")
-    assert main(["kraft", "returned", "blue", *where]) == 2
+    assert main(["kraft", "returned", "--cluster", "blue", *where]) == 2

@@ -1,0 +1,119 @@
+"""The pages Executions and Execution: what they say of a record, step by step and replica by replica."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.model.errors import ObjectDamagedError
+from kafka_maintenance.operations.apply.executions import executions
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.web.blocks import Launches, Note
+from kafka_maintenance.web.views.execution import execution_page
+from kafka_maintenance.web.views.executions import executions_page
+from kafka_maintenance.web.views.record import read_record
+from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, put_record
+
+DIGEST = "d" * 64
+NOW = BEGAN + timedelta(minutes=70)
+
+
+def page_of(events):
+    store = MemoryStore()
+    put_record(store, "alpha", DIGEST, events)
+    return execution_page(read_record(store, "alpha", DIGEST), dag_of=lambda name: f"{name}__alpha", now=NOW)
+
+
+def launches(page):
+    (block,) = [block for section in page.sections for block in section.blocks if isinstance(block, Launches)]
+    return {launch.text: launch for launch in block.launches}
+
+
+def texts(table):
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_each_step_tells_bytes_rate_and_time_to_go():
+    first, second, third = texts(page_of(UNDER_WAY).table("steps-table"))
+    assert first == [
+        *("step 1", "verified", "4 of 4", "6 of 6", "90.0 GB", "90.0 GB", "100 %", "-", "-"),
+        *("50.0 MB/s", "30 min", "2026-11-24 02:00:00", "31 min"),
+    ]
+    assert second == [
+        *("step 2", "in progress", "0 of 4", "2 of 6", "54.0 GB", "160.0 GB", "34 %", "50.0 MB/s", "35 min"),
+        *("50.0 MB/s", "53 min", "2026-11-24 02:31:00", "-"),
+    ]
+    assert third[:4] == ["step 3", "not asked for yet", "-", "-"]
+
+
+def test_each_replica_that_lags_tells_its_rate_and_why():
+    assert texts(page_of(UNDER_WAY).table("replicas-table")) == [
+        ["orders-1", "4", "4.0 GB", "40.0 GB", "10 %", "50.0 MB/s", "12 min", "is being copied"],
+        [
+            *("orders-2", "5", "8.0 GB", "40.0 GB", "20 %", "0 bytes/s", "-"),
+            "nothing came since the observation before: look at throttle, log directory and ReplicaFetcherThread",
+        ],
+        [
+            *("orders-3", "6", "2.0 GB", "40.0 GB", "5 %", "0 bytes/s", "-"),
+            "broker 6 is not registered: start it, or cancel",
+        ],
+        [
+            *("orders-5", "4", "40.0 GB", "40.0 GB", "100 %", "0 bytes/s", "-"),
+            "all bytes are there: it joins the ISR when it has caught up",
+        ],
+    ]
+
+
+def test_what_is_stuck_says_why_and_is_read_again():
+    page = page_of(STUCK)
+    assert isinstance(page.head[0], Note)
+    assert "start broker(s) [6]" in page.head[0].text
+    assert page.refresh_s == 30
+    assert page_of(DONE).refresh_s is None
+
+
+@pytest.mark.parametrize(
+    ("events", "wanted"),
+    [
+        (UNDER_WAY, ["Stop, or pause", "Cancel the step", "Roll back"]),
+        (UNDER_WAY[:1], ["Stop, or pause", "Cancel the step"]),
+        ((*UNDER_WAY, ("stopped", 1, 40, {"reason": "x"})), ["Go on", "Cancel the step", "Roll back"]),
+        ((*UNDER_WAY, ("over", 1, 40, {"reasons": ["x"]})), ["Roll back"]),
+        (DONE, ["Roll back"]),
+    ],
+)
+def test_what_a_person_may_do_follows_from_the_last_event(events, wanted):
+    assert list(launches(page_of(events))) == wanted
+
+
+def test_a_launch_names_the_dag_of_the_cluster_and_its_configuration():
+    found = launches(page_of(UNDER_WAY))
+    stop = found["Stop, or pause"]
+    assert stop.href == "/dags/stop_execution__alpha"
+    assert json.loads(stop.configuration) == {"cluster": "alpha", "plan": DIGEST, "reason": ""}
+    assert json.loads(found["Roll back"].configuration) == {"cluster": "alpha", "rollback_of": DIGEST}
+    stopped = launches(page_of((*UNDER_WAY, ("stopped", 1, 40, {}))))
+    assert stopped["Go on"].href == "/dags/reassign_partitions/runs/manual__2026-11-24/tasks/apply_plan"
+
+
+def test_the_list_has_what_is_not_over_first():
+    store = MemoryStore()
+    put_record(store, "alpha", "a" * 64, DONE)
+    put_record(store, "beta", "b" * 64, STUCK)
+    page = executions_page(executions(store), now=NOW)
+    assert [row[:3] for row in texts(page.table("executions"))] == [
+        ["reassign partitions on beta", "stuck", "4 min"],
+        ["reassign partitions on alpha", "done", "68 min"],
+    ]
+    assert executions_page((), now=NOW).table("executions").rows == []
+
+
+def test_what_is_not_there_or_damaged_is_said():
+    store = MemoryStore()
+    with pytest.raises(BadInputError, match="expected a plan that was begun"):
+        read_record(store, "alpha", DIGEST)
+    store.put(f"v1/receipts/cluster=alpha/{DIGEST}/0001-started.json", b"{")
+    assert read_record(store, "alpha", DIGEST).kind is None
+    with pytest.raises(ObjectDamagedError, match=r"0001-started\.json not read"):
+        executions(store)
