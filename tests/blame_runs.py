@@ -22,7 +22,6 @@ from tests import snapshot_consistency
 from tests.snapshot_writer import client_of
 
 TOPICS, PARTITIONS, SNAPSHOTS = 60, 20, 8
-REPORT_EVERY = 50
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

@@ -1,6 +1,7 @@
-"""Boundary: keys of the bucket per role, by the sample policy of docs/bucket-policy.json, on a real S3 server, as far as that knows policies.
+"""Boundary: keys of the bucket per role, by the sample policy of docs/bucket-policy.json, on a real S3 server, as far as that knows policies;
+and those of a second store that only grows, by docs/append-only-policy.json.
 
-versitygw refuses a policy with the condition key `s3:if-none-match`: the one statement that has it is left out there, and only its form is checked.
+versitygw refuses a policy with the condition key `s3:if-none-match`: the one statement of each that has it is left out there, and only its form is checked.
 """
 
 import json
@@ -13,17 +14,22 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.model.errors import StoreAccessDeniedError
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.plans.make import plan_elections
+from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
+from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer, gateway_program
 from tests.kafka_maintenance.kafka_world import three_brokers
 from tests.kafka_maintenance.snapshot_world import stored_day
 
-POLICY = (Path(__file__).parents[2] / "docs" / "bucket-policy.json").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+POLICY = (DOCS / "bucket-policy.json").read_text()
+APPEND_ONLY = (DOCS / "append-only-policy.json").read_text()
 BUCKET = "backups"
+SECOND, COPIER = "copies", "COPIER"
 ROLES = ("SNAPSHOT_WRITER", "ANALYST", "APPROVER", "APPLIER")
 RECORDS = ("audit", "approvals", "rejections", "receipts")
 NOW = datetime.now(UTC)
@@ -51,7 +57,7 @@ def stores():
         pytest.skip("versitygw is not built and there is no Go to build it; moto knows no users")
     with ServerWithUsers(kind="versitygw") as server:
         server.create_bucket(BUCKET)
-        logins = {role: secrets.token_urlsafe(18) for role in ROLES}
+        logins = {role: secrets.token_urlsafe(18) for role in (*ROLES, COPIER)}
         for role, secret in logins.items():
             server.add_user(role, secret)
         owner = boto3.client(
@@ -63,17 +69,24 @@ def stores():
         )
         with pytest.raises(ClientError, match="invalid condition key"):  # once it is known, the whole policy is tried
             owner.put_bucket_policy(Bucket=BUCKET, Policy=POLICY.replace("BUCKET", BUCKET))
-        owner.put_bucket_policy(Bucket=BUCKET, Policy=json.dumps(_policy()))
+        owner.put_bucket_policy(Bucket=BUCKET, Policy=json.dumps(_policy(POLICY, BUCKET)))
         owner.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+        owner.create_bucket(Bucket=SECOND, ObjectLockEnabledForBucket=True)  # with versions, as object lock demands
+        owner.put_bucket_policy(Bucket=SECOND, Policy=json.dumps(_policy(APPEND_ONLY, SECOND)))
         yield {
-            role: open_store(f"s3://{BUCKET}", endpoint_url=server.endpoint_url, access_key=role, secret_key=secret)
+            role: open_store(
+                f"s3://{SECOND if role == COPIER else BUCKET}",
+                endpoint_url=server.endpoint_url,
+                access_key=role,
+                secret_key=secret,
+            )
             for role, secret in (logins | {server.access_key: server.secret_key}).items()
         } | {"bucket": owner}
 
 
-def _policy():
+def _policy(sample, bucket):
     """The sample with the bucket's name, without what versitygw does not know."""
-    policy = json.loads(POLICY.replace("BUCKET", BUCKET))
+    policy = json.loads(sample.replace("BUCKET", bucket))
     return policy | {"Statement": [each for each in policy["Statement"] if "Condition" not in each]}
 
 
@@ -165,3 +178,34 @@ def test_what_was_written_over_can_be_brought_back_and_no_role_removes_it(stores
         client = stores[role]._client
         with pytest.raises(ClientError, match="AccessDenied"):
             client.delete_object(Bucket=BUCKET, Key=key, VersionId=before)
+
+
+def test_nothing_is_written_over_in_a_second_store():
+    (statement,) = [each for each in json.loads(APPEND_ONLY)["Statement"] if "Condition" in each]
+    assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:PutObject")
+    assert statement["Condition"] == {"Null": {"s3:if-none-match": "true"}}
+    assert statement["Resource"] == "arn:aws:s3:::BUCKET/v1/*"
+
+
+@pytest.mark.services
+def test_a_second_store_only_grows(stores):
+    """Snapshots are copied and taken there; removals are refused, and of what is written over the older version stays."""
+    source, second = MemoryStore("second-store-source"), stores[COPIER]
+    for days_ago in (40, 39):
+        stored_day(source, NOW, days_ago)
+    assert len(copy_snapshots(source, second).copied) == 2
+    assert copy_snapshots(source, second).already_there == 2
+    stored_day(second, NOW, 38)
+    kept = second.list("v1/")
+    policy = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+    plan = plan_retention(second, policy, now=NOW)
+    assert len(plan.dropped) == 2
+    with pytest.raises(StoreAccessDeniedError):
+        apply_retention(second, policy, plan.digest, now=NOW, approver="ada")
+    assert set(kept) <= set(second.list("v1/"))
+    assert all(second.get(key) == source.get(key) for key in source.list("v1/"))
+    raw = next(key for key in kept if key.endswith("raw.parquet"))
+    before, content = stores["bucket"].head_object(Bucket=SECOND, Key=raw)["VersionId"], second.get(raw)
+    second.put(raw, b"another")
+    version = stores["bucket"].get_object(Bucket=SECOND, Key=raw, VersionId=before)
+    assert version["Body"].read() == content

@@ -1,6 +1,6 @@
 """The ten documented questions, by DuckDB and by Spark, each as the command runs them: a process of its own for Spark.
 
-    python -m tests.benchmarks.bench_query [--partitions 20000] [--dates 30]
+    python -m tests.benchmarks.bench_query [--partitions 20000] [--dates 30] [--engine duckdb --engine spark]
 
 CPU seconds include children. Figures are printed, nothing is asserted.
 """
@@ -29,6 +29,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", type=int, default=20_000)
     parser.add_argument("--dates", type=int, default=30)
+    parser.add_argument(
+        "--engine", choices=("duckdb", "spark"), action="append", help="may be repeated (default: both)"
+    )
     given = parser.parse_args()
     examples = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8"), re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +42,7 @@ def main():
         print(f"1 cluster x {given.dates} dates x {given.partitions:,} partitions; yardstick {yardstick():.2f} CPU s")
         for number, sql in enumerate(examples, start=1):
             told = []
-            for engine in ("duckdb", "spark"):
+            for engine in given.engine or ("duckdb", "spark"):
                 wall, cpu = time.perf_counter(), cpu_s()
                 found = query_history(store, sql, folder=Path(folder) / "cache", engine=engine)
                 told.append(

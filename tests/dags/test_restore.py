@@ -1,5 +1,7 @@
 """The gated restore: a deleted config comes back after a person's yes to exactly that plan."""
 
+import json
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -42,12 +44,16 @@ def _run(bag, **conf):
     return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
-def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, wounded, tmp_path):
-    def look_and_approve(gate):
+def _look_and_approve(clients):
+    def act(gate):
         _answer(clients["olivia"], "Approve")(gate)
         return gate
 
-    with answering(clients, "restore_metadata", look_and_approve) as seen:
+    return act
+
+
+def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, wounded, tmp_path):
+    with answering(clients, "restore_metadata", _look_and_approve(clients)) as seen:
         states = _run(bag, configs=["topics/*"])
     assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
     gate = seen.result()
@@ -74,3 +80,42 @@ def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wou
     assert wounded.get("/config/users/bob")[0] == b'{"version":1,"config":{"consumer_byte_rate":"4096"}}'
     (started,) = list(tmp_path.glob("v1/receipts/cluster=alpha/*/*-started.json"))
     assert "no_such_rate" in started.read_text()
+
+
+def test_brokers_are_asked_which_cluster_it_is_where_its_id_is_gone(wounded, monkeypatch, tmp_path, capsys):
+    """Where they do not answer, znodes that survive are enough; tests/…/restore/test_identity.py asks real brokers."""
+    from kafka_maintenance.operations.cluster.identity_asked import BrokersIdentity
+    from kafka_maintenance.operations.errors import RefusedError
+    from kafka_maintenance.operations.restore import identity
+    from kafka_maintenance.operations.restore.document import find_restore
+    from kafka_maintenance.tasks.restore import SCOPE, plan_restore
+
+    connection = json.loads(os.environ["AIRFLOW_CONN_ALPHA"])
+    extra = json.dumps({"bootstrap_servers": "127.0.0.1:1", "client_settings": {"bootstrap_timeout_ms": 500}})
+    monkeypatch.setenv("AIRFLOW_CONN_ALPHA", json.dumps(connection | {"extra": extra}))
+    scope = dict.fromkeys(SCOPE) | {"configs": ["topics/*"], "acls": True, "epoch_bump": 0}
+    scope |= dict.fromkeys(("whole", "fill", "mirror", "recreate", "requests", "notifications", "widen_acls"), False)
+
+    def planned():
+        shown = plan_restore.function("alpha", None, "newest", scope)
+        return find_restore(open_store(str(tmp_path)), cluster="alpha", digest=shown["digest"]).text
+
+    known = wounded.get("/cluster/id")[0]
+    wounded.delete("/cluster/id", -1)
+    assert "znodes of the snapshot are still there" in planned()
+    assert "Kafka cluster id asked of the brokers at 127.0.0.1:1" in capsys.readouterr().out
+    asked = []
+
+    def answer(brokers):
+        asked.append(brokers.bootstrap_servers)
+        return BrokersIdentity(json.loads(known)["id"], frozenset({1, 2, 3}))
+
+    monkeypatch.setattr(identity, "identity_asked", answer)
+    assert "BY THE BROKERS: those at 127.0.0.1:1" in planned()
+    assert asked == ["127.0.0.1:1"]
+    monkeypatch.setattr(identity, "identity_asked", lambda _: BrokersIdentity("another", frozenset({1, 2, 3})))
+    with pytest.raises(RefusedError, match="this snapshot is of another cluster"):
+        planned()
+    wounded.create("/cluster/id", known)
+    monkeypatch.setattr(identity, "identity_asked", lambda _: pytest.fail("nobody needs to be asked"))
+    assert "BY THE BROKERS" not in planned()

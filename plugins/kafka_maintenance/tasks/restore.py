@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved, approved_plan
-from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, given, run_name
+from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, given, run_name
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -40,7 +40,11 @@ log = logging.getLogger(__name__)
 
 @task(multiple_outputs=False)
 def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """What the restore would write, stored; every difference stands in the plan, or in the file that it names."""
+    """What the restore would write, stored; every difference stands in the plan, or in the file that it names.
+
+    Where the target has lost its id, the connection's `bootstrap_servers` are asked which cluster they are.
+    """
+    from kafka_maintenance.operations.cluster.identity_asked import IdentityUnknownError
     from kafka_maintenance.operations.kraft.repairs import corrections_of
     from kafka_maintenance.operations.restore.apply import plan_restore as planned
     from kafka_maintenance.operations.restore.content import RestoreScope
@@ -56,13 +60,16 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
         wanted = {name: value for name, value in scope.items() if name != "kraft_repairs"} | texts
         if scope["kraft_repairs"]:
             wanted |= {"corrections": corrections_of(store, manifest), "acls": False}
-        found = planned(
-            store=store,
-            manifest=manifest,
-            target=hooks.cluster_to_write(cluster).address,
-            scope=RestoreScope(**wanted),
-            key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
-        )
+        target = hooks.cluster_to_write(cluster)
+        what = {
+            "store": store, "manifest": manifest, "target": target.address, "scope": RestoreScope(**wanted),
+            "key_file": hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
+        }  # fmt: skip
+        try:
+            found = planned(**what, brokers=brokers_of(target, None))
+        except IdentityUnknownError as error:  # they may be stopped, and znodes that survive say it, too
+            log.warning("%s", error)
+            found = planned(**what)
     log.info("%s", found.text)
     return {"cluster": cluster, "kind": KIND, "digest": found.digest}
 
