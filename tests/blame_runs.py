@@ -58,9 +58,10 @@ def run(store):
         store.uri,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0 and f"leader_epoch = {SNAPSHOTS - 1}" not in done.stdout:
-        return "0, with another answer"
-    return done.returncode
+    answered = f"leader_epoch = {SNAPSHOTS - 1}" in done.stdout
+    if done.returncode == 0 and answered:
+        return 0
+    return f"{done.returncode} ({'answered' if answered else 'not answered'}; {done.stderr[-300:]!r})"
 
 
 def main():

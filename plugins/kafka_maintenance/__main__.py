@@ -1,7 +1,5 @@
 """`python -m kafka_maintenance`: the same as `kafka-maintenance`."""
 
-import sys
+from kafka_maintenance.cli.main import run
 
-from kafka_maintenance.cli.main import main
-
-sys.exit(main())
+run()

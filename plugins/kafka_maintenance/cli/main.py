@@ -4,14 +4,16 @@ Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside fa
 """
 
 import argparse
+import atexit
 import json
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import __version__
@@ -100,6 +102,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps({"error": type(error).__name__, "message": message, "exit_status": int(status)}, indent=1))
         print(f"kafka-maintenance: {message}", file=sys.stderr)
         return int(status)
+
+
+def run() -> NoReturn:
+    """The program: `main`, and the end of its process.
+
+    Python's part of an orderly end comes first (threads that are waited for, what `atexit` knows), then the process is left at once, before C++ takes
+    its libraries down under the threads of others: 2 of 1,000 runs of `blame`, which reads Parquet, had ended in SIGABRT.
+    """
+    try:
+        status = main()
+    except SystemExit as ended:  # argparse
+        status = int(ended.code or 0)
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does first
+    atexit._run_exitfuncs()  # noqa: SLF001 - and then
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
 
 
 def _finished(parsed: argparse.Namespace) -> int:

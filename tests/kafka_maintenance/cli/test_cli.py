@@ -429,3 +429,20 @@ def test_the_page_names_every_command_with_its_actions():
     assert set(commands) - every == set()
     for name in ("plan", "executions", "alarms", "audit", "kraft", "stack"):
         assert set(actions_of(commands[name])) - named.get(name, set()) == set(), name
+
+
+def test_a_library_that_aborts_at_the_end_of_the_process_does_not_change_its_status() -> None:
+    """What Python itself does at its end is done; `python -m tests.blame_runs` counts how real runs end."""
+    program = (
+        "import atexit, ctypes, sys\n"
+        "from kafka_maintenance.cli.main import run\n"
+        "library = ctypes.CDLL(None)\n"
+        "getattr(library, '__cxa_atexit')(ctypes.cast(library.abort, ctypes.c_void_p), None, None)\n"
+        "atexit.register(print, 'as atexit knows')\n"
+        "sys.argv = ['kafka-maintenance', 'no-such-command']\n"
+    )
+    aborted = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert aborted.returncode == -signal.SIGABRT
+    ended = subprocess.run([sys.executable, "-c", f"{program}run()"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "as atexit knows\n")
+    assert "no-such-command" in ended.stderr
