@@ -2,6 +2,7 @@
 
 import logging
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from airflow.sdk import task
@@ -61,15 +62,19 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
         if scope["kraft_repairs"]:
             wanted |= {"corrections": corrections_of(store, manifest), "acls": False}
         target = hooks.cluster_to_write(cluster)
-        what = {
-            "store": store, "manifest": manifest, "target": target.address, "scope": RestoreScope(**wanted),
-            "key_file": hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
-        }  # fmt: skip
+        plan_for = partial(
+            planned,
+            store=store,
+            manifest=manifest,
+            target=target.address,
+            scope=RestoreScope(**wanted),
+            key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
+        )
         try:
-            found = planned(**what, brokers=brokers_of(target, None))
+            found = plan_for(brokers=brokers_of(target, None))
         except IdentityUnknownError as error:  # they may be stopped, and znodes that survive say it, too
             log.warning("%s", error)
-            found = planned(**what)
+            found = plan_for()
     log.info("%s", found.text)
     return {"cluster": cluster, "kind": KIND, "digest": found.digest}
 
