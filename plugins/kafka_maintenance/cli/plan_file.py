@@ -9,12 +9,11 @@ from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_json_argument,
     given,
-    natural,
     positive,
-    replacement,
     tell,
     wants_json,
 )
+from kafka_maintenance.cli.plan_goals import add_planner_arguments, planner_goals
 from kafka_maintenance.operations.errors import BadInputError, listed
 
 
@@ -31,42 +30,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--rollback", metavar="FILE", type=Path, help="reassignment JSON back to the lists of now")
     command.add_argument("--waves", metavar="DIR", type=Path, help="the plan cut into waves, one file each")
     command.add_argument("--topic-spread", action="store_true", help="spread each topic evenly over the brokers")
-    command.add_argument(
-        "--tolerance",
-        metavar="N",
-        type=natural,
-        default=0,
-        help="widens replica, leader and topic bounds alike (default: %(default)s)",
-    )
-    command.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
-    command.add_argument(
-        "--drain-broker", metavar="ID", type=natural, nargs="+", action="extend", help="brokers to empty"
-    )
-    command.add_argument(
-        "--replace-broker",
-        metavar="OLD=NEW",
-        type=replacement,
-        nargs="+",
-        action="extend",
-        help="NEW gets all that OLD holds",
-    )
-    command.add_argument("--replication-factor", metavar="N", type=positive, help="for all chosen topics")
-    command.add_argument(
-        "--include", metavar="PATTERN", nargs="+", action="extend", help="topics to plan (default: all)"
-    )
-    command.add_argument("--exclude", metavar="PATTERN", nargs="+", action="extend", help="topics to leave alone")
-    command.add_argument(
-        "--move-count-max",
-        "--moves-max",
-        metavar="N",
-        type=natural,
-        help="replicas copied at most; widens the tolerance",
-    )
-    command.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
-    command.add_argument(
-        "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker, e.g. 0.1"
-    )
-    command.add_argument("--ignore-racks", action="store_true", help="plan as if there were no racks")
+    add_planner_arguments(command, tolerance=0)
     command.add_argument("--curve", action="store_true", help="print the fewest moves for tolerances 0, 1, 2 and 5")
     _add_wave_arguments(command)
     add_json_argument(command)
@@ -130,24 +94,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _goals(arguments: argparse.Namespace) -> Any:
-    from spark_jobs.planner.goals import Goals, replacements  # noqa: PLC0415 - loads numpy
+    from spark_jobs.planner.goals import Goals  # noqa: PLC0415 - loads numpy
 
     _require_effect(arguments)
-    wanted = {
-        "aim": arguments.aim,
+    own = {
         "topic_spread": arguments.topic_spread,
-        "ignore_racks": arguments.ignore_racks,
-        "tolerance": arguments.tolerance,
-        "drain": arguments.drain_broker,
-        "replace": replacements(arguments.replace_broker or ()),
-        "replication_factor": arguments.replication_factor,
-        "include_topics": arguments.include,
-        "exclude_topics": arguments.exclude,
-        "moves_max": arguments.move_count_max,
-        "bytes_max": arguments.bytes_max,
-        "bytes_tolerance": arguments.bytes_tolerance,
+        "curve_tolerances": [0, 1, 2, 5] if arguments.curve else [],
     }
-    return Goals.from_json({**given(wanted), "curve_tolerances": [0, 1, 2, 5] if arguments.curve else []})
+    return Goals.from_json(planner_goals(arguments) | own)
 
 
 def _require_effect(arguments: argparse.Namespace) -> None:

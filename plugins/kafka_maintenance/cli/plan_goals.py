@@ -21,8 +21,13 @@ LOG_DIRS: Final = "log-dirs"
 def add_goal_arguments(moves: argparse.ArgumentParser) -> None:
     """Adds goals, sizes and limits, which count without `--targets`."""
     goals = moves.add_argument_group("what the planner is to achieve, without --targets")
+    add_planner_arguments(goals, tolerance=None)
+    _add_size_arguments(goals)
+
+
+def add_planner_arguments(goals: Any, *, tolerance: int | None) -> None:
+    """Adds what the planner is to achieve, of a snapshot as of a file; `tolerance` is the default of the option."""
     goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
-    goals.add_argument("--move-count-max", metavar="N", type=natural, help="at most so many replicas copied")
     goals.add_argument("--drain-broker", metavar="ID", type=natural, nargs="+", action="extend", help="empty them")
     goals.add_argument(
         "--replace-broker",
@@ -40,8 +45,21 @@ def add_goal_arguments(moves: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plan as if there were no racks, also where only some brokers have one",
     )
-    goals.add_argument("--tolerance", metavar="N", type=natural, help="widens all bounds alike (default: 0, topics 1)")
-    _add_size_arguments(goals)
+    goals.add_argument(
+        "--tolerance",
+        metavar="N",
+        type=natural,
+        default=tolerance,
+        help="widens the bounds of replicas, leaders and topics alike (default: 0, topics "
+        f"{1 if tolerance is None else tolerance})",
+    )
+    goals.add_argument(
+        "--move-count-max", "--moves-max", metavar="N", type=natural, help="at most so many replicas copied"
+    )
+    goals.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
+    goals.add_argument(
+        "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
+    )
 
 
 def _add_size_arguments(goals: Any) -> None:
@@ -52,10 +70,6 @@ def _add_size_arguments(goals: Any) -> None:
     )
     goals.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help=f"brokers to ask, for --sizes {LOG_DIRS}")
     add_client_settings_argument(goals)
-    goals.add_argument("--bytes-max", metavar="N", type=natural, help="bytes copied at most; widens the tolerance")
-    goals.add_argument(
-        "--bytes-tolerance", metavar="X", type=float, help="wanted excess of bytes per broker over the mean, e.g. 0.1"
-    )
     goals.add_argument("--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave")
     goals.add_argument(
         "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
@@ -65,9 +79,17 @@ def _add_size_arguments(goals: Any) -> None:
 
 def goals_of(arguments: argparse.Namespace) -> Any:
     """The goals, None where no option names one."""
-    from spark_jobs.planner.goals import Goals, replacements  # noqa: PLC0415 - the other commands start faster
+    from spark_jobs.planner.goals import Goals  # noqa: PLC0415 - the other commands start faster
 
-    wanted = given(
+    wanted = planner_goals(arguments)
+    return Goals.from_json(wanted) if wanted else None
+
+
+def planner_goals(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Field of `Goals` → value, of the options of `add_planner_arguments` that were given."""
+    from spark_jobs.planner.goals import replacements  # noqa: PLC0415 - as above
+
+    return given(
         {
             "aim": arguments.aim,
             "tolerance": arguments.tolerance,
@@ -82,7 +104,6 @@ def goals_of(arguments: argparse.Namespace) -> Any:
             "bytes_tolerance": arguments.bytes_tolerance,
         }
     )
-    return Goals.from_json(wanted) if wanted else None
 
 
 def limits_of(arguments: argparse.Namespace) -> Any:

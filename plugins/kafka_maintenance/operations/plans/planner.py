@@ -23,6 +23,7 @@ from spark_jobs.planner.planning import optimal_plan
 from spark_jobs.planner.predict import given_moves, moves_of, predict_plan, require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import GivenLists, Limits, Schedule, schedule
+from spark_jobs.report.content import counted
 
 
 class Proposal(NamedTuple):
@@ -146,7 +147,7 @@ def _remarks(plan: ReassignmentPlan) -> Iterator[str]:
 
 def _wave_remarks(waves: Schedule) -> Iterator[str]:
     least = "proven fewest" if waves.gap == 0 else f"at most {waves.gap} more than the fewest"
-    yield f"{len(waves.waves)} waves: {least} ({waves.bound_reason})."
+    yield f"{counted(len(waves.waves), 'wave')}: {least} ({waves.bound_reason})."
     if waves.oversized:
         yield (
             f"{len(waves.oversized)} partitions are larger than the {waves.limits.broker_bytes_max} bytes that a broker may "
