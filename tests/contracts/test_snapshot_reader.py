@@ -395,9 +395,9 @@ def test_two_passes_under_change_say_how_many_are_uncertain(filled, client):
 def test_servers_without_multi_read(monkeypatch, kafka, version):
     """Real old servers: the jars of old brokers hold one."""
     from kafka_maintenance.servers import zookeeper as local
-    from kafka_maintenance.servers.kafka_jars import kafka_jars
+    from tests.kafka_versions import class_path_of
 
-    monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars(kafka)}/*")
+    monkeypatch.setattr(local, "class_path", lambda: class_path_of(kafka))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dzookeeper.jmx.log4j.disable=true")
     with ZooKeeperServer() as server:
         monkeypatch.undo()
@@ -411,9 +411,9 @@ def test_servers_without_multi_read(monkeypatch, kafka, version):
 @pytest.mark.kafka
 def test_an_old_server_that_hides_its_version(monkeypatch):
     from kafka_maintenance.servers import zookeeper as local
-    from kafka_maintenance.servers.kafka_jars import kafka_jars
+    from tests.kafka_versions import class_path_of
 
-    monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars('2.4')}/*")
+    monkeypatch.setattr(local, "class_path", lambda: class_path_of("2.4"))
     monkeypatch.setattr(Wire, "server", lambda _: (None, None))
     with ZooKeeperServer() as server:
         snapshot_consistency.fill(f"{server.hosts}/kafka", 5, 5)

@@ -66,9 +66,9 @@ def test_snapshot_files_written_under_load_lead_to_exact_trees(digests):
 def test_old_servers(monkeypatch, kafka, version):
     """Real old servers: the jars of old brokers hold one."""
     from kafka_maintenance.servers import zookeeper as local
-    from kafka_maintenance.servers.kafka_jars import kafka_jars
+    from tests.kafka_versions import class_path_of
 
-    monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars(kafka)}/*")
+    monkeypatch.setattr(local, "class_path", lambda: class_path_of(kafka))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dzookeeper.jmx.log4j.disable=true -Dzookeeper.snapCount=100")
     with ZooKeeperServer(config={"snapCount": "100"}) as server:
         monkeypatch.undo()

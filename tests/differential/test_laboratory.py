@@ -58,15 +58,18 @@ DIRECTORIES = (
 
 
 class UnderOurs(Lockstep):
-    """Predictions, too, are made with one controller that stays; which broker it is does not show in the tree."""
+    """Predictions, too, are made with a controller that stays and is a broker without replicas."""
 
     def __init__(self, kafka: KafkaCluster, zookeeper: ZooKeeper, ours: LaboratoryController, dialect: Dialect) -> None:
         super().__init__(kafka, zookeeper)
         self.dialect, self.ours = dialect, ours
         self.logs_isr_changes = True
 
+    def live(self) -> list[int]:
+        return [*super().live(), OURS]
+
     def controller(self) -> int:
-        return 1
+        return OURS
 
     def logged(self) -> list[str]:
         return list(self.ours.state_changes)

@@ -20,6 +20,7 @@ from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.state_change_log import state_change_log
 from controller_core.znodes import (
+    CONTROLLER_EPOCH,
     DELETE_TOPICS,
     PREFERRED_REPLICA_ELECTION,
     REASSIGN_PARTITIONS,
@@ -155,8 +156,7 @@ class Lockstep:
             self.dialect, broker_config=BROKER_CONFIG, stepped=lambda _, step: log.extend(state_change_log(step))
         )
         self._copy_into(cluster.tools)
-        live = sorted(broker.id for broker in self.kafka.brokers.values() if broker.is_running)
-        for broker in live:  # all register before the first controller looks
+        for broker in self.live():  # all register before the first controller looks
             cluster.start_broker(BrokerId(broker))
         office = cluster.nodes[BrokerId(self.controller())].controller
         while office.advance():  # the same broker takes the office as in the live cluster
@@ -182,6 +182,10 @@ class Lockstep:
         log = self.kafka.workspace.logs / f"{self.kafka.name}-{self.controller()}.log"
         return log.read_text(encoding="utf-8").splitlines()
 
+    def live(self) -> list[int]:
+        """Ids of the brokers that run, the controller's among them."""
+        return sorted(broker.id for broker in self.kafka.brokers.values() if broker.is_running)
+
     def controller(self) -> int:
         """The live controller's id; a dead one is replaced within the session timeout."""
         wait_until(lambda: self.kafka.controller_id() is not None, what="a controller rules", timeout_s=SETTLE_S)
@@ -198,7 +202,10 @@ class Lockstep:
             now, found = time.monotonic(), tree(self.zookeeper)
             agreed_since = (agreed_since or now) if found == wanted else None
             if agreed_since is None and now > deadline:
-                assert told(found) == told(wanted), f"{what}: the live tree is not what the core predicted"
+                live, foreseen = set(told(found)), set(told(wanted))
+                assert live == foreseen, (
+                    f"{what}: live, not predicted: {sorted(live - foreseen)}; predicted, not live: {sorted(foreseen - live)}"
+                )
         if self.words_as_now:
             assert changes(self.logged()[before:]) == wanted_changes, f"{what}: Kafka logged other state changes"
 
@@ -207,6 +214,9 @@ class Lockstep:
         self.shows(what, lambda cluster: make(cluster.tools.zookeeper), lambda: make(self.zookeeper))
 
     def _copy_into(self, tools: KafkaZk) -> None:
+        tools.zookeeper.create(
+            CONTROLLER_EPOCH, self.zookeeper.get(CONTROLLER_EPOCH)[0]
+        )  # a controller elects nothing that a later one wrote
         for topic in self.zookeeper.children(TOPICS):
             paths = [topic_path(topic), config_path("topics", topic)]
             numbers = self.zookeeper.children(f"{topic_path(topic)}/partitions")

@@ -205,13 +205,13 @@ def test_a_file_is_for_its_owner_alone(chroot, kafka, store, key_file, folder, e
 @pytest.mark.parametrize("kafka_version", ["1.1", "2.4"])
 def test_old_servers_start_from_it(monkeypatch, chroot, kafka, store, key_file, workspace, export, kafka_version):
     from kafka_maintenance.servers import zookeeper as local
-    from kafka_maintenance.servers.kafka_jars import kafka_jars
+    from tests.kafka_versions import class_path_of
 
     take(chroot, store, key_file=key_file)
     with client_of(chroot) as client:
         before = read_cut(client).znodes
     export("--key-file", str(key_file))
-    monkeypatch.setattr(local, "class_path", lambda: f"{kafka_jars(kafka_version)}/*")
+    monkeypatch.setattr(local, "class_path", lambda: class_path_of(kafka_version))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dzookeeper.jmx.log4j.disable=true")
     with started(workspace) as copy:
         monkeypatch.undo()
