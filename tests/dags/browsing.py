@@ -38,6 +38,12 @@ def chromium():
         browser.close()
 
 
+BOTH_ALLOWED = (
+    "An iframe which has both allow-scripts and allow-same-origin for its sandbox attribute can escape its sandboxing."
+)
+"""Chromium's remark on the sandbox of our policy: our scripts, which alone run (by nonce), read Airflow's theme from the page around."""
+
+
 class Looked:
     """A page that was opened, with what its console said and what axe found."""
 
@@ -48,10 +54,12 @@ class Looked:
         self.page.set_default_timeout(30_000)
         self.answer = None
         self.said = []
-        self.page.on(
-            "console", lambda message: self.said.append(message.text) if message.type in {"error", "warning"} else None
-        )
+        self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
+
+    def _hear(self, message):
+        if message.type in {"error", "warning"} and message.text != BOTH_ALLOWED:
+            self.said.append(message.text)
 
     def open(self, path):
         """Opens a page and waits until its figures are drawn."""

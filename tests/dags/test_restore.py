@@ -82,7 +82,7 @@ def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wou
     assert "no_such_rate" in started.read_text()
 
 
-def test_brokers_are_asked_which_cluster_it_is_where_its_id_is_gone(wounded, monkeypatch, tmp_path, capsys):
+def test_brokers_are_asked_which_cluster_it_is_where_its_id_is_gone(wounded, monkeypatch, tmp_path, caplog):
     """Where they do not answer, znodes that survive are enough; tests/…/restore/test_identity.py asks real brokers."""
     from kafka_maintenance.operations.cluster.identity_asked import BrokersIdentity
     from kafka_maintenance.operations.errors import RefusedError
@@ -103,7 +103,7 @@ def test_brokers_are_asked_which_cluster_it_is_where_its_id_is_gone(wounded, mon
     known = wounded.get("/cluster/id")[0]
     wounded.delete("/cluster/id", -1)
     assert "znodes of the snapshot are still there" in planned()
-    assert "Kafka cluster id asked of the brokers at 127.0.0.1:1" in capsys.readouterr().out
+    assert "Kafka cluster id asked of the brokers at 127.0.0.1:1" in caplog.text
     asked = []
 
     def answer(brokers):

@@ -64,8 +64,9 @@ def constraints(version):
 
 
 @pytest.fixture(params=VERSIONS)
-def python(request, tmp_path):
+def python(request, tmp_path, monkeypatch):
     """Interpreter of an empty environment, in which somebody has installed an Airflow."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # pip would take what lies there for installed
     folder = tmp_path / "environment"
     run(sys.executable, "-m", "venv", folder)
     (tmp_path / "constraints.txt").write_text(constraints(request.param))
