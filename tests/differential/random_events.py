@@ -9,7 +9,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from random import Random
 from statistics import median
@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 from controller_core.adapters.zookeeper.session import connect
 from controller_core.model.dialect import dialect_for
+from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.znodes import (
+    CONTROLLER,
     PREFERRED_REPLICA_ELECTION,
     REASSIGN_PARTITIONS,
     ConfigZnode,
@@ -188,9 +190,17 @@ class Unlogged(Lockstep):
     def __init__(self, kafka: KafkaCluster, zookeeper: ZooKeeper) -> None:
         super().__init__(kafka, zookeeper)
         self.words_as_now = False
+        self.victim: BrokerId | None = None
 
     def logged(self) -> list[str]:
         return []
+
+    def shows(self, what: str, deed: Callable[[SimulatedCluster], None], for_real: Callable[[], None]) -> None:
+        """A broker that goes is not the controller: what the next one finds, when that dies, is a matter of chance."""
+        while self.victim == self.controller():
+            with suppress(NoNodeError):
+                self.zookeeper.delete(CONTROLLER, ANY_VERSION)
+        super().shows(what, deed, for_real)
 
 
 class OursUnlogged(UnderOurs):
@@ -246,6 +256,8 @@ def walk(world: Lockstep, seed: int, seconds: float, event_count: int | None) ->
             event = events.next()
             begun_s = time.monotonic()
             print(f"{len(events.topics)} topics: {event.what}", flush=True)
+            if isinstance(world, Unlogged):
+                world.victim = events.down
             world.shows(event.what, event.predicted, event.for_real)
             took[event.kind].append(time.monotonic() - begun_s)
         if events.down is not None:

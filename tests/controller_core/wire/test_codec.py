@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 from controller_core.model.errors import MalformedMessageError
 from controller_core.wire import controller_requests, messages
 from controller_core.wire.codec import decode, encode, uuid_bytes, uuid_text
-from controller_core.wire.frame import payload_length, response_values
+from controller_core.wire.frame import payload_length, request_head, response_values
 from controller_core.wire.schema import ArrayOf, Field, Fixed, Message, Sized, Type
 
 MESSAGES = [
@@ -184,3 +184,8 @@ def test_the_first_bytes_of_another_protocol_are_no_length() -> None:
 def test_the_response_to_another_request_is_refused(payload: bytes) -> None:
     with pytest.raises(MalformedMessageError, match="expected the response to request 7"):
         response_values(messages.UPDATE_METADATA_ANSWER, 0, 7, payload)
+
+
+def test_a_request_that_ends_within_its_header_is_malformed() -> None:
+    with pytest.raises(MalformedMessageError, match="a request of 5 bytes: expected a header"):
+        request_head(bytes(5))
