@@ -143,6 +143,11 @@ class ControllerContext:
     # Controller and brokers
 
     @property
+    def is_active(self) -> bool:
+        """Whether this controller believes to be the active one."""
+        return self.active_controller_id == self.config.controller_id
+
+    @property
     def controller_epoch_version(self) -> int | None:
         """The version of `/controller_epoch` that every write is checked against; None in versions that check none."""
         return self.epoch_zk_version if self.dialect.epoch_fencing else None

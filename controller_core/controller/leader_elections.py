@@ -314,7 +314,7 @@ class ProcessControlledShutdown(Task):
 
 
 def _shutdown_objection(context: ControllerContext, broker: BrokerId, epoch: int | None) -> str:
-    if context.active_controller_id != context.config.controller_id:
+    if not context.is_active:
         return "ControllerMoved"
     known = context.brokers.get(broker)
     if context.dialect.broker_epochs and epoch is not None and epoch != UNKNOWN_BROKER_EPOCH:

@@ -212,7 +212,7 @@ def _begin(turn: Turn, event: Event | RunTasks) -> None:
             turn.push(OnControllerResignation())
         case MoveController():
             turn.push(TriggerControllerMove())
-        case _ if turn.context.active_controller_id == turn.context.config.controller_id:
+        case _ if turn.context.is_active:
             turn.push(_task_of(event))
         case _:
             _not_active(turn, event)

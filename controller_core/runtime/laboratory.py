@@ -72,8 +72,7 @@ class LaboratoryController:
     @property
     def is_active(self) -> bool:
         """Whether it believes to be the active controller."""
-        context = self._last.context
-        return context.active_controller_id == context.config.controller_id
+        return self._last.context.is_active
 
     def __enter__(self) -> Self:
         """Registers as a broker, and tries to become the active controller.

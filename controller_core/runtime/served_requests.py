@@ -72,7 +72,7 @@ class ServedRequests:
             request.answer(self._producer_ids(asked, context))
             return None
         if asked.message is METADATA:
-            request.answer(metadata_of(asked, context) if _is_active(context) else None)
+            request.answer(metadata_of(asked, context) if context.is_active else None)
             return None
         topics = {entry.topic_id: topic for topic, entry in context.topics.items() if entry.topic_id is not None}
         try:
@@ -94,15 +94,11 @@ class ServedRequests:
     def _producer_ids(self, asked: Asked, context: ControllerContext) -> dict[str, Any]:
         broker = BrokerId(asked.values["broker_id"])
         known = context.brokers.get(broker)
-        if not _is_active(context):
+        if not context.is_active:
             return _producer_ids(error="NOT_CONTROLLER")
         if known is None or known.epoch != asked.values["broker_epoch"]:
             return _producer_ids(error="STALE_BROKER_EPOCH")
         return _producer_ids(allocate_producer_ids(self._zookeeper, broker).block_start, BLOCK_SIZE)
-
-
-def _is_active(context: ControllerContext) -> bool:
-    return context.active_controller_id == context.config.controller_id
 
 
 def _producer_ids(start: int = 0, count: int = 0, *, error: str = "NONE") -> dict[str, Any]:

@@ -116,17 +116,23 @@ def log_dirs(tree: Tree) -> Judged:
 
 def listeners(tree: Tree) -> Judged:
     """R21: the quorum names a listener that every broker registers."""
-    common: set[str] | None = None
-    for name in tree.children("/brokers/ids"):
-        path = f"/brokers/ids/{name}"
-        try:
-            found = {endpoint.listener for endpoint in decode_broker(tree.data(path), path=path).broker.endpoints}
-        except MalformedZnodeError:
-            continue  # R4 judges registrations
-        common = found if common is None else common & found
+    common = common_listeners(tree)
     if not common:
         return Judged(Verdict.DECIDE, ("/brokers/ids: brokers have no listener name in common",))
     return Judged(Verdict.ASK, (f"controller.properties: inter.broker.listener.name is one of {sorted(common)}",))
+
+
+def common_listeners(tree: Tree) -> frozenset[str]:
+    """Names of the listeners that every broker registers; R4 judges registrations that cannot be read."""
+    names: list[frozenset[str]] = []
+    for broker in tree.registered:
+        path = f"/brokers/ids/{broker}"
+        try:
+            endpoints = decode_broker(tree.data(path), path=path).broker.endpoints
+        except MalformedZnodeError:
+            continue
+        names.append(frozenset(each.listener for each in endpoints))
+    return frozenset.intersection(*names) if names else frozenset()
 
 
 def dynamic_listeners(tree: Tree) -> Judged:

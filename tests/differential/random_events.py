@@ -15,12 +15,9 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from controller_core.adapters.zookeeper.session import connect
-from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
-from controller_core.runtime.laboratory import LaboratoryController
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.znodes import (
     CONTROLLER,
@@ -39,11 +36,9 @@ from controller_core.znodes import (
     topic_path,
 )
 from kafka_maintenance.demo.traffic import Traffic, message_counts
-from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
-from kafka_maintenance.servers.workspace import Workspace
-from tests.differential.test_laboratory import DIRECTORIES, OURS, UnderOurs, config_of, shut_down
+from tests.differential.test_laboratory import shut_down, under_ours
 from tests.differential.test_real_brokers import BROKER_CONFIG, BROKERS, PARTITIONS, TOPIC, Lockstep, create_topic
 
 TOPICS_MAX = 6
@@ -101,7 +96,9 @@ class Walk:
         assert self.down is not None, "asked only then"
         broker, self.down = self.down, None
         what = f"broker {broker} is back"
-        return Event("it comes back", what, lambda cluster: cluster.start_broker(broker), lambda: self._start(broker))
+        return Event(
+            "it comes back", what, lambda cluster: cluster.start_broker(broker), self.world.kafka[broker].start
+        )
 
     def new_topic(self) -> Event:
         self.made += 1
@@ -165,9 +162,6 @@ class Walk:
         self.down = BrokerId(self.random.choice(BROKERS))
         return self.down
 
-    def _start(self, broker: BrokerId) -> None:
-        self.world.kafka[broker].start()
-
     def _topic(self) -> str:
         return self.random.choice(sorted(self.topics))
 
@@ -203,14 +197,6 @@ class Unlogged(Lockstep):
         super().shows(what, deed, for_real)
 
 
-class OursUnlogged(UnderOurs):
-    """The core, likewise."""
-
-    def __init__(self, kafka: KafkaCluster, zookeeper: ZooKeeper, ours: LaboratoryController) -> None:
-        super().__init__(kafka, zookeeper, ours, dialect_for(kafka.version))
-        self.words_as_now = False
-
-
 @contextmanager
 def kafkas(version: str) -> Iterator[Lockstep]:
     """Three brokers under Kafka's own controller."""
@@ -220,22 +206,10 @@ def kafkas(version: str) -> Iterator[Lockstep]:
 
 @contextmanager
 def ours(version: str) -> Iterator[Lockstep]:
-    """Three brokers that know no controller but the core."""
-    with (
-        Workspace.create_temporary() as workspace,
-        ZooKeeperServer(workspace) as server,
-        connect(server.hosts) as session,
-    ):
-        for path in DIRECTORIES:
-            session.create(path, make_parents=True)
-        with LaboratoryController(session, dialect_for(version), config_of(OURS)) as controller:
-            wait_until(lambda: controller.is_active, what="the core is the active controller", timeout_s=60)
-            with (
-                KafkaCluster(version, server, brokers=len(BROKERS), workspace=workspace, config=BROKER_CONFIG) as kafka,
-                kafka.session() as zookeeper,
-            ):
-                yield OursUnlogged(kafka, zookeeper, controller)
-            assert controller.failure is None, controller.failure
+    """Three brokers that know no controller but the core; the tree is compared, its log is not."""
+    with under_ours(version) as world:
+        world.words_as_now = False
+        yield world
 
 
 def walk(world: Lockstep, seed: int, seconds: float, event_count: int | None) -> dict[str, list[float]]:

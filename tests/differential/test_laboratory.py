@@ -1,8 +1,8 @@
 """The core as the only controller of real brokers: they end where it said that they would, as under Kafka's own controller."""
 
 import time
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from kafka import KafkaProducer
@@ -24,6 +24,7 @@ from kafka_maintenance.operations.cluster.admin_requests import (
     elect_preferred_leaders,
 )
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
+from kafka_maintenance.operations.laboratory.run import DIRECTORIES
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
@@ -49,13 +50,6 @@ START = {each: ASSIGNMENT[each.partition] for each in TARGETS}
 OLDEST = (2, 4)
 """Of the versions that the laboratory runs."""
 TRAFFIC_TIMEOUT_S = 120.0
-DIRECTORIES = (
-    "/brokers/ids",
-    "/brokers/topics",
-    "/admin/delete_topics",
-    "/isr_change_notification",
-    "/log_dir_event_notification",
-)
 
 
 class UnderOurs(Lockstep):
@@ -74,6 +68,27 @@ class UnderOurs(Lockstep):
 
     def logged(self) -> list[str]:
         return list(self.ours.state_changes)
+
+
+@contextmanager
+def under_ours(version: str) -> Iterator[UnderOurs]:
+    """Three brokers that know no controller but the core, from their first start on; it must not have ended with an error."""
+    dialect = dialect_for(version)
+    with (
+        Workspace.create_temporary() as workspace,
+        ZooKeeperServer(workspace) as server,
+        connect(server.hosts) as session,
+    ):
+        for path in DIRECTORIES:
+            session.create(path, make_parents=True)
+        with LaboratoryController(session, dialect, config_of(OURS)) as ours:
+            wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=20)
+            with (
+                KafkaCluster(version, server, brokers=len(BROKERS), workspace=workspace) as kafka,
+                kafka.session() as zookeeper,
+            ):
+                yield UnderOurs(kafka, zookeeper, ours, dialect)
+        assert ours.failure is None
 
 
 def shut_down(cluster: SimulatedCluster, broker: BrokerId) -> None:
@@ -123,61 +138,38 @@ def produced_once(kafka: KafkaCluster) -> bool:
 @pytest.mark.kafka
 @pytest.mark.parametrize("version", [each for each in kafka_versions("2.4", "3.9") if parse_version(each) >= OLDEST])
 def test_real_brokers_live_under_the_core_alone(version: str) -> None:
-    dialect = dialect_for(version)
-    with (
-        Workspace.create_temporary() as workspace,
-        ZooKeeperServer(workspace) as server,
-        connect(server.hosts) as session,
-    ):
-        for path in DIRECTORIES:
-            session.create(path, make_parents=True)
-        with LaboratoryController(session, dialect, config_of(OURS)) as ours:
-            wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=20)
-            with (
-                KafkaCluster(
-                    version,
-                    server,
-                    brokers=len(BROKERS),
-                    workspace=workspace,
-                ) as kafka,
-                kafka.session() as zookeeper,
-            ):
-                world = UnderOurs(kafka, zookeeper, ours, dialect)
-                world.request("a new topic", create_topic)
-                with Traffic(kafka, PARTITIONS) as traffic:
-                    flows(traffic, "before a broker dies")
-                    victim = max(BROKERS)
-                    world.shows(
-                        "a broker dies",
-                        lambda cluster: cluster.stop_broker(BrokerId(victim)),
-                        lambda: kafka[victim].kill(forget=True),
-                    )
-                    world.shows(
-                        "it is back", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start
-                    )
-                    world.shows(
-                        "a broker shuts down in order",
-                        lambda cluster: shut_down(cluster, BrokerId(victim)),
-                        kafka[victim].terminate,
-                    )
-                    world.shows(
-                        "it is back again", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start
-                    )
-                    world.request("preferred leaders are elected", elect)
-                    world.request("two partitions are reassigned", reassign)
-                    flows(traffic, "after the reassignment")
-                    clients_ask(kafka, zookeeper)
-                counts = message_counts(kafka, TOPIC)
-                rows = [(traffic.acknowledged[each], counts[each.partition]) for each in PARTITIONS]
-                assert all(readable >= acknowledged for acknowledged, readable in rows), rows
-                world.request("the topic is deleted", delete_topic)
-                assert kafka.controller_id() == OURS
-            served = set(ours.served)
-        assert ours.failure is None
-        assert "ControlledShutdown" in served
-        assert ("AlterPartition" in served) is dialect.isr_through_controller, served
-        assert ("AllocateProducerIds" in served) is (parse_version(version) >= (3, 0)), served
-        assert {"AlterPartitionReassignments", "ListPartitionReassignments", "ElectLeaders"} <= served
+    with under_ours(version) as world:
+        kafka, zookeeper = world.kafka, world.zookeeper
+        world.request("a new topic", create_topic)
+        with Traffic(kafka, PARTITIONS) as traffic:
+            flows(traffic, "before a broker dies")
+            victim = max(BROKERS)
+            world.shows(
+                "a broker dies",
+                lambda cluster: cluster.stop_broker(BrokerId(victim)),
+                lambda: kafka[victim].kill(forget=True),
+            )
+            world.shows("it is back", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start)
+            world.shows(
+                "a broker shuts down in order",
+                lambda cluster: shut_down(cluster, BrokerId(victim)),
+                kafka[victim].terminate,
+            )
+            world.shows("it is back again", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start)
+            world.request("preferred leaders are elected", elect)
+            world.request("two partitions are reassigned", reassign)
+            flows(traffic, "after the reassignment")
+            clients_ask(kafka, zookeeper)
+        counts = message_counts(kafka, TOPIC)
+        rows = [(traffic.acknowledged[each], counts[each.partition]) for each in PARTITIONS]
+        assert all(readable >= acknowledged for acknowledged, readable in rows), rows
+        world.request("the topic is deleted", delete_topic)
+        assert kafka.controller_id() == OURS
+    served = set(world.ours.served)
+    assert "ControlledShutdown" in served
+    assert ("AlterPartition" in served) is world.dialect.isr_through_controller, served
+    assert ("AllocateProducerIds" in served) is (parse_version(version) >= (3, 0)), served
+    assert {"AlterPartitionReassignments", "ListPartitionReassignments", "ElectLeaders"} <= served
 
 
 @pytest.mark.kafka
@@ -198,12 +190,12 @@ def test_kafkas_controller_hands_over_to_ours_and_back_while_partitions_move() -
         ):
             with Traffic(kafka, PARTITIONS) as traffic:
                 flows(traffic, "under Kafka's controller")
-                for number, heir in enumerate((OURS, OURS_TOO, BrokerId(1), OURS)):
+                for number, successor in enumerate((OURS, OURS_TOO, BrokerId(1), OURS)):
                     targets = TARGETS if number % 2 == 0 else START
                     move(zookeeper, targets)
-                    hand_over(kafka, zookeeper, heir)
-                    moved(zookeeper, targets, heir)
-                    flows(traffic, f"under controller {heir}")
+                    hand_over(kafka, zookeeper, successor)
+                    moved(zookeeper, targets, successor)
+                    flows(traffic, f"under controller {successor}")
                 assert (first.is_active, second.is_active) == (True, False)
                 preferred = {str(each): (START | {PARTITIONS[2]: ASSIGNMENT[2]})[each][0] for each in PARTITIONS}
                 wait_until(
@@ -227,17 +219,19 @@ def move(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]]
     zookeeper.create(REASSIGN_PARTITIONS, encode_reassign_partitions(wanted))
 
 
-def hand_over(kafka: KafkaCluster, zookeeper: ZooKeeper, heir: BrokerId) -> None:
-    """The office becomes vacant until chance gives it to the heir: all brokers and both of ours compete for it."""
+def hand_over(kafka: KafkaCluster, zookeeper: ZooKeeper, successor: BrokerId) -> None:
+    """`/controller` is deleted until chance makes the successor the active controller: all brokers and both of ours compete to become it."""
     deadline_s = time.monotonic() + TRAFFIC_TIMEOUT_S
-    while (holder := kafka.controller_id()) != heir:
-        assert time.monotonic() < deadline_s, f"{heir} never became the controller, {holder} is it"
+    while (holder := kafka.controller_id()) != successor:
+        assert time.monotonic() < deadline_s, f"{successor} never became the controller, {holder} is it"
         with suppress(NoNodeError):
             zookeeper.delete(CONTROLLER, ANY_VERSION)
-        wait_until(lambda: kafka.controller_id() is not None, what="somebody rules", timeout_s=TRAFFIC_TIMEOUT_S)
+        wait_until(
+            lambda: kafka.controller_id() is not None, what="there is an active controller", timeout_s=TRAFFIC_TIMEOUT_S
+        )
 
 
-def moved(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]], heir: BrokerId) -> None:
+def moved(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]], successor: BrokerId) -> None:
     def is_over() -> bool:
         rows = tree(zookeeper).rows
         return zookeeper.exists(REASSIGN_PARTITIONS) is None and all(
@@ -245,7 +239,7 @@ def moved(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]
             for each, ids in targets.items()
         )
 
-    wait_until(is_over, what=f"what was under way is over under {heir}", timeout_s=TRAFFIC_TIMEOUT_S)
+    wait_until(is_over, what=f"what was under way is over under {successor}", timeout_s=TRAFFIC_TIMEOUT_S)
 
 
 def test_a_broker_elsewhere_is_refused() -> None:

@@ -1,7 +1,7 @@
 """Real brokers against the core: after each step the live tree is what the core predicted from the tree before it, and the
 controller's `state-change.log` says what the core says.
 
-The prediction starts from the live tree: it is loaded into the simulated cluster, where `controller_core` rules over brokers
+The prediction starts from the live tree: it is loaded into the simulated cluster, where `controller_core` commands brokers
 that obey, and the same request is made there.
 """
 
@@ -158,8 +158,8 @@ class Lockstep:
         self._copy_into(cluster.tools)
         for broker in self.live():  # all register before the first controller looks
             cluster.start_broker(BrokerId(broker))
-        office = cluster.nodes[BrokerId(self.controller())].controller
-        while office.advance():  # the same broker takes the office as in the live cluster
+        controller = cluster.nodes[BrokerId(self.controller())].controller
+        while controller.advance():  # the same broker becomes the active controller as in the live cluster
             pass
         cluster.settle()
         log.clear()
@@ -188,7 +188,9 @@ class Lockstep:
 
     def controller(self) -> int:
         """The live controller's id; a dead one is replaced within the session timeout."""
-        wait_until(lambda: self.kafka.controller_id() is not None, what="a controller rules", timeout_s=SETTLE_S)
+        wait_until(
+            lambda: self.kafka.controller_id() is not None, what="there is an active controller", timeout_s=SETTLE_S
+        )
         return self.kafka.controller_id() or 0
 
     def shows(self, what: str, deed: Callable[[SimulatedCluster], None], for_real: Callable[[], None]) -> None:

@@ -37,7 +37,7 @@ _RESPONSES: Final = {
 }
 _SERVED: Final[Mapping[int, Message]] = {each.api_key: each for each in _RESPONSES}
 _LENGTH_BYTES: Final = 4
-_UNSUPPORTED_VERSION: Final = 35
+_UNSUPPORTED_VERSION: Final = m.error_code("UNSUPPORTED_VERSION")
 _OBEYED: Final = {"error_code": 0, "partition_errors": (), "topics": ()}
 """To a command: there is nothing to do, since it holds no replica."""
 

@@ -103,7 +103,7 @@ class SimulatedController:
     @property
     def is_active(self) -> bool:
         """Whether it believes to be the active controller."""
-        return self.context.active_controller_id == self.id
+        return self.context.is_active
 
     @property
     def is_busy(self) -> bool:

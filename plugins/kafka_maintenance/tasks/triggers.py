@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
@@ -29,7 +29,37 @@ WAKE_AFTER_S: Final = 900.0
 log = logging.getLogger(__name__)
 
 
-class MigrationTrigger(BaseTrigger):
+class LookingTrigger(BaseTrigger):
+    """Looks at a cluster again and again until there is a reason to wake its task, or the time is over; what it looks at is a subclass's.
+
+    Attributes:
+        arguments: names of the arguments, each an attribute, that make the same trigger elsewhere.
+        time_over: the reason when the time is over.
+    """
+
+    arguments: ClassVar[tuple[str, ...]]
+    time_over: ClassVar[str]
+    look_every_s: float
+    wake_after_s: float
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """The class, and the arguments that make the same trigger elsewhere."""
+        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in self.arguments}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event, with the reason."""
+        until_s, reason = monotonic() + self.wake_after_s, await sync_to_async(self._look)()
+        while reason is None and monotonic() < until_s:
+            await asyncio.sleep(self.look_every_s)
+            reason = await sync_to_async(self._look)()
+        yield TriggerEvent(reason or self.time_over)  # type: ignore[no-untyped-call]
+
+    def _look(self) -> str | None:
+        """Why the task is wanted; None where it is not, or where nobody answers: the next look may tell."""
+        raise NotImplementedError
+
+
+class MigrationTrigger(LookingTrigger):
     """Waits until a cluster on its way to KRaft shows something else than when it began to look, or that the only way is back. Nothing is written.
 
     Args:
@@ -40,6 +70,9 @@ class MigrationTrigger(BaseTrigger):
         look_every_s: how often the tree is read; five seconds or more.
         wake_after_s: when the task is woken in any case.
     """
+
+    arguments = ("cluster", "date", "snapshot", "wants_go", "look_every_s", "wake_after_s")
+    time_over = "time to look at everything"
 
     def __init__(
         self,
@@ -56,19 +89,6 @@ class MigrationTrigger(BaseTrigger):
         self.look_every_s, self.wake_after_s = look_every_s, wake_after_s
         self._watcher: Watcher | None = None
         self._first: Judgement | None = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class, and the arguments that make the same trigger elsewhere."""
-        names = ("cluster", "date", "snapshot", "wants_go", "look_every_s", "wake_after_s")
-        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, with the reason."""
-        until_s, reason = monotonic() + self.wake_after_s, await sync_to_async(self._look)()
-        while reason is None and monotonic() < until_s:
-            await asyncio.sleep(self.look_every_s)
-            reason = await sync_to_async(self._look)()
-        yield TriggerEvent(reason or "time to look at everything")  # type: ignore[no-untyped-call]
 
     def _look(self) -> str | None:
         """Why the task is wanted; None where it is not, or where nobody answers: the next look may tell."""
@@ -100,7 +120,7 @@ def tree_before(cluster: str, date: str, snapshot: str) -> "Tree":
     return tree_of(read_raw(store, named_snapshot(store, cluster=cluster, date=date, snapshot=snapshot)))
 
 
-class ExecutionTrigger(BaseTrigger):
+class ExecutionTrigger(LookingTrigger):
     """Waits until a step that Kafka works at, or that waits for its change window, wants its run again. Names only: plan, store and cluster are looked up here.
 
     Args:
@@ -111,6 +131,9 @@ class ExecutionTrigger(BaseTrigger):
         look_every_s: how often the cluster is looked at.
         wake_after_s: when the run is woken in any case.
     """
+
+    arguments = ("cluster", "kind", "digest", "step", "look_every_s", "wake_after_s")
+    time_over = "time to record how far the step is"
 
     def __init__(
         self,
@@ -126,19 +149,6 @@ class ExecutionTrigger(BaseTrigger):
         self.cluster, self.kind, self.digest, self.step = cluster, kind, digest, step
         self.look_every_s, self.wake_after_s = look_every_s, wake_after_s
         self._left: tuple[Plan, Sequence[Event]] | None = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class, and the arguments that make the same trigger elsewhere."""
-        names = ("cluster", "kind", "digest", "step", "look_every_s", "wake_after_s")
-        return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, with the reason."""
-        until_s, reason = monotonic() + self.wake_after_s, await sync_to_async(self._look)()
-        while reason is None and monotonic() < until_s:
-            await asyncio.sleep(self.look_every_s)
-            reason = await sync_to_async(self._look)()
-        yield TriggerEvent(reason or "time to record how far the step is")  # type: ignore[no-untyped-call]
 
     def _look(self) -> str | None:
         """Why the run is wanted; None where it is not, or where nobody answers: the next look may tell."""

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_broker, decode_cluster_id, decode_state
 from kafka_maintenance.operations.kraft.certificate import Certificate
+from spark_jobs.kraft.cluster import common_listeners
 from spark_jobs.kraft.judged import Verdict
 from spark_jobs.kraft.rules import RULES
 from spark_jobs.kraft.tree import TOPICS, Tree
@@ -218,12 +219,5 @@ def _rack(tree: Tree, broker: int) -> str:
 
 def _listener(tree: Tree) -> str:
     """A listener that every broker registers, if there is exactly one; else a question."""
-    names: set[str] | None = None
-    for broker in tree.registered:
-        path = f"/brokers/ids/{broker}"
-        try:
-            found = {endpoint.listener for endpoint in decode_broker(tree.data(path), path=path).broker.endpoints}
-        except MalformedZnodeError:
-            continue  # R4 judges registrations
-        names = found if names is None else names & found
-    return next(iter(names)) if names and len(names) == 1 else f"ONE OF {sorted(names or ())}"
+    names = common_listeners(tree)
+    return next(iter(names)) if len(names) == 1 else f"ONE OF {sorted(names)}"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from controller_core import znodes
 from controller_core.adapters.snapshot.secrets import is_secret
@@ -149,8 +149,10 @@ class _Sessions:
                 case CloseSession():
                     for path in self._paths.pop(transaction.session, set()):
                         self._owners.pop(path, None)
-                case _:
+                case Create() | Delete() | SetData() | SetAcl() | OpenSession():
                     pass
+                case _:
+                    assert_never(change)
 
     def _is_broker(self, path: str) -> bool:
         return path.startswith(self._broker_ids)
