@@ -45,27 +45,37 @@ def _url(gate):
 def answering(clients, dag_id, act, *if_asked_again):
     """Calls `act(gate)` in a thread as soon as the gate of `dag_id` is open; yields its future.
 
-    Each time that the gate opens once more, the next of `if_asked_again` is called.
+    Each time that the gate opens once more, the next of `if_asked_again` is called. It waits until no task runs: `dag.test` writes a
+    task's state once more when the task has ended, and an answer that came just before is lost.
     """
+    from airflow.sdk.definitions import dag as sdk
+
     outcome = Future()
-    over = threading.Event()
+    over, running, run_task = threading.Event(), threading.Lock(), sdk._run_task
+
+    def run_alone(**arguments):
+        with running:
+            return run_task(**arguments)
 
     def wait_and_act():
         later = iter(if_asked_again)
         while not over.wait(0.2):
-            gate = _open_gate(clients["ada"], dag_id)
-            if gate and not outcome.done():
-                try:
-                    outcome.set_result(act(gate))
-                except Exception as error:  # noqa: BLE001 - whoever asks for the result is to hear it
-                    outcome.set_exception(error)
-            elif gate:
-                next(later)(gate)
+            with running:
+                gate = _open_gate(clients["ada"], dag_id)
+                if gate and not outcome.done():
+                    try:
+                        outcome.set_result(act(gate))
+                    except Exception as error:  # noqa: BLE001 - whoever asks for the result is to hear it
+                        outcome.set_exception(error)
+                elif gate:
+                    next(later)(gate)
 
     thread = threading.Thread(target=wait_and_act, daemon=True)
     thread.start()
     try:
-        yield outcome
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sdk, "_run_task", run_alone)
+            yield outcome
     finally:
         over.set()
         thread.join(ANSWER_TIMEOUT_S)
