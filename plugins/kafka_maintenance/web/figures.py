@@ -84,7 +84,7 @@ def heat_map(
 
 
 def matrix(
-    figure_id: str, title: str, says: str, counts: Mapping[tuple[int, int], int], *, head: tuple[str, str]
+    figure_id: str, title: str, says: str, counts: Mapping[tuple[int, int], int], *, head: tuple[str, str, str]
 ) -> Figure:
     """How many things go from which broker (rows) to which (columns).
 
@@ -93,7 +93,7 @@ def matrix(
         title: stands above it.
         says: what it shows, in one sentence.
         counts: (row, column) → how many.
-        head: what rows are, and columns.
+        head: what rows are, and columns, and what is counted.
     """
     sources, targets = (sorted({pair[side] for pair in counts}) for side in (0, 1))
     z = [[counts.get((source, target)) for target in targets] for source in sources]
@@ -114,7 +114,7 @@ def matrix(
         (number(source), number(target), number(count))
         for (source, target), count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     ]
-    columns = (Column(head[0], numeric=True), Column(head[1], numeric=True), Column("replicas", numeric=True))
+    columns = (Column(head[0], numeric=True), Column(head[1], numeric=True), Column(head[2], numeric=True))
     return Figure(
         id=figure_id,
         title=title,

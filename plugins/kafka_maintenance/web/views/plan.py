@@ -1,17 +1,16 @@
 """The page Plan: what a stored plan does to brokers and racks, read from its effects; nothing is computed again."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import InvalidPlanError
-from controller_core.model.partitions import TopicPartition
-from controller_core.plans.conditions import AssignedTo, InSync, LedBy
-from controller_core.plans.plan import Plan, PlanStep
-from controller_core.plans.request_znodes import CreateReassignPartitions, render_request
+from controller_core.plans.conditions import AssignedTo
+from controller_core.plans.plan import Plan
+from controller_core.plans.request_znodes import render_request
 from controller_core.plans.text import plan_summary
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans.store import find_plan, read_plan, read_proof
@@ -20,11 +19,11 @@ from kafka_maintenance.operations.retention.store import KIND as RETENTION
 from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
+from kafka_maintenance.web.views.plan_changes import changed, changed_in, moved_leaders, moved_replicas
 from kafka_maintenance.web.views.record import receipt_blocks
 
 EFFECTS_READ_MAX: Final = 20_000
 _BROKERS_SHOWN_MAX: Final = 400
-_Change = tuple[TopicPartition, Sequence[int], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +105,8 @@ def plans_page(dag_id: str, run_id: str, plans: Sequence[Named]) -> Page:
 
 
 def _head(plan: Plan) -> list[Block]:
-    moves = Counter(_moved(plan))
-    touched = {partition for partition, _, _ in _changed(plan)}
+    moves = Counter(moved_replicas(plan))
+    touched = {partition for partition, _, _ in changed(plan)}
     facts: list[tuple[str, Cell]] = [
         ("Steps", number(len(plan.steps))),
         ("Requests", number(len(plan.effects))),
@@ -119,6 +118,13 @@ def _head(plan: Plan) -> list[Block]:
             ("Brokers that send", number(len({source for source, _ in moves}))),
             ("Brokers that receive", number(len({target for _, target in moves}))),
         ]
+    led = Counter(moved_leaders(plan))
+    if led:
+        facts += [
+            ("Leaders that move", number(sum(led.values()))),
+            ("Brokers that lead less", number(len({source for source, _ in led}))),
+            ("Brokers that lead more", number(len({target for _, target in led}))),
+        ]
     blocks: list[Block] = [Note(f"{plan_summary(plan)}.", "info"), Facts(tuple(facts))]
     if plan.risks:
         blocks.append(Lines("What to weigh first", plan.risks))
@@ -126,7 +132,7 @@ def _head(plan: Plan) -> list[Block]:
 
 
 def _sections(store: ObjectStore, uri: str, plan: Plan) -> list[Section]:
-    moves = Counter(_moved(plan))
+    moves = Counter(moved_replicas(plan))
     sections = []
     if moves:
         before_after = _before_after(plan, read_proof(store, uri))
@@ -137,9 +143,20 @@ def _sections(store: ObjectStore, uri: str, plan: Plan) -> list[Section]:
             f"{sum(moves.values())} replicas leave {len({a for a, _ in moves})} brokers for {len({b for _, b in moves})}. A replica that "
             "arrives is counted against those that leave the same partition, in their order.",
             moves,
-            head=("from broker", "to broker"),
+            head=("from broker", "to broker", "replicas"),
         )
         sections.append(Section(title="Moves", anchor="moves-section", blocks=[matrix]))
+    led = Counter(moved_leaders(plan))
+    if led:
+        matrix = figures.matrix(
+            "leader-moves",
+            "Leaders by source and target",
+            f"{sum(led.values())} leaders leave {len({a for a, _ in led})} brokers for {len({b for _, b in led})}. Each goes to a replica that is in sync: "
+            "no data is copied.",
+            led,
+            head=("from broker", "to broker", "leaders"),
+        )
+        sections.append(Section(title="Leaders", anchor="leaders-section", blocks=[matrix]))
     if len(plan.steps) > 1:
         sections.append(Section(title="Waves", anchor="waves", blocks=[_waves(plan)]))
     sections += [
@@ -150,33 +167,6 @@ def _sections(store: ObjectStore, uri: str, plan: Plan) -> list[Section]:
     return sections
 
 
-def _changed(plan: Plan) -> Iterator[_Change]:
-    for step in plan.steps:
-        yield from _changed_in(step)
-
-
-def _changed_in(step: PlanStep) -> Iterator[_Change]:
-    """Partition, replicas or leader before, and after, as a step expects and causes them."""
-    held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
-    led = {one.partition: (one.leader,) for one in step.expectations if isinstance(one, InSync)}
-    for outcome in step.outcomes:
-        if isinstance(outcome, AssignedTo) and outcome.partition in held:
-            yield outcome.partition, held[outcome.partition], outcome.replicas
-        elif isinstance(outcome, LedBy) and outcome.partition in led and outcome.partition not in held:
-            yield outcome.partition, led[outcome.partition], (outcome.leader,)
-
-
-def _moved(plan: Plan) -> Iterator[tuple[int, int]]:
-    """(source, target) of each replica that a reassignment copies."""
-    if not any(isinstance(effect, CreateReassignPartitions) for effect in plan.effects):
-        return
-    for _, before, after in _changed(plan):
-        left = [broker for broker in before if broker not in after]
-        came = [broker for broker in after if broker not in before]
-        for at, target in enumerate(came):
-            yield int(left[min(at, len(left) - 1)] if left else before[0]), int(target)
-
-
 def _before_after(plan: Plan, proof: Mapping[str, Any] | None) -> list[Block]:
     """Replicas and preferred leaders by broker and by rack: what the proof says was there, and the plan's changes to it."""
     state = proof["state"] if proof else {"brokers": [], "partitions": []}
@@ -184,7 +174,7 @@ def _before_after(plan: Plan, proof: Mapping[str, Any] | None) -> list[Block]:
     held = Counter(int(broker) for row in state["partitions"] for broker in row["replicas"])
     led = Counter(int(row["replicas"][0]) for row in state["partitions"] if row["replicas"])
     held_after, led_after = held.copy(), led.copy()
-    for _, before, after in _changed(plan):
+    for _, before, after in changed(plan):
         held_after.subtract(map(int, before))
         held_after.update(map(int, after))
         led_after.subtract([int(before[0])])
@@ -270,7 +260,7 @@ def _waves(plan: Plan) -> Block:
 def _changes_table(plan: Plan) -> Table:
     rows = []
     for number_, step in enumerate(plan.steps, start=1):
-        for partition, before, after in _changed_in(step):
+        for partition, before, after in changed_in(step):
             left = ", ".join(str(broker) for broker in before if broker not in after)
             came = ", ".join(str(broker) for broker in after if broker not in before)
             rows.append(

@@ -1,0 +1,53 @@
+"""What a plan changes, read from its steps: replicas and leaders of partitions, before and after."""
+
+from collections.abc import Iterator, Sequence
+
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.conditions import AssignedTo, InSync, LedBy
+from controller_core.plans.plan import Plan, PlanStep
+from controller_core.plans.request_znodes import CreateReassignPartitions
+
+Change = tuple[TopicPartition, Sequence[int], Sequence[int]]
+
+
+def changed(plan: Plan) -> Iterator[Change]:
+    """Of every step, as `changed_in`."""
+    for step in plan.steps:
+        yield from changed_in(step)
+
+
+def changed_in(step: PlanStep) -> Iterator[Change]:
+    """Partition, replicas or leader before, and after, as a step expects and causes them."""
+    held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
+    led = {one.partition: (one.leader,) for one in step.expectations if isinstance(one, InSync)}
+    reassigned = _reassigned(step)
+    for outcome in step.outcomes:
+        if isinstance(outcome, AssignedTo) and outcome.partition in held:
+            yield outcome.partition, held[outcome.partition], outcome.replicas
+        elif isinstance(outcome, LedBy) and outcome.partition in led and outcome.partition not in reassigned:
+            yield outcome.partition, led[outcome.partition], (outcome.leader,)
+
+
+def _reassigned(step: PlanStep) -> frozenset[TopicPartition]:
+    """The partitions that get other replicas: where their leader goes follows from that."""
+    return frozenset(one.partition for one in step.outcomes if isinstance(one, AssignedTo))
+
+
+def moved_replicas(plan: Plan) -> Iterator[tuple[int, int]]:
+    """(source, target) of each replica that a reassignment copies."""
+    if not any(isinstance(effect, CreateReassignPartitions) for effect in plan.effects):
+        return
+    for _, before, after in changed(plan):
+        left = [broker for broker in before if broker not in after]
+        came = [broker for broker in after if broker not in before]
+        for at, target in enumerate(came):
+            yield int(left[min(at, len(left) - 1)] if left else before[0]), int(target)
+
+
+def moved_leaders(plan: Plan) -> Iterator[tuple[int, int]]:
+    """(source, target) of each leader that moves while every replica stays; a source of -1 is a partition without one."""
+    for step in plan.steps:
+        reassigned = _reassigned(step)
+        for partition, before, after in changed_in(step):
+            if partition not in reassigned and before != after:
+                yield int(before[0]), int(after[0])
