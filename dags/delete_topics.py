@@ -18,6 +18,7 @@ from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 from kafka_maintenance.tasks.plans import plan_deletions, snapshot_to_plan
 
 KIND = "delete_topics"
@@ -60,17 +61,20 @@ KIND = "delete_topics"
 def delete_topics() -> None:
     """Snapshot → plan → gate → apply → verify."""
     snapshot = snapshot_to_plan(given("cluster"), given("plan"))
-    plan = plan_deletions(
-        given("cluster"),
-        snapshot,
-        given("plan"),
-        given("topics"),
-        given("bootstrap_servers"),
-        given("unused_days"),
-        given("even_if_used"),
+    plan = linked(
+        plan_deletions(
+            given("cluster"),
+            snapshot,
+            given("plan"),
+            given("topics"),
+            given("bootstrap_servers"),
+            given("unused_days"),
+            given("even_if_used"),
+        ),
+        PLAN,
     )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
-    gate >> apply_plan(KIND) >> verify(KIND)
+    gate >> apply_plan(KIND) >> linked(verify(KIND), PLAN_AND_EXECUTION)
 
 
 delete_topics()

@@ -27,6 +27,7 @@ from kafka_maintenance.tasks.drain import (
     plan_drain,
     report_notifications,
 )
+from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 from kafka_maintenance.tasks.settings import SETTINGS
 
 KIND = "drain_isr_notifications"
@@ -57,10 +58,10 @@ def drain_isr_notifications() -> None:
         **OPENING_RUNS,
         doc_md="Opens a gated run per cluster with lingering notifications, where the Variable allows it.",
     ).expand_kwargs(lingering_runs(reports, given("act")))
-    plan = plan_drain(given("cluster"), given("plan"), given("act"))
+    plan = linked(plan_drain(given("cluster"), given("plan"), given("act")), PLAN)
     reports >> plan
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
-    gate >> apply_plan(KIND) >> verify(KIND)
+    gate >> apply_plan(KIND) >> linked(verify(KIND), PLAN_AND_EXECUTION)
 
 
 drain_isr_notifications()

@@ -16,6 +16,7 @@ from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
 
 KIND = "elect_preferred_leaders"
@@ -44,11 +45,14 @@ KIND = "elect_preferred_leaders"
 def elect_preferred_leaders() -> None:
     """Snapshot → plan → gate → apply → verify."""
     snapshot = snapshot_to_plan(given("cluster"), given("plan"))
-    plan = plan_elections(
-        given("cluster"), snapshot, given("plan"), given("election_count_max"), given("elections_per_minute")
+    plan = linked(
+        plan_elections(
+            given("cluster"), snapshot, given("plan"), given("election_count_max"), given("elections_per_minute")
+        ),
+        PLAN,
     )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
-    gate >> apply_plan(KIND) >> verify(KIND)
+    gate >> apply_plan(KIND) >> linked(verify(KIND), PLAN_AND_EXECUTION)
 
 
 elect_preferred_leaders()

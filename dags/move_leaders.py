@@ -18,6 +18,7 @@ from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejecti
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
 from kafka_maintenance.tasks.leaders import act_as_controller, plan_leader_moves
+from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 
 KIND = "move_leaders"
 
@@ -45,9 +46,12 @@ KIND = "move_leaders"
 )
 def move_leaders() -> None:
     """Plan → gate → act as controller → verify."""
-    plan = plan_leader_moves(given("cluster"), given("plan"), given("drain_brokers"), given("drain_racks"))
+    plan = linked(
+        plan_leader_moves(given("cluster"), given("plan"), given("drain_brokers"), given("drain_racks")), PLAN
+    )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
-    gate >> act_as_controller(given("confirm_unfenced_controller")) >> verify(KIND)
+    acted = linked(act_as_controller(given("confirm_unfenced_controller")), PLAN_AND_EXECUTION)
+    gate >> acted >> linked(verify(KIND), PLAN_AND_EXECUTION)
 
 
 move_leaders()

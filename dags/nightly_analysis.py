@@ -37,6 +37,7 @@ from kafka_maintenance.tasks.analysis import (
     send_metrics,
 )
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, OPENING_RUNS
+from kafka_maintenance.tasks.links import REPORT_AND_CLUSTERS, linked
 from kafka_maintenance.tasks.pools import SPARK_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -71,7 +72,7 @@ def nightly_analysis() -> None:
         doc_md="One Spark job for all clusters of the date: fetches their snapshots, writes tables and report.",
         execution_timeout=SETTINGS.analysis_timeout,
     )
-    report = publish_report(analyse.output, choice)
+    report = linked(publish_report(analyse.output, choice), REPORT_AND_CLUSTERS)
     plans = plan_repairs.expand(chosen=chosen_snapshots(choice))
     TriggerDagRunOperator.partial(
         **OPENING_RUNS,
@@ -83,8 +84,8 @@ def nightly_analysis() -> None:
         doc_md="Not reached where the plans of a cluster could not be made: the run counts as failed then, and the gated runs of "
         "the others are opened all the same.",
     )
-    all_clusters_analysed(report)
-    no_alarms(report)
+    linked(all_clusters_analysed(report), REPORT_AND_CLUSTERS)
+    linked(no_alarms(report), REPORT_AND_CLUSTERS)
     send_metrics(report)
     report >> [remove_expired_analyses(), keep_compact_history(choice)]
     analyse >> report >> plans >> all_clusters_planned

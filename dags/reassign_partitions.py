@@ -17,6 +17,7 @@ from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 
 KIND = "reassign_partitions"
@@ -66,18 +67,21 @@ KIND = "reassign_partitions"
 def reassign_partitions() -> None:
     """Snapshot → plan → gate → apply → verify."""
     snapshot = snapshot_to_plan(given("cluster"), given("plan"))
-    plan = plan_reassignment(
-        given("cluster"),
-        snapshot,
-        given("plan"),
-        given("move_count_max"),
-        given("goals"),
-        given("bootstrap_servers"),
-        given("throttle_bytes_per_s"),
-        given("rollback_of"),
+    plan = linked(
+        plan_reassignment(
+            given("cluster"),
+            snapshot,
+            given("plan"),
+            given("move_count_max"),
+            given("goals"),
+            given("bootstrap_servers"),
+            given("throttle_bytes_per_s"),
+            given("rollback_of"),
+        ),
+        PLAN,
     )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
-    gate >> apply_plan(KIND) >> verify(KIND)
+    gate >> apply_plan(KIND) >> linked(verify(KIND), PLAN_AND_EXECUTION)
 
 
 reassign_partitions()

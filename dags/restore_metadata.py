@@ -17,6 +17,7 @@ from airflow.sdk import Param
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.links import PLAN, linked
 from kafka_maintenance.tasks.restore import KIND, SCOPE, apply_restore, plan_restore, verify_restore
 
 NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
@@ -61,7 +62,7 @@ NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
 )
 def restore_metadata() -> None:
     """Plan → gate → apply → compare again."""
-    plan = plan_restore(given("cluster"), given("plan"), given("snapshot"), SCOPE)
+    plan = linked(plan_restore(given("cluster"), given("plan"), given("snapshot"), SCOPE), PLAN)
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
     gate >> apply_restore() >> verify_restore()
 

@@ -19,6 +19,7 @@ from airflow.sdk import CronTriggerTimetable, Param
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
+from kafka_maintenance.tasks.links import PLAN, linked
 from kafka_maintenance.tasks.retention import (
     KEEP,
     KIND,
@@ -60,7 +61,7 @@ def retain_snapshots() -> None:
         **OPENING_RUNS,
         doc_md="Opens a gated run per cluster with snapshots to remove, where the Variable allows it.",
     ).expand_kwargs(removal_runs(reports, given("act"), KEEP))
-    plan = plan_retention(given("cluster"), given("plan"), given("act"), KEEP)
+    plan = linked(plan_retention(given("cluster"), given("plan"), given("act"), KEEP), PLAN)
     reports >> plan
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
     gate >> remove_snapshots() >> verify_removal()

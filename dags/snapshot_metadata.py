@@ -11,13 +11,15 @@ Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
 
 **Never** writes to a cluster, and shows half a snapshot to anybody.
 
-**When it fails:** the task says whether ZooKeeper or the store did not answer; clear it. Other clusters are not concerned.
+**When it fails:** (or is not over two hours after it was queued, `KAFKA_MAINTENANCE_SNAPSHOT_LATE_S`, of which the notifiers are told) the task says whether ZooKeeper or the store did not answer; clear it. Other clusters are not concerned.
 """
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import CronTriggerTimetable, Param, dag
 
 from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
+from kafka_maintenance.tasks.deadlines import SNAPSHOTS_LATE
+from kafka_maintenance.tasks.links import CLUSTERS, linked
 from kafka_maintenance.tasks.settings import SETTINGS
 from kafka_maintenance.tasks.snapshots import (
     announce_snapshots,
@@ -33,6 +35,7 @@ from kafka_maintenance.tasks.snapshots import (
     catchup=False,
     max_active_runs=2,
     doc_md=__doc__,
+    deadline=SNAPSHOTS_LATE,
     default_args=DEFAULT_ARGS,
     tags=["kafka", "reads-cluster", "scheduled"],
     render_template_as_native_obj=True,
@@ -54,7 +57,7 @@ def snapshot_metadata() -> None:
     """One mapped snapshot per live cluster; the disks of those whose brokers may be asked."""
     names = live_clusters(given("clusters"))
     taken = take_snapshot.partial(new_cluster_id=given("new_cluster_id")).expand(cluster=names)
-    announce_snapshots(names, taken)
+    linked(announce_snapshots(names, taken), CLUSTERS)
     taken >> EmptyOperator(
         task_id="all_snapshots_taken",
         doc_md="Not reached where a cluster has no snapshot: the run counts as failed then, and the snapshots of the others are announced all "

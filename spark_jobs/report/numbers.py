@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any
 
 from spark_jobs.report.content import COMPARED, SEVERITIES, Page, causes, count, missed, passed_over
@@ -21,6 +22,8 @@ def summary(page: Page) -> dict[str, Any]:
             snapshot.cluster: {
                 "snapshot_id": snapshot.snapshot_id,
                 "snapshot_digest": snapshot.manifest.digest,
+                "taken_at": snapshot.manifest.taken_at.astimezone(UTC).isoformat(timespec="seconds"),
+                "consistent": snapshot.manifest.consistent,
                 **cluster_numbers(page, snapshot.cluster),
             }
             for snapshot in page.snapshots

@@ -101,7 +101,7 @@ MUTATIONS = (
         _POLICY,
         {"return max(asked, 2) if requester is None and not self.requester_may_approve(kind) else asked": "return asked"},
     ),
-    Mutation(("people", "test_approvers_are_named_by_user_or_role_and_counted"), _POLICY, {"if answer.user not in allowed:": "if False:"}),
+    Mutation(("people", "test_approvers_are_named_by_user_or_role_and_counted"), _POLICY, {"if allowed is not None and answer.user not in allowed:": "if False:"}),
     Mutation(("people", "test_a_comment_names_the_ticket"), _POLICY, {"if ticket is not None and not re.search(ticket, answer.comment):": "if False:"}),
     Mutation(("people", "test_plans_beyond_the_caps_are_not_even_asked_about"), _POLICY, {"if name in most and count > most[name]": "if False"}),
     Mutation(

@@ -51,6 +51,17 @@ def test_approvers_are_named_by_user_or_role_and_counted():
     assert told == ("'victor' is no approver of reassign_partitions", "1 of 2 approvals are there: ada")
 
 
+def test_whom_a_plan_waits_for_is_said_as_the_policy_would_count():
+    assert DEFAULT.who_approves("elect_preferred_leaders") == "1 approval by anybody who may answer in Airflow"
+    assert DEFAULT.who_approves("delete_topics") == "2 approvals by anybody who may answer in Airflow"
+    found = of("reassign_partitions", approvers={"users": ["ada"], "roles": ["sre"]}, approvals=2)
+    assert found.who_approves("reassign_partitions", "x") == "2 approvals by ada, olivia, otto"
+    narrow = found.narrowed(frozenset({"ada", "victor"}), {})
+    assert narrow.who_approves("reassign_partitions") == "2 approvals by ada"
+    nobody = found.narrowed(frozenset({"victor"}), {})
+    assert nobody.who_approves("reassign_partitions") == "2 approvals by nobody: the policy names none"
+
+
 def test_a_comment_names_the_ticket():
     found = of("delete_topics", ticket=r"CHG-\d+")
     assert missing(found, "delete_topics", "x", "ada") == ()

@@ -1,8 +1,9 @@
 """A critical finding fails the daily run, and whoever is to know is told over HTTP."""
 
+import asyncio
 import json
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -99,6 +100,54 @@ def test_a_plan_that_waits_for_a_person_is_told(bag, clients, world, plan, recei
     with answering(clients, dag.dag_id, _answer(clients["olivia"], "Reject")):
         dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
     assert [told["text"] for told in receiver.taken] == ["elect_preferred_leaders on alpha: approve waits for a person"]
+
+
+def test_a_run_of_snapshots_that_is_late_is_told_by_a_deadline_of_airflow(bag, world, receiver, monkeypatch):
+    """Through Airflow's own rows: deadline, callback and trigger, as scheduler and triggerer handle them."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.models.deadline import Deadline
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.sdk import timezone
+    from airflow.triggers.callback import CallbackTrigger
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+    from sqlalchemy import select
+
+    from kafka_maintenance.tasks import deadlines
+    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+
+    monkeypatch.setattr(deadlines, "NOTIFIERS", [WebhookNotifier(receiver.url)])
+    now = timezone.utcnow()
+    dag_id = "snapshot_metadata"
+    with create_session() as session:
+        manager = DagBundlesManager()
+        manager.sync_bundles_to_db(session=session)
+        session.commit()
+        sync_bag_to_db(bag, "dags-folder", None)
+        run = SerializedDagModel.get_dag(dag_id, session=session).create_dagrun(
+            run_id=f"late__{now.isoformat()}",
+            run_after=now,
+            run_type=DagRunType.MANUAL,
+            triggered_by=DagRunTriggeredByType.TEST,
+            state=DagRunState.QUEUED,
+            session=session,
+        )
+        session.flush()
+        (deadline,) = session.scalars(select(Deadline).where(Deadline.dagrun_id == run.id))
+        assert deadline.deadline_time == run.queued_at + timedelta(hours=2)
+        deadline.handle_miss(session)
+        trigger = CallbackTrigger(deadline.callback.data["path"], deadline.callback.data["kwargs"])
+        session.rollback()
+
+    async def events():
+        return [event.payload["state"] async for event in trigger.run()]
+
+    assert asyncio.run(events()) == ["running", "success"]
+    (told,) = receiver.taken
+    assert told["text"].startswith("snapshot_metadata: deadline late: the run is queued, and was to be over by ")
+    assert told["page"].startswith("http://localhost:8080/dags/snapshot_metadata/runs/late__")
 
 
 def test_breaking_the_glass_rings(bag, clients, world, plan, receiver, monkeypatch, tmp_path):

@@ -57,6 +57,10 @@ def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, woun
         states = _run(bag, configs=["topics/*"])
     assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
     gate = seen.result()
+    shown = {"dag_id": "restore_metadata", "run_id": gate["task_instance"]["dag_run_id"]}
+    page = clients["victor"].get("/kafka-maintenance/plan", params=shown).text
+    assert "Differences to write" in page
+    assert "/config/topics/orders" in page
     assert gate["subject"].startswith("restore on alpha: restore a part, 1 created, 0 set, 0 deleted, 0 ACLs")
     assert "create /config/topics/orders" in gate["body"]
     assert wounded.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]

@@ -121,6 +121,8 @@ def test_gated_runs_are_opened_with_the_policy_of_the_report(monkeypatch, allowe
     assert [run["conf"]["cluster"] for run in runs] == opened
     assert all(run["conf"]["keep_monthly"] == 2 for run in runs)
     assert all(run["trigger_run_id"].endswith("__alpha__aaaaaaaaaaaa") for run in runs)
+    whom = "waits for 2 approvals by anybody who may answer in Airflow"
+    assert all(run["note"].startswith("retain") and run["note"].endswith(whom) for run in runs)
 
 
 def test_a_removal_that_did_not_happen_as_planned_fails_its_check(days, tmp_path, monkeypatch):

@@ -30,6 +30,11 @@ DAG_IDS = (
 )
 OPENING = ("open_gated_runs",)  # mapped over plans: its link leads to the run that it opened
 WHAT_IT_TOUCHES = {"reads-store", "reads-cluster", "changes-cluster", "changes-store"}
+LINKS = {
+    **dict.fromkeys(("apply_plan", "act_as_controller", "verify"), ("Plan", "Execution")),
+    **dict.fromkeys(("analyse", "publish_report", "all_clusters_analysed", "no_alarms"), ("Report", "Clusters")),
+    "announce_snapshots": ("Clusters",),
+}
 TAGS = WHAT_IT_TOUCHES | {"kafka", "scheduled", "manual"}
 WRITING_TASKS = {
     ("kafka_maintenance.tasks.apply", "ApplyPlanOperator"): "changes-cluster",
@@ -91,6 +96,16 @@ class TestEveryDag:
     def test_a_mapped_task_is_labelled_by_its_cluster(self, bag, dag_id):
         mapped = [task for task in bag.dags[dag_id].tasks if getattr(task, "is_mapped", False)]
         assert [task.task_id for task in mapped if not task.map_index_template and task.task_id not in OPENING] == []
+
+    def test_its_tasks_lead_to_the_pages_of_what_they_make(self, bag, dag_id):
+        """A mapped task has no link: it would be a row of XCom for each cluster."""
+        from kafka_maintenance.web.airflow_records import PLANNING_TASKS
+
+        expected = dict.fromkeys((*PLANNING_TASKS, "approve"), ("Plan",)) | LINKS
+        for task in bag.dags[dag_id].tasks:
+            found = tuple(link.name for link in task.operator_extra_links)
+            if task.task_id not in OPENING:
+                assert found == (() if task.is_mapped else expected.get(task.task_id, ()))
 
     def test_has_an_owner_and_retries(self, bag, dag_id):
         for task in bag.dags[dag_id].tasks:

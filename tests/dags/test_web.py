@@ -2,13 +2,17 @@
 
 import json
 import re
+from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 
+from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.web import figures, render
 from kafka_maintenance.web.blocks import Cell, Choice, Column, Facts, Form, Lines, Note, Page, Section, Table
 from tests.dags.test_gates import _answer, _run, answering
 from tests.dags.world import CLUSTER
+from tests.kafka_maintenance.web.fleet import Sick, publish, today
 
 PREFIX = "/kafka-maintenance"
 HOSTILE = """</pre><script>alert("x")</script><img src=x onerror='alert(1)'>{{ 7 * 7 }}"""
@@ -21,11 +25,18 @@ ROUTES = (
     "/approvals",
     "/executions",
     "/execution?cluster=alpha&digest=d1",
+    "/run-execution?dag_id=elect_preferred_leaders&run_id=manual__x",
     "/stored-plan?cluster=alpha&kind=reassign_partitions&digest=d1",
     "/history",
     "/kraft",
+    "/date-report?date=2026-11-24",
 )
-NOT_THERE = {"/cluster?name=alpha", "/topic?cluster=alpha&name=orders", "/execution?cluster=alpha&digest=d1"}
+NOT_THERE = {
+    "/date-report?date=2026-11-24",
+    "/cluster?name=alpha",
+    "/topic?cluster=alpha&name=orders",
+    "/execution?cluster=alpha&digest=d1",
+}
 """Of a store without snapshots."""
 
 
@@ -34,6 +45,17 @@ def anonymous(clients):
     from fastapi.testclient import TestClient
 
     return TestClient(next(iter(clients.values())).app)
+
+
+def _links(client, dag_id, run_id, task_id):
+    """What the buttons of a task lead to, as the UI asks for them; a path without the run's id."""
+    found = client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links").json()["extra_links"]
+    base = "http://localhost:8080"
+    return {
+        name: address
+        and address.removeprefix(base).replace(quote(run_id, safe=""), "RUN").replace(quote(run_id), "RUN")
+        for name, address in found.items()
+    }
 
 
 @pytest.fixture
@@ -112,6 +134,51 @@ def test_the_receipt_is_shown_once_it_is_applied(bag, clients, plan):
     text = _plan_page(clients["victor"], run).text
     assert 'data-testid="receipt"' in text
     assert "olivia" in text
+
+
+def test_the_log_of_a_gated_run_tells_its_story_in_ten_lines(bag, clients, plan, caplog):
+    with (
+        caplog.at_level("INFO"),
+        answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")),
+    ):
+        _run(bag, plan)
+    story = [record.getMessage() for record in caplog.records if "kafka_maintenance" in record.name]
+    assert sum(len(each.splitlines()) for each in story) <= 10
+    told = "\n".join(story)
+    for words in (
+        f"elect_preferred_leaders on {CLUSTER}: ",
+        f"plan {plan.digest} shown, waits for 1 approval by anybody who may answer in Airflow",
+        "answered Approve by olivia: planned window",
+        "approved by 'olivia'",
+        "predictions of plan",
+    ):
+        assert words in told
+
+
+def test_a_gate_that_waits_leads_to_its_plan_and_an_applied_plan_to_its_execution(bag, clients, plan):
+    dag_id, seen = "elect_preferred_leaders", {}
+
+    def look_and_approve(gate):
+        seen.update(_links(clients["victor"], dag_id, gate["task_instance"]["dag_run_id"], "approve"))
+        return _answer(clients["olivia"], "Approve")(gate)
+
+    with answering(clients, dag_id, look_and_approve):
+        run, _ = _run(bag, plan)
+    assert seen == {"Plan": f"/dags/{dag_id}/runs/RUN/plugin/plan"}
+    links = _links(clients["victor"], dag_id, run.run_id, "apply_plan")
+    assert links == seen | {"Execution": f"{PREFIX}/run-execution?dag_id={dag_id}&run_id=RUN"}
+    assert _links(clients["victor"], dag_id, run.run_id, "verify") == links
+    address = f"{PREFIX}/run-execution"
+    shown = clients["victor"].get(address, params={"dag_id": dag_id, "run_id": run.run_id})
+    assert shown.status_code == 200
+    assert f"Plan {plan.digest}" in shown.text
+
+
+def test_an_execution_that_was_not_begun_says_so(clients, rejected):
+    query = {"dag_id": rejected.dag_id, "run_id": rejected.run_id}
+    answer = clients["victor"].get(f"{PREFIX}/run-execution", params=query)
+    assert answer.status_code == 200
+    assert "The plan of this run was not begun" in answer.text
 
 
 def test_a_plan_that_was_altered_in_the_store_says_that_it_will_be_refused(clients, plan, rejected, tmp_path):
@@ -225,6 +292,40 @@ def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(clients, wo
         said = f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read"
         assert said in answer.text
     assert "zk1:2181" in answer.text
+
+
+def test_a_row_leads_to_report_runs_and_gates_of_its_cluster(clients, world, tmp_path, monkeypatch):
+    from kafka_maintenance.web import airflow_records
+    from kafka_maintenance.web.views.approvals import Gate
+
+    publish(open_store(str(tmp_path)), [Sick(CLUSTER, migrating=True)], dates=1, snapshots=0)
+    asked = {
+        "dag_id": "d",
+        "run_id": "r",
+        "requester": "olivia",
+        "asked": datetime.now(UTC),
+        "expires": None,
+        "address": "/x",
+    }
+    gates = [Gate(cluster=name, subject=f"subject of {name}", **asked) for name in (CLUSTER, "beta")]
+    monkeypatch.setattr(airflow_records, "open_gates", lambda _: gates)
+    client = clients["victor"]
+    (table,) = client.get(f"{PREFIX}/clusters?json=1").json()["sections"][0]["blocks"]
+    row = dict(zip((column["name"] for column in table["columns"]), table["rows"][0], strict=True))
+    assert row["Mode"]["text"] == "migrating to KRaft (P3)"
+    assert row["Snapshot"]["tone"] is None, "it is that of the analysis, and none is looked for in the store"
+    led = {name: row[name]["href"] for name in ("Report", "Runs", "Approvals", "Mode")}
+    assert led == {
+        "Report": f"date-report?date={today()}",
+        "Runs": f"executions?cluster={CLUSTER}",
+        "Approvals": f"approvals?cluster={CLUSTER}",
+        "Mode": f"kraft?cluster={CLUSTER}",
+    }
+    report, runs, approvals, _ = (client.get(f"{PREFIX}/{address}") for address in led.values())
+    assert report.text == "<!doctype html><title>Report</title>"
+    assert "script" not in report.headers["content-security-policy"].partition("sandbox")[0]
+    assert f"Of {CLUSTER} alone" in runs.text
+    assert ("subject of alpha" in approvals.text, "subject of beta" in approvals.text) == (True, False)
 
 
 def test_nothing_that_is_shown_becomes_markup():

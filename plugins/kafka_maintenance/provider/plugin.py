@@ -5,8 +5,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from kafka_maintenance.tasks import pools
-
-PREFIX = "/kafka-maintenance"
+from kafka_maintenance.tasks.links import PAGES
 
 
 class PagesWhenAsked:
@@ -24,45 +23,45 @@ class KafkaMaintenancePlugin(AirflowPlugin):
 
     name = "kafka_maintenance"
     listeners: list[Any] = [pools]  # noqa: RUF012 - Airflow's form
-    fastapi_apps: list[Any] = [{"app": PagesWhenAsked(), "url_prefix": PREFIX, "name": "Kafka maintenance"}]  # noqa: RUF012 - Airflow's form
+    fastapi_apps: list[Any] = [{"app": PagesWhenAsked(), "url_prefix": PAGES, "name": "Kafka maintenance"}]  # noqa: RUF012 - Airflow's form
     external_views: list[Any] = [  # noqa: RUF012 - Airflow's form
         {
             "name": "Kafka clusters",
-            "href": f"{PREFIX}/clusters",
+            "href": f"{PAGES}/clusters",
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-clusters",
         },
         {
             "name": "Kafka approvals",
-            "href": f"{PREFIX}/approvals",
+            "href": f"{PAGES}/approvals",
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-approvals",
         },
         {
             "name": "Kafka executions",
-            "href": f"{PREFIX}/executions",
+            "href": f"{PAGES}/executions",
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-executions",
         },
         {
             "name": "Kafka history",
-            "href": f"{PREFIX}/history",
+            "href": f"{PAGES}/history",
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-history",
         },
         {
             "name": "Plan",
-            "href": f"{PREFIX}/plan?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "href": f"{PAGES}/plan?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "plan",
         },
         {
             "name": "Report",
-            "href": f"{PREFIX}/report?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "href": f"{PAGES}/report?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "report",
         },

@@ -25,6 +25,7 @@ from kafka_maintenance.tasks.common import (
     label,
     run_name,
 )
+from kafka_maintenance.tasks.links import REPORT_AND_CLUSTERS
 from kafka_maintenance.tasks.settings import AFTER_SNAPSHOTS, SETTINGS
 from kafka_maintenance.tasks.snapshots import named_snapshot
 
@@ -95,8 +96,13 @@ def choose_snapshots(listed: list[dict[str, Any]]) -> PokeReturnValue:
         text = f"date {day} not analysed: {note or 'no cluster is listed'}"
         context["ti"].xcom_push(key=NOTE, value=text)  # the tab Report shows it
         raise AirflowSkipException(text)
-    if note:
-        log.info("%s", note)
+    log.info(
+        "date %s: %d snapshots to analyse, of %d clusters none. %s",
+        day,
+        len(choice["snapshots"]),
+        len(choice["missing"]),
+        note,
+    )
     return PokeReturnValue(is_done=True, xcom_value=choice)
 
 
@@ -166,6 +172,7 @@ class AnalyseOperator(SparkSubmitOperator):
     """
 
     template_fields = ("choice",)
+    operator_extra_links = REPORT_AND_CLUSTERS
 
     def __init__(self, *, choice: Any, **kwargs: Any) -> None:
         super().__init__(conn_id=SPARK_CONNECTION, driver_memory=SETTINGS.driver_memory, **kwargs)
@@ -356,6 +363,7 @@ def no_alarms(report: dict[str, Any]) -> list[str]:
     )
     ringing = [each for each in found if each.acknowledged is None]
     if not ringing:
+        log.info("date %s: no finding calls for a person; acknowledged are %d", report["date"], len(found))
         return [each.text for each in found]
     shown = "\n".join(each.text for each in ringing[:_ALARMS_SHOWN])
     raise AirflowFailException(
@@ -374,7 +382,10 @@ def plan_repairs(chosen: dict[str, str]) -> list[dict[str, str]]:
     from kafka_maintenance.tasks.plans import repairs_of
 
     label(chosen["cluster"])
-    return repairs_of(hooks.store(), chosen["cluster"], named_snapshot(hooks.store(), **chosen).uri)
+    found = repairs_of(hooks.store(), chosen["cluster"], named_snapshot(hooks.store(), **chosen).uri)
+    made = ", ".join(f"{plan['kind']} {plan['digest'][:12]}" for plan in found)
+    log.info("cluster %s: plans of its snapshot: %s", chosen["cluster"], made or "none, there is nothing to repair")
+    return found
 
 
 @task(trigger_rule=WHATEVER_SUCCEEDED)

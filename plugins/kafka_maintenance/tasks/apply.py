@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved, approved_plan, closed_window
 from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
+from kafka_maintenance.tasks.links import PLAN_AND_EXECUTION, push_links
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -28,6 +29,8 @@ class ApplyPlanOperator(BaseOperator):
     where the first one stopped, and waits for it where its process is still there. Told to end, it ends at its next safe
     point. One writing task asks at a time on a cluster.
     """
+
+    operator_extra_links = PLAN_AND_EXECUTION
 
     def __init__(self, *, kind: str, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -48,6 +51,7 @@ class ApplyPlanOperator(BaseOperator):
             return _applied(self.kind, cast("dict[str, Any]", context), resumed=event is not None)
         except StillUnderWayError as left:
             log.info("%s; the triggerer waits, no worker is held", left)
+            push_links(context, PLAN_AND_EXECUTION)
             self.defer(trigger=_waiting(self.kind, cast("dict[str, Any]", context), left.step), method_name="execute")
 
 
@@ -114,6 +118,7 @@ def verify(kind: str) -> PokeReturnValue:
         plan_uri=plan.uri,
         zookeeper=cluster.address,
     )
-    for line in (*timeline(events), found.text):
-        log.info("%s", line)
+    for line in timeline(events):
+        log.debug("%s", line)  # the page Execution, to which this task links, has it
+    log.info("%s; its record has %d events", found.text, len(events))
     return PokeReturnValue(is_done=found.done, xcom_value={"verified": found.done})

@@ -7,6 +7,7 @@ task is not a lock, and what Airflow holds can be edited.
 """
 
 import json
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,12 +25,14 @@ from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
 from kafka_maintenance.tasks.common import cluster_of_run, run_name
+from kafka_maintenance.tasks.links import PLAN, push_links
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
 
+log = logging.getLogger(__name__)
 _RETRY_DELAY = timedelta(seconds=5)
 
 
@@ -55,6 +58,7 @@ class PlanApprovalOperator(ApprovalOperator):
     """
 
     template_fields = ("plan",)
+    operator_extra_links = PLAN
 
     def __init__(self, *, kind: str, plan: Any, **kwargs: Any) -> None:
         kwargs.setdefault("response_timeout", SETTINGS.approval_timeout)
@@ -112,8 +116,15 @@ class PlanApprovalOperator(ApprovalOperator):
                 "keeps it when a gate is cleared; an answer to that counts for nothing: start a new run of "
                 f"{run.dag_id} with {json.dumps(run.conf or {}, ensure_ascii=False)}"
             )
+        log.info(
+            "%s: plan %s shown, waits for %s",
+            text.subject,
+            text.plan.digest,
+            policy.who_approves(self.kind, who["requester"]),
+        )
         for notifier in self.notifiers:
             notifier(context)
+        push_links(context, PLAN)
         raise parking(self, context)
 
     def _answered_before(self, context: Context, store: "ObjectStore", digest: str) -> dict[str, Any] | None:
@@ -148,18 +159,20 @@ class PlanApprovalOperator(ApprovalOperator):
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         approvals.keep_answer(store, **asked, answer=answer)
+        said, who = ", ".join(event.get("chosen_options") or []), answer["user"] or "nobody in time"
+        log.info("answered %s by %s: %s", said, who, answer["comment"] or "no comment")
         found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
         if found is not None and found.approvals:
             verdict = policy_for(asked["cluster"]).verdict(self.kind, found.question["requester"], found.approvals)
             if verdict.missing:
-                self.log.info("asked on: %s", "; ".join(verdict.missing))
+                log.info("asked on: %s", "; ".join(verdict.missing))
                 text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(found.question["digest"]))
                 self.subject, self.body = text.subject, text.body
                 ask(self, context)
                 raise parking(self, context)
             if verdict.broke_glass:
                 alarm = f"BREAK GLASS: {answer['user']} approved alone: {answer['comment']}"
-                self.log.error("%s", alarm)
+                log.error("%s", alarm)
                 for notifier in self.notifiers:
                     notifier({**context, "alarm": alarm})
         return super().execute_complete(context, event)

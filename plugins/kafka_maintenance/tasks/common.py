@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import Asset, get_current_context
 
+from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance import hooks
 from kafka_maintenance.tasks.airflow_versions import retry_arguments
 from kafka_maintenance.tasks.cluster_dags import dag_for, require_dag_for
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
@@ -66,7 +68,18 @@ def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **c
         conf: of the run.
     """
     named = {"trigger_dag_id": dag_for(kind, cluster), "trigger_run_id": f"{why}__{day}__{cluster}__{what}"}
-    return {**named, "conf": {"cluster": cluster, **conf}}
+    note = f"{kind} on {cluster}, for {why} {what} of {day}: waits for {_who_approves(kind, cluster)}"
+    return {**named, "note": note, "conf": {"cluster": cluster, **conf}}
+
+
+def _who_approves(kind: str, cluster: str) -> str:
+    """For the note of a run, which must not keep other runs from being opened: the gate itself says why it cannot ask."""
+    from kafka_maintenance.operations.gate.policy import policy_of
+
+    try:
+        return policy_of(cluster).narrowed(*hooks.limits_of(cluster)).who_approves(kind)
+    except ControllerCoreError as error:
+        return f"an approval, and whose is not known: {error}"
 
 
 def batches(names: Sequence[str]) -> list[list[str]]:

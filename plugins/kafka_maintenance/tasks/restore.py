@@ -104,6 +104,13 @@ def apply_restore() -> dict[str, Any]:
         run_id=run,
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
     )
+    log.info(
+        "%s: %d written, %d were there already; approved by %s",
+        cluster,
+        receipt.written,
+        receipt.already_there,
+        approval.approver,
+    )
     return {
         "cluster": cluster,
         "plan": approval.shown.plan.digest,
@@ -134,6 +141,7 @@ def verify_restore() -> dict[str, Any]:
             key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         )
     except NothingToRestoreError:
+        log.info("%s: nothing is left to be written", cluster)
         return {"cluster": cluster, "verified": True}
     raise AirflowFailException(
         f"cluster {cluster!r}: the restore was carried out, but {left.step_count} differences are there again: {left.text}"

@@ -1,5 +1,6 @@
 """Snapshots as tasks: one mapped instance per live cluster, one snapshot per run, never one of a past date."""
 
+import logging
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ from kafka_maintenance.tasks.settings import SETTINGS
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
     from controller_core.adapters.snapshot.manifest import Manifest
+
+
+log = logging.getLogger(__name__)
 
 
 @task
@@ -56,6 +60,8 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
             f"cluster {cluster!r}: no snapshot taken, the date {day} is over (today is {today} UTC); "
             f"analyse a stored one, or start a run without a date"
         )
+    sure = "consistent" if found["consistent"] else "NOT consistent"
+    log.info("cluster %s: snapshot %s of %s, %s: %s", cluster, found["snapshot"], day, sure, found["manifest"])
     return found
 
 
@@ -71,6 +77,7 @@ def announce_snapshots(names: list[str], taken: list[dict[str, Any]]) -> list[st
         raise AirflowSkipException(f"nothing announced: no snapshot was taken of {', '.join(names) or 'any cluster'}")
     missing = [name for name in names if name not in found]
     day = max(each["date"] for each in taken)
+    log.info("date %s: %d snapshots announced; without one: %s", day, len(found), ", ".join(missing) or "no cluster")
     context_of_run()["outlet_events"][SNAPSHOTS].extra = {"date": day, "snapshots": found, "missing": missing}
     return missing
 

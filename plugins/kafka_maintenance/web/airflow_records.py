@@ -31,7 +31,9 @@ PLANNING_TASKS = (
     "plan_reassignment",
     "plan_deletions",
     "plan_drain",
+    "plan_leader_moves",
     "plan_repairs",
+    "plan_restore",
     "plan_retention",
 )
 CHOOSING_TASK = "choose_snapshots"

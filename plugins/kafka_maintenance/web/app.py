@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as AnyHttpError
 
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from controller_core.plans.plan import PlanKind
+from kafka_maintenance.operations.analysis.overviews import report_of_date
 from kafka_maintenance.operations.apply.executions import executions as recorded_executions
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.web import airflow_records, render
@@ -84,8 +85,21 @@ def asset(name: str) -> Response:
 @app.get("/report", dependencies=[_DAG_OF_RUN])
 def report(request: Request, dag_id: DagId, run_id: RunId) -> Response:
     """The report that a run of `nightly_analysis` published."""
+    return _report(request, lambda: airflow_records.report_of_run(dag_id, run_id))
+
+
+@app.get("/date-report", dependencies=[_ANALYSES])
+def date_report(request: Request, date: Name) -> Response:
+    """The current report of a date, whoever analysed it."""
+    return _report(request, lambda: report_of_date(airflow_records.store(), date))
+
+
+def _report(request: Request, read: Callable[[], str]) -> Response:
     try:
-        text = airflow_records.report_of_run(dag_id, run_id)
+        text = read()
+    except ObjectMissingError as error:
+        gone = note_page("Report", str(error), tone="warning")
+        return _answer(request, "Report", lambda: gone, status=404)
     except airflow_records.NothingToShowError as nothing:
         note = note_page("Report", str(nothing))
         return _answer(request, "Report", lambda: note)
@@ -120,31 +134,45 @@ def stored_plan(request: Request, user: GetUserDep, cluster: Name, kind: Name, d
 
 
 @app.get("/executions")
-def executions(request: Request, user: GetUserDep) -> Response:
-    """Every plan that was begun, of the DAGs that the user may read."""
+def executions(request: Request, user: GetUserDep, cluster: Text = "") -> Response:
+    """Every plan that was begun, of the DAGs that the user may read; of one cluster where it is named."""
 
     def page() -> Page:
-        found = recorded_executions(airflow_records.store())
+        found = [each for each in recorded_executions(airflow_records.store()) if cluster in {"", each.cluster}]
         dags = {cluster: airflow_records.dags_of(cluster) for cluster in {each.cluster for each in found}}
         dag_ids = {(each.cluster, each.kind): dags[each.cluster](each.kind) for each in found}
         readable = {dag_id for dag_id in set(dag_ids.values()) if _reads_dag(user, dag_id)}
         seen = [each for each in found if dag_ids[each.cluster, each.kind] in readable]
-        return executions_page(seen, now=datetime.now(UTC))
+        return executions_page(seen, now=datetime.now(UTC), cluster=cluster)
 
     return _answer(request, "Executions", page)
+
+
+@app.get("/run-execution", dependencies=[_DAG_OF_RUN])
+def run_execution(request: Request, user: GetUserDep, dag_id: DagId, run_id: RunId) -> Response:
+    """How far the plan of a run is: where the links of its tasks lead."""
+
+    def page() -> Page:
+        named = airflow_records.plans_of_run(dag_id, run_id)[-1]
+        try:
+            return _execution(user, named.cluster, named.digest)
+        except BadInputError as unknown:
+            raise airflow_records.NothingToShowError(f"The plan of this run was not begun: {unknown}") from unknown
+
+    return _answer(request, "Execution", page)
 
 
 @app.get("/execution")
 def execution(request: Request, user: GetUserDep, cluster: Name, digest: Name) -> Response:
     """How far one plan is."""
+    return _answer(request, "Execution", lambda: _execution(user, cluster, digest))
 
-    def page() -> Page:
-        record, dag_of = read_record(airflow_records.store(), cluster, digest), airflow_records.dags_of(cluster)
-        for kind in PlanKind if record.kind is None else (record.kind,):
-            _require_dag(user, dag_of(kind))
-        return execution_page(record, dag_of=dag_of, now=datetime.now(UTC))
 
-    return _answer(request, "Execution", page)
+def _execution(user: GetUserDep, cluster: str, digest: str) -> Page:
+    record, dag_of = read_record(airflow_records.store(), cluster, digest), airflow_records.dags_of(cluster)
+    for kind in PlanKind if record.kind is None else (record.kind,):
+        _require_dag(user, dag_of(kind))
+    return execution_page(record, dag_of=dag_of, now=datetime.now(UTC))
 
 
 @app.get("/clusters", dependencies=[_SNAPSHOTS])
@@ -178,13 +206,14 @@ def topic(request: Request, cluster: Name, name: Name) -> Response:
 
 
 @app.get("/approvals")
-def approvals(request: Request, user: GetUserDep) -> Response:
-    """What waits for a person, of the DAGs that the user may read."""
-    return _answer(
-        request,
-        "Approvals",
-        lambda: approvals_page(airflow_records.open_gates(_readable(user)), now=datetime.now(UTC)),
-    )
+def approvals(request: Request, user: GetUserDep, cluster: Text = "") -> Response:
+    """What waits for a person, of the DAGs that the user may read; of one cluster where it is named."""
+
+    def page() -> Page:
+        gates = [each for each in airflow_records.open_gates(_readable(user)) if cluster in {"", each.cluster}]
+        return approvals_page(gates, now=datetime.now(UTC), cluster=cluster)
+
+    return _answer(request, "Approvals", page)
 
 
 @app.get("/history", dependencies=[_SNAPSHOTS])

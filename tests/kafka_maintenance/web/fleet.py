@@ -128,6 +128,8 @@ def _summary(cluster, rows, day):
     return {
         "snapshot_id": cluster.world(day).snapshot_id,
         "snapshot_digest": "d" * 64,
+        "taken_at": datetime.combine(today() - timedelta(days=day), time(2, 30), UTC).isoformat(),
+        "consistent": True,
         "topic_count": cluster.topics,
         "partition_count": total,
         "replica_count": total * min(3, cluster.brokers),

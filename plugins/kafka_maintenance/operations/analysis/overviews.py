@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import ROOT
+from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
 from controller_core.ports.object_store import put_once
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.snapshots.catalog import at_once
 
 PREFIX: Final = f"{ROOT}/overviews/"
@@ -34,6 +35,8 @@ COUNTS: Final = (
 """What an overview has of each cluster; None where the analysis did not look for it."""
 MIGRATIONS: Final = "kraft_migration_count"
 """1 for a cluster that is on its way to KRaft; overviews of before 2026-11-24 do not have it."""
+BYTES_OF_A_CLUSTER: Final = 2000
+"""What the counts of one cluster take in memory, about."""
 KRAFT_PHASE: Final = "kraft_phase"
 """P0 to P6 of docs/kraft.md; None where it was not judged, absent in overviews of before 2026-11-24."""
 
@@ -73,12 +76,23 @@ def keep_overview(store: ObjectStore, key: str, document: Mapping[str, Any]) -> 
                 **{name: numbers.get(name) for name in COUNTS},
                 KRAFT_PHASE: numbers.get(KRAFT_PHASE),
                 MIGRATIONS: (numbers.get("findings") or {}).get("kraft_migration", 0),
+                **_for_the_page(numbers),
             }
             for cluster, numbers in sorted(document["summary"]["clusters"].items())
         },
     }
     _, date, run = key.removeprefix(f"{ROOT}/").split("/")[:3]
     put_once(store, f"{PREFIX}{date}/{run}.json", json.dumps(overview, sort_keys=True).encode())
+
+
+def _for_the_page(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page Clusters shows beside, so that it reads no manifest; overviews of before 2026-11-24 do not have it."""
+    above, kinds = numbers.get("brokers_above_ratio"), numbers.get("findings")
+    return {
+        **{name: numbers.get(name) for name in ("taken_at", "consistent", "deletions_waiting_count")},
+        "brokers_above_ratio_count": None if above is None else len(above),
+        "reassigning_count": None if kinds is None else kinds.get("being_reassigned", 0),
+    }
 
 
 def newest_overviews(store: ObjectStore, dates: int, *, until: str | None = None) -> list[Overview]:
@@ -95,8 +109,19 @@ def newest_overviews(store: ObjectStore, dates: int, *, until: str | None = None
         if until is None or date <= until:
             by_date.setdefault(date, []).append(key)
     chosen = [key for date in sorted(by_date)[-dates:] for key in by_date[date]]
-    newest = {one.date: one for one in sorted(at_once(lambda key: read_overview(store, key), chosen), key=_age)}
+    newest = {one.date: one for one in sorted(at_once(lambda key: _kept(store, key), chosen), key=_age)}
     return [newest[date] for date in sorted(newest)]
+
+
+def _kept(store: ObjectStore, key: str) -> Overview:
+    """As `read_overview`; what was read is kept, for it never changes."""
+
+    def read() -> tuple[Overview, int]:
+        found = read_overview(store, key)
+        return found, BYTES_OF_A_CLUSTER * len(found.clusters)
+
+    kept: Overview = CACHE.get((store.uri, key), read)
+    return kept
 
 
 def require_overview(store: ObjectStore, date: str | None = None) -> Overview:
@@ -112,6 +137,12 @@ def require_overview(store: ObjectStore, date: str | None = None) -> Overview:
             f"{f'the newest of {found[-1].date}' if found else 'none'}; run nightly_analysis, or `kafka-maintenance analyse`"
         )
     return found[-1]
+
+
+def report_of_date(store: ObjectStore, date: str) -> str:
+    """The HTML of the report of the newest analysis of a date; errors as of `require_overview`, and where the report is gone."""
+    manifest = require_overview(store, date).manifest
+    return store.get(f"{manifest.removesuffix(MANIFEST)}report.html").decode()
 
 
 def read_overview(store: ObjectStore, key: str) -> Overview:

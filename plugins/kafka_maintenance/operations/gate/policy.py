@@ -187,6 +187,28 @@ class Policy:
         asked = int(self._of(kind).get("approvals", 1))
         return max(asked, 2) if requester is None and not self.requester_may_approve(kind) else asked
 
+    def who_approves(self, kind: str, requester: str | None = None) -> str:
+        """Whom a plan of that kind waits for, in words for a person: `2 approvals by anna, ben`."""
+        users = self._named(kind)
+        if self.approvers is not None:
+            users = self.approvers if users is None else users & self.approvers
+        needed = self.approvals_needed(kind, requester)
+        by = (
+            "anybody who may answer in Airflow"
+            if users is None
+            else ", ".join(sorted(users)) or "nobody: the policy names none"
+        )
+        return f"{needed} approval{'s' if needed > 1 else ''} by {by}"
+
+    def _named(self, kind: str) -> frozenset[str] | None:
+        """Whom the file lets approve plans of that kind; None: everybody."""
+        named = self._of(kind).get("approvers")
+        if named is None:
+            return None
+        return frozenset(named.get("users", ())).union(
+            *(self.roles.get(role, frozenset()) for role in named.get("roles", ()))
+        )
+
     def requester_may_approve(self, kind: str) -> bool:
         """Whether one person may ask for a plan of that kind and approve it."""
         return bool(self._of(kind).get("requester_may_approve", kind not in TWO_PERSONS))
@@ -233,14 +255,9 @@ class Policy:
     def _why_not(self, kind: str, requester: str | None, answer: Answered) -> str | None:
         if self.approvers is not None and answer.user not in self.approvers:
             return f"{answer.user!r} is no approver of this cluster, as its connection says"
-        of_kind = self._of(kind)
-        named = of_kind.get("approvers")
-        if named is not None:
-            allowed = set(named.get("users", ())).union(
-                *(self.roles.get(role, frozenset()) for role in named.get("roles", ()))
-            )
-            if answer.user not in allowed:
-                return f"{answer.user!r} is no approver of {kind}"
+        of_kind, allowed = self._of(kind), self._named(kind)
+        if allowed is not None and answer.user not in allowed:
+            return f"{answer.user!r} is no approver of {kind}"
         if answer.user == requester and not self.requester_may_approve(kind):
             return f"{answer.user!r} asked for it and may not approve it alone"
         ticket = of_kind.get("ticket")

@@ -28,7 +28,7 @@ class Gate:
     address: str
 
 
-def approvals_page(gates: Sequence[Gate], *, now: datetime) -> Page:
+def approvals_page(gates: Sequence[Gate], *, now: datetime, cluster: str = "") -> Page:
     """What waits, each with a link to the page of Airflow that asks."""
     rows = []
     for gate in sorted(gates, key=lambda gate: gate.asked):
@@ -82,6 +82,7 @@ def approvals_page(gates: Sequence[Gate], *, now: datetime) -> Page:
     )
     return Page(
         title="Approvals",
+        subtitle=f"Of {cluster} alone" if cluster else "",
         here="approvals",
         head=(facts,),
         sections=[Section(title="Waiting", anchor="waiting", blocks=[table])],

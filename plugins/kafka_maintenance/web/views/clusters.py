@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError
-from kafka_maintenance.operations.analysis.overviews import Overview, mode_text, newest_overviews
+from kafka_maintenance.operations.analysis.overviews import MIGRATIONS, Overview, mode_text, newest_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, keys_by_date, newest_of
@@ -44,9 +44,15 @@ _COLUMNS: Final = (
     Column("Deletions", numeric=True, words="Topics queued for deletion that cannot be deleted now"),
     Column("Reassigning", numeric=True, words="Partitions in reassignment"),
     Column("Approvals", numeric=True, words="Plans that wait for a person, and the age of the oldest in hours"),
-    Column("Snapshot", numeric=True, words="Age of the newest snapshot"),
-    Column("Consistent", words="Whether the newest snapshot is of one moment"),
+    Column(
+        "Snapshot",
+        numeric=True,
+        words="Age of the snapshot that was analysed last; where that is late, of the newest one",
+    ),
+    Column("Consistent", words="Whether that snapshot is of one moment"),
     Column("Mode", words="ZooKeeper, or a migration to KRaft; its phase, P0 to P6"),
+    Column("Report", words="That of the last analysis, by its date"),
+    Column("Runs", words="The plans of the cluster that were begun"),
     Column("Partitions", numeric=True),
     Column("Brokers", numeric=True),
     Column("Tags"),
@@ -106,12 +112,10 @@ def clusters_page(
         ObjectStoreError: the store cannot be read.
     """
     overviews, gone = newest_overviews(store, DATES_SHOWN), departures(store)
-    summary = _summary(store, overviews[-1]) if overviews else {}
-    snapshots = dict(
-        zip((one.name for one in listed), at_once(lambda one: _newest(store, one, now), listed), strict=True)
-    )
+    newest = overviews[-1].clusters if overviews else {}
+    snapshots = _snapshots(store, listed, newest, now)
     rows = [
-        _row(one, overviews, summary.get(one.name), snapshots[one.name], waiting.get(one.name), gone.get(one.name), now)
+        _row(one, overviews, newest.get(one.name), snapshots[one.name], waiting.get(one.name), gone.get(one.name), now)
         for one in listed
     ]
     rows.sort(key=lambda row: row[0])
@@ -168,25 +172,35 @@ def _facts(
     )
 
 
-def _summary(store: ObjectStore, overview: Overview) -> Mapping[str, Mapping[str, Any]]:
-    """The numbers of each cluster in the manifest of an analysis, checked when it is read and then kept."""
-    from kafka_maintenance.operations.analysis.published import read_analysis  # noqa: PLC0415 - shared by all pages
+def _snapshots(
+    store: ObjectStore, listed: Sequence[Listed], analysed: Mapping[str, Mapping[str, Any]], now: datetime
+) -> Mapping[str, _Snapshot]:
+    """The snapshot of each cluster: that of the newest analysis, and where that is late or there is none, the newest of the store.
 
-    def read() -> tuple[Mapping[str, Mapping[str, Any]], int]:
-        clusters = read_analysis(store, overview.manifest).summary["clusters"]
-        return clusters, 2000 * len(clusters)
+    So a fleet that is well costs no request a cluster; those that are looked for are looked for once a minute.
+    """
+    found = {one.name: _analysed(analysed.get(one.name, {}), now) for one in listed}
+    sought = [one.name for one in listed if one.problem is None and found[one.name] is None]
+    if sought:
+        key = (store.uri, f"newest at {now:%Y-%m-%d %H:%M}", *sought)
+        found |= CACHE.get(
+            key,
+            lambda: (
+                dict(zip(sought, at_once(lambda name: _read_newest(store, name, now), sought), strict=True)),
+                500 * len(sought),
+            ),
+        )
+    return {name: one or _Snapshot() for name, one in found.items()}
 
-    found: Mapping[str, Mapping[str, Any]] = CACHE.get((store.uri, overview.manifest, "summary"), read)
-    return found
 
-
-def _newest(store: ObjectStore, cluster: Listed, now: datetime) -> _Snapshot:
-    """The newest snapshot, looked for once a minute."""
-    if cluster.problem:
-        return _Snapshot()
-    key = (store.uri, cluster.name, f"newest at {now:%Y-%m-%d %H:%M}")
-    found: _Snapshot = CACHE.get(key, lambda: (_read_newest(store, cluster.name, now), 500))
-    return found
+def _analysed(counts: Mapping[str, Any], now: datetime) -> _Snapshot | None:
+    """What an overview says of a snapshot that is not late; None where it is, or where it does not say."""
+    if counts.get("taken_at") is None:
+        return None
+    taken_at = datetime.fromisoformat(counts["taken_at"])
+    if (now - taken_at).total_seconds() > SNAPSHOT_AGE_WARNING_S:
+        return None
+    return _Snapshot(taken_at=taken_at, consistent=counts.get("consistent"))
 
 
 def _read_newest(store: ObjectStore, name: str, now: datetime) -> _Snapshot:
@@ -215,7 +229,6 @@ def _row(
     before = overviews[-2].clusters.get(cluster.name, {}) if len(overviews) > 1 else {}
     severity = _severity(found, analysed=numbers is not None)
     remark = cluster.problem or snapshot.problem or ""
-    kinds: Mapping[str, int] = found.get("findings") or {}
     tone: Mapping[str, Tone] = {
         "critical": "critical",
         "warning": "warning",
@@ -232,13 +245,15 @@ def _row(
         _trend(cluster.name, overviews),
         _count(found.get("offline_count"), "critical"),
         _count(found.get("under_replicated_count"), "warning"),
-        _percent(found.get("ratio_max"), found.get("brokers_above_ratio")),
+        _percent(found.get("ratio_max"), found.get("brokers_above_ratio_count")),
         _count(found.get("deletions_waiting_count"), "warning"),
-        _count(kinds.get("being_reassigned", 0) if numbers is not None else None, None),
-        _approvals(waiting, now),
+        _count(found.get("reassigning_count"), None),
+        _approvals(cluster.name, waiting, now),
         _age(snapshot.taken_at, now),
         _consistent(snapshot.consistent),
         _mode(cluster.name, numbers, gone),
+        _report(overviews, analysed=numbers is not None),
+        Cell("executions", href=f"executions?{urlencode({'cluster': cluster.name})}"),
         number(found.get("partition_count", counts.get("partitions"))),
         number(found.get("broker_count", counts.get("brokers"))),
         Cell(", ".join(tags)),
@@ -283,15 +298,23 @@ def _count(value: int | None, tone: Tone | None) -> Cell:
     return number(value, tone=tone if value else "quiet")
 
 
-def _percent(ratio: float | None, above: Sequence[int] | None) -> Cell:
+def _percent(ratio: float | None, above: int | None) -> Cell:
     return number(None if ratio is None else ratio * 100, unit=" %", tone="warning" if above else None)
 
 
-def _approvals(waiting: Waiting | None, now: datetime) -> Cell:
+def _report(overviews: Sequence[Overview], *, analysed: bool) -> Cell:
+    if not analysed:
+        return Cell("-", "quiet")
+    date = overviews[-1].date
+    return Cell(date, href=f"date-report?{urlencode({'date': date})}")
+
+
+def _approvals(cluster: str, waiting: Waiting | None, now: datetime) -> Cell:
     if waiting is None:
         return Cell("0", "quiet", 0)
     hours = (now - waiting.oldest).total_seconds() / 3600
-    return Cell(f"{waiting.count} ({hours:.0f} h)", "warning", waiting.count, href="approvals")
+    href = f"approvals?{urlencode({'cluster': cluster})}"
+    return Cell(f"{waiting.count} ({hours:.0f} h)", "warning", waiting.count, href=href)
 
 
 def _age(taken_at: datetime | None, now: datetime) -> Cell:
@@ -304,7 +327,7 @@ def _age(taken_at: datetime | None, now: datetime) -> Cell:
 def _mode(cluster: str, found: Mapping[str, Any] | None, gone: Departure | None) -> Cell:
     if gone is not None:
         return Cell(f"KRaft since {gone.at[:10]}", "quiet")
-    if "kraft_migration" in ((found or {}).get("findings") or {}):
+    if (found or {}).get(MIGRATIONS):
         href = f"kraft?{urlencode({'cluster': cluster})}"
         return Cell(mode_text(found or {}, migrating=True), "warning", href=href)
     return Cell("-" if found is None else mode_text(found, migrating=False))

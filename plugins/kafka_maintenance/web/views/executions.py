@@ -20,7 +20,7 @@ from kafka_maintenance.web.blocks import (
 from kafka_maintenance.web.views.record import state_cell
 
 
-def executions_page(recorded: Sequence[Recorded], *, now: datetime) -> Page:
+def executions_page(recorded: Sequence[Recorded], *, now: datetime, cluster: str = "") -> Page:
     """Each with a link to its own page."""
     rows = []
     for each in recorded:
@@ -75,6 +75,7 @@ def executions_page(recorded: Sequence[Recorded], *, now: datetime) -> Page:
     )
     return Page(
         title="Executions",
+        subtitle=f"Of {cluster} alone" if cluster else "",
         here="executions",
         head=(facts,),
         sections=[Section(title="All", anchor="all", blocks=[table])],

@@ -14,6 +14,8 @@ from controller_core.plans.request_znodes import render_request
 from controller_core.plans.text import plan_summary
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.plans.store import find_plan, read_plan, read_proof
+from kafka_maintenance.operations.restore.document import KIND as RESTORE
+from kafka_maintenance.operations.restore.document import StoredRestore, find_restore
 from kafka_maintenance.operations.retention.plan import RetentionPlan
 from kafka_maintenance.operations.retention.store import KIND as RETENTION
 from kafka_maintenance.operations.retention.store import find_retention
@@ -52,6 +54,9 @@ def plan_page(store: ObjectStore, named: Named, *, gate: str | None = None) -> P
         if named.kind == RETENTION:
             retention = find_retention(store, cluster=named.cluster, digest=named.digest)
             uri, head, sections = retention.uri, *_retention(retention.plan)
+        elif named.kind == RESTORE:
+            restore = find_restore(store, cluster=named.cluster, digest=named.digest)
+            uri, head, sections = restore.uri, *_restore(restore)
         else:
             uri = find_plan(store, cluster=named.cluster, kind=named.kind, digest=named.digest).uri
             plan = read_plan(store, uri)
@@ -364,6 +369,14 @@ def _retention(plan: RetentionPlan) -> tuple[list[Block], list[Section]]:
         Section(title="Kept", anchor="kept-section", blocks=[kept]),
     ]
     return head, sections
+
+
+def _restore(restore: StoredRestore) -> tuple[list[Block], list[Section]]:
+    head: list[Block] = [
+        Facts((("Differences to write", number(restore.step_count)), ("Left out", number(restore.left_out_count))))
+    ]
+    differences = Lines(restore.summary.capitalize(), restore.text.splitlines())
+    return head, [Section(title="Differences", anchor="differences", blocks=[differences])]
 
 
 def _ids(brokers: Sequence[int]) -> str:
