@@ -3,7 +3,7 @@
 """### KRaft rehearsal: untested migrations cannot be relied on
 
 The newest snapshot of every named cluster is restored into a throw-away ZooKeeper on the worker and migrated there by a
-real KRaft controller, with imitated brokers. Each obstacle is explained with its znode; every difference between snapshot, records and tree has a class.
+real KRaft controller, with imitated brokers, and on another copy with real ones where `with_brokers` says so. Each obstacle is explained with its znode; every difference between snapshot, records and tree has a class.
 No cluster is contacted, but for brokers that the connection allows to ask (`bootstrap_servers`), which answer what a copy cannot show; what was found is kept in the store, for the run-book. A rehearsal that is not passed fails, with the report in its log (docs/kraft.md).
 
 **Never** writes to a cluster or leaves anything on the worker.
@@ -41,13 +41,23 @@ from kafka_maintenance.tasks.kraft_rehearsal import clusters_to_rehearse, rehear
             description="With which --release-version the quorum will be formatted; empty: that of its version",
         ),
         "fix": Param(False, type="boolean", description="Also rehearse the repairs, on another copy"),
+        "with_brokers": Param(
+            0,
+            type="integer",
+            minimum=0,
+            maximum=10,
+            description="Also start this many real brokers on another copy, set as the asked brokers answer",
+        ),
     },
 )
 def kraft_rehearsal() -> None:
     """One mapped rehearsal per cluster."""
-    rehearse.partial(version=given("kafka_version"), release_version=given("release_version"), fix=given("fix")).expand(
-        cluster=clusters_to_rehearse(given("clusters"))
-    )
+    rehearse.partial(
+        version=given("kafka_version"),
+        release_version=given("release_version"),
+        fix=given("fix"),
+        with_brokers=given("with_brokers"),
+    ).expand(cluster=clusters_to_rehearse(given("clusters")))
 
 
 kraft_rehearsal()

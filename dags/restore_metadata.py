@@ -49,6 +49,11 @@ NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
             type="boolean",
             description="Instead: correct what stands against a migration to KRaft and brokers accept while they run",
         ),
+        "brokers_stopped": Param(
+            False,
+            type="boolean",
+            description="With kraft_repairs: also end what is under way; refused while a broker is registered",
+        ),
         "recreate": Param(False, type="boolean", description="With topics: make deleted ones anew, empty"),
         "requests": Param(False, type="boolean", description="Also pending requests, which run again"),
         "notifications": Param(False, type="boolean", description="Also notifications"),

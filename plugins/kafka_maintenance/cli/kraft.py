@@ -92,7 +92,7 @@ def _add_rehearse(kraft: Any) -> None:
         "rehearse",
         help="migrate a copy of a snapshot with a real controller, and say what happened",
         description="Restores the snapshot into a throw-away ZooKeeper on this machine and lets one real KRaft controller migrate it; brokers are "
-        "imitated. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster, but for the brokers of --bootstrap-servers; nothing stays.",
+        "imitated, unless --with-brokers starts some. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster, but for the brokers of --bootstrap-servers; nothing stays.",
     )
     _add_snapshot_arguments(command)
     command.add_argument(
@@ -113,6 +113,18 @@ def _add_rehearse(kraft: Any) -> None:
         "--key-file", metavar="FILE", type=Path, help="opens sealed secrets, so that they are rehearsed, too"
     )
     command.add_argument("--fix", action="store_true", help="also rehearse the repairs, on another copy")
+    command.add_argument(
+        "--with-brokers",
+        metavar="N",
+        type=positive,
+        help="also start N real brokers on another copy, in migration mode and then in KRaft mode",
+    )
+    command.add_argument(
+        "--broker-config",
+        metavar="FILE",
+        type=Path,
+        help="with --with-brokers: a broker's server.properties (default: what the asked brokers answer)",
+    )
     _add_broker_arguments(command)
     command.set_defaults(run=_rehearse)
 
@@ -137,7 +149,7 @@ def _add_watch(kraft: Any) -> None:
     command = kraft.add_parser(
         "watch",
         help="say from the living cluster whether to go on, to wait, or to go back",
-        description="Reads the cluster's tree twice and judges: phase, whether /migration rises, what is under way, what is not in sync. Writes nothing.",
+        description="Reads the cluster's tree twice and judges: phase, whether /migration rises, what is under way, what is not in sync, and what the brokers of --bootstrap-servers tell their clients. Writes nothing.",
     )
     add_zookeeper_arguments(command)
     command.add_argument(
@@ -153,6 +165,7 @@ def _add_watch(kraft: Any) -> None:
     command.add_argument(
         "--kafka-version", metavar="X.Y", default="3.9", help="whose tools read it (default: %(default)s)"
     )
+    _add_broker_arguments(command)
     command.add_argument("--since-snapshot", metavar="SNAPSHOT", help="of the store: nothing that it holds may be lost")
     command.add_argument(
         "--cluster", metavar="NAME", help="with --since-snapshot, where the store holds several clusters"
@@ -255,19 +268,22 @@ def _runbook(arguments: argparse.Namespace) -> int:
 
 
 def _rehearse(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.rehearsal.kept import keep_rehearsal  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import RealBrokers, rehearse_snapshot  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, planned_settings  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.rehearsal.run import planned_quorum  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import find_snapshot  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     config = arguments.controller_config
-    quorum = Quorum(
-        version=arguments.kafka_version,
-        release_version=arguments.release_version,
-        settings=planned_settings(config.read_text(encoding="utf-8")) if config else {},
+    quorum = planned_quorum(
+        arguments.kafka_version, arguments.release_version, config.read_text(encoding="utf-8") if config else ""
     )
+    own = arguments.broker_config
+    if own and not arguments.with_brokers:
+        raise BadInputError("--broker-config not used: expected --with-brokers N beside it, found none; name it")
+    real = RealBrokers(arguments.with_brokers, own.read_text(encoding="utf-8") if own else None)
     manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
     rehearsal = rehearse_snapshot(
         store,
@@ -276,6 +292,7 @@ def _rehearse(arguments: argparse.Namespace) -> int:
         key_file=arguments.key_file,
         fix=arguments.fix,
         brokers=_brokers_asked(arguments),
+        real=real if arguments.with_brokers else None,
     )
     tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
@@ -315,6 +332,7 @@ def _returned(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.kraft.brokers_say import ask_topics  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.drift import read_log  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.kraft.watch import (  # noqa: PLC0415 - as above
         Advice,
@@ -329,11 +347,13 @@ def _watch(arguments: argparse.Namespace) -> int:
     since = _tree(arguments, arguments.since_snapshot)[1] if arguments.since_snapshot else None
     address = address_of(arguments)
     pause_s = max(arguments.pause_s, 5)
+    brokers = _brokers_asked(arguments)
+    ask = None if brokers is None else lambda: ask_topics(brokers)
     shown = None
-    for judgement in watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(pause_s), log, since):
+    for judgement in watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(pause_s), log, since, ask):
         if judgement != shown:
             show(arguments, judgement_text(judgement), judgement_json(judgement))
             shown = judgement
-        if not arguments.follow or judgement.advice is not Advice.WAIT:
+        if not (arguments.follow or judgement.again) or judgement.advice is not Advice.WAIT:
             return ExitStatus.DONE if judgement.advice is Advice.GO else ExitStatus.FOUND
     raise AssertionError  # a watch has no end of its own

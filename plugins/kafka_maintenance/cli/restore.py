@@ -55,11 +55,7 @@ def _add_restore(commands: Any) -> None:
         "--configs", metavar="TYPE/NAME", action="append", default=[], help="such as clients/* (repeatable)"
     )
     what.add_argument("--path", metavar="PATH", action="append", default=[], help="a subtree (repeatable)")
-    what.add_argument(
-        "--kraft-repairs",
-        action="store_true",
-        help="instead: correct what stands against a migration to KRaft and brokers accept while they run (docs/kraft.md)",
-    )
+    _add_repairs(what)
     what.add_argument("--recreate", action="store_true", help="with --topics: make deleted topics anew, empty")
     what.add_argument("--with-requests", action="store_true", help="also pending requests, which run again")
     what.add_argument("--with-notifications", action="store_true", help="also notifications")
@@ -96,11 +92,22 @@ def _add_restore(commands: Any) -> None:
     add_permission_arguments(command)
 
 
+def _add_repairs(what: Any) -> None:
+    what.add_argument(
+        "--kraft-repairs",
+        action="store_true",
+        help="instead: correct what stands against a migration to KRaft and brokers accept while they run (docs/kraft.md)",
+    )
+    what.add_argument(
+        "--brokers-stopped",
+        action="store_true",
+        help="with --kraft-repairs: also end what is under way, which a controller that runs would hold in memory",
+    )
+
+
 def _restore(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as below
-    from kafka_maintenance.operations.kraft.repairs import corrections_of  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.restore import apply as operation  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     manifest = chosen_snapshot(arguments)
@@ -125,27 +132,11 @@ def _restore(arguments: argparse.Namespace) -> int:
         text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
         show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
         return ExitStatus.DONE
-    corrections = corrections_of(store, manifest) if arguments.kraft_repairs else ()
     plan = operation.plan_restore(
         store=store,
         manifest=manifest,
         target=target,
-        scope=RestoreScope(
-            whole=arguments.whole,
-            topics=tuple(arguments.topics),
-            configs=tuple(arguments.configs),
-            paths=tuple(arguments.path),
-            recreate=arguments.recreate,
-            requests=arguments.with_requests,
-            notifications=arguments.with_notifications,
-            acls=not arguments.without_acls and not corrections,
-            widen_acls=arguments.widen_acls,
-            fill=arguments.fill,
-            mirror=arguments.mirror,
-            epoch_bump=arguments.epoch_bump,
-            cluster_id=arguments.cluster_id,
-            corrections=corrections,
-        ),
+        scope=_scope_of(arguments, store, manifest),
         key_file=arguments.key_file,
         brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
         if arguments.bootstrap_servers
@@ -155,6 +146,38 @@ def _restore(arguments: argparse.Namespace) -> int:
     show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})
     return not_yet_approved(
         arguments, f"nothing written; after reading the difference, the same command with: --approve {plan.digest}"
+    )
+
+
+def _scope_of(arguments: argparse.Namespace, store: Any, manifest: Any) -> Any:
+    """What the arguments want to come back, or repaired."""
+    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.kraft.repairs import repairs_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
+
+    if arguments.brokers_stopped and not arguments.kraft_repairs:
+        raise BadInputError("restore refused: expected --kraft-repairs beside --brokers-stopped, found none; name it")
+    wanted = (
+        repairs_of(store, manifest, brokers_stopped=arguments.brokers_stopped)
+        if arguments.kraft_repairs
+        else {
+            "requests": arguments.with_requests,
+            "notifications": arguments.with_notifications,
+            "acls": not arguments.without_acls,
+        }
+    )
+    return RestoreScope(
+        whole=arguments.whole,
+        topics=tuple(arguments.topics),
+        configs=tuple(arguments.configs),
+        paths=tuple(arguments.path),
+        recreate=arguments.recreate,
+        widen_acls=arguments.widen_acls,
+        fill=arguments.fill,
+        mirror=arguments.mirror,
+        epoch_bump=arguments.epoch_bump,
+        cluster_id=arguments.cluster_id,
+        **wanted,
     )
 
 

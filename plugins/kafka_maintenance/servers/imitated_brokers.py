@@ -20,6 +20,7 @@ from kafka_maintenance.servers.ports import LOOPBACK
 REGISTRATION: Final = 62
 HEARTBEAT: Final = 63
 HEARTBEAT_VERSION: Final = 0
+PLAINTEXT: Final = "PLAINTEXT"
 METADATA_VERSIONS: Final = (1, 100)
 """From Kafka 3.3-IV3 on; a real broker names exactly its inter.broker.protocol.version."""
 _CAUGHT_UP: Final = 1 << 40
@@ -37,7 +38,7 @@ class Registration:
 
     broker_id: int
     cluster_id: str
-    listener: str = "PLAINTEXT"
+    listener: str = PLAINTEXT
     incarnation: uuid.UUID = field(default_factory=uuid.uuid4)
     directory: uuid.UUID | None = None
 
@@ -73,7 +74,13 @@ class ImitatedBrokers:
     """
 
     def __init__(
-        self, broker_ids: Iterable[int], *, cluster_id: str, controller_port: int, with_directories: bool = True
+        self,
+        broker_ids: Iterable[int],
+        *,
+        cluster_id: str,
+        controller_port: int,
+        with_directories: bool = True,
+        listener: str = PLAINTEXT,
     ) -> None:
         """Describe them; nothing is sent.
 
@@ -82,9 +89,10 @@ class ImitatedBrokers:
             cluster_id: of the cluster that the controller was formatted for.
             controller_port: where the controller listens on 127.0.0.1.
             with_directories: name a log directory, as Kafka does from 3.7 on.
+            listener: that brokers share.
         """
         self._said = [
-            Registration(broker_id, cluster_id, directory=uuid.uuid4() if with_directories else None)
+            Registration(broker_id, cluster_id, listener, directory=uuid.uuid4() if with_directories else None)
             for broker_id in broker_ids
         ]
         self._port = controller_port

@@ -25,6 +25,9 @@ MIGRATING_VERSIONS: Final = ("3.6", "3.7", "3.9")
 UNINITIALIZED: Final = "UNINITIALIZED"
 _FORMAT_TIMEOUT_S: Final = 120
 _TRANSITION: Final = re.compile(rb"transitioning from \w+ to (\w+) state")
+_MIGRATING: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=true")
+_REGISTERED: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=false")
+_UNFENCED: Final = re.compile(r"BrokerRegistrationChangeRecord\(brokerId=(\d+), .*fenced=-1")
 _LOG_SETTINGS: Final = """\
 log4j.rootLogger=WARN, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -33,6 +36,8 @@ log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %m%n
 log4j.logger.org.apache.kafka.metadata.migration=INFO
 log4j.logger.kafka.zk=INFO
 log4j.logger.org.apache.kafka.controller.QuorumController=INFO
+log4j.logger.org.apache.kafka.controller.ClusterControlManager=INFO
+log4j.logger.kafka.server.BrokerLifecycleManager=INFO
 log4j.logger.org.apache.kafka.clients.NetworkClient=ERROR
 """
 
@@ -58,7 +63,7 @@ class Storage:
         self.workspace = workspace
         self.version = version
         self.node_id = node_id
-        self.folder = workspace.subfolder("formatted")
+        self.folder = workspace.subfolder(f"formatted-{node_id}")
         settings = workspace.folder / "format.properties"
         settings.write_text(
             f"process.roles=controller\nnode.id={node_id}\ncontroller.quorum.voters={node_id}@{LOOPBACK}:1\n"
@@ -153,6 +158,19 @@ class KRaftController(Server):
         """The state of the migration, as Kafka names it (`MigrationDriverState`)."""
         found = _TRANSITION.findall(self.child.log.read_bytes())
         return found[-1].decode() if found else UNINITIALIZED
+
+    @property
+    def kraft_brokers(self) -> frozenset[int]:
+        """Brokers that have registered in KRaft mode and were unfenced since."""
+        found: dict[int, bool] = {}
+        for line in self.log_text.splitlines():
+            if registered := _REGISTERED.search(line):
+                found[int(registered[1])] = False
+            elif (unfenced := _UNFENCED.search(line)) and int(unfenced[1]) in found:
+                found[int(unfenced[1])] = True
+            elif migrating := _MIGRATING.search(line):
+                found.pop(int(migrating[1]), None)
+        return frozenset(broker for broker, unfenced in found.items() if unfenced)
 
     @property
     def log_bytes(self) -> int:

@@ -30,10 +30,10 @@ def clusters_to_rehearse(only: list[str] | None) -> list[str]:
     doc_md="Migrates a copy of a cluster's newest snapshot with a real KRaft controller on the worker; fails when it does not reach dual write at "
     "the first try, or when a difference has no class. The log has the whole report.",
 )
-def rehearse(cluster: str, version: str, release_version: str | None, fix: bool) -> dict[str, Any]:  # noqa: FBT001 - a param of the DAG
+def rehearse(cluster: str, version: str, release_version: str | None, fix: bool, with_brokers: int) -> dict[str, Any]:  # noqa: FBT001 - a param of the DAG
     """How the rehearsal of one cluster went: the document of `kraft rehearse --json`, without its lists of differences."""
     from kafka_maintenance.operations.kraft.rehearsal.kept import keep_rehearsal
-    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_snapshot
+    from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import RealBrokers, rehearse_snapshot
     from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json, rehearsal_text
     from kafka_maintenance.operations.kraft.rehearsal.run import Quorum
     from kafka_maintenance.operations.snapshots.catalog import find_snapshot
@@ -47,11 +47,13 @@ def rehearse(cluster: str, version: str, release_version: str | None, fix: bool)
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
         fix=fix,
         brokers=brokers_of(known, None) if known else None,
+        real=RealBrokers(with_brokers) if with_brokers else None,
     )
     keep_rehearsal(store, rehearsal, datetime.now(UTC))
     log.info("%s", rehearsal_text(rehearsal))
     if not rehearsal.passed:
         found = [f"{each.rule or 'no rule'} {each.path or each.line}" for each in rehearsal.outcome.obstacles]
+        found += [f"{each.rule or 'no rule'} {each.line}" for each in rehearsal.real.refusals] if rehearsal.real else []
         raise AirflowFailException(
             f"cluster {cluster!r}: the rehearsal was expected to reach dual write at the first try with every difference classified, "
             f"found {len(found)} obstacles ({'; '.join(found[:3]) or 'none'}); read the log, mend, and rehearse again"

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator, Context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import context_of_run, run_name
+from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def snapshot_of_phase(cluster: str, moment: str) -> dict[str, Any]:
 
 
 class WatchMigrationOperator(BaseOperator):
-    """Looks at the cluster's tree, and at a copy of the metadata log if there is one; succeeds on *go*, fails on *go back*. Nothing is written.
+    """Looks at the cluster's tree, at what its brokers tell clients if the connection allows to ask, and at a copy of the metadata log if there is one; succeeds on *go*, fails on *go back*. Nothing is written.
 
     On *wait* it leaves the worker: the triggerer looks (`MigrationTrigger`), for two weeks at most. Nothing that the snapshot `before` holds may be lost.
     """
@@ -67,7 +67,7 @@ class WatchMigrationOperator(BaseOperator):
                 cluster=self.cluster,
                 date=self.before["date"],
                 snapshot=self.before["snapshot"],
-                wants_go=self.metadata_log is None,
+                wants_go=self.metadata_log is None and not _asks(self.cluster),
             )
             self.defer(trigger=trigger, method_name="execute", kwargs={"until": end.isoformat()})
         if judgement.advice is not Advice.GO:
@@ -75,12 +75,21 @@ class WatchMigrationOperator(BaseOperator):
         return judgement_json(judgement)
 
 
+def _asks(cluster: str) -> bool:
+    """Whether the cluster's brokers may be asked."""
+    return brokers_of(hooks.cluster(cluster), None) is not None
+
+
 def _judged(cluster: str, metadata_log: str | None, before: dict[str, Any]) -> "Judgement":
+    from kafka_maintenance.operations.kraft.brokers_say import ask_topics
     from kafka_maintenance.operations.kraft.drift import read_log
     from kafka_maintenance.operations.kraft.watch import look, settled, watch
     from kafka_maintenance.tasks.triggers import tree_before
 
-    address = hooks.cluster(cluster).address
+    known = hooks.cluster(cluster)
+    brokers = brokers_of(known, None)
     says = read_log(Path(metadata_log), _TOOLS_OF) if metadata_log else None
     since = tree_before(cluster, before["date"], before["snapshot"])
-    return settled(watch(lambda: look(address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), says, since))
+    ask = None if brokers is None else lambda: ask_topics(brokers)
+    judged = watch(lambda: look(known.address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), says, since, ask)
+    return settled(judged)

@@ -32,6 +32,7 @@ SCOPE: Final = {
         "epoch_bump",
         "cluster_id",
         "kraft_repairs",
+        "brokers_stopped",
     )
 }
 """The run's scope, as templates."""
@@ -46,7 +47,7 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
     Where the target has lost its id, the connection's `bootstrap_servers` are asked which cluster they are.
     """
     from kafka_maintenance.operations.cluster.identity_asked import IdentityUnknownError
-    from kafka_maintenance.operations.kraft.repairs import corrections_of
+    from kafka_maintenance.operations.kraft.repairs import repairs_of
     from kafka_maintenance.operations.restore.apply import plan_restore as planned
     from kafka_maintenance.operations.restore.content import RestoreScope
     from kafka_maintenance.operations.restore.document import find_restore
@@ -58,9 +59,11 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
     else:
         texts = {name: tuple(scope[name] or ()) for name in ("topics", "configs", "paths")}
         manifest = find_snapshot(store, snapshot, cluster)
-        wanted = {name: value for name, value in scope.items() if name != "kraft_repairs"} | texts
+        wanted = {
+            name: value for name, value in scope.items() if name not in {"kraft_repairs", "brokers_stopped"}
+        } | texts
         if scope["kraft_repairs"]:
-            wanted |= {"corrections": corrections_of(store, manifest), "acls": False}
+            wanted |= repairs_of(store, manifest, brokers_stopped=scope["brokers_stopped"])
         target = hooks.cluster_to_write(cluster)
         plan_for = partial(
             planned,

@@ -66,7 +66,7 @@ class MigrationTrigger(LookingTrigger):
         cluster: connection id.
         date: of the snapshot of which nothing may be lost.
         snapshot: its id.
-        wants_go: whether *go* ends it at once; false where the task compares with a metadata log, which is read on a worker.
+        wants_go: whether *go* ends it at once; false where the task compares with a metadata log or asks brokers, which is done on a worker.
         look_every_s: how often the tree is read; five seconds or more.
         wake_after_s: when the task is woken in any case.
     """

@@ -7,7 +7,7 @@ Source: docs/kraft.md, "Rehearsal".
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
@@ -20,6 +20,7 @@ from kafka_maintenance.operations.snapshots.catalog import public_configs, read_
 from spark_jobs.kraft import entities
 from spark_jobs.kraft.tree import TOPICS, Tree, is_secret, tree_of
 
+_UNDER_WAY: Final = "R9"
 _REQUESTS: Final = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
 _NOTICES: Final = ("/isr_change_notification", "/log_dir_event_notification")
 
@@ -38,47 +39,65 @@ def repairs(tree: Tree) -> tuple[Repair, ...]:
     return (*_under_way(tree), *_orphan_configs(tree), *_quotas(tree))
 
 
-def corrections_of(store: ObjectStore, manifest: Manifest) -> tuple[tuple[str, str | None], ...]:
-    """As of `corrections`, for a snapshot of the store.
+def repairs_of(store: ObjectStore, manifest: Manifest, *, brokers_stopped: bool) -> Mapping[str, Any]:
+    """The repairs of a snapshot of the store, as arguments of `RestoreScope`.
+
+    Args:
+        store: read only.
+        manifest: of the snapshot.
+        brokers_stopped: also what the controller holds in memory while it runs; the plan is refused where a broker is registered.
 
     Raises:
         NothingToRestoreError: there is nothing to correct.
     """
-    found = corrections(tree_of(read_raw(store, manifest), public_configs(store, manifest)))
+    tree = tree_of(read_raw(store, manifest), public_configs(store, manifest))
+    found = corrections(tree, brokers_stopped=brokers_stopped)
     if not found:
+        more = ", and nothing is under way" if brokers_stopped else ""
         raise NothingToRestoreError(
-            f"nothing corrected: snapshot {manifest.snapshot_id} holds no config without its topic, and no quota that a migration refuses"
+            f"nothing corrected: snapshot {manifest.snapshot_id} holds no config without its topic, and no quota that a migration refuses{more}"
         )
-    return found
+    stopped = {"requests": True, "notifications": True} if brokers_stopped else {}
+    return {"corrections": found, "acls": False, **stopped}
 
 
-def corrections(tree: Tree) -> tuple[tuple[str, str | None], ...]:
-    """The repairs that brokers accept while they run, as `RestoreScope` takes them: configs without their topic removed, quotas corrected.
+def corrections(tree: Tree, *, brokers_stopped: bool = False) -> tuple[tuple[str, str | None], ...]:
+    """The repairs that brokers accept while they run: configs without their topic removed, quotas corrected.
 
-    Requests, deletions and reassignments are not among them: the controller holds them in memory, and plans of their own end them.
+    Requests, notices, deletions and reassignments are among them only where no broker runs: a controller holds them in memory, and plans of
+    their own end them beside it.
     """
-    found = (each for each in repairs(tree) if is_alterable(each.path))
-    return tuple((each.path, None if each.data is None else each.data.decode()) for each in found)
+    found: dict[str, str | None] = {}
+    for each in repairs(tree):
+        if not brokers_stopped and (each.rule == _UNDER_WAY or not is_alterable(each.path)):
+            continue
+        if each.data is not None:
+            found[each.path] = each.data.decode()
+        else:
+            found |= dict.fromkeys([each.path, *tree.below(each.path)])
+    return tuple(found.items())
 
 
 def _under_way(tree: Tree) -> Iterator[Repair]:
     for name in sorted(tree.queued):
         if f"{TOPICS}/{name}" in tree:
-            yield Repair("R9", f"{TOPICS}/{name}", None, "its deletion is completed")
-        yield Repair("R9", f"/admin/delete_topics/{name}", None, "the deletion is completed")
+            yield Repair(_UNDER_WAY, f"{TOPICS}/{name}", None, "its deletion is completed")
+            if f"/config/topics/{name}" in tree:
+                yield Repair(_UNDER_WAY, f"/config/topics/{name}", None, "it goes with its topic")
+        yield Repair(_UNDER_WAY, f"/admin/delete_topics/{name}", None, "the deletion is completed")
     for path in _REQUESTS:
         if path in tree:
-            yield Repair("R9", path, None, "the request is cancelled")
+            yield Repair(_UNDER_WAY, path, None, "the request is cancelled")
     for parent in _NOTICES:
         for name in tree.children(parent):
-            yield Repair("R9", f"{parent}/{name}", None, "the notice is read by nobody any more")
+            yield Repair(_UNDER_WAY, f"{parent}/{name}", None, "the notice is read by nobody any more")
     for name, topic in tree.topics.items():
         if isinstance(topic, str) or name in tree.queued:
             continue
         if any(each.is_being_reassigned for each in topic.assignments.values()):
             still = {number: ReplicaAssignment(each.origin) for number, each in topic.assignments.items()}
             data = encode_topic(replace(topic, assignments=still))
-            yield Repair("R9", f"{TOPICS}/{name}", data, "its reassignments are cancelled")
+            yield Repair(_UNDER_WAY, f"{TOPICS}/{name}", data, "its reassignments are cancelled")
 
 
 def _orphan_configs(tree: Tree) -> Iterator[Repair]:
@@ -110,7 +129,7 @@ def _corrected(root: str, key: str, value: str) -> str | None:
         value
     ):
         return None
-    return str(int(float(value))) if key in entities.WHOLE and float(value) % 1 else value
+    return str(int(float(value))) if key in entities.WHOLE and not entities.DIGITS.fullmatch(value) else value
 
 
 def _config(settings: Mapping[str, str]) -> bytes:

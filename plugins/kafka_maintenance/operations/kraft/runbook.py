@@ -100,6 +100,7 @@ def _before(certificate: Certificate) -> Iterator[str]:
                 yield from (f"- [ ] {rule.id} {head}: {evidence}" for evidence in judged.evidence)
     yield "- [ ] Freeze deletions of topics, reassignments, changes of quotas, and every tool that writes to ZooKeeper."
     yield "- [ ] Take a snapshot, pin it, and keep ZooKeeper's data directories."
+    yield "- [ ] `kafka-maintenance kraft rehearse --with-brokers 1 --broker-config server.properties` passes: a real broker starts with the planned settings, in migration mode and in KRaft mode."
     yield "- [ ] `kafka-maintenance kraft watch` says GO in phase P0."
     yield ""
     yield "Way back: nothing has happened."
@@ -187,7 +188,7 @@ _WAY_BACK: Final = (
 def _dual_write() -> Iterator[str]:
     yield "## 5. Dual write, for days"
     yield ""
-    yield "- [ ] Daily: `kraft watch`, metric `ZkWriteBehindLag` small, no *another KRaft controller is making writes to ZooKeeper* in the log."
+    yield "- [ ] Daily: `kraft watch --bootstrap-servers …`, which compares brokers and ZooKeeper, metric `ZkWriteBehindLag` small, no *another KRaft controller is making writes to ZooKeeper* in the log."
     yield "- [ ] Nothing but Kafka writes to ZooKeeper: what others write is deleted by the next full synchronisation."
     yield ""
     yield _WAY_BACK

@@ -13,6 +13,8 @@ from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import decode_state
+from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
+from kafka_maintenance.operations.kraft.brokers_say import Topic, contradictions, cut_off
 from kafka_maintenance.operations.kraft.drift import LogSays, disagreements, lost
 from spark_jobs.kraft.phase import Phase, PhaseId, phase_of
 from spark_jobs.kraft.topics import under_way
@@ -21,7 +23,10 @@ from spark_jobs.kraft.tree import TOPICS, Tree, Znode
 CLAIM_LASTS_AT_MOST: Final = timedelta(seconds=60)
 RISES_WITHIN: Final = timedelta(seconds=5)
 """A controller that rules writes `/migration` twice a second, even idle."""
+_BOTH_LIVE: Final = frozenset({PhaseId.HYBRID, PhaseId.PARTLY_KRAFT, PhaseId.ALL_KRAFT})
 _SHOWN_MAX: Final = 10
+
+Ask = Callable[[], Mapping[str, Topic]]
 
 
 class Advice(Enum):
@@ -48,12 +53,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`next_step` is what GO means; `reasons` are why not, or what to know."""
+    """`next_step` is what GO means; `reasons` are why not, or what to know. `again`: one more look tells whether a difference lasts."""
 
     phase: Phase
     advice: Advice
     next_step: str
     reasons: tuple[str, ...]
+    again: bool = False
 
 
 def judge(
@@ -186,7 +192,11 @@ def _out_of_sync(tree: Tree) -> Iterator[str]:
 
 def settled(judgements: Iterator[Judgement]) -> Judgement:
     """The first judgement that more looks within a minute do not change: while a copy runs, the one after it has ended or died."""
-    return next(each for each in judgements if each.advice is not Advice.WAIT or each.phase.id is not PhaseId.CLAIMED)
+    return next(
+        each
+        for each in judgements
+        if each.advice is not Advice.WAIT or not (each.again or each.phase.id is PhaseId.CLAIMED)
+    )
 
 
 def look(address: ClusterAddress, at: datetime) -> Seen:
@@ -228,11 +238,15 @@ class Watcher:
         first: the first look.
         log: what the metadata log says; None: not known.
         since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
+        ask: what brokers tell their clients; None: nobody is asked.
     """
 
-    def __init__(self, first: Seen, log: LogSays | None = None, since: Tree | None = None) -> None:
+    def __init__(
+        self, first: Seen, log: LogSays | None = None, since: Tree | None = None, ask: Ask | None = None
+    ) -> None:
         self._before, self._phase_since = first, first.at
-        self._log, self._since = log, since
+        self._log, self._since, self._ask = log, since, ask
+        self._contradicted: frozenset[str] = frozenset()
 
     def judged(self, now: Seen) -> Judgement:
         """What the next look says; five seconds or more after the one before."""
@@ -242,11 +256,36 @@ class Watcher:
         registrations = self._log.registrations if self._log else None
         found = _with_doubts(judge(self._before, now, registrations, self._phase_since), doubts)
         self._before = now
-        return found
+        return self._heard(found, now.tree)
+
+    def _heard(self, found: Judgement, tree: Tree) -> Judgement:
+        """With what brokers say. They and the tree may each be late, so that only what two looks show counts; no topics at all is an outage."""
+        if self._ask is None or found.phase.id not in _BOTH_LIVE:
+            return found
+        try:
+            told = self._ask()
+        except NoBrokerAnsweredError as error:
+            return _with_doubts(found, [str(error)])
+        gone = cut_off(tree, told)
+        now = frozenset([gone] if gone else contradictions(tree, told))
+        before, self._contradicted = self._contradicted, now
+        if not now:
+            return found
+        if not before:
+            text = gone or f"{len(now)} differences between brokers and ZooKeeper, {min(now)} for one"
+            return replace(_with_doubts(found, [f"{text}; seen once"]), again=True)
+        if gone in before:
+            step = "look at the quorum; unless it serves topics at once, go back"
+            return replace(found, advice=Advice.GO_BACK, next_step=step, reasons=(*found.reasons, gone))
+        return _with_doubts(found, sorted(now & before))
 
 
 def watch(
-    look_again: Callable[[], Seen], pause: Callable[[], None], log: LogSays | None = None, since: Tree | None = None
+    look_again: Callable[[], Seen],
+    pause: Callable[[], None],
+    log: LogSays | None = None,
+    since: Tree | None = None,
+    ask: Ask | None = None,
 ) -> Iterator[Judgement]:
     """A judgement after each pause, without end: who asks for it stops when he wants to.
 
@@ -255,8 +294,9 @@ def watch(
         pause: waits; five seconds or more.
         log: what the metadata log says; it is compared with the tree while both live. None: not known.
         since: the tree of an earlier snapshot, of which nothing may be lost; None: that is not looked at.
+        ask: what brokers tell their clients; it is compared with the tree while both live. None: nobody is asked.
     """
-    watcher = Watcher(look_again(), log, since)
+    watcher = Watcher(look_again(), log, since, ask)
     while True:
         pause()
         yield watcher.judged(look_again())
@@ -264,7 +304,7 @@ def watch(
 
 def _differing(tree: Tree, log: LogSays | None) -> Iterator[str]:
     """While ZooKeeper and the metadata log both live they have to say the same."""
-    both = phase_of(tree).id in {PhaseId.HYBRID, PhaseId.PARTLY_KRAFT, PhaseId.ALL_KRAFT}
+    both = phase_of(tree).id in _BOTH_LIVE
     return disagreements(tree, log.replicas) if both and log and log.replicas is not None else iter(())
 
 

@@ -145,7 +145,7 @@ def _step_problems(step: Mapping[str, Any], scope: RestoreScope, allowed: frozen
         wanted = scope.mirror or (path in corrections and corrections[path] is None)
         if not wanted or step["acl"] is not None or step["expected_mzxid"] is None or step["after"] is not None:
             yield "a deletion that nobody asked for"
-        if is_passing(path) or (scope.paths and not selected_paths([path], scope)):
+        if (is_passing(path) and path not in corrections) or (scope.paths and not selected_paths([path], scope)):
             yield "a deletion outside the scope"
     elif step["acl"] is not None:
         if not scope.acls or step["expected_mzxid"] is None or step["after"] != step["acl"]:

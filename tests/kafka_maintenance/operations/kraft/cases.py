@@ -170,7 +170,7 @@ CASES = (
     case("24", "a fraction for a client", {"/config/clients/c": config(consumer_byte_rate="2048.5")}, SYNCS, rules="R12"),
     case("24", "a fraction for a user", {"/config/users/ada": config(consumer_byte_rate="2048.5")}, SYNCS, rules="R12"),
     case("24", "a fraction for an ip", {"/config/ips/10.0.0.1": config(connection_creation_rate="5.5")}, SYNCS, rules="R12"),
-    case("25", "1e6", {"/config/users/ada": config(producer_byte_rate="1e6")}),
+    case("25", "1e6", {"/config/users/ada": config(producer_byte_rate="1e6")}, rules="R12"),
     case("25", "SCRAM at a client", {"/config/clients/c1": config(**{"SCRAM-SHA-256": SCRAM})}, MIGRATED, "invented", rules="R12"),
     case("26", "an ip that is none", {"/config/ips/not_an_ip!": config(connection_creation_rate="5")}, MIGRATED, "invented", rules="R12"),
     case("27", "ACLs", {"/kafka-acl/Topic/*": acl(), "/kafka-acl/Cluster/kafka-cluster": acl(operation="Alter")}, rules="R15"),

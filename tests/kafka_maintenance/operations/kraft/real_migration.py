@@ -17,6 +17,8 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MigratingClusterError
 from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.kraft.brokers_say import ask_topics, contradictions, cut_off
 from kafka_maintenance.operations.kraft.certificate import certify, is_ready
 from kafka_maintenance.operations.kraft.drift import disagreements, read_log
 from kafka_maintenance.operations.kraft.rehearsal.attempt import attempt
@@ -90,7 +92,6 @@ class Day:
         return copy.cluster_id, facts(found.records)
 
     def start_quorum(self, cluster_id, node_id=3000):
-        shutil.rmtree(self.cluster.workspace.folder / "formatted", ignore_errors=True)
         storage = Storage(self.cluster.workspace, version=VERSION, node_id=node_id, cluster_id=cluster_id)
         name = f"controller-{node_id}"
         self.controller = KRaftController(storage, zookeeper_connect=self.cluster.zookeeper_connect, name=name).start()
@@ -133,6 +134,18 @@ class Day:
         self.say(f"{len(says.replicas)} partitions are the same in ZooKeeper and in the metadata log")
         return says.registrations
 
+    def brokers_agree(self):
+        """Until the brokers tell clients what stands in ZooKeeper."""
+        brokers = BrokersAsked(self.cluster.bootstrap_servers)
+
+        def differences():
+            told, tree = ask_topics(brokers), look(self.address, datetime.now(UTC)).tree
+            assert cut_off(tree, told) is None
+            return list(contradictions(tree, told))
+
+        wait_until(lambda: not differences(), what="brokers and ZooKeeper agree", timeout_s=60)
+        self.say("brokers tell clients of the topics, ids, replicas and leaders of ZooKeeper")
+
     def finalise(self):
         self.controller.child.stop()
         path = self.controller.folder / "controller.properties"
@@ -166,6 +179,7 @@ def to_dual_write(day):
     day.await_phase(PhaseId.QUORUM_STARTED)
     day.roll_into_migration_mode()
     day.await_phase(PhaseId.HYBRID)
+    day.brokers_agree()
     real = facts(migrated(day.controller.dump_lines()))
     assert real == rehearsed, real ^ rehearsed
     day.say(f"{len(real)} facts of the real records are those of the rehearsal")
@@ -180,6 +194,7 @@ def to_kraft(day):
         day.traffic()
         if broker.id < len(day.cluster.brokers):
             day.await_phase(PhaseId.PARTLY_KRAFT)
+        day.brokers_agree()
     day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT)  # the registrations are not known
 
 

@@ -8,7 +8,7 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
-from kafka_maintenance.operations.kraft.repairs import corrections, corrections_of
+from kafka_maintenance.operations.kraft.repairs import corrections, repairs_of
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, scope_of
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -51,11 +51,11 @@ def damaged(kafka):
     return kafka
 
 
-def planned(store, chroot, run="r"):
+def planned(store, chroot, run="r", *, brokers_stopped=False):
     manifest = take_snapshot(
         address=ClusterAddress(chroot), cluster="alpha", store=store, run_id=run, now=datetime.now(UTC)
     ).manifest
-    scope = RestoreScope(corrections=corrections_of(store, manifest), acls=False)
+    scope = RestoreScope(**repairs_of(store, manifest, brokers_stopped=brokers_stopped))
     return plan_restore(store=store, manifest=manifest, target=ClusterAddress(chroot), scope=scope)
 
 
@@ -119,3 +119,42 @@ def test_a_quota_that_somebody_else_changed_is_left_to_him(damaged, chroot, stor
 def test_corrections_stand_alone(scope):
     with pytest.raises(ValueError, match="restore refused"):
         RestoreScope(corrections=((GONE, None),), **scope)
+
+
+UNDER_WAY = {
+    "/admin/reassign_partitions": b'{"version":1,"partitions":[]}',
+    "/admin/delete_topics/old": b"",
+    "/brokers/topics/old": json.dumps(topic(9)).encode(),
+    "/brokers/topics/old/partitions/0/state": b"{}",
+    "/config/topics/old": json.dumps(config()).encode(),
+    "/isr_change_notification/isr_change_0000000001": b"{}",
+}
+
+
+def test_where_no_broker_runs_what_is_under_way_is_ended_too():
+    found = dict(corrections(tree(UNDER_WAY), brokers_stopped=True))
+    parents = {"/brokers/topics/old/partitions", "/brokers/topics/old/partitions/0"}
+    assert found == dict.fromkeys(UNDER_WAY.keys() | parents)
+
+
+@pytest.mark.services
+def test_what_is_under_way_is_ended_by_a_plan_only_while_no_broker_is_registered(kafka, chroot, store):
+    for path, data in UNDER_WAY.items():
+        kafka.create(path, data, make_parents=True)
+    brokers = kafka.children("/brokers/ids")
+    with pytest.raises(RefusedError, match="which hold them in memory"):
+        planned(store, chroot, brokers_stopped=True)
+    for broker in brokers:
+        kafka.delete(f"/brokers/ids/{broker}", -1)
+    plan = planned(store, chroot, run="stopped", brokers_stopped=True)
+    assert "  delete /admin/reassign_partitions" in plan.text
+    kafka.create("/brokers/ids/1", b"{}", ephemeral=True)
+    with pytest.raises(RefusedError, match="expected no running brokers"):
+        applied(store, chroot, plan)
+    assert kafka.exists("/admin/reassign_partitions") is not None
+    kafka.delete("/brokers/ids/1", -1)
+    applied(store, chroot, plan)
+    assert [path for path in UNDER_WAY if kafka.exists(path) is not None] == []
+    started = [json.loads(store.get(key)) for key in store.list("v1/receipts/") if key.endswith("-started.json")]
+    before = started[-1]["detail"]["before"]
+    assert before["/brokers/topics/old"] == UNDER_WAY["/brokers/topics/old"].decode()

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
+from kafka_maintenance.operations.kraft.brokers_say import Told, Topic
 from kafka_maintenance.operations.kraft.drift import LogSays
 from kafka_maintenance.operations.kraft.watch import (
     Advice,
@@ -119,3 +121,45 @@ def test_what_is_lost_or_differs_is_a_reason_to_wait(changes, log, since, advice
     found = next(watch(looks.__next__, lambda: None, says, tree(since)))
     assert found.advice is advice
     assert (advice is Advice.GO) == (not found.reasons)
+
+
+BOTH = {"orders": Topic("bXktdG9waWMtb25lLTAwMQ", {0: Told(1, (1, 2))})}
+
+
+@pytest.mark.parametrize(
+    ("answers", "advice", "reason"),
+    [
+        pytest.param([BOTH, BOTH], Advice.GO, None, id="they agree"),
+        pytest.param([{}, {}], Advice.GO_BACK, "the brokers tell clients of none of 1 topics", id="clients are cut off"),
+        pytest.param([{}, BOTH], Advice.GO, None, id="cut off for one look"),
+        pytest.param([NoBrokerAnsweredError("nobody")] * 2, Advice.WAIT, "nobody", id="nobody answers"),
+        pytest.param([{"orders": Topic("b" * 22, {0: Told(1, (1, 2))})}] * 2, Advice.WAIT, "id bXktdG9waWMtb25lLTAwMQ in ZooKeeper", id="another id"),
+        pytest.param([{"orders": Topic(None, {0: Told(1, (2, 1))})}] * 2, Advice.WAIT, "orders-0: replicas [1, 2] in ZooKeeper, [2, 1] on the brokers", id="other replicas"),
+        pytest.param([{"orders": Topic(None, {0: Told(2, (1, 2))})}] * 2, Advice.WAIT, "orders-0: leader 1 in ZooKeeper, 2 on the brokers", id="another leader"),
+        pytest.param([{"orders": Topic(None, {0: Told(2, (1, 2))})}, BOTH], Advice.GO, None, id="a leader that ZooKeeper learns late"),
+        pytest.param([{"orders": Topic(None, {})}] * 2, Advice.WAIT, "orders-0: only ZooKeeper knows of it", id="no partition"),
+        pytest.param([{**BOTH, "new": Topic(None, {})}] * 2, Advice.WAIT, "new: only the brokers tell of it", id="a topic that is not in ZooKeeper"),
+    ],
+)  # fmt: skip
+def test_what_brokers_tell_clients_is_held_against_the_tree(answers, advice, reason):
+    looks = iter([seen(HYBRID, after_s=6 * turn, version=turn) for turn in range(3)])
+    told = iter(answers)
+
+    def ask():
+        found = next(told)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    judgements = watch(lambda: next(looks), lambda: None, ask=ask)
+    first = next(judgements)
+    assert first.again == (answers[0] != BOTH and not isinstance(answers[0], Exception))
+    second = next(judgements)
+    assert second.advice is advice
+    assert [each for each in second.reasons if reason and reason in each] == list(second.reasons)
+    assert bool(second.reasons) == bool(reason)
+
+
+def test_before_the_copy_no_broker_is_asked():
+    looks = iter([seen({}), seen({}, after_s=6)])
+    assert next(watch(lambda: next(looks), lambda: None, ask=lambda: 1 / 0)).advice is Advice.GO

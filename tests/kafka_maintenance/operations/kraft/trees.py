@@ -62,7 +62,7 @@ HEALTHY = {
     STATE: state(),
     "/config/topics/orders": config(**{"retention.ms": "1000", "cleanup.policy": "delete"}),
     "/config/brokers/<default>": config(**{"log.cleaner.threads": "2"}),
-    "/config/users/ada": config(producer_byte_rate="1e6", request_percentage="12.5"),
+    "/config/users/ada": config(producer_byte_rate="1000000", request_percentage="12.5"),
     "/config/clients/c%20d": config(consumer_byte_rate="2048"),
     "/config/ips/10.0.0.1": config(connection_creation_rate="5"),
     "/latest_producer_id_block": None,

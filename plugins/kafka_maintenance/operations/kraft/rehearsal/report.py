@@ -8,6 +8,7 @@ from typing import Any, Final
 from kafka_maintenance.operations.kraft.certificate import Certificate
 from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counted
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import Obstacle
+from kafka_maintenance.operations.kraft.rehearsal.real_brokers import WithBrokers
 from kafka_maintenance.operations.kraft.rehearsal.run import Outcome, Quorum
 from kafka_maintenance.operations.kraft.repairs import Repair
 from spark_jobs.kraft.judged import Verdict
@@ -21,7 +22,7 @@ _QUIET: Final = frozenset({Kind.SAME, Kind.NOTATION, Kind.REHEARSAL})
 class Rehearsal:
     """What a rehearsal found. `repaired` is how the copy with `repairs` went, where they were asked for.
 
-    `left_out`: path → why this znode was not on the copy, or not whole.
+    `left_out`: path → why this znode was not on the copy, or not whole. `real`: how it went with real brokers, if there were any.
     """
 
     certificate: Certificate
@@ -30,17 +31,19 @@ class Rehearsal:
     left_out: Mapping[str, str]
     repairs: tuple[Repair, ...] = ()
     repaired: Outcome | None = None
+    real: WithBrokers | None = None
 
     @property
     def passed(self) -> bool:
-        """Of the copy as it is, or with the repairs where they were asked for."""
-        return (self.repaired or self.outcome).passed
+        """Of the copy as it is, or with the repairs where they were asked for; and with real brokers, if there were any."""
+        return (self.repaired or self.outcome).passed and (self.real is None or self.real.passed)
 
     @property
     def surprises(self) -> tuple[str, ...]:
         """Obstacles that the certificate did not foresee, and ends that nothing explains."""
         unforeseen = [f"{each.path or each.line}" for each in self.outcome.obstacles if each.rule is None]
-        return (*unforeseen, *self.outcome.unexplained)
+        real = [each.line for each in self.real.refusals if each.rule is None] if self.real else []
+        return (*unforeseen, *self.outcome.unexplained, *real)
 
 
 def rehearsal_text(rehearsal: Rehearsal) -> str:
@@ -51,7 +54,7 @@ def rehearsal_text(rehearsal: Rehearsal) -> str:
     lines = [
         f"rehearsal of {found.cluster}: {'passed' if rehearsal.passed else 'NOT PASSED'}",
         f"snapshot {found.snapshot} of {found.taken_at:%Y-%m-%d %H:%M} UTC, digest {found.digest}",
-        f"one controller of Kafka {quorum.version}{release}; brokers imitated; {asked} was contacted",
+        f"one controller of Kafka {quorum.version}{release}; {'brokers imitated' if rehearsal.real is None else 'brokers imitated, then some real'}; {asked} was contacted",
         *_outcome_lines(rehearsal.outcome),
     ]
     if rehearsal.repaired is not None:
@@ -61,6 +64,8 @@ def rehearsal_text(rehearsal: Rehearsal) -> str:
             for each in rehearsal.repairs
         ]
         lines += _outcome_lines(rehearsal.repaired)
+    if rehearsal.real is not None:
+        lines += _real_lines(rehearsal.real)
     questions = {
         rule.id: found.judged[rule.id].evidence for rule in RULES if found.judged[rule.id].verdict is Verdict.ASK
     }
@@ -94,6 +99,7 @@ def rehearsal_json(rehearsal: Rehearsal) -> dict[str, Any]:
         ],
         "repaired": _outcome_json(rehearsal.repaired) if rehearsal.repaired else None,
         "left_out": dict(rehearsal.left_out),
+        "real_brokers": _real_json(rehearsal.real) if rehearsal.real else None,
     }
 
 
@@ -117,6 +123,35 @@ def _outcome_lines(outcome: Outcome) -> list[str]:
             lines += [f"      {what}" for what in shown[:_SHOWN_MAX]]
             lines += [f"      … and {len(shown) - _SHOWN_MAX} more"] if len(shown) > _SHOWN_MAX else []
     return lines
+
+
+def _real_lines(real: WithBrokers) -> list[str]:
+    """What real brokers did."""
+    end = "all run in KRaft mode" if real.reached else "NOT all run in KRaft mode"
+    lines = [
+        "",
+        f"WITH REAL BROKERS {list(real.brokers)}",
+        f"  {end} after {len(real.refusals)} refusals, {real.total_s:.0f} s",
+    ]
+    if real.topics is not None:
+        lines.append(f"  a client saw {real.topics[0]} of {real.topics[1]} topics")
+    lines += [f"  {real.left_out} further topics were not on this copy"] if real.left_out else []
+    for number, each in enumerate(real.refusals, start=1):
+        rule = next((rule for rule in RULES if rule.id == each.rule), None)
+        who = "all" if each.broker is None else f"broker {each.broker}"
+        lines.append(f"  {number}. {f'{rule.id} {rule.title}' if rule else 'foreseen by NO RULE of the certificate'}")
+        lines.append(f"      {who} in {each.mode.value}: {each.line}")
+        lines += [f"      to mend: {rule.mend}"] if rule else []
+        lines += [f"      then tried with: {each.then}"] if each.then else []
+    return lines
+
+
+def _real_json(real: WithBrokers) -> dict[str, Any]:
+    return {
+        **asdict(real),
+        "passed": real.passed,
+        "refusals": [{**asdict(each), "mode": each.mode.value} for each in real.refusals],
+    }
 
 
 def _obstacle_lines(number: int, obstacle: Obstacle) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.znodes import encode_cluster_id
+from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.rehearsal.attempt import Attempt, Cost, End, attempt
 from kafka_maintenance.operations.kraft.rehearsal.compare import compared
 from kafka_maintenance.operations.kraft.rehearsal.copy import Copy, unit_of
@@ -45,11 +46,16 @@ _ZNODES_PER_HEAP_MB: Final = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """The quorum that is planned: version line of Kafka, `--release-version` (None: the version's own), further settings."""
+    """The quorum that is planned: version line of Kafka, `--release-version` (None: the version's own), further settings.
+
+    `node_id` and `listener`, the name of the brokers' listener, count where real brokers are started: imitated ones say what is wanted.
+    """
 
     version: str = "3.9"
     release_version: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    node_id: int | None = None
+    listener: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,7 @@ class Outcome:
         record_counts: type → records of the migration.
         attempts: migrations tried.
         cost: of the last attempt; `total_s` of all together.
+        rest: the copy without the obstacles.
     """
 
     reached: bool
@@ -74,6 +81,7 @@ class Outcome:
     attempts: int
     cost: Cost
     total_s: float
+    rest: Copy
 
     @property
     def passed(self) -> bool:
@@ -84,9 +92,35 @@ class Outcome:
 
 def planned_settings(properties: str) -> Mapping[str, str]:
     """Of a quorum's properties file what a rehearsal takes over: not where it listens, who votes, or where ZooKeeper is."""
+    return {key: value for key, value in pairs_of(properties).items() if not _OWN_SETTINGS.match(key)}
+
+
+def planned_quorum(version: str, release_version: str | None, properties: str) -> Quorum:
+    """The quorum that a properties file describes.
+
+    Raises:
+        BadInputError: its node.id is not a number.
+    """
+    pairs = pairs_of(properties)
+    node_id = pairs.get("node.id", "")
+    if node_id and not node_id.isdecimal():
+        raise BadInputError(
+            f"the quorum's properties not used: expected a number as node.id, found {node_id!r}; correct it"
+        )
+    return Quorum(
+        version=version,
+        release_version=release_version,
+        settings=planned_settings(properties),
+        node_id=int(node_id) if node_id else None,
+        listener=pairs.get("inter.broker.listener.name"),
+    )
+
+
+def pairs_of(properties: str) -> Mapping[str, str]:
+    """Settings of a properties file."""
     lines = [line.strip() for line in properties.splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
-    return {key.strip(): value.strip() for key, _, value in pairs if not _OWN_SETTINGS.match(key.strip())}
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def rehearse(copy: Copy, quorum: Quorum, workspace: Workspace | None = None) -> Outcome:
@@ -187,6 +221,7 @@ class _Stage:
             attempts=self._attempts,
             cost=result.cost,
             total_s=time.monotonic() - self._begun_s,
+            rest=self._copy,
         )
 
 

@@ -1,11 +1,16 @@
 """What a rehearsal decides without a process: the copy, records read back, classes of differences, and which znode is at fault."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.kraft.asked import Answer, Answers
+from kafka_maintenance.operations.kraft.certificate import certify
 from kafka_maintenance.operations.kraft.rehearsal.attempt import Attempt, Cost, End
 from kafka_maintenance.operations.kraft.rehearsal.compare import compared
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
@@ -17,13 +22,31 @@ from kafka_maintenance.operations.kraft.rehearsal.obstacle import (
     telling_lines,
     units,
 )
+from kafka_maintenance.operations.kraft.rehearsal.planned_broker import (
+    Place,
+    in_kraft_mode,
+    in_migration_mode,
+    listener_names,
+    planned_broker,
+    planned_by_answers,
+)
+from kafka_maintenance.operations.kraft.rehearsal.real_brokers import Mode, Refusal, WithBrokers
 from kafka_maintenance.operations.kraft.rehearsal.records import Migrated, Record, migrated
-from kafka_maintenance.operations.kraft.rehearsal.run import free_controller_id, planned_settings
+from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal, rehearsal_json, rehearsal_text
+from kafka_maintenance.operations.kraft.rehearsal.run import (
+    Outcome,
+    Quorum,
+    free_controller_id,
+    planned_quorum,
+    planned_settings,
+)
 from kafka_maintenance.operations.kraft.repairs import repairs
 from tests.kafka_maintenance.operations.kraft.trees import (
     GONE,
     KRAFT,
+    MANIFEST,
     MIGRATION,
+    NOW,
     STATE,
     TOPIC,
     config,
@@ -243,3 +266,70 @@ def test_repairs_remove_requests_and_orphans_and_correct_quotas():
     assert json.loads(found[TOPIC])["partitions"] == {"0": [1]}
     assert json.loads(found["/config/users/ada"]) == config(consumer_byte_rate="7", request_percentage="12.5")
     assert repairs(tree()) == ()
+
+
+PLACE = Place(broker_id=4, zookeeper_connect="z:1/k", voters="9@c:1", folder=Path("/f"), ports={})
+
+
+def placed(properties):
+    planned = planned_broker(properties)
+    return planned, replace(PLACE, ports=dict(zip(listener_names(planned), range(1, 9), strict=False)))
+
+
+def test_a_real_broker_has_the_clusters_settings_on_loopback():
+    text = (
+        "listeners=SASL://h:1,CONTROL://h:2\ncontrol.plane.listener.name=CONTROL\nsecurity.inter.broker.protocol=SASL\nlog.dirs=/a,/b\n"
+        "ssl.keystore.location=/k\nnum.io.threads=64\nsuper.users=User:a\nauthorizer.class.name=com.mine.Authorizer\ninter.broker.protocol.version=3.8\n"
+    )
+    migrating = in_migration_mode(*placed(text))
+    assert migrating["listeners"] == "SASL://127.0.0.1:1,CONTROL://127.0.0.1:2"
+    assert migrating["listener.security.protocol.map"] == "SASL:PLAINTEXT,CONTROL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    assert migrating["inter.broker.listener.name"] == "SASL"
+    assert migrating["log.dirs"] == "/f/broker-4-0,/f/broker-4-1"
+    assert migrating["super.users"] == "User:a;User:ANONYMOUS"
+    assert (migrating["broker.id"], migrating["inter.broker.protocol.version"]) == ("4", "3.8")
+    assert not {"ssl.keystore.location", "num.io.threads", "authorizer.class.name"} & migrating.keys()
+    kraft = in_kraft_mode(*placed(text))
+    assert not {"broker.id", "inter.broker.protocol.version", "zookeeper.connect"} & kraft.keys()
+    assert (kraft["node.id"], kraft["process.roles"], kraft["control.plane.listener.name"]) == (
+        "4",
+        "broker",
+        "CONTROL",
+    )
+
+
+def test_a_real_broker_is_set_as_the_asked_one_answers():
+    settings = {
+        "inter.broker.protocol.version": "3.7",
+        "broker.id": "1",
+        "authorizer.class.name": "",
+        "password.encoder.secret": None,
+    }
+    answer = Answer((3, 9), settings, {"broker.id": "DEFAULT_CONFIG"}, {"/a": 0, "/b": 0})
+    found = planned_by_answers(Answers(NOW, {1: answer}, {}))
+    assert found == {1: {"inter.broker.protocol.version": "3.7", "broker.id": "-1", "log.dirs": "/a,/b"}}
+
+
+def test_the_planned_quorums_id_and_listener_are_taken_and_an_id_that_is_no_number_is_refused():
+    quorum = planned_quorum("3.9", None, "node.id=7\ninter.broker.listener.name=X\n")
+    assert (quorum.node_id, quorum.listener) == (7, "X")
+    with pytest.raises(BadInputError, match=r"expected a number as node\.id, found 'x'"):
+        planned_quorum("3.9", None, "node.id=x\n")
+
+
+def test_the_report_tells_what_real_brokers_refused():
+    refusal = Refusal(Mode.KRAFT, 1, "not supported in KRaft mode", "R22", "control.plane.listener.name is removed")
+    real = WithBrokers(brokers=(1,), reached=True, refusals=(refusal,), topics=(1, 1), left_out=0, total_s=9.0)
+    outcome = Outcome(
+        reached=True, obstacles=(), unexplained=(), differences=(), record_counts={}, attempts=1,
+        cost=Cost(0.5, 1.0, 1, 1), total_s=9.0, rest=copy_of(tree()),
+    )  # fmt: skip
+    told = Rehearsal(certificate=certify(tree(), MANIFEST), quorum=Quorum(), outcome=outcome, left_out={}, real=real)
+    assert outcome.passed
+    assert not told.passed
+    text = rehearsal_text(told)
+    assert "broker 1 in KRaft mode: not supported in KRaft mode" in text
+    assert "to mend: remove them" in text
+    document = rehearsal_json(told)["real_brokers"]
+    assert json.loads(json.dumps(document))["refusals"][0]["mode"] == "KRaft mode"
+    assert document["passed"] is False
