@@ -83,8 +83,9 @@ test-airflow-versions: setup ## from an empty environment to an approved change,
 kill-workers: setup ## lose a Celery worker at each task of the daily run and of a gated run, MOMENT=after or before its work, and print how each ended
 	$(BIN)/python -m tests.dags.worker_kills --moment $(MOMENT)
 
-fidelity: setup ## what Kafka's own controller makes of the same events, and what the core predicted, on real brokers of VERSIONS
+fidelity: setup ## what Kafka's own controller makes of the same events, and what the core predicted, on real brokers of VERSIONS; all scenarios from 2.4 on
 	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/differential/test_real_brokers.py tests/differential/test_laboratory.py | sed -u ''
+	$(BIN)/python -m tests.differential.scenario_table --versions "$(VERSIONS)"
 
 coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
 	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)

@@ -8,6 +8,7 @@ controller instead (docs/adr/0001).
 
 import logging
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from queue import Queue
 from threading import Thread, Timer
@@ -28,6 +29,7 @@ from controller_core.model.errors import BrokerAccessDeniedError, ZooKeeperError
 from controller_core.model.partitions import Broker, Endpoint
 from controller_core.model.refusals import Refusal
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
+from controller_core.runtime.config_changes import ConfigChanges
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.kafka_zk.base import formats_of
 from controller_core.runtime.perform_effects import ZooKeeperEffects
@@ -42,6 +44,14 @@ log = logging.getLogger(__name__)
 _MS: Final = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class _ConfigsChanged:
+    """There may be new notices of changed configs."""
+
+
+_Heard = Command | BrokerAnswered | Request | _ConfigsChanged
+
+
 class LaboratoryController:
     """One controller on one session; a context manager: inside of it a thread takes one event after the other.
 
@@ -53,7 +63,7 @@ class LaboratoryController:
     """
 
     def __init__(self, zookeeper: ZooKeeper, dialect: Dialect, config: ControllerConfig) -> None:
-        self._events: Queue[Command | BrokerAnswered | Request | None] = Queue()
+        self._events: Queue[_Heard | None] = Queue()
         again = not dialect.lists_notifications_when_processed
         watches = ControllerWatches(zookeeper, self._events.put, subscribes_again=again)
         self._kafka = KafkaZk(RetryingZooKeeper(zookeeper), formats_of(dialect))
@@ -61,6 +71,12 @@ class LaboratoryController:
         self._channels = TcpChannels(self._events.put)
         self._server = ControllerServer(lambda asked, answer: self._events.put(Request(asked, answer)))
         self._requests = ServedRequests(self._kafka.zookeeper)
+        self._configs = ConfigChanges(
+            self._kafka.zookeeper,
+            config.controller_id,
+            lambda: self._events.put(_ConfigsChanged()),
+            static=config.unclean_leader_election,
+        )
         self._timers: list[Timer] = []
         self._last = Step(ControllerContext(dialect=dialect, config=config))
         self._thread = Thread(target=self._work, name="laboratory controller", daemon=True)
@@ -80,6 +96,8 @@ class LaboratoryController:
         Raises:
             NodeExistsError: a broker of its id is registered.
         """
+        self._configs.begin()
+        self._adopt_configs()
         config = self._last.context.config
         endpoint = Endpoint(HOST, self._server.port, config.inter_broker_listener, "PLAINTEXT")
         broker = Broker(config.controller_id, -1, (endpoint,))
@@ -101,12 +119,30 @@ class LaboratoryController:
     def _work(self) -> None:
         try:
             while (event := self._events.get()) is not None:
-                command = self._command(event)
-                while command is not None:
-                    command = self._take(command)
+                if isinstance(event, _ConfigsChanged):
+                    self._execute_config_changes()
+                else:
+                    self._follow(self._command(event))
         except Exception as error:
             log.exception("the controller ended")
             self.failure = error
+
+    def _follow(self, command: Command | None) -> None:
+        """An event, and the answers to its questions."""
+        while command is not None:
+            command = self._take(command)
+
+    def _execute_config_changes(self) -> None:
+        for enabled in self._configs.executed():
+            self._adopt_configs()
+            if self.is_active:
+                self._follow(enabled)
+        self._adopt_configs()
+
+    def _adopt_configs(self) -> None:
+        context = self._last.context
+        config = replace(context.config, unclean_leader_election=self._configs.unclean_election)
+        self._last = replace(self._last, context=replace(context, config=config))
 
     def _command(self, event: Command | BrokerAnswered | Request) -> Command | None:
         if isinstance(event, BrokerAnswered):

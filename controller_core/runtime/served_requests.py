@@ -111,9 +111,11 @@ def _producer_ids(start: int = 0, count: int = 0, *, error: str = "NONE") -> dic
 
 
 def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
-    """The fields of a Metadata response: what the active controller knows; the first endpoint of each broker."""
+    """The fields of a Metadata response: what the active controller told its brokers; the first endpoint of each broker."""
     wanted = asked.values["topics"]
-    names = sorted(context.topics) if wanted is None else [row["name"] for row in wanted]
+    told = {name: _told_of(context, name) for name in context.topics}
+    told = {name: partitions for name, partitions in told.items() if partitions}
+    names = sorted(told) if wanted is None else [row["name"] for row in wanted]
     brokers = [
         {
             "node_id": broker.id,
@@ -132,15 +134,22 @@ def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
         "controller_id": -1 if controller is None else controller,
         "topics": [
             {
-                "error_code": 0 if name in context.topics else error_code("UNKNOWN_TOPIC_OR_PARTITION"),
+                "error_code": 0 if name in told else error_code("UNKNOWN_TOPIC_OR_PARTITION"),
                 "name": name,
                 "topic_authorized_operations": _NOT_SAID,
                 "is_internal": name.startswith("__"),
-                "partitions": [_partition(context, each) for each in sorted(context.partitions_for_topic(name))],
+                "partitions": [_partition(context, each) for each in told.get(name, ())],
             }
             for name in names
         ],
     }
+
+
+def _told_of(context: ControllerContext, topic: str) -> list[TopicPartition]:
+    """Partitions of which brokers heard: that have or had a leader, of a topic whose deletion has not begun."""
+    if topic in context.topics_with_deletion_started:
+        return []
+    return [each for each in sorted(context.partitions_for_topic(topic)) if context.leadership(each) is not None]
 
 
 def _partition(context: ControllerContext, partition: TopicPartition) -> dict[str, Any]:
