@@ -7,6 +7,7 @@ field names the version that changed it.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from controller_core.model.errors import UnknownVersionError
@@ -139,6 +140,7 @@ def parse_ibp(text: str) -> Ibp:
     return Ibp(parse_version(match[1]), _LATEST_IV if match[2] is None else int(match[2]))
 
 
+_NAMES: Mapping[Version, str] = {parse_version(name): name for name in MINOR_VERSIONS}
 _NO_VERSION: Ibp = Ibp((0, 0, 0), 0)
 LEADER_AND_ISR_VERSIONS: Mapping[str, int] = {
     "1.0-IV0": 1, "2.2-IV0": 2, "2.4-IV0": 3, "2.4-IV1": 4, "2.8-IV1": 5, "3.2-IV0": 6, "3.4-IV0": 7,
@@ -179,7 +181,7 @@ def dialect_for(version: str, ibp: str | None = None) -> Dialect:
         UnknownVersionError: no ZooKeeper controller of that version is known, or a name is not understood.
     """
     found = parse_version(version)
-    name = next((known for known in MINOR_VERSIONS if parse_version(known) == found), None)
+    name = _NAMES.get(found)
     if name is None:
         raise UnknownVersionError(
             f"no dialect for Kafka {version!r}: expected one of {', '.join(MINOR_VERSIONS)}; "
@@ -188,6 +190,7 @@ def dialect_for(version: str, ibp: str | None = None) -> Dialect:
     return _dialect(name, found, ibp or name, parse_ibp(ibp or name))
 
 
+@cache  # tests and tables ask for one dialect thousands of times
 def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
     def since(text: str) -> bool:
         return version >= parse_version(text)
