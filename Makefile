@@ -32,10 +32,10 @@ $(VENV)/.installed: requirements.txt requirements-dev.txt
 	@python=$$(.ci/require $(PYTHON)) && set -x && "$$python" -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt -r requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true # pip would use one core
 	@touch $@
 
-$(VENV)/.classes: $(VENV)/.installed
+$(VENV)/.classes: $(VENV)/.installed # what starts quickly: each module compiled, where pip would use one core, and Spark's classes recorded
+	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true
 	@$(BIN)/python -m kafka_maintenance.spark.class_archive > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
 	@touch $@
 
