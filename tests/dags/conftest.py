@@ -24,7 +24,29 @@ def database():
 
     initdb()
     make_missing_pools()
-    return airflow_home.HOME / "airflow.db"
+    with pytest.MonkeyPatch.context() as patch:
+        _sync_changed_dags_only(patch)
+        yield airflow_home.HOME / "airflow.db"
+
+
+def _sync_changed_dags_only(patch):
+    """`dag.test()` reads every DAG anew and writes it to the database, which costs more than the run: only where they are others than last time."""
+    from airflow.dag_processing import dagbag
+
+    from kafka_maintenance.tasks import cluster_dags
+
+    read, write, last = dagbag.BundleDagBag, dagbag.sync_bag_to_db, []
+
+    def read_changed(**where):
+        return None if last == [cluster_dags.SETTINGS] else read(**where)
+
+    def write_read(bag, *bundle):
+        if bag is not None:
+            write(bag, *bundle)
+            last[:] = [cluster_dags.SETTINGS]
+
+    patch.setattr(dagbag, "BundleDagBag", read_changed)
+    patch.setattr(dagbag, "sync_bag_to_db", write_read)
 
 
 @pytest.fixture(scope="session")
