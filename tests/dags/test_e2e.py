@@ -1,10 +1,20 @@
-"""End to end on real parts: a schedule fires by itself, a date is analysed, approved plans change a real cluster."""
+"""End to end on real parts: a schedule fires by itself, a date is analysed, approved plans change a real cluster, and are stopped and cancelled."""
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
+from kafka import KafkaProducer
 
+from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.request_znodes import Target
+from kafka_maintenance.demo.stack import CLUSTERS_VARIABLE
+from kafka_maintenance.demo.traffic import create_topic, message_counts
+from kafka_maintenance.operations.cluster.observe import observe
+from kafka_maintenance.operations.plans.make import plan_reassignment
+from kafka_maintenance.operations.record.receipts import read_events
 from tests.dags.live import CLUSTER, TASK_TIMEOUT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -53,7 +63,7 @@ def test_workers_that_are_lost_delay_the_analysis_and_each_finding_is_published_
 
     live.operator.wait_for(lambda: state() == "running", what="the analysis runs", timeout_s=240)
     for worker in airflow.workers:
-        airflow.kill_worker(worker)
+        airflow.kill(worker)
     for worker in airflow.workers:
         airflow.start_worker(worker)
     live.succeed("nightly_analysis", run_id)
@@ -123,3 +133,97 @@ def test_the_tasks_ran_on_workers_that_share_no_folder(live):
         log = (airflow.workspace.logs / f"airflow-{worker}.log").read_text()
         assert "Workload finished" in log, worker
         assert (airflow.workspace.folder / f"airflow-{worker}" / "kafka_maintenance_scratch").is_dir()
+
+
+HEAVY = {0: 300, 1: 3_000}
+"""Records of 10 kB of each partition that moves: under the throttle of its plan a minute, which is longer than a task waits, and ten."""
+
+
+@pytest.fixture
+def heavy(live):
+    """A plan that moves two partitions in two waves under a throttle, of a cluster whose brokers may be asked; its events."""
+    kafka = live.stack.kafka
+    extra = {"kafka_version": kafka.version, "bootstrap_servers": kafka.bootstrap_servers}
+    admin = live.stack.airflow.api("admin")
+    admin.set_connection("asked", "generic", host=kafka.zookeeper_connect, extra=extra)
+    admin.set_variable(CLUSTERS_VARIABLE, json.dumps([CLUSTER, "asked"]))  # without it `apply_plan` refuses the name
+    first, second = create_topic(kafka, "heavy", {0: (1, 2), 1: (2, 1)})
+    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)) as producer:
+        for number, count in HEAVY.items():
+            for _ in range(count):
+                producer.send("heavy", b"x" * 10_000, partition=number)
+    waves = [[Target(first, (BrokerId(1), BrokerId(3)))], [Target(second, (BrokerId(2), BrokerId(3)))]]
+    plan = plan_reassignment(
+        live.store,
+        "asked",
+        waves=waves,
+        zookeeper=ClusterAddress(kafka.zookeeper_connect),
+        throttle_bytes_per_s=50_000,
+    )
+    for dag_id in ("stop_execution", "cancel_execution"):
+        live.operator.pause(dag_id, paused=False)
+    yield plan, lambda: [(str(each.event), each.step) for each in read_events(live.store, "asked", plan.digest)]
+    admin.set_variable(CLUSTERS_VARIABLE, json.dumps([CLUSTER]))  # the other tests have one cluster
+
+
+def test_a_move_is_stopped_in_mid_wave_goes_on_without_its_triggerer_and_its_second_wave_is_cancelled(live, heavy):
+    plan, events = heavy
+    airflow = live.stack.airflow
+
+    def approved():
+        run_id = live.start("reassign_partitions", {"cluster": "asked", "plan": plan.digest})
+        gate = live.approver.wait_gate("reassign_partitions", run_id, timeout_s=240)
+        assert "Throttle: each broker sends and receives at most 50,000 bytes per second" in gate.body
+        live.approver.answer(gate, "Approve", comment="end to end")
+        return run_id
+
+    def until(done, what):
+        def happened():
+            live.approver.answer_all("reassign_partitions", run_id, "Approve", comment="asked once more")
+            if done():
+                return True
+            if live.operator.run("reassign_partitions", run_id)["state"] == "failed":
+                pytest.fail(f"not seen that {what}\n{live.operator.failures('reassign_partitions', run_id)}")
+            return False
+
+        live.operator.wait_for(happened, what=what, timeout_s=TASK_TIMEOUT_S)
+
+    def state():
+        return live.operator.task_states("reassign_partitions", run_id).get("apply_plan")
+
+    run_id = approved()
+    until(lambda: ("requested", 0) in events(), "the first wave is asked for")
+    live.succeed("stop_execution", live.start("stop_execution", {"cluster": "asked", "reason": "the disks are busy"}))
+    assert live.operator.wait_run("reassign_partitions", run_id, timeout_s=TASK_TIMEOUT_S) == "failed"
+    assert events()[-1] == ("stopped", 0)
+    with live.stack.kafka.session() as zookeeper:
+        assert b'"50000"' in zookeeper.get("/config/brokers/3")[0]
+
+    run_id = approved()
+    until(lambda: state() == "deferred", "the second run has left its worker")
+    airflow.kill("triggerer")
+    airflow.start_component("triggerer")
+    until(lambda: ("requested", 1) in events(), "the second wave is asked for")
+    assert [kind for kind, step in events() if step == 0].count("requested") == 1
+
+    shown = live.start("cancel_execution", {"cluster": "asked", "reason": "enough"})
+    live.succeed("cancel_execution", shown)
+    approve = live.operator.xcom("cancel_execution", shown, "cancel_moves")["approve"]
+    live.succeed(
+        "cancel_execution",
+        live.start("cancel_execution", {"cluster": "asked", "reason": "enough", "approve": approve}),
+    )
+    assert live.operator.wait_run("reassign_partitions", run_id, timeout_s=TASK_TIMEOUT_S) == "failed"
+    assert ("over", 1) in events()
+    with live.stack.kafka.session() as zookeeper:
+        seen = observe(zookeeper, topics=["heavy"], partitions=[TopicPartition("heavy", number) for number in range(2)])
+        lists = {each.partition: set(found.replicas) for each, found in seen.assignments.items()}
+        assert lists == {0: {1, 3}, 1: {1, 2}}
+        assert b"throttled" not in zookeeper.get("/config/brokers/3")[0]
+    roads = [
+        each.detail.get("road") for each in read_events(live.store, "asked", plan.digest) if each.event == "requested"
+    ]
+    assert roads == ["admin_api", "admin_api"]
+    log = live.operator.task_log("reassign_partitions", run_id, "apply_plan")
+    assert "copied" in log
+    assert message_counts(live.stack.kafka, "heavy") == HEAVY

@@ -122,20 +122,26 @@ class AirflowServer(Service):
         check_port(self.port, self.name)
         self.cli("db", "migrate")
         for component in COMPONENTS:
-            self._children[component] = start_child(
-                self.workspace,
-                f"{self.name}-{component}",
-                self._command(component),
-                env=self._env,
-                cwd=self.folder,
-                stop_signal=signal.SIGTERM,
-                stop_timeout_s=20,
-            )
+            self.start_component(component)
         if self.workers:
             _declare_queue(self._env["AIRFLOW__CELERY__BROKER_URL"])
         for worker in self.workers:
             self.start_worker(worker)
         return self
+
+    def start_component(self, component: str) -> Child:
+        """Start one of `COMPONENTS`, again where it was killed."""
+        child = start_child(
+            self.workspace,
+            f"{self.name}-{component}",
+            self._command(component),
+            env=self._env,
+            cwd=self.folder,
+            stop_signal=signal.SIGTERM,
+            stop_timeout_s=20,
+        )
+        self._children[component] = child
+        return child
 
     def start_worker(self, worker: str) -> Child:
         """Start one Celery worker, again where it was killed; its folders are its own, downloads are those of this user."""
@@ -164,9 +170,9 @@ class AirflowServer(Service):
         self._children[worker] = child
         return child
 
-    def kill_worker(self, worker: str) -> None:
-        """SIGKILL for a Celery worker and all that it started, tasks and their supervisors included, as when its machine is lost."""
-        child = self._children.pop(worker)
+    def kill(self, part: str) -> None:
+        """SIGKILL for a Celery worker or a component and all that it started, tasks and their supervisors included, as when its machine is lost."""
+        child = self._children.pop(part)
         kin = family(child.record)
         child.kill()
         kill_processes(kin)
