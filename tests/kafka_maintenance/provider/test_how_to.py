@@ -100,14 +100,20 @@ def kafka(workspace):
 
 @pytest.fixture
 def airflow(python, workspace):
-    """The Airflow that is there already, with its own folder of DAGs."""
+    """The Airflow that is there already, with a bundle of DAGs of its own."""
     with PostgresServer(workspace) as postgres:
         crons = ("SNAPSHOT", "ANALYSIS", "DRAIN", "DRILL", "CHECK", "RETENTION")
         env = {f"KAFKA_MAINTENANCE_{name}_CRON": ONCE_A_YEAR for name in crons}
         env |= {"KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g", "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2"}
         env |= {"KAFKA_MAINTENANCE_SCRATCH": str(workspace.subfolder("scratch"))}
-        env |= {"AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5"}
         dags = workspace.subfolder("dags")
+        kwargs = {"path": str(dags), "refresh_interval": 5}
+        bundle = {
+            "name": "company",
+            "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+            "kwargs": kwargs,
+        }
+        env |= {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle])}
         with AirflowServer(
             workspace, database_url=postgres.url, repository=ROOT, python=python, dags_folder=dags, env=env
         ) as server:
@@ -161,6 +167,7 @@ def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
     examples = {
         "make dist": "true",
         "pip install": f"{python} -m pip install --no-compile --constraint {tmp_path / 'constraints.txt'}",
+        "pip uninstall": f"{python} -m pip uninstall",
         WHEEL: wheel_of(ROOT, tmp_path / "dist"),
         DAGS: str(airflow.env["AIRFLOW__CORE__DAGS_FOLDER"]),
         HOSTS: kafka.zookeeper.hosts,
@@ -204,4 +211,11 @@ def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
     api.request("POST", f"/dags/{ELECT}/clearTaskInstances", body=clear)
     assert api.wait_run(ELECT, gated["dag_run_id"], timeout_s=TIMEOUT_S) == "success"
     assert api.task_states(ELECT, gated["dag_run_id"])["apply_plan"] == "skipped"
+    assert opened.list("v1/receipts/cluster=blue/") == receipts
+
+    by_the_page("Remove", airflow, examples, tmp_path)
+    api.wait_for(lambda: not DAG_IDS & api.dag_ids(), what="Airflow has no DAG of ours any more", timeout_s=TIMEOUT_S)
+    assert {pool["name"] for pool in api.request("GET", "/pools")["pools"]} == {"default_pool", "spark"}
+    assert "approved repairs of Kafka" not in airflow.cli("providers", "list")
+    assert "kafka_maintenance" not in airflow.cli("plugins")
     assert opened.list("v1/receipts/cluster=blue/") == receipts
