@@ -139,9 +139,48 @@ HEAVY = {0: 300, 1: 3_000}
 """Records of 10 kB of each partition that moves: under the throttle of its plan a minute, which is longer than a task waits, and ten."""
 
 
+class Move:
+    """The approved runs of a plan that moves partitions: each is the same plan, and the newest is looked at."""
+
+    def __init__(self, live, plan):
+        self.live, self.plan, self.run_id = live, plan, None
+
+    def approve(self):
+        self.run_id = self.live.start("reassign_partitions", {"cluster": "asked", "plan": self.plan.digest})
+        gate = self.live.approver.wait_gate("reassign_partitions", self.run_id, timeout_s=240)
+        assert "Throttle: each broker sends and receives at most 50,000 bytes per second" in gate.body
+        self.live.approver.answer(gate, "Approve", comment="end to end")
+
+    def events(self):
+        return [(str(each.event), each.step) for each in self.recorded()]
+
+    def recorded(self):
+        return read_events(self.live.store, "asked", self.plan.digest)
+
+    def state(self):
+        return self.live.operator.task_states("reassign_partitions", self.run_id).get("apply_plan")
+
+    def until(self, done, what):
+        """Waits until `done()`, and answers each gate that opens once more; a run that fails before fails the test."""
+
+        def happened():
+            self.live.approver.answer_all("reassign_partitions", self.run_id, "Approve", comment="asked once more")
+            if done():
+                return True
+            if self.live.operator.run("reassign_partitions", self.run_id)["state"] == "failed":
+                pytest.fail(f"not seen that {what}\n{self.live.operator.failures('reassign_partitions', self.run_id)}")
+            return False
+
+        self.live.operator.wait_for(happened, what=what, timeout_s=TASK_TIMEOUT_S)
+
+    def fails(self):
+        state = self.live.operator.wait_run("reassign_partitions", self.run_id, timeout_s=TASK_TIMEOUT_S)
+        assert state == "failed"
+
+
 @pytest.fixture
-def heavy(live):
-    """A plan that moves two partitions in two waves under a throttle, of a cluster whose brokers may be asked; its events."""
+def move(live):
+    """A plan that moves two partitions in two waves under a throttle, of a cluster whose brokers may be asked."""
     kafka = live.stack.kafka
     extra = {"kafka_version": kafka.version, "bootstrap_servers": kafka.bootstrap_servers}
     admin = live.stack.airflow.api("admin")
@@ -162,68 +201,41 @@ def heavy(live):
     )
     for dag_id in ("stop_execution", "cancel_execution"):
         live.operator.pause(dag_id, paused=False)
-    yield plan, lambda: [(str(each.event), each.step) for each in read_events(live.store, "asked", plan.digest)]
+    yield Move(live, plan)
     admin.set_variable(CLUSTERS_VARIABLE, json.dumps([CLUSTER]))  # the other tests have one cluster
 
 
-def test_a_move_is_stopped_in_mid_wave_goes_on_without_its_triggerer_and_its_second_wave_is_cancelled(live, heavy):
-    plan, events = heavy
-    airflow = live.stack.airflow
+def test_a_move_is_stopped_in_mid_wave_goes_on_without_its_triggerer_and_its_second_wave_is_cancelled(live, move):
+    airflow, kafka = live.stack.airflow, live.stack.kafka
 
-    def approved():
-        run_id = live.start("reassign_partitions", {"cluster": "asked", "plan": plan.digest})
-        gate = live.approver.wait_gate("reassign_partitions", run_id, timeout_s=240)
-        assert "Throttle: each broker sends and receives at most 50,000 bytes per second" in gate.body
-        live.approver.answer(gate, "Approve", comment="end to end")
-        return run_id
-
-    def until(done, what):
-        def happened():
-            live.approver.answer_all("reassign_partitions", run_id, "Approve", comment="asked once more")
-            if done():
-                return True
-            if live.operator.run("reassign_partitions", run_id)["state"] == "failed":
-                pytest.fail(f"not seen that {what}\n{live.operator.failures('reassign_partitions', run_id)}")
-            return False
-
-        live.operator.wait_for(happened, what=what, timeout_s=TASK_TIMEOUT_S)
-
-    def state():
-        return live.operator.task_states("reassign_partitions", run_id).get("apply_plan")
-
-    run_id = approved()
-    until(lambda: ("requested", 0) in events(), "the first wave is asked for")
+    move.approve()
+    move.until(lambda: ("requested", 0) in move.events(), "the first wave is asked for")
     live.succeed("stop_execution", live.start("stop_execution", {"cluster": "asked", "reason": "the disks are busy"}))
-    assert live.operator.wait_run("reassign_partitions", run_id, timeout_s=TASK_TIMEOUT_S) == "failed"
-    assert events()[-1] == ("stopped", 0)
-    with live.stack.kafka.session() as zookeeper:
+    move.fails()
+    assert move.events()[-1] == ("stopped", 0)
+    with kafka.session() as zookeeper:
         assert b'"50000"' in zookeeper.get("/config/brokers/3")[0]
 
-    run_id = approved()
-    until(lambda: state() == "deferred", "the second run has left its worker")
+    move.approve()
+    move.until(lambda: move.state() == "deferred", "the second run has left its worker")
     airflow.kill("triggerer")
     airflow.start_component("triggerer")
-    until(lambda: ("requested", 1) in events(), "the second wave is asked for")
-    assert [kind for kind, step in events() if step == 0].count("requested") == 1
+    move.until(lambda: ("requested", 1) in move.events(), "the second wave is asked for")
+    assert [kind for kind, step in move.events() if step == 0].count("requested") == 1
 
     shown = live.start("cancel_execution", {"cluster": "asked", "reason": "enough"})
     live.succeed("cancel_execution", shown)
     approve = live.operator.xcom("cancel_execution", shown, "cancel_moves")["approve"]
-    live.succeed(
-        "cancel_execution",
-        live.start("cancel_execution", {"cluster": "asked", "reason": "enough", "approve": approve}),
-    )
-    assert live.operator.wait_run("reassign_partitions", run_id, timeout_s=TASK_TIMEOUT_S) == "failed"
-    assert ("over", 1) in events()
-    with live.stack.kafka.session() as zookeeper:
+    asked = {"cluster": "asked", "reason": "enough", "approve": approve}
+    live.succeed("cancel_execution", live.start("cancel_execution", asked))
+    move.fails()
+    assert ("over", 1) in move.events()
+    with kafka.session() as zookeeper:
         seen = observe(zookeeper, topics=["heavy"], partitions=[TopicPartition("heavy", number) for number in range(2)])
         lists = {each.partition: set(found.replicas) for each, found in seen.assignments.items()}
         assert lists == {0: {1, 3}, 1: {1, 2}}
         assert b"throttled" not in zookeeper.get("/config/brokers/3")[0]
-    roads = [
-        each.detail.get("road") for each in read_events(live.store, "asked", plan.digest) if each.event == "requested"
-    ]
+    roads = [each.detail.get("road") for each in move.recorded() if each.event == "requested"]
     assert roads == ["admin_api", "admin_api"]
-    log = live.operator.task_log("reassign_partitions", run_id, "apply_plan")
-    assert "copied" in log
-    assert message_counts(live.stack.kafka, "heavy") == HEAVY
+    assert "copied" in live.operator.task_log("reassign_partitions", move.run_id, "apply_plan")
+    assert message_counts(kafka, "heavy") == HEAVY

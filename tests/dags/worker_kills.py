@@ -68,7 +68,7 @@ class Losing:
             name = reached.read_text().removeprefix("airflow-")
             if reached.name not in self.killed and name:
                 self.killed.append(reached.name)
-                self.live.stack.airflow.kill_worker(name)
+                self.live.stack.airflow.kill(name)
                 self.live.stack.airflow.start_worker(name)
 
     def end(self, dag_id, run_id):
