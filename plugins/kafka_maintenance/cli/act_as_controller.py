@@ -2,24 +2,18 @@
 
 import argparse
 import json
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_maintenance.cli.approved_plan import carry_out
 from kafka_maintenance.cli.arguments import (
-    ExitStatus,
     add_approve_arguments,
     add_json_argument,
     add_zookeeper_arguments,
     address_of,
-    approver_of,
-    not_yet_approved,
-    plan_store_of,
-    show,
-    show_markdown,
 )
-from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
-from kafka_maintenance.cli.plan import plan_document
+from kafka_maintenance.cli.permission import add_permission_arguments
 from kafka_maintenance.operations.errors import BadInputError
 
 
@@ -57,40 +51,21 @@ def add_parsers(commands: Any) -> None:
 
 
 def _act(arguments: argparse.Namespace) -> int:
+    return carry_out(arguments, _controllership)
+
+
+def _controllership(arguments: argparse.Namespace, _: Any, approved: Mapping[str, Any]) -> Any:
     from kafka_maintenance.operations.act_as_controller.act import (  # noqa: PLC0415 - the other commands start faster
         Permission,
         act_as_controller,
     )
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
-    store = plan_store_of(arguments)
-    if not arguments.approve:
-        plan = load_plan(store, arguments.plan)
-        show_markdown(arguments, plan.markdown, (), {**plan_document(plan), "applied": False})
-        return not_yet_approved(arguments, f"nothing applied; after reading the plan: --approve {plan.digest}")
-    if arguments.zookeeper is None:
-        raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
-    stored = load_plan(store, arguments.plan)
-    permitted = permission_of(arguments, store, kind=stored.kind, cluster=stored.cluster)
-    receipt = act_as_controller(
-        store=store,
-        plan_uri=arguments.plan,
-        approved_digest=arguments.approve,
-        approver=approver_of(arguments) if permitted is None else permitted.approver,
-        comment=arguments.comment,
-        approval=None if permitted is None else permitted.record,
-        address=address_of(arguments),
-        permission=Permission(
-            may_act=arguments.may_act_as_controller,
-            confirmed_unfenced=arguments.confirm_unfenced_controller,
-            access=_access(arguments.broker_access),
-        ),
-        now=datetime.now(UTC),
+    permission = Permission(
+        may_act=arguments.may_act_as_controller,
+        confirmed_unfenced=arguments.confirm_unfenced_controller,
+        access=_access(arguments.broker_access),
     )
-    names = ("uri", "digest", "kind", "cluster", "already_applied", "exceptions", "text")
-    document = {name: getattr(receipt, name) for name in names}
-    show(arguments, f"{receipt.text}\n{receipt.uri}", {"applied": True, "receipt": document})
-    return ExitStatus.DONE
+    return act_as_controller(**approved, address=address_of(arguments), permission=permission)
 
 
 def _access(path: Path | None) -> Any:

@@ -38,6 +38,7 @@ from kafka_maintenance.cli import (
     zookeeper_files,
 )
 from kafka_maintenance.cli import plan as cli_plan
+from kafka_maintenance.cli.approved_plan import carry_out
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_age_argument,
@@ -49,23 +50,17 @@ from kafka_maintenance.cli.arguments import (
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
-    approver_of,
     brokers_named,
     exit_status,
-    not_yet_approved,
-    plan_store_of,
     positive,
     show,
-    show_markdown,
     store_of,
     tell,
     wants_json,
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
-from kafka_maintenance.cli.permission import add_permission_arguments, permission_of, window_closed_now
-from kafka_maintenance.cli.plan import plan_document
+from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
 from kafka_maintenance.cli.progress import Bars, log_to_stderr, show_read, show_steps
-from kafka_maintenance.operations.errors import BadInputError
 
 TRACEBACK_VARIABLE: Final = "KAFKA_MAINTENANCE_TRACEBACK"
 COMPLETION_VARIABLE: Final = "_ARGCOMPLETE"  # set by the script of `completion`
@@ -279,39 +274,24 @@ def _add_apply(commands: Any) -> None:
 
 
 def _apply(arguments: argparse.Namespace) -> int:
+    return carry_out(arguments, _steps)
+
+
+def _steps(arguments: argparse.Namespace, plan: Any, approved: Mapping[str, Any]) -> Any:
     from kafka_maintenance.operations.apply.plan import apply_plan  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.apply.stop import Stop, stopping_on_signals  # noqa: PLC0415 - as above
-    from kafka_maintenance.operations.plans.store import load_plan  # noqa: PLC0415 - as above
 
-    store = plan_store_of(arguments)
-    if not arguments.approve:
-        plan = load_plan(store, arguments.plan)
-        show_markdown(arguments, plan.markdown, (), {**plan_document(plan), "applied": False})
-        return not_yet_approved(arguments, f"nothing applied; after reading the plan: --approve {plan.digest}")
-    if arguments.zookeeper is None:
-        raise BadInputError(f"plan {arguments.plan} not applied: no cluster named; give --zookeeper HOSTS[/CHROOT]")
-    stored = load_plan(store, arguments.plan)
-    permitted = permission_of(arguments, store, kind=stored.kind, cluster=stored.cluster)
+    of = {"kind": plan.kind, "cluster": plan.cluster}
     with Bars(lines=False) as bars, stopping_on_signals(Stop()) as stop:
-        receipt = apply_plan(
-            store=store,
-            plan_uri=arguments.plan,
-            approved_digest=arguments.approve,
-            approver=approver_of(arguments) if permitted is None else permitted.approver,
-            comment=arguments.comment,
-            approval=None if permitted is None else permitted.record,
+        return apply_plan(
+            **approved,
             zookeeper=address_of(arguments),
-            now=datetime.now(UTC),
             step_timeout_s=arguments.step_timeout_s,
             stop=stop,
-            window=lambda: window_closed_now(arguments, store, kind=stored.kind, cluster=stored.cluster),
+            window=lambda: window_closed_now(arguments, approved["store"], **of),
             brokers=brokers_named(arguments),
             progress=show_steps(bars),
         )
-    names = ("uri", "digest", "kind", "cluster", "already_applied", "exceptions", "text")
-    document = {name: getattr(receipt, name) for name in names}
-    show(arguments, f"{receipt.text}\n{receipt.uri}", {"applied": True, "receipt": document})
-    return ExitStatus.DONE
 
 
 # -------------------------------------------------------------------------------------------------------- drain
