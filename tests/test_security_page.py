@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.attacks.mutations import MUTATIONS
+from tests.attacks.mutations import MUTATIONS, missing_rows
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -56,3 +56,7 @@ def test_each_check_that_is_taken_out_is_there_once(mutation):
         encoding="utf-8"
     )
     assert [code.count(cut) for cut in mutation.cut] == [1] * len(mutation.cut)
+
+
+def test_each_attack_test_is_shown_to_fail_without_the_check_that_it_holds():
+    assert missing_rows() == []

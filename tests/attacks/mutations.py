@@ -44,6 +44,20 @@ _SCRATCH = "plugins/kafka_maintenance/servers/own_folder.py"
 _RULES = "controller_core/plans/validation.py"
 _SESSION = "controller_core/adapters/zookeeper/session.py"
 _PERMISSION = f"{_GATE}/permission.py"
+_AIRFLOW = f"{_GATE}/airflow_record.py"
+_CLUSTER_DAGS = "plugins/kafka_maintenance/tasks/cluster_dags.py"
+_ANALYSIS = "plugins/kafka_maintenance/tasks/analysis.py"
+_RESTORE = "plugins/kafka_maintenance/operations/restore/document.py"
+_RIGHTS = "plugins/kafka_maintenance/operations/cluster/rights.py"
+_SUBMIT = "plugins/kafka_maintenance/spark/submit.py"
+_HOOKS = "plugins/kafka_maintenance/hooks.py"
+_BUCKET, _SECOND, _ZOOKEEPER = "docs/bucket-policy.json", "docs/append-only-policy.json", "docs/zookeeper.md"
+_REMOVALS = '["arn:aws:s3:::BUCKET/v1/cluster=*", "arn:aws:s3:::BUCKET/v1/runs/*"]'
+_NO_REMOVALS = '"Action": ["s3:DeleteObject", "s3:DeleteObjectVersion"],'
+_NOT_OVER = '"Condition": {"Null": {"s3:if-none-match": "true"}}'
+_OVER = '"Condition": {"Null": {"s3:if-none-match": "false"}}'
+_OWN_DAG = 'return f"{kind}{CLUSTER_DAG_MARK}{cluster}" if cluster in SETTINGS.cluster_dags else kind'
+_SUBMITTED = "driver_memory=SETTINGS.driver_memory, **kwargs)"
 _WORLD = '(Acl(_READ, "world", "anyone"),) if readable else ()'
 
 MUTATIONS = (
@@ -132,7 +146,7 @@ MUTATIONS = (
     ),
     Mutation(
         ("cluster_dags", "test_a_run_of_the_common_dag_does_nothing_to_a_cluster_that_has_its_own"),
-        "plugins/kafka_maintenance/tasks/cluster_dags.py",
+        _CLUSTER_DAGS,
         {"if own not in {None, cluster} or wanted != dag_id:": "if False:"},
     ),
     Mutation(("zookeeper_rights", "test_a_password_that_travels_in_clear_text_is_told"), _SESSION, {"if tls is None and not _is_loopback(hosts):": "if False:"}),
@@ -142,8 +156,82 @@ MUTATIONS = (
     Mutation(("zookeeper_rights", "test_what_is_created_where_the_world_may_not_read_is_hidden_too"), _SESSION, {_WORLD: '(Acl(_READ, "world", "anyone"),)'}),
     Mutation(("query", "test_what_is_not_one_select_over_our_tables_is_refused"), "spark_jobs/select_only.py", {"if (reason := _refused(node)) is not None)": "if (reason := None) is not None)"}),
     Mutation(("restore_plans", "test_a_plan_that_no_planner_makes_is_refused_by_what_is_wrong"), "plugins/kafka_maintenance/operations/restore/validation.py", {"    if found is not None:\n": "    if False:\n"}),
-    Mutation(("bucket_policy", "test_no_role_writes_what_is_anothers"), "docs/bucket-policy.json", {'"arn:aws:s3:::BUCKET/v1/cluster=*/plans/*"': '"arn:aws:s3:::BUCKET/v1/*"'}),
-    Mutation(("least_privilege", "test_without_one_of_them_the_operation_is_refused"), "docs/zookeeper.md", {"| `delete_topics` | `/admin/delete_topics` | create | the request |": "| `delete_topics` | `/admin/delete_topics` | create | the request |\n| `delete_topics` | `/brokers` | create | nothing |"}),
+    Mutation(("bucket_policy", "test_no_role_writes_what_is_anothers"), _BUCKET, {'"arn:aws:s3:::BUCKET/v1/cluster=*/plans/*"': '"arn:aws:s3:::BUCKET/v1/*"'}),
+    Mutation(("least_privilege", "test_without_one_of_them_the_operation_is_refused"), _ZOOKEEPER, {"| `delete_topics` | `/admin/delete_topics` | create | the request |": "| `delete_topics` | `/admin/delete_topics` | create | the request |\n| `delete_topics` | `/brokers` | create | nothing |"}),
+    Mutation(("airflow_record", "test_what_airflow_has_recorded_itself_is_read_before_anything_is_written"), _PERMISSION, {"said = _airflow_says(airflow, found, begun=begun)": "said = _NOT_READ"}),
+    Mutation(("airflow_record", "test_who_approved_may_clear_and_whom_the_policy_lets_and_it_stands_in_the_record"), _AIRFLOW, {"[each for each in said.changes if each.user not in approvers]": "list(said.changes)"}),
+    Mutation(("airflow_record", "test_where_nobody_can_be_asked_the_record_says_so_and_the_policy_may_refuse"), _PERMISSION, {"if policy.airflow_must_agree else None": "if False else None"}),
+    Mutation(("airflow_record", "test_an_airflow_that_does_not_let_us_read_is_told_and_nothing_is_applied"), _PERMISSION, {"        if not begun:\n            raise\n": ""}),
+    Mutation(("bucket_policy", "test_the_record_is_create_only_for_everybody"), _BUCKET, {_NOT_OVER: _OVER}),
+    Mutation(("bucket_policy", "test_each_role_can_do_its_work"), _BUCKET, {'"arn:aws:s3:::BUCKET/v1/cluster=*/date=*/snap=*/manifest.json", ': ""}),
+    Mutation(("bucket_policy", "test_nobody_deletes_a_record"), _BUCKET, {_NO_REMOVALS: '"Action": ["s3:DeleteObjectVersion"],', _REMOVALS: '"arn:aws:s3:::BUCKET/v1/*"'}),
+    Mutation(
+        ("bucket_policy", "test_only_the_applier_removes_a_snapshot"),
+        _BUCKET,
+        {'"AWS": ["APPLIER"]},\n      "Action": "s3:DeleteObject",': '"AWS": ["APPLIER", "ANALYST"]},\n      "Action": "s3:DeleteObject",'},
+    ),
+    Mutation(
+        ("bucket_policy", "test_what_was_written_over_can_be_brought_back_and_no_role_removes_it"),
+        _BUCKET,
+        {
+            _NO_REMOVALS: '"Action": ["s3:DeleteBucket"],',
+            _REMOVALS: '"arn:aws:s3:::BUCKET/v1/*"',
+            '"Action": "s3:DeleteObject",': '"Action": ["s3:DeleteObject", "s3:DeleteObjectVersion"],',
+        },
+    ),
+    Mutation(("bucket_policy", "test_nothing_is_written_over_in_a_second_store"), _SECOND, {_NOT_OVER: _OVER}),
+    Mutation(
+        ("bucket_policy", "test_a_second_store_only_grows"),
+        _SECOND,
+        {
+            _NO_REMOVALS: '"Action": ["s3:DeleteBucket"],',
+            '"Action": "s3:DeleteObject",\n      "Resource": "arn:aws:s3:::BUCKET/probe/*"': '"Action": "s3:DeleteObject",\n      "Resource": "arn:aws:s3:::BUCKET/*"',
+        },
+    ),
+    Mutation(("cluster_dags", "test_each_dag_that_changes_a_cluster_or_its_snapshots_is_there_once_more_for_each"), _CLUSTER_DAGS, {'type="string", const=cluster,': 'type="string",'}),
+    Mutation(("cluster_dags", "test_a_run_of_the_clusters_own_dag_is_approved_and_applied"), _CLUSTER_DAGS, {"if own not in {None, cluster} or wanted != dag_id:": "if own is not None:"}),
+    Mutation(("cluster_dags", "test_no_run_is_for_another_cluster_than_its_dag"), _CLUSTER_DAGS, {"if own not in {None, cluster} or wanted != dag_id:": "if own is None and wanted != dag_id:"}),
+    Mutation(("cluster_dags", "test_runs_that_open_by_themselves_open_in_the_clusters_own_dag"), _CLUSTER_DAGS, {_OWN_DAG: "return kind"}),
+    Mutation(("least_privilege", "test_the_page_names_every_operation"), _ZOOKEEPER, {"| `drain_isr_notifications` | `/admin` | create |": "| `drain` | `/admin` | create |"}),
+    Mutation(("least_privilege", "test_the_rights_of_the_page_are_enough"), _ZOOKEEPER, {"| `delete_topics` | `/admin/delete_topics` | create |": "| `delete_topics` | `/admin/delete_topics` | write |"}),
+    Mutation(("least_privilege", "test_the_button_test_names_the_right_that_is_missing_and_writes_nothing"), _RIGHTS, {"    except NoAuthError:\n        return False": "    except NoAuthError:\n        return True"}),
+    Mutation(("least_privilege", "test_the_button_tries_what_the_page_names"), _RIGHTS, {'    WriteRight("/admin/delete_topics", "create", (_DELETE,)),\n': ""}),
+    Mutation(("people", "test_an_election_may_be_approved_by_who_asked_for_it_unless_the_policy_says_otherwise"), _POLICY, {'self._of(kind).get("requester_may_approve", kind not in TWO_PERSONS)': "kind not in TWO_PERSONS"}),
+    Mutation(
+        ("people", "test_the_window_is_looked_at_before_each_step_unless_somebody_broke_glass"),
+        _PERMISSION,
+        {'if by_rule or policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:': "if True:"},
+    ),
+    Mutation(("people", "test_the_file_is_read_and_its_hash_kept_and_a_cluster_has_its_own_rules"), _POLICY, {', **document.get("clusters", {}).get(cluster, {})}': "}"}),
+    Mutation(("people", "test_limits_of_a_connection_take_away_and_never_give"), _POLICY, {"if self.approvers is not None and answer.user not in self.approvers:": "if False:"}),
+    Mutation(("query", "test_what_an_analyst_asks_is_let_through"), "spark_jobs/select_only.py", {'            "Aggregate",\n': ""}),
+    Mutation(("restore_plans", "test_an_honest_plan_is_read_and_its_text_is_made_of_its_steps"), _RESTORE, {"    lines += differences(shown)\n": ""}),
+    Mutation(("restore_plans", "test_nothing_that_is_deleted_hides_behind_the_number_of_steps"), _RESTORE, {'frozenset({"delete", "ACL"})': 'frozenset({"ACL"})'}),
+    Mutation(("restore_plans", "test_no_data_of_a_znode_forges_a_line"), _RESTORE, {"return [plain(line) for line in lines + ": "return [line for line in lines + "}),
+    Mutation(("scratch", "test_what_an_earlier_try_left_there_is_not_used"), "plugins/kafka_maintenance/operations/analysis/run.py", {"    shutil.rmtree(folder, ignore_errors=True)\n": ""}),
+    Mutation(("secrets_in_sight", "test_no_process_of_ours_is_told_a_login_in_its_arguments"), _SUBMIT, {'"env_vars": dict(self.environment),': '"env_vars": dict(os.environ),'}),
+    Mutation(("secrets_in_sight", "test_a_secret_in_sparks_connection_is_refused_before_it_is_an_argument"), _HOOKS, {"    if secret:\n": "    if False:\n"}),
+    Mutation(("secrets_in_sight", "test_what_chooses_a_provider_of_credentials_is_let_through"), _HOOKS, {"secret|password|token|access[.]?key": "secret|password|token|access[.]?key|credentials"}),
+    Mutation(("secrets_in_sight", "test_no_field_that_a_task_renders_holds_a_login"), _ANALYSIS, {_SUBMITTED: f"env_vars=__import__('os').environ, {_SUBMITTED}"}),
+    Mutation(
+        ("secrets_in_sight", "test_no_option_of_the_command_takes_a_password"),
+        "plugins/kafka_maintenance/cli/arguments.py",
+        {'    parser.add_argument("--zookeeper-user",': '    parser.add_argument("--zookeeper-password")\n    parser.add_argument("--zookeeper-user",'},
+    ),
+    Mutation(("store", "TestFolder::test_a_store_that_is_itself_reached_by_a_link_works"), _FOLDER, {"real.is_relative_to(os.path.realpath(self._root))": "real.is_relative_to(self._root)"}),
+    Mutation(("store", "TestWithoutConditionalWrites::test_a_plan_is_not_applied"), "plugins/kafka_maintenance/operations/apply/plan.py", {"    if not resumed:\n        store.probe()\n": ""}),
+    Mutation(("store", "TestWithoutConditionalWrites::test_no_snapshot_is_removed"), _RETENTION, {"    store.probe()\n": ""}),
+    Mutation(
+        ("xcom", "test_a_forged_plan_is_not_applied_under_the_text_of_another"),
+        _PLANS,
+        {
+            "key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()": 'key = store.get(next(each for each in store.list("v1/plans/") if digest in each)).decode()',
+            "found = load_plan(store, store.uri_of(key), kind=kind, cluster=cluster)": "found = load_plan(store, store.uri_of(key), cluster=cluster)",
+        },
+    ),
+    Mutation(("xcom", "test_nothing_of_what_the_worker_runs_comes_from_an_xcom"), _ANALYSIS, {_SUBMITTED: f"application=choice, {_SUBMITTED}"}),
+    Mutation(("xcom", "test_no_folder_is_emptied_that_a_task_was_told"), _ANALYSIS, {"    published = of_run(store, day, run)\n": '    shutil.rmtree(analysed["folder"])\n    published = of_run(store, day, run)\n'}),
+    Mutation(("zookeeper_rights", "test_a_digest_that_zookeeper_masks_is_not_copied"), _SESSION, {' and not (each.scheme == "digest" and each.id.endswith(":x"))': ""}),
 )  # fmt: skip
 
 
