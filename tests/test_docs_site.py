@@ -10,7 +10,9 @@ import yaml
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from kafka_maintenance.hooks import CLUSTERS_VARIABLE, OPEN_GATED_RUNS_VARIABLE, STORE_VARIABLE
+from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
+from kafka_maintenance.connections.store import STORE_VARIABLE
+from kafka_maintenance.hooks import OPEN_GATED_RUNS_VARIABLE
 from kafka_maintenance.tasks.settings import Settings
 
 ROOT = Path(__file__).parents[1]

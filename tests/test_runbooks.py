@@ -13,7 +13,7 @@ import kafka_maintenance.spark
 import spark_jobs
 from kafka_maintenance.cli.command_parser import leaves
 from kafka_maintenance.cli.main import parser
-from kafka_maintenance.hooks import SettingsMissingError
+from kafka_maintenance.connections.fields import SettingsMissingError
 from tests.test_contributing import kinds_of_findings
 
 RUNBOOKS = Path(__file__).parents[1] / "docs" / "runbooks"

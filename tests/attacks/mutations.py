@@ -50,7 +50,7 @@ _ANALYSIS = "plugins/kafka_maintenance/tasks/analysis.py"
 _RESTORE = "plugins/kafka_maintenance/operations/restore/document.py"
 _RIGHTS = "plugins/kafka_maintenance/operations/cluster/rights.py"
 _SUBMIT = "plugins/kafka_maintenance/spark/submit.py"
-_HOOKS = "plugins/kafka_maintenance/hooks.py"
+_SPARK_CONNECTION = "plugins/kafka_maintenance/connections/spark.py"
 _BUCKET, _SECOND, _ZOOKEEPER = "docs/bucket-policy.json", "docs/append-only-policy.json", "docs/zookeeper.md"
 _REMOVALS = '["arn:aws:s3:::BUCKET/v1/cluster=*", "arn:aws:s3:::BUCKET/v1/runs/*"]'
 _NO_REMOVALS = '"Action": ["s3:DeleteObject", "s3:DeleteObjectVersion"],'
@@ -210,8 +210,8 @@ MUTATIONS = (
     Mutation(("restore_plans", "test_no_data_of_a_znode_forges_a_line"), _RESTORE, {"return [plain(line) for line in lines + ": "return [line for line in lines + "}),
     Mutation(("scratch", "test_what_an_earlier_try_left_there_is_not_used"), "plugins/kafka_maintenance/operations/analysis/run.py", {"    shutil.rmtree(folder, ignore_errors=True)\n": ""}),
     Mutation(("secrets_in_sight", "test_no_process_of_ours_is_told_a_login_in_its_arguments"), _SUBMIT, {'"env_vars": dict(self.environment),': '"env_vars": dict(os.environ),'}),
-    Mutation(("secrets_in_sight", "test_a_secret_in_sparks_connection_is_refused_before_it_is_an_argument"), _HOOKS, {"    if secret:\n": "    if False:\n"}),
-    Mutation(("secrets_in_sight", "test_what_chooses_a_provider_of_credentials_is_let_through"), _HOOKS, {"secret|password|token|access[.]?key": "secret|password|token|access[.]?key|credentials"}),
+    Mutation(("secrets_in_sight", "test_a_secret_in_sparks_connection_is_refused_before_it_is_an_argument"), _SPARK_CONNECTION, {"    if secret:\n": "    if False:\n"}),
+    Mutation(("secrets_in_sight", "test_what_chooses_a_provider_of_credentials_is_let_through"), _SPARK_CONNECTION, {"secret|password|token|access[.]?key": "secret|password|token|access[.]?key|credentials"}),
     Mutation(("secrets_in_sight", "test_no_field_that_a_task_renders_holds_a_login"), _ANALYSIS, {_SUBMITTED: f"env_vars=__import__('os').environ, {_SUBMITTED}"}),
     Mutation(
         ("secrets_in_sight", "test_no_option_of_the_command_takes_a_password"),

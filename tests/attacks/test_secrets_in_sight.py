@@ -7,7 +7,8 @@ import re
 import pytest
 
 from kafka_maintenance.cli.main import parser
-from kafka_maintenance.hooks import SettingsMissingError, spark_settings, store_settings
+from kafka_maintenance.connections.fields import SettingsMissingError
+from kafka_maintenance.hooks import spark_settings, store_settings
 from kafka_maintenance.spark.submit import submit_arguments
 
 SECRETS = ("s3cr3t-of-the-store", "s3cr3t-of-zookeeper", "s3cr3t-of-airflow", "s3cr3t-of-the-environment")

@@ -134,7 +134,7 @@ def test_a_server_that_the_realm_does_not_know_is_named(hosts):
 def test_a_connection_of_airflow_and_the_command_log_in_so(hosts, tmp_path, capsys):
     from airflow.sdk import Connection
 
-    from kafka_maintenance.hooks import cluster_from
+    from kafka_maintenance.connections.clusters import cluster_from
 
     extra = {"auth": "kerberos", "chroot": "/kafka"}
     cluster = cluster_from(

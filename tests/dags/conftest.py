@@ -88,11 +88,12 @@ def clients(database):
 def world(monkeypatch, tmp_path):
     """A cluster in memory, known to Airflow as `alpha`, with a store in a folder."""
     from kafka_maintenance import hooks
+    from kafka_maintenance.connections.clusters import Cluster
 
     made = World()
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([CLUSTER]))
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_STORE", str(tmp_path))
-    monkeypatch.setattr(hooks, "cluster", lambda name: hooks.Cluster(name=name, address=made.zookeeper))
+    monkeypatch.setattr(hooks, "cluster", lambda name: Cluster(name=name, address=made.zookeeper))
     return made
 
 

@@ -168,34 +168,35 @@ def test_every_airflow_setting_exists():
 def test_its_connections_variables_and_settings_are_read_by_our_code():
     from airflow.sdk import Connection
 
-    from kafka_maintenance import hooks
+    from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE, cluster_from, names_from
+    from kafka_maintenance.connections.spark import SPARK_CONNECTION, spark_settings_from
+    from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE, store_settings_from
     from kafka_maintenance.operations.analysis.run import works_in_place
     from kafka_maintenance.provider.info import get_provider_info
-    from kafka_maintenance.tasks.common import SPARK_CONNECTION
     from kafka_maintenance.tasks.settings import PREFIX, Settings
 
     environment = {
         name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
         for name, value in SERVICES["airflow-apiserver"]["environment"].items()
     }
-    names = hooks.names_from(environment[f"AIRFLOW_VAR_{hooks.CLUSTERS_VARIABLE.upper()}"])
+    names = names_from(environment[f"AIRFLOW_VAR_{CLUSTERS_VARIABLE.upper()}"])
     assert names == ("compose",)
     cluster = Connection.from_json(environment["AIRFLOW_CONN_COMPOSE"], conn_id="compose")
     assert (
-        hooks.cluster_from("compose", cluster).address.zookeeper
+        cluster_from("compose", cluster).address.zookeeper
         == SERVICES["kafka1"]["environment"]["KAFKA_ZOOKEEPER_CONNECT"]
     )
-    store = Connection.from_json(environment[f"AIRFLOW_CONN_{hooks.STORE_CONNECTION.upper()}"], conn_id="store")
+    store = Connection.from_json(environment[f"AIRFLOW_CONN_{STORE_CONNECTION.upper()}"], conn_id="store")
     assert {cluster.conn_type, store.conn_type} == {
         each["connection-type"] for each in get_provider_info()["connection-types"]
     }
-    uri = environment[f"AIRFLOW_VAR_{hooks.STORE_VARIABLE.upper()}"]
-    settings = hooks.store_settings_from(uri, store)
+    uri = environment[f"AIRFLOW_VAR_{STORE_VARIABLE.upper()}"]
+    settings = store_settings_from(uri, store)
     assert settings.endpoint_url == "http://s3:7070"
     assert settings.access_key is settings.secret_key is None, "boto3 finds the keys in the file that is mounted"
     spark = Connection.from_json(environment[f"AIRFLOW_CONN_{SPARK_CONNECTION.upper()}"], conn_id="spark")
     assert spark.host == "local[2]"
-    spark_settings = hooks.spark_settings_from(
+    spark_settings = spark_settings_from(
         Connection.from_json(json.dumps({**json.loads(spark.as_json()), "host": "spark://spark-master:7077"}))
     )
     assert works_in_place(SimpleNamespace(uri=uri), spark_settings), (

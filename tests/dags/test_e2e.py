@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
-from kafka_maintenance.demo.stack import CLUSTERS_VARIABLE
+from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
 from kafka_maintenance.demo.traffic import create_topic, message_counts
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.plans.make import plan_reassignment

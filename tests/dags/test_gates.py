@@ -150,8 +150,9 @@ class Reader:
 
 def test_only_the_writing_task_logs_in_as_the_principal_that_writes(bag, clients, world, plan, tmp_path, monkeypatch):
     from kafka_maintenance import hooks
+    from kafka_maintenance.connections.clusters import Cluster
 
-    reading = hooks.Cluster(name=CLUSTER, address=Reader(world.zookeeper), write_connection="alpha-writer")
+    reading = Cluster(name=CLUSTER, address=Reader(world.zookeeper), write_connection="alpha-writer")
     monkeypatch.setattr(hooks, "cluster", lambda _: reading)
     monkeypatch.setattr(hooks, "cluster_to_write", lambda _: replace(reading, address=world.zookeeper))
     with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):

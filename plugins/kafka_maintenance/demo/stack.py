@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
+from kafka_maintenance.connections.spark import SPARK_CONNECTION
+from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE
 from kafka_maintenance.demo.airflow_server import AirflowServer
 from kafka_maintenance.servers.errors import ForeignFolderError, LocalStackError, StackRunningError, from_os_error
 from kafka_maintenance.servers.java import find_java
@@ -30,9 +33,6 @@ MARK = ".kafka-maintenance-stack"
 """Lies in the folder of each stack that `up` started; without it nothing there is removed."""
 CLUSTER_NAME = "demo"
 BUCKET = "kafka-maintenance"
-CLUSTERS_VARIABLE = "kafka_maintenance_clusters"
-STORE_VARIABLE = STORE_CONNECTION = "kafka_maintenance_store"
-SPARK_CONNECTION = "kafka_maintenance_spark"
 SPARK_POOL, APPLY_POOL = "spark", "kafka_apply"
 DAGS = frozenset(
     {

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from kafka_maintenance import hooks
+from kafka_maintenance.connections.airflow_api import AIRFLOW_CONNECTION, AirflowApiSettings
 from kafka_maintenance.operations.errors import AirflowUnreachableError
 from kafka_maintenance.operations.gate.airflow_record import ANSWERED, CHANGING, GATE_TASK, AirflowRecord, record_from
 
@@ -31,7 +32,7 @@ def reader_of(context: dict[str, Any]) -> "Callable[[Asked], AirflowRecord] | No
     return lambda found: read_record(settings, run.dag_id, run.run_id, found.answered_at or _FOREVER)
 
 
-def read_record(settings: hooks.AirflowApiSettings, dag: str, run: str, since: datetime) -> AirflowRecord:
+def read_record(settings: AirflowApiSettings, dag: str, run: str, since: datetime) -> AirflowRecord:
     """What Airflow says of a run.
 
     Args:
@@ -56,13 +57,13 @@ def read_record(settings: hooks.AirflowApiSettings, dag: str, run: str, since: d
     except (httpx.HTTPError, ValueError, KeyError) as error:
         raise AirflowUnreachableError(
             f"Airflow's record of run {run!r} of {dag} not read from {settings.url} as {settings.user or 'the owner of the token'}: "
-            f"{error}; correct the connection {hooks.AIRFLOW_CONNECTION}, or give its user the right to read runs and the audit log"
+            f"{error}; correct the connection {AIRFLOW_CONNECTION}, or give its user the right to read runs and the audit log"
         ) from error
     once = {event["event_log_id"]: event for event in events}
     return record_from(detail, once.values(), dag=dag, run=run, since=since)
 
 
-def _token(client: httpx.Client, settings: hooks.AirflowApiSettings) -> str:
+def _token(client: httpx.Client, settings: AirflowApiSettings) -> str:
     if settings.user is None:
         return settings.secret
     answer = client.post("/auth/token", json={"username": settings.user, "password": settings.secret})

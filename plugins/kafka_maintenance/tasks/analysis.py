@@ -13,11 +13,12 @@ from croniter import croniter
 
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance import hooks
+from kafka_maintenance.connections.fields import SettingsMissingError
+from kafka_maintenance.connections.spark import SPARK_CONNECTION
 from kafka_maintenance.tasks.airflow_versions import CronPartitionTimetable
 from kafka_maintenance.tasks.common import (
     CLUSTER_LABEL,
     SNAPSHOTS,
-    SPARK_CONNECTION,
     WHATEVER_SUCCEEDED,
     context_of_run,
     day_of,
@@ -69,7 +70,7 @@ def clusters_listed() -> list[dict[str, Any]]:
         try:
             archived = hooks.cluster(name).archived or name in gone
             found.append({"cluster": name, "archived": archived, "unusable": None})
-        except hooks.SettingsMissingError as error:
+        except SettingsMissingError as error:
             found.append({"cluster": name, "archived": False, "unusable": str(error)})
     return found
 

@@ -14,11 +14,10 @@ from kafka_maintenance.tasks.notifiers import NOTIFIERS
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from kafka_maintenance.hooks import Cluster
+    from kafka_maintenance.connections.clusters import Cluster
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 
 OWNER = "kafka-maintenance"
-SPARK_CONNECTION = "kafka_maintenance_spark"
 GATE_DOC = (
     "Shows the plan and waits for a person, in the tab *Required Actions* of this task. "
     "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import hooks
+from kafka_maintenance.connections.fields import SettingsMissingError
 from kafka_maintenance.tasks.airflow_versions import TRANSIENT_ERRORS
 from kafka_maintenance.tasks.common import CLUSTER_LABEL, WHATEVER_SUCCEEDED, batches, gated_run, label
 from kafka_maintenance.tasks.plans import stored, summed_up
@@ -47,7 +48,7 @@ def report_notifications(clusters: list[str]) -> dict[str, Any]:
     for name in clusters:
         try:
             addresses[name] = hooks.cluster(name).address
-        except hooks.SettingsMissingError as error:
+        except SettingsMissingError as error:
             missing[name] = str(error)
     with ThreadPoolExecutor(max_workers=_CLUSTERS_AT_A_TIME) as pool:
         found = dict(zip(addresses, pool.map(_looked_at, addresses.values()), strict=True))

@@ -103,10 +103,10 @@ def make_missing_pools() -> tuple[str, ...]:
     from airflow.models.variable import Variable
     from airflow.utils.session import create_session
 
-    from kafka_maintenance import hooks
+    from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE, names_from
 
     try:
-        clusters = hooks.names_from(Variable.get_variable_from_secrets(hooks.CLUSTERS_VARIABLE))
+        clusters = names_from(Variable.get_variable_from_secrets(CLUSTERS_VARIABLE))
     except ControllerCoreError as error:
         log.warning("only the common pools are made: %s", error)
         clusters = ()

@@ -21,6 +21,9 @@ from sqlalchemy import select
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from kafka_maintenance import hooks
+from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE, cluster_from, names_from
+from kafka_maintenance.connections.fields import no_connection
+from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE, store_settings_from
 from kafka_maintenance.operations.gate.airflow_record import GATE_TASK
 from kafka_maintenance.web.views.approvals import Gate
 from kafka_maintenance.web.views.clusters import Listed, Waiting
@@ -140,14 +143,14 @@ def listed_clusters() -> list[Listed]:
     Raises:
         SettingsMissingError: the Variable is missing or cannot be read.
     """
-    return [_listed(name) for name in hooks.names_from(_variable(hooks.CLUSTERS_VARIABLE))]
+    return [_listed(name) for name in names_from(_variable(CLUSTERS_VARIABLE))]
 
 
 def _listed(name: str) -> Listed:
     try:
-        settings = hooks.cluster_from(name, Connection.get_connection_from_secrets(name))
+        settings = cluster_from(name, Connection.get_connection_from_secrets(name))
     except AirflowNotFoundException:
-        return Listed(name=name, problem=str(hooks.no_connection(name)))
+        return Listed(name=name, problem=str(no_connection(name)))
     except ControllerCoreError as error:
         return Listed(name=name, problem=str(error))
     tags = (f"Kafka {settings.kafka_version}",) if settings.kafka_version else ()
@@ -163,7 +166,7 @@ def key_of(opened: ObjectStore, uri: str) -> str:
     prefix = opened.uri.rstrip("/") + "/"
     if not uri.startswith(prefix):
         raise ObjectMissingError(
-            f"object {uri} not read: the store of this Airflow is {opened.uri}; correct the Variable {hooks.STORE_VARIABLE}"
+            f"object {uri} not read: the store of this Airflow is {opened.uri}; correct the Variable {STORE_VARIABLE}"
         )
     return uri.removeprefix(prefix)
 
@@ -171,10 +174,10 @@ def key_of(opened: ObjectStore, uri: str) -> str:
 def store() -> ObjectStore:
     """The store that Airflow uses; raises SettingsMissingError or StoreUnreachableError."""
     try:
-        connection = Connection.get_connection_from_secrets(hooks.STORE_CONNECTION)
+        connection = Connection.get_connection_from_secrets(STORE_CONNECTION)
     except AirflowNotFoundException:
         connection = None
-    return hooks.store_settings_from(_variable(hooks.STORE_VARIABLE), connection).open()
+    return store_settings_from(_variable(STORE_VARIABLE), connection).open()
 
 
 def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...], key: str = "return_value") -> Iterator[Any]:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from kafka_maintenance import __version__, hooks
+from kafka_maintenance import __version__
+from kafka_maintenance.connections.clusters import CLUSTER_FIELDS
 
 ROOT = Path(__file__).parents[3]
 DAG_IDS = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
@@ -127,7 +128,7 @@ def test_the_form_of_a_cluster_has_every_field_that_is_read():
     from kafka_maintenance.provider.info import get_provider_info
 
     cluster, store = get_provider_info()["connection-types"]
-    assert set(cluster["conn-fields"]) == set(hooks.CLUSTER_FIELDS)
+    assert set(cluster["conn-fields"]) == set(CLUSTER_FIELDS)
     assert set(store["conn-fields"]) == {"endpoint_url", "region_name", "snapshot_keys"}
 
 

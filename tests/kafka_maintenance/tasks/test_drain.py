@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from controller_core.model.errors import NoAuthError, ZooKeeperUnreachableError
-from kafka_maintenance.hooks import SettingsMissingError
+from kafka_maintenance.connections.fields import SettingsMissingError
 
 assert airflow_home
 
