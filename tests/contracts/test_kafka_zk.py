@@ -74,7 +74,7 @@ def test_a_leader_that_lost_an_answer_knows_its_own_write(kafka):
         pytest.param(lambda kafka: kafka.delete_preferred_election(1), id="deleting an election"),
         pytest.param(lambda kafka: kafka.delete_isr_notifications(["0000000000"], 1), id="deleting notifications"),
         pytest.param(lambda kafka: kafka.delete_log_dir_events(["0000000000"], 1), id="deleting events"),
-        pytest.param(lambda kafka: kafka.delete_controller(1), id="giving up the office"),
+        pytest.param(lambda kafka: kafka.delete_controller(1), id="resigning"),
     ],
 )
 def test_a_fence_that_does_not_hold_stops(kafka, write):

@@ -255,7 +255,7 @@ RECORD = {
                 ({"op": "get_controller_id"}, {"result": 7}),
                 ({"op": "get_controller_epoch"}, {"result": 5}),
             ],
-            id="requests and office",
+            id="requests and the controller",
         ),
         pytest.param(
             {"zk": {}},

@@ -129,7 +129,7 @@ def test_a_request_that_outlived_its_topic_is_cleared(cluster: SimulatedCluster)
 
 
 def test_a_hanging_controller_is_replaced_and_its_notifications_are_drained(cluster: SimulatedCluster):
-    cluster.start_broker(BrokerId(4))  # the newest broker holds no office
+    cluster.start_broker(BrokerId(4))  # the newest broker is not the controller
     cluster.settle()
     hung = cluster.active_controller()
     assert hung is not None
