@@ -203,6 +203,7 @@ MUTATIONS = (
         {'if by_rule or policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:': "if True:"},
     ),
     Mutation(("people", "test_the_file_is_read_and_its_hash_kept_and_a_cluster_has_its_own_rules"), _POLICY, {', **document.get("clusters", {}).get(cluster, {})}': "}"}),
+    Mutation(("people", "test_whom_a_plan_waits_for_is_said_as_the_policy_would_count"), _POLICY, {"users = self.approvers if users is None else users & self.approvers": "users = self.approvers"}),
     Mutation(("people", "test_limits_of_a_connection_take_away_and_never_give"), _POLICY, {"if self.approvers is not None and answer.user not in self.approvers:": "if False:"}),
     Mutation(("query", "test_what_an_analyst_asks_is_let_through"), "spark_jobs/select_only.py", {'            "Aggregate",\n': ""}),
     Mutation(("restore_plans", "test_an_honest_plan_is_read_and_its_text_is_made_of_its_steps"), _RESTORE, {"    lines += differences(shown)\n": ""}),
