@@ -137,6 +137,7 @@ BOTH = {"orders": Topic("bXktdG9waWMtb25lLTAwMQ", {0: Told(1, (1, 2))})}
         pytest.param([{"orders": Topic(None, {0: Told(1, (2, 1))})}] * 2, Advice.WAIT, "orders-0: replicas [1, 2] in ZooKeeper, [2, 1] on the brokers", id="other replicas"),
         pytest.param([{"orders": Topic(None, {0: Told(2, (1, 2))})}] * 2, Advice.WAIT, "orders-0: leader 1 in ZooKeeper, 2 on the brokers", id="another leader"),
         pytest.param([{"orders": Topic(None, {0: Told(2, (1, 2))})}, BOTH], Advice.GO, None, id="a leader that ZooKeeper learns late"),
+        pytest.param([{"orders": Topic(None, {0: Told(2, (1, 2))})}, {"orders": Topic(None, {0: Told(1, (2, 1))})}], Advice.GO, None, id="another difference in each look"),
         pytest.param([{"orders": Topic(None, {})}] * 2, Advice.WAIT, "orders-0: only ZooKeeper knows of it", id="no partition"),
         pytest.param([{**BOTH, "new": Topic(None, {})}] * 2, Advice.WAIT, "new: only the brokers tell of it", id="a topic that is not in ZooKeeper"),
     ],
