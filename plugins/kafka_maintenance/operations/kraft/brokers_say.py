@@ -5,7 +5,7 @@ Nothing is changed. Source: Kafka protocol guide, Metadata; kafka-python `KafkaA
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from controller_core.model.errors import MalformedZnodeError
@@ -42,13 +42,27 @@ def ask_topics(brokers: BrokersAsked, timeout_s: float = ANSWER_TIMEOUT_S) -> Ma
 
     asked = f"topics asked of the brokers at {brokers.bootstrap_servers}"
     with admin_client(asked, brokers, timeout_s, NoBrokerAnsweredError) as admin:
-        try:
-            described = admin.describe_topics()
-        except (KafkaError, OSError) as error:
-            raise NoBrokerAnsweredError(
-                f"{asked}: expected their metadata, found {said(error)}; are the brokers up?"
-            ) from error
-    return {each["name"]: Topic(_id_of(each.get("topic_id")), _partitions_of(each)) for each in described}
+        silent: list[str] = []
+        for broker in sorted(each.node_id for each in admin._manager.cluster.brokers()):  # noqa: SLF001 - as in `described_by`
+            try:
+                described = described_by(admin, broker)
+            except (KafkaError, OSError) as error:  # one is restarted while brokers are rolled
+                silent.append(f"{broker}: {said(error)}")
+                continue
+            return {each["name"]: Topic(_id_of(each.get("topic_id")), _partitions_of(each)) for each in described}
+    raise NoBrokerAnsweredError(f"{asked}: expected their metadata, found {'; '.join(silent)}; are the brokers up?")
+
+
+def described_by(admin: Any, broker: int) -> list[Mapping[str, Any]]:
+    """Every topic as exactly this broker describes it to clients. Errors: those of the client."""
+    from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415 - only who asks brokers loads their client
+
+    async def ask() -> Any:
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return await admin._manager.send(request, node_id=broker)  # noqa: SLF001 - `describe_topics` would ask any broker
+
+    found: list[Mapping[str, Any]] = admin._manager.run(ask).to_dict()["topics"]  # noqa: SLF001 - as above
+    return found
 
 
 def contradictions(tree: Tree, told: Mapping[str, Topic]) -> Iterator[str]:
@@ -96,9 +110,7 @@ def _id_of(value: object) -> str | None:
     return None if found == _NO_ID else urlsafe_b64encode(found.bytes).decode().rstrip("=")
 
 
-def _partitions_of(topic: Mapping[str, object]) -> Mapping[int, Told]:
-    partitions: list[Mapping[str, object]] = topic["partitions"]  # type: ignore[assignment]
+def _partitions_of(topic: Mapping[str, Any]) -> Mapping[int, Told]:
     return {
-        each["partition_index"]: Told(each["leader_id"], tuple(each["replica_nodes"]))  # type: ignore[misc,arg-type]
-        for each in partitions
+        each["partition_index"]: Told(each["leader_id"], tuple(each["replica_nodes"])) for each in topic["partitions"]
     }

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -20,6 +20,7 @@ from controller_core.znodes import decode_config
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.errors import OperationError
 from kafka_maintenance.operations.kraft.asked import IBP
+from kafka_maintenance.operations.kraft.brokers_say import described_by
 from kafka_maintenance.operations.kraft.rehearsal.attempt import DUAL_WRITE
 from kafka_maintenance.operations.kraft.rehearsal.copy import Copy
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import most_telling
@@ -210,7 +211,7 @@ class _Start:
                 place = self._place(broker, settings, controller.port)
                 self._launch(stack, broker, Mode.MIGRATION, in_migration_mode(settings, place))
             refused = self._await_dual_write(controller)
-            if controller.migration_state != "WAIT_FOR_BROKERS" and self._brokers:
+            if refused is None or controller.migration_state == "SYNC_KRAFT_TO_ZK":
                 self.topics = self._topics()
             return refused or self._roll(stack, controller)
 
@@ -283,17 +284,20 @@ class _Start:
 
     def _topics(self) -> tuple[int, int]:
         """How many topics a client sees, of those on the copy that are not queued for deletion."""
+        from kafka.errors import KafkaError  # noqa: PLC0415 - only who asks brokers loads their client
+
         tree = self._planned.copy.tree
         wanted = {name for name in tree.children(TOPICS) if name not in tree.queued}
-        port = next(iter(self._places[next(iter(self._brokers))].ports.values()))
+        broker = next(iter(self._planned.settings))
+        port = next(iter(self._places[broker].ports.values()))
         seen: set[str] = set()
         deadline_s = time.monotonic() + _ASKED_WITHIN_S
         while time.monotonic() < deadline_s and not seen >= wanted:
-            try:
-                with admin_client("topics", BrokersAsked(f"{LOOPBACK}:{port}"), 5.0, OperationError) as admin:
-                    seen = wanted & set(admin.list_topics())
-            except OperationError:
-                return 0, len(wanted)
+            with (
+                suppress(KafkaError, OSError, OperationError),
+                admin_client("topics", BrokersAsked(f"{LOOPBACK}:{port}"), 5.0, OperationError) as admin,
+            ):
+                seen = wanted & {each["name"] for each in described_by(admin, broker)}
             time.sleep(_ROUND_S)
         return len(seen), len(wanted)
 
