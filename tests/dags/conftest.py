@@ -15,6 +15,11 @@ from tests.dags.world import CLUSTER, World
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of the whole stack come last: from its start on, its Airflow takes a snapshot each minute, beside every later test."""
+    items.sort(key=lambda item: "live" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def database():
     """Airflow's metadata database, made once, with the pools that the scheduler would make."""
