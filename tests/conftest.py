@@ -1,5 +1,58 @@
-"""`pytest --rewrite` accepts what scenarios and examples print now: read that diff like code."""
+"""Options of every suite.
+
+`--rewrite` accepts what scenarios and examples print now: read that diff like code. `--cpu` prints which files use the CPU.
+"""
+
+from collections import Counter
+from contextlib import suppress
+
+import psutil
+import pytest
 
 
 def pytest_addoption(parser):
     parser.addoption("--rewrite", action="store_true", help="write the files of scenarios and examples anew")
+    parser.addoption("--cpu", action="store_true", help="print the CPU seconds of each file, its processes included")
+
+
+def pytest_configure(config):
+    if config.getoption("--cpu"):
+        config.pluginmanager.register(CpuSeconds())
+
+
+class CpuSeconds:
+    """CPU seconds of each file of tests: suites that run beside each other are bound by these, not by each one's time."""
+
+    def __init__(self):
+        self.by_file = Counter()
+        self.before = _cpu_seconds()
+
+    def pytest_collection_finish(self):
+        self._count("collecting the tests")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item, nextitem):
+        done = yield
+        if nextitem is None or nextitem.path != item.path:
+            self._count(item.nodeid.partition("::")[0])
+        return done
+
+    def _count(self, file):
+        now = _cpu_seconds()
+        self.by_file[file] += now - self.before
+        self.before = now
+
+    def pytest_terminal_summary(self, terminalreporter):
+        terminalreporter.section(f"CPU seconds of the 25 dearest files, of {self.by_file.total():.0f}")
+        for file, seconds in self.by_file.most_common(25):
+            terminalreporter.write_line(f"{seconds:8.1f}  {file}")
+
+
+def _cpu_seconds():
+    """Of this process, of those that it started, and of the ended ones among them that somebody waited for."""
+    own = psutil.Process()
+    total = 0.0
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])
+    return total
