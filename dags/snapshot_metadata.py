@@ -11,7 +11,7 @@ Schedule: `KAFKA_MAINTENANCE_SNAPSHOT_CRON`, UTC.
 
 **Never** writes to a cluster, and shows half a snapshot to anybody.
 
-**When it fails:** (or is not over two hours after it was queued, `KAFKA_MAINTENANCE_SNAPSHOT_LATE_S`, of which the notifiers are told) the task says whether ZooKeeper or the store did not answer; clear it. Other clusters are not concerned.
+**When it fails:** the task says whether ZooKeeper or the store did not answer; clear it. Other clusters are not concerned.
 """
 
 from airflow.providers.standard.operators.empty import EmptyOperator

@@ -118,6 +118,8 @@ def test_a_run_of_snapshots_that_is_late_is_told_by_a_deadline_of_airflow(bag, w
     from kafka_maintenance.tasks import deadlines
     from kafka_maintenance.tasks.notifiers import WebhookNotifier
 
+    assert deadlines.SNAPSHOTS_LATE is None, "not by default"
+    monkeypatch.setattr(bag.dags["snapshot_metadata"], "deadline", [deadlines.snapshots_late(7200)])
     monkeypatch.setattr(deadlines, "NOTIFIERS", [WebhookNotifier(receiver.url)])
     now = timezone.utcnow()
     dag_id = "snapshot_metadata"

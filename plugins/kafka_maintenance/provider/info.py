@@ -3,6 +3,7 @@
 Source: Airflow's `provider_info.schema.json`, and `conn-fields` of its how-to on connections (since 3.2).
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 from kafka_maintenance import __version__
@@ -28,7 +29,23 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Snapshots, analysis and approved repairs of Kafka clusters in ZooKeeper mode.",
         "versions": [__version__],
         "connection-types": [_CLUSTER, _STORE],
+        "asset-uris": [] if _amazon_is_there() else [_S3],
     }
+
+
+def _amazon_is_there() -> bool:
+    """Whether the provider of Amazon brings what it knows of `s3://…`."""
+    try:
+        return find_spec("airflow.providers.amazon") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+_S3 = {
+    "schemes": ["s3"],
+    "handler": None,
+    "to_openlineage_converter": "kafka_maintenance.provider.openlineage.dataset_of_s3",
+}
 
 
 _CLUSTER = {

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved, approved_plan, closed_window
 from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
+from kafka_maintenance.tasks.lineage import tell_lineage
 from kafka_maintenance.tasks.links import PLAN_AND_EXECUTION, push_links
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -93,6 +94,7 @@ def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, 
             brokers=brokers_of(cluster, None),
         )
     log.info("%s", receipt.text)
+    tell_lineage(read=[approval.shown.plan.uri], written=[receipt.uri])
     return {"cluster": cluster.name, "plan": receipt.digest, "receipt": receipt.uri, "approver": receipt.approver}
 
 

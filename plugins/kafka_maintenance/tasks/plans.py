@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
+from kafka_maintenance.tasks.lineage import snapshot_of_plan, tell_lineage
 from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
 log = logging.getLogger(__name__)
@@ -152,6 +153,7 @@ def summed_up(plan: "StoredPlan | None", cluster: str) -> dict[str, Any]:
 
 def named(plan: "StoredPlan") -> dict[str, str]:
     """Kind, cluster and digest of a stored plan: its name, by which whoever needs it finds it in the store."""
+    tell_lineage(read=snapshot_of_plan(plan.uri), written=[plan.uri])
     return {"kind": plan.kind, "cluster": plan.cluster, "digest": plan.digest}
 
 

@@ -41,7 +41,7 @@ class Settings:
     keep_replaced_analyses_days: int = 14
     approval_timeout_s: int = 12 * 3600
     snapshot_wait_s: int = 2 * 3600
-    snapshot_late_s: int = 2 * 3600
+    snapshot_late_s: int = 0
     analysis_timeout_s: int = 6 * 3600
     verify_timeout_s: int = 600
     poke_interval_s: int = 30

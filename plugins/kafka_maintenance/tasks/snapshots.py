@@ -18,6 +18,7 @@ from kafka_maintenance.tasks.common import (
     label,
     run_name,
 )
+from kafka_maintenance.tasks.lineage import tell_lineage
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
         )
     sure = "consistent" if found["consistent"] else "NOT consistent"
     log.info("cluster %s: snapshot %s of %s, %s: %s", cluster, found["snapshot"], day, sure, found["manifest"])
+    tell_lineage(read=[], written=[found["manifest"]])
     return found
 
 
