@@ -20,6 +20,7 @@ from controller_core.model.states import (
 )
 from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
 from tests import reference_docs
+from tests.differential import scenario_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 PACKAGES = ("kafka_maintenance", "spark_jobs", "controller_core")
@@ -35,6 +36,7 @@ def parts() -> dict[str, str]:
         "metrics": "".join(f"| `{PREFIX}{name}` | {_labels(name)} | {says} |\n" for name, says in METRICS.items()),
         "commands": reference_docs.commands(),
         "tables": reference_docs.tables(),
+        "scenarios": scenario_table.table(),
     }
 
 

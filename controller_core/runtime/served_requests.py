@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 
 from controller_core.adapters.brokers.asked import Asked, event_of_request, response_of
 from controller_core.adapters.brokers.request_server import Answer
+from controller_core.adapters.brokers.requests import ZERO_TOPIC_ID
 from controller_core.context.context import ControllerContext
 from controller_core.messages import effects as e
 from controller_core.messages.events import (
@@ -115,7 +116,11 @@ def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
     wanted = asked.values["topics"]
     told = {name: _told_of(context, name) for name in context.topics}
     told = {name: partitions for name, partitions in told.items() if partitions}
-    names = sorted(told) if wanted is None else [row["name"] for row in wanted]
+    names = (
+        sorted(told)
+        if wanted is None
+        else [row["name"] or context.topic_names.get(row["topic_id"], "") for row in wanted]
+    )
     brokers = [
         {
             "node_id": broker.id,
@@ -136,6 +141,7 @@ def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
             {
                 "error_code": 0 if name in told else error_code("UNKNOWN_TOPIC_OR_PARTITION"),
                 "name": name,
+                "topic_id": context.topics[name].topic_id or ZERO_TOPIC_ID if name in told else ZERO_TOPIC_ID,
                 "topic_authorized_operations": _NOT_SAID,
                 "is_internal": name.startswith("__"),
                 "partitions": [_partition(context, each) for each in told.get(name, ())],
@@ -146,8 +152,8 @@ def metadata_of(asked: Asked, context: ControllerContext) -> dict[str, Any]:
 
 
 def _told_of(context: ControllerContext, topic: str) -> list[TopicPartition]:
-    """Partitions of which brokers heard: that have or had a leader, of a topic whose deletion has not begun."""
-    if topic in context.topics_with_deletion_started:
+    """Partitions of which brokers heard: that have or had a leader, of a topic that is not to be deleted."""
+    if topic in context.topics_to_be_deleted:
         return []
     return [each for each in sorted(context.partitions_for_topic(topic)) if context.leadership(each) is not None]
 

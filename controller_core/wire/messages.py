@@ -252,19 +252,19 @@ SASL_AUTHENTICATE_ANSWER: Final = Message(
 METADATA: Final = Message(
     "Metadata",
     3,
-    9,
+    12,
     9,
     (
-        Field("topics", ArrayOf((Field("name", Sized.STRING),))),
+        Field("topics", ArrayOf((Field("topic_id", Sized.UUID, since=10), Field("name", Sized.STRING)))),
         Field("allow_auto_topic_creation", Fixed.BOOL, since=4),
-        Field("include_cluster_authorized_operations", Fixed.BOOL, since=8),
+        Field("include_cluster_authorized_operations", Fixed.BOOL, since=8, until=10),
         Field("include_topic_authorized_operations", Fixed.BOOL, since=8),
     ),
 )
 METADATA_ANSWER: Final = Message(
     "MetadataResponse",
     3,
-    9,
+    12,
     9,
     (
         Field("throttle_time_ms", Fixed.INT32, since=3),
@@ -287,6 +287,7 @@ METADATA_ANSWER: Final = Message(
                 (
                     Field("error_code", Fixed.INT16),
                     Field("name", Sized.STRING),
+                    Field("topic_id", Sized.UUID, since=10),
                     Field("is_internal", Fixed.BOOL, since=1),
                     Field(
                         "partitions",
@@ -306,7 +307,7 @@ METADATA_ANSWER: Final = Message(
                 )
             ),
         ),
-        Field("cluster_authorized_operations", Fixed.INT32, since=8),
+        Field("cluster_authorized_operations", Fixed.INT32, since=8, until=10),
     ),
 )
 

@@ -43,9 +43,10 @@ def told_by(zookeeper: ZooKeeper, broker: int, topic: str) -> dict[str, Any]:
     cluster = {"brokers": sorted(row["node_id"] for row in found["brokers"]), "controller": found["controller_id"]}
     rows = {
         row["partition_index"]: {
-            "error": row["error_code"],
             "leader": row["leader_id"],
-            "epoch": row["leader_epoch"],
+            **(
+                {"error": row["error_code"], "epoch": row["leader_epoch"]} if row["leader_id"] >= 0 else {}
+            ),  # of none versions tell other ones
             "replicas": list(row["replica_nodes"]),
             "isr": sorted(row["isr_nodes"]),
             "offline": sorted(row["offline_replicas"]),
