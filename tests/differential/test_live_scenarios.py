@@ -9,7 +9,7 @@ from tests.differential.live_scenarios import FILES, differences, run
 from tests.differential.live_worlds import under_kafkas, under_the_core
 
 VERSION = "3.9"
-USUAL = ("reassignment_cancelled", "unclean_election_by_the_brokers_config")
+USUAL = ("reassignment_waits_for_a_dead_broker", "unclean_election_by_the_brokers_config")
 
 
 @pytest.mark.kafka
