@@ -78,6 +78,7 @@ EMPTY = {
 }
 """What each page says of a store that holds nothing: status and words."""
 DAMAGED = {
+    "clusters": (200, "expected the counts of an analysis"),
     "approvals": (200, "Plans that wait for a person"),
     "execution": (200, "damaged"),
     "plan": (200, "It is gone, retention removes plans with their snapshot"),

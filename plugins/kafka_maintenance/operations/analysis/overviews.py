@@ -6,7 +6,7 @@ manifest of its analysis.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -103,13 +103,35 @@ def newest_overviews(store: ObjectStore, dates: int, *, until: str | None = None
     Raises:
         ObjectDamagedError: one of them cannot be read.
     """
+    return _of_each_date(at_once(lambda key: _kept(store, key), _keys_of(store, dates, until)))
+
+
+def readable_overviews(store: ObjectStore, dates: int) -> tuple[list[Overview], list[str]]:
+    """As `newest_overviews`, for a page: what cannot be read is said in words beside, and an earlier analysis of its date counts."""
+
+    def read(key: str) -> Overview | str:
+        try:
+            return _kept(store, key)
+        except ObjectDamagedError as error:
+            return str(error)
+
+    found = list(at_once(read, _keys_of(store, dates)))
+    return _of_each_date(one for one in found if isinstance(one, Overview)), [
+        one for one in found if isinstance(one, str)
+    ]
+
+
+def _keys_of(store: ObjectStore, dates: int, until: str | None = None) -> list[str]:
     by_date: dict[str, list[str]] = {}
     for key in store.list(PREFIX):
         date = key.removeprefix(f"{PREFIX}date=").partition("/")[0]
         if until is None or date <= until:
             by_date.setdefault(date, []).append(key)
-    chosen = [key for date in sorted(by_date)[-dates:] for key in by_date[date]]
-    newest = {one.date: one for one in sorted(at_once(lambda key: _kept(store, key), chosen), key=_age)}
+    return [key for date in sorted(by_date)[-dates:] for key in by_date[date]]
+
+
+def _of_each_date(found: Iterable[Overview]) -> list[Overview]:
+    newest = {one.date: one for one in sorted(found, key=_age)}
     return [newest[date] for date in sorted(newest)]
 
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.analysis.overviews import Overview, newest_overviews
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.analysis.overviews import Overview, readable_overviews
 from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import (
@@ -50,11 +50,14 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
 
     Raises:
         ObjectMissingError: no analysis has that cluster; the message says which dates and clusters there are.
+        ObjectDamagedError: no analysis that can be read has it.
         ObjectStoreError: the store cannot be read.
     """
-    overviews = newest_overviews(store, DATES_SHOWN)
+    overviews, damaged = readable_overviews(store, DATES_SHOWN)
     of_cluster = [one for one in overviews if name in one.clusters]
     chosen = next((one for one in reversed(of_cluster) if date in {None, "", one.date}), None)
+    if chosen is None and damaged:
+        raise ObjectDamagedError("; ".join(damaged))
     if chosen is None:
         raise ObjectMissingError(
             f"cluster {name!r}{f' on {date}' if date else ''} not shown: no published analysis of the last {DATES_SHOWN} dates has it; "
@@ -79,9 +82,18 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         subtitle=f"Analysis of {chosen.date}, run {chosen.run_id}",
         here="cluster",
         trail=(("Clusters", "clusters"),),
-        head=(_date_form(name, of_cluster, chosen), _facts(chosen, before, summary, name), *_version(summary)),
+        head=(
+            _date_form(name, of_cluster, chosen),
+            _facts(chosen, before, summary, name),
+            *_version(summary),
+            *_unread(damaged),
+        ),
         sections=sections,
     )
+
+
+def _unread(damaged: Sequence[str]) -> list[Lines]:
+    return [Lines("Cannot be read", damaged)] if damaged else []
 
 
 def _rows(

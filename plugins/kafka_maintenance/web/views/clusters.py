@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError
-from kafka_maintenance.operations.analysis.overviews import MIGRATIONS, Overview, mode_text, newest_overviews
+from kafka_maintenance.operations.analysis.overviews import MIGRATIONS, Overview, mode_text, readable_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
 from kafka_maintenance.operations.snapshots.catalog import at_once, keys_by_date, newest_of
@@ -111,7 +111,7 @@ def clusters_page(
     Raises:
         ObjectStoreError: the store cannot be read.
     """
-    overviews, gone = newest_overviews(store, DATES_SHOWN), departures(store)
+    (overviews, damaged), gone = readable_overviews(store, DATES_SHOWN), departures(store)
     newest = overviews[-1].clusters if overviews else {}
     snapshots = _snapshots(store, listed, newest, now)
     rows = [
@@ -136,9 +136,9 @@ def clusters_page(
     )
     head: list[Facts | Lines | Note] = [_facts(listed, overviews, waiting, rows)]
     problems = [f"{one.name}: {text}" for one in listed if (text := one.problem or snapshots[one.name].problem)]
-    if problems:
-        head.append(Lines("Cannot be shown whole", problems))
-    if not overviews:
+    if problems or damaged:
+        head.append(Lines("Cannot be shown whole", [*damaged, *problems]))
+    if not overviews and not damaged:
         head.append(
             Note(
                 "No analysis is published yet: run the DAG nightly_analysis. Until then only snapshots are shown.",
