@@ -31,6 +31,7 @@ os.environ.update(
         "AIRFLOW__API_AUTH__JWT_SECRET": "k" * 64,
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",  # a DAG that a test alters is written, however soon
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(HOME / "plugins"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(_PASSWORDS_FILE),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in USERS.items()),

@@ -142,6 +142,8 @@ def test_a_run_of_snapshots_that_is_late_is_told_by_a_deadline_of_airflow(bag, w
         deadline.handle_miss(session)
         trigger = CallbackTrigger(deadline.callback.data["path"], deadline.callback.data["kwargs"])
         session.rollback()
+    monkeypatch.setattr(bag.dags[dag_id], "deadline", None)
+    sync_bag_to_db(bag, "dags-folder", None)  # as the other tests expect it
 
     async def events():
         return [event.payload["state"] async for event in trigger.run()]
