@@ -49,9 +49,11 @@ def test_each_dag_that_changes_a_cluster_or_its_snapshots_is_there_once_more_for
         assert DagSerialization.to_dict(dag)
 
 
-def test_a_run_of_the_common_dag_does_nothing_to_a_cluster_that_has_its_own(two, world, plan, capfd):
+def test_a_run_of_the_common_dag_does_nothing_to_a_cluster_that_has_its_own(two, clients, world, plan, capfd):
     dag = two.dags["elect_preferred_leaders"]
-    run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
+    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Approve")) as asked:
+        run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
+    assert not asked.done()
     assert (_states(run)["approve"], world.requests) == ("failed", [])
     assert "start elect_preferred_leaders__alpha" in "".join(capfd.readouterr())
 
