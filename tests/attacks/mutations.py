@@ -174,7 +174,7 @@ MUTATIONS = (
         ("bucket_policy", "test_what_was_written_over_can_be_brought_back_and_no_role_removes_it"),
         _BUCKET,
         {
-            _NO_REMOVALS: '"Action": ["s3:DeleteBucket"],',
+            _NO_REMOVALS: '"Action": ["s3:GetObjectTagging"],',
             _REMOVALS: '"arn:aws:s3:::BUCKET/v1/*"',
             '"Action": "s3:DeleteObject",': '"Action": ["s3:DeleteObject", "s3:DeleteObjectVersion"],',
         },
@@ -184,7 +184,7 @@ MUTATIONS = (
         ("bucket_policy", "test_a_second_store_only_grows"),
         _SECOND,
         {
-            _NO_REMOVALS: '"Action": ["s3:DeleteBucket"],',
+            _NO_REMOVALS: '"Action": ["s3:GetObjectTagging"],',
             '"Action": "s3:DeleteObject",\n      "Resource": "arn:aws:s3:::BUCKET/probe/*"': '"Action": "s3:DeleteObject",\n      "Resource": "arn:aws:s3:::BUCKET/*"',
         },
     ),
@@ -213,7 +213,14 @@ MUTATIONS = (
     Mutation(("secrets_in_sight", "test_no_process_of_ours_is_told_a_login_in_its_arguments"), _SUBMIT, {'"env_vars": dict(self.environment),': '"env_vars": dict(os.environ),'}),
     Mutation(("secrets_in_sight", "test_a_secret_in_sparks_connection_is_refused_before_it_is_an_argument"), _SPARK_CONNECTION, {"    if secret:\n": "    if False:\n"}),
     Mutation(("secrets_in_sight", "test_what_chooses_a_provider_of_credentials_is_let_through"), _SPARK_CONNECTION, {"secret|password|token|access[.]?key": "secret|password|token|access[.]?key|credentials"}),
-    Mutation(("secrets_in_sight", "test_no_field_that_a_task_renders_holds_a_login"), _ANALYSIS, {_SUBMITTED: f"env_vars=__import__('os').environ, {_SUBMITTED}"}),
+    Mutation(
+        ("secrets_in_sight", "test_no_field_that_a_task_renders_holds_a_login"),
+        _ANALYSIS,
+        {
+            'template_fields = ("choice",)': 'template_fields = ("choice", "env_vars")',
+            _SUBMITTED: f"env_vars=__import__('os').environ, {_SUBMITTED}",
+        },
+    ),
     Mutation(
         ("secrets_in_sight", "test_no_option_of_the_command_takes_a_password"),
         "plugins/kafka_maintenance/cli/arguments.py",
