@@ -76,7 +76,7 @@ def test_nobody_without_a_ticket_alters_a_request_or_the_lock(hosts):
 
 @pytest.mark.services
 def test_two_principals_of_one_process_are_told_apart(hosts):
-    """One reads by night, another one writes: two connections of a cluster."""
+    """One reads every day, another one writes: two connections of a cluster."""
     with connect(f"{hosts}/two", auth=KAFKA, create_chroot=True) as brokers, connect(f"{hosts}/two", auth=TOOL) as tool:
         mine = (Acl(31, "auth", ""), Acl(4, "sasl", "tool@EXAMPLE.COM"), Acl(1, "world", "anyone"))
         brokers.create("/admin", acl=mine)

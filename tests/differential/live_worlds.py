@@ -5,20 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from controller_core.adapters.zookeeper.session import connect
-from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
-from controller_core.runtime.laboratory import LaboratoryController
 from controller_core.znodes import BROKER_IDS, CONTROLLER
-from kafka_maintenance.operations.laboratory.run import DIRECTORIES
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
-from kafka_maintenance.servers.workspace import Workspace
-from kafka_maintenance.servers.zookeeper import ZooKeeperServer
 from tests.differential.live_looks import told_by
-from tests.differential.test_laboratory import config_of
+from tests.differential.under_the_core import brokers_under_the_core
 
 CONTROLLER_ID = BrokerId(4)
 BROKERS = (1, 2, 3)
@@ -75,22 +69,14 @@ def under_kafkas(version: str) -> Iterator[World]:
 @contextmanager
 def under_the_core(version: str) -> Iterator[World]:
     """Three brokers that know no controller but the laboratory, which is the fourth."""
-    dialect = dialect_for(version)
-    with (
-        Workspace.create_temporary() as workspace,
-        ZooKeeperServer(workspace) as server,
-        connect(server.hosts) as session,
+    with brokers_under_the_core(version, CONTROLLER_ID, brokers=len(BROKERS), timeout_s=TIMEOUT_S, config=CONFIG) as (
+        ours,
+        kafka,
+        zookeeper,
     ):
-        for path in DIRECTORIES:
-            session.create(path, make_parents=True)
-        with LaboratoryController(session, dialect, config_of(CONTROLLER_ID)) as ours:
-            wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=TIMEOUT_S)
-            cluster = KafkaCluster(version, server, brokers=len(BROKERS), workspace=workspace, config=CONFIG)
-            with cluster as kafka, kafka.session() as zookeeper:
 
-                def successor() -> None:
-                    succeed(kafka, zookeeper)
-                    wait_until(lambda: ours.is_active, what="the core is active again", timeout_s=TIMEOUT_S)
+        def successor() -> None:
+            succeed(kafka, zookeeper)
+            wait_until(lambda: ours.is_active, what="the core is active again", timeout_s=TIMEOUT_S)
 
-                yield World(kafka, zookeeper, successor)
-        assert ours.failure is None, ours.failure
+        yield World(kafka, zookeeper, successor)

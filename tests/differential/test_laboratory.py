@@ -9,7 +9,6 @@ from kafka import KafkaProducer
 from kafka.errors import IncompatibleBrokerVersion
 
 from controller_core.adapters.zookeeper.session import connect
-from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect, dialect_for, parse_version
 from controller_core.model.errors import BrokerAccessDeniedError, NoNodeError
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, ReplicaAssignment, TopicPartition
@@ -24,7 +23,6 @@ from kafka_maintenance.operations.cluster.admin_requests import (
     elect_preferred_leaders,
 )
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
-from kafka_maintenance.operations.laboratory.run import DIRECTORIES
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
@@ -43,6 +41,7 @@ from tests.differential.test_real_brokers import (
     reassign,
     tree,
 )
+from tests.differential.under_the_core import brokers_under_the_core, config_of
 from tests.kafka_versions import kafka_versions
 
 OURS, OURS_TOO = BrokerId(1000), BrokerId(1001)
@@ -73,22 +72,8 @@ class UnderOurs(Lockstep):
 @contextmanager
 def under_ours(version: str) -> Iterator[UnderOurs]:
     """Three brokers that know no controller but the core, from their first start on; it must not have ended with an error."""
-    dialect = dialect_for(version)
-    with (
-        Workspace.create_temporary() as workspace,
-        ZooKeeperServer(workspace) as server,
-        connect(server.hosts) as session,
-    ):
-        for path in DIRECTORIES:
-            session.create(path, make_parents=True)
-        with LaboratoryController(session, dialect, config_of(OURS)) as ours:
-            wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=20)
-            with (
-                KafkaCluster(version, server, brokers=len(BROKERS), workspace=workspace) as kafka,
-                kafka.session() as zookeeper,
-            ):
-                yield UnderOurs(kafka, zookeeper, ours, dialect)
-        assert ours.failure is None
+    with brokers_under_the_core(version, OURS, brokers=len(BROKERS), timeout_s=20) as (ours, kafka, zookeeper):
+        yield UnderOurs(kafka, zookeeper, ours, dialect_for(version))
 
 
 def shut_down(cluster: SimulatedCluster, broker: BrokerId) -> None:
@@ -206,12 +191,6 @@ def test_kafkas_controller_hands_over_to_ours_and_back_while_partitions_move() -
             counts = message_counts(kafka, TOPIC)
             assert all(counts[each.partition] >= traffic.acknowledged[each] for each in PARTITIONS)
     assert (first.failure, second.failure) == (None, None)
-
-
-def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerConfig:
-    return ControllerConfig(
-        controller_id=controller, auto_leader_rebalance=rebalance, imbalance_percentage=0, imbalance_check_interval_s=1
-    )
 
 
 def move(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:

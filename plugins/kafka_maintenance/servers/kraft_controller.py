@@ -149,11 +149,6 @@ class KRaftController(Server):
         super().stop()
 
     @property
-    def log_text(self) -> str:
-        """What it has logged so far."""
-        return self.child.log.read_text(errors="replace")
-
-    @property
     def migration_state(self) -> str:
         """The state of the migration, as Kafka names it (`MigrationDriverState`)."""
         found = _TRANSITION.findall(self.child.log.read_bytes())

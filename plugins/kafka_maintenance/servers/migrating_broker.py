@@ -42,8 +42,3 @@ class MigratingBroker(Server):
         command = [*program(self.workspace, self._version, heap_mb=160), "kafka.Kafka", str(path)]
         self._child = start_child(self.workspace, self.name, command, stop_signal=signal.SIGTERM)
         return self
-
-    @property
-    def log_text(self) -> str:
-        """What it has logged so far."""
-        return self.child.log.read_text(errors="replace")

@@ -59,6 +59,11 @@ class Server(Service):
             raise LocalStackError(f"using {self.name} at {LOOPBACK}:{self.port}: it is not started; call start() first")
         return self._child
 
+    @property
+    def log_text(self) -> str:
+        """What it has logged so far."""
+        return self.child.log.read_text(errors="replace")
+
     def stop(self) -> None:
         """Stop the process; a temporary workspace is deleted. Stopping twice does nothing."""
         if self._child is not None:

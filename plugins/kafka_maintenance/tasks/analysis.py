@@ -29,7 +29,7 @@ from kafka_maintenance.tasks.common import (
 from kafka_maintenance.tasks.lineage import tell_lineage
 from kafka_maintenance.tasks.links import REPORT_AND_CLUSTERS
 from kafka_maintenance.tasks.settings import AFTER_SNAPSHOTS, SETTINGS
-from kafka_maintenance.tasks.snapshots import named_snapshot
+from kafka_maintenance.tasks.snapshots import manifest_key, named_snapshot
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
@@ -228,13 +228,6 @@ def _staged(store: "ObjectStore", choice: dict[str, Any], folder: Path, run: str
     )
 
 
-def _address(store: "ObjectStore", *, cluster: str, date: str, snapshot: str) -> str:
-    """Of the manifest of a chosen snapshot; it was read and checked by the job."""
-    from controller_core.adapters.snapshot.manifest import MANIFEST, date_prefix, require_name
-
-    return store.uri_of(f"{date_prefix(cluster, date)}snap={require_name(snapshot, 'snapshot')}/{MANIFEST}")
-
-
 def _day(choice: dict[str, Any]) -> date:
     """The UTC date of a choice; `ValueError` where it is none: it becomes a part of keys."""
     return date.fromisoformat(choice["date"])
@@ -265,7 +258,7 @@ def publish_report(analysed: dict[str, Any], choice: dict[str, Any]) -> dict[str
             f"no report of run {run!r} in {store.uri!r}: clear the task analyse, it makes a new one"
         )
     current = latest_report(store, day)
-    tell_lineage(read=[_address(store, **chosen) for chosen in choice["snapshots"]], written=[published.uri])
+    tell_lineage(read=[store.uri_of(manifest_key(**chosen)) for chosen in choice["snapshots"]], written=[published.uri])
     log.info("report: %s; current of %s: %s", published.report_markdown, day, current.report_markdown)
     return {
         "date": published.day,

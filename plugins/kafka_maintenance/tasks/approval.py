@@ -20,11 +20,11 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
 from kafka_maintenance.operations.gate.contents import contents_of_stored
 from kafka_maintenance.operations.gate.permission import Approval, permission, refuse_unsigned, window_closed
-from kafka_maintenance.operations.gate.policy import Policy, policy_of
+from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
-from kafka_maintenance.tasks.common import cluster_of_run, run_name
+from kafka_maintenance.tasks.common import cluster_of_run, policy_for, run_name
 from kafka_maintenance.tasks.links import PLAN, push_links
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _RETRY_DELAY = timedelta(seconds=5)
-
-
-def policy_for(cluster: str) -> Policy:
-    """What the policy file says of a cluster, within the limits of its connection."""
-    return policy_of(cluster).narrowed(*hooks.limits_of(cluster))
 
 
 def after_rejection() -> Param:

@@ -7,9 +7,9 @@ from typing import Any
 from airflow.sdk import task
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import policy_for, requester_of
+from kafka_maintenance.tasks.approval import requester_of
 from kafka_maintenance.tasks.cluster_dags import require_dag_for
-from kafka_maintenance.tasks.common import brokers_of, context_of_run
+from kafka_maintenance.tasks.common import brokers_of, context_of_run, policy_for
 
 log = logging.getLogger(__name__)
 

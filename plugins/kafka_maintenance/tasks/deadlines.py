@@ -15,8 +15,8 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # its stub leaves them 
     DeadlineAlert,
     DeadlineReference,
 )
-from airflow.sdk.configuration import conf
 
+from kafka_maintenance.tasks.links import address_of
 from kafka_maintenance.tasks.notifiers import NOTIFIERS
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -35,8 +35,7 @@ async def tell_of_late_run(context: Mapping[str, Any]) -> None:
 def late_context(context: Mapping[str, Any]) -> dict[str, Any]:
     """What notifiers are given, in the form of a task's context: run, params, and the alarm in words."""
     run = context["dag_run"]
-    base = str(conf.get("api", "base_url", fallback="/")).rstrip("/")
-    page = f"{base}/dags/{quote(run['dag_id'])}/runs/{quote(run['dag_run_id'])}"
+    page = address_of(f"/dags/{quote(run['dag_id'])}/runs/{quote(run['dag_run_id'])}")
     late = f"late: the run is {run['state']}, and was to be over by {context['deadline']['deadline_time']}"
     return {
         "dag_run": SimpleNamespace(**run, run_id=run["dag_run_id"]),

@@ -14,6 +14,8 @@ from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
 from kafka_maintenance.tasks.snapshots import snapshot_of_run
 
 if TYPE_CHECKING:
+    from kafka_maintenance.connections.clusters import Cluster
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
     from kafka_maintenance.operations.kraft.watch import Judgement
 
 _AT_MOST = timedelta(days=14)
@@ -60,14 +62,16 @@ class WatchMigrationOperator(BaseOperator):
         end = datetime.fromisoformat(until) if until else datetime.now(UTC) + _AT_MOST
         if event is not None:
             log.info("looks again: %s", event)
-        judgement = _judged(self.cluster, self.metadata_log, self.before)
+        known = hooks.cluster(self.cluster)
+        brokers = brokers_of(known, None)
+        judgement = _judged(known, brokers, self.metadata_log, self.before)
         log.info("%s", judgement_text(judgement))
         if judgement.advice is Advice.WAIT and datetime.now(UTC) < end:
             trigger = MigrationTrigger(
                 cluster=self.cluster,
                 date=self.before["date"],
                 snapshot=self.before["snapshot"],
-                wants_go=self.metadata_log is None and not _asks(self.cluster),
+                wants_go=self.metadata_log is None and brokers is None,
             )
             self.defer(trigger=trigger, method_name="execute", kwargs={"until": end.isoformat()})
         if judgement.advice is not Advice.GO:
@@ -75,21 +79,16 @@ class WatchMigrationOperator(BaseOperator):
         return judgement_json(judgement)
 
 
-def _asks(cluster: str) -> bool:
-    """Whether the cluster's brokers may be asked."""
-    return brokers_of(hooks.cluster(cluster), None) is not None
-
-
-def _judged(cluster: str, metadata_log: str | None, before: dict[str, Any]) -> "Judgement":
+def _judged(
+    known: "Cluster", brokers: "BrokersAsked | None", metadata_log: str | None, before: dict[str, Any]
+) -> "Judgement":
     from kafka_maintenance.operations.kraft.brokers_say import ask_topics
     from kafka_maintenance.operations.kraft.drift import read_log
     from kafka_maintenance.operations.kraft.watch import look, settled, watch
     from kafka_maintenance.tasks.triggers import tree_before
 
-    known = hooks.cluster(cluster)
-    brokers = brokers_of(known, None)
     says = read_log(Path(metadata_log), _TOOLS_OF) if metadata_log else None
-    since = tree_before(cluster, before["date"], before["snapshot"])
+    since = tree_before(known.name, before["date"], before["snapshot"])
     ask = None if brokers is None else lambda: ask_topics(brokers)
     judged = watch(lambda: look(known.address, datetime.now(UTC)), lambda: time.sleep(_PAUSE_S), says, since, ask)
     return settled(judged)

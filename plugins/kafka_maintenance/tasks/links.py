@@ -15,6 +15,11 @@ PAGES: Final = "/kafka-maintenance"
 """Where the pages lie in Airflow's API server."""
 
 
+def address_of(path: str) -> str:
+    """The address of a page of Airflow, below `[api] base_url`."""
+    return cast("str", conf.get("api", "base_url", fallback="/")).rstrip("/") + path
+
+
 class _PageLink(BaseOperatorLink):
     """A link to a page; what it needs of the task instance is the names of DAG and run."""
 
@@ -31,7 +36,7 @@ class _PageLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - Airflow's signature
         """The address, as Airflow's own links have it: below `[api] base_url`."""
-        return cast("str", conf.get("api", "base_url", fallback="/")).rstrip("/") + self.path(ti_key)
+        return address_of(self.path(ti_key))
 
 
 class PlanLink(_PageLink):

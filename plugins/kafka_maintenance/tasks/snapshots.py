@@ -147,11 +147,17 @@ def named_snapshot(store: "ObjectStore", *, cluster: str, date: str, snapshot: s
         ObjectMissingError: there is none; ObjectDamagedError: it cannot be read.
         ValueError: a name that cannot be part of a key.
     """
-    from controller_core.adapters.snapshot.manifest import date_prefix, require_name
     from kafka_maintenance.operations.snapshots.catalog import read_manifest
 
+    return read_manifest(store, manifest_key(cluster=cluster, date=date, snapshot=snapshot))
+
+
+def manifest_key(*, cluster: str, date: str, snapshot: str) -> str:
+    """Where the manifest of the snapshot with that name lies; `ValueError` for a name that cannot be part of a key."""
+    from controller_core.adapters.snapshot.manifest import MANIFEST, date_prefix, require_name
+
     day = datetime.fromisoformat(date).date()
-    return read_manifest(store, f"{date_prefix(cluster, day)}snap={require_name(snapshot, 'snapshot')}")
+    return f"{date_prefix(cluster, day)}snap={require_name(snapshot, 'snapshot')}/{MANIFEST}"
 
 
 def _told(manifest: Any) -> dict[str, Any]:

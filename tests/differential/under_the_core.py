@@ -1,0 +1,52 @@
+"""Real brokers that know no controller but the core, from their first start on."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from controller_core.adapters.zookeeper.session import connect
+from controller_core.model.config import ControllerConfig
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import BrokerId
+from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.runtime.laboratory import LaboratoryController
+from kafka_maintenance.operations.laboratory.run import DIRECTORIES
+from kafka_maintenance.servers import ZooKeeperServer
+from kafka_maintenance.servers.kafka import KafkaCluster
+from kafka_maintenance.servers.process import wait_until
+from kafka_maintenance.servers.workspace import Workspace
+
+
+def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerConfig:
+    return ControllerConfig(
+        controller_id=controller, auto_leader_rebalance=rebalance, imbalance_percentage=0, imbalance_check_interval_s=1
+    )
+
+
+@contextmanager
+def brokers_under_the_core(
+    version: str, controller: BrokerId, *, brokers: int, timeout_s: float, config: Mapping[str, str] | None = None
+) -> Iterator[tuple[LaboratoryController, KafkaCluster, ZooKeeper]]:
+    """The laboratory, its brokers, and a session; the laboratory must not have ended with an error.
+
+    Args:
+        version: line of Kafka.
+        controller: id of the laboratory, which is a broker without replicas.
+        brokers: how many.
+        timeout_s: within which the core is the active controller.
+        config: of the brokers.
+    """
+    with (
+        Workspace.create_temporary() as workspace,
+        ZooKeeperServer(workspace) as server,
+        connect(server.hosts) as session,
+    ):
+        for path in DIRECTORIES:
+            session.create(path, make_parents=True)
+        with LaboratoryController(session, dialect_for(version), config_of(controller)) as ours:
+            wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=timeout_s)
+            with (
+                KafkaCluster(version, server, brokers=brokers, workspace=workspace, config=config) as kafka,
+                kafka.session() as zookeeper,
+            ):
+                yield ours, kafka, zookeeper
+        assert ours.failure is None, ours.failure
