@@ -18,7 +18,7 @@ from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.ports import LOOPBACK, check_port
 from kafka_maintenance.servers.process import start_child
 from kafka_maintenance.servers.service import Server
-from kafka_maintenance.servers.workspace import Workspace
+from kafka_maintenance.servers.workspace import Workspace, write_whole
 
 MIGRATING_VERSIONS: Final = ("3.6", "3.7", "3.9")
 """Version lines whose jars are pinned and whose migration is whole (docs/kraft.md, R1)."""
@@ -184,7 +184,7 @@ def program(workspace: Workspace, version: str, *, heap_mb: int) -> list[str]:
     """Java with the jars of a Kafka version: the command before the name of a main class."""
     java, jars = find_java(), kafka_jars(version)
     log_settings = workspace.folder / "log4j-controller.properties"
-    log_settings.write_text(_LOG_SETTINGS)
+    write_whole(log_settings, _LOG_SETTINGS)  # a controller that was started a moment ago may be reading it
     archive = class_data_archive(version, java, jars)
     return [
         *(str(java.program), f"-Xmx{heap_mb}m", *JVM_FLAGS, f"-Dlog4j.configuration=file:{log_settings}"),

@@ -273,11 +273,15 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-def _write_json(path: Path, document: object) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a file in one step: who reads it meanwhile, or after a crash, finds a whole one."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(document, indent=1))
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    scratch.write_text(text)
     scratch.replace(path)
+
+
+def _write_json(path: Path, document: object) -> None:
+    write_whole(path, json.dumps(document, indent=1))
 
 
 def _is_own_folder(path: Path) -> bool:
