@@ -18,6 +18,7 @@ CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/diffe
 AIRFLOW_TESTS := tests/dags
 SPARK_TESTS := tests/spark_jobs
 OPERATIONS_TESTS := tests/kafka_maintenance/operations
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
@@ -28,13 +29,12 @@ help: ## list the targets
 
 setup: $(VENV)/.installed $(VENV)/.classes ## make .venv with everything pinned and the command kafka-maintenance in it
 
-$(VENV)/.installed: requirements.txt requirements-dev.txt
+$(VENV)/.installed: requirements.txt requirements-dev.txt requirements-uv.txt
 	@python=$$(.ci/require $(PYTHON)) && set -x && "$$python" -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt -r requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	.ci/install $(BIN)/python
 	@touch $@
 
-$(VENV)/.classes: $(VENV)/.installed # what starts quickly: each module compiled, where pip would use one core, and Spark's classes recorded
+$(VENV)/.classes: $(VENV)/.installed # what starts quickly: each module compiled, and Spark's classes recorded
 	$(BIN)/python -m compileall -j0 -q $(VENV)/lib > /dev/null || true
 	@$(BIN)/python -m kafka_maintenance.spark.class_archive > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
 	@touch $@
@@ -125,12 +125,13 @@ dist: setup ## a wheel of everything in dist/, the DAG files included
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
-lock: setup ## resolve requirements*.in again into the pinned files, with the hashes of all platforms (needs uv)
-	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements.in -o requirements.txt
+lock: setup ## resolve requirements*.in again into the pinned files, with the hashes of all platforms
+	$(LOCK) requirements.in -o requirements.txt
 	sed -i 's/^celery==/celery[redis]==/' requirements.txt # the provider wants the extra, and pip 23 does not take the plain pin for it
-	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements-dev.in -o requirements-dev.txt
+	$(LOCK) requirements-dev.in -o requirements-dev.txt
 	sed -i 's/^coverage==/coverage[toml]==/' requirements-dev.txt # pytest-cov wants it, likewise
-	uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate requirements-kerberos.in -o requirements-kerberos.txt
+	$(LOCK) requirements-kerberos.in -o requirements-kerberos.txt
+	$(LOCK) requirements-uv.in -o requirements-uv.txt
 
 clean: ## stop what the local stack left running; remove everything that was made here
 	@.ci/stopped $(BIN)/python

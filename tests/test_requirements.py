@@ -9,7 +9,13 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    ("name", "count_min"), [("requirements.txt", 20), ("requirements-dev.txt", 20), ("requirements-kerberos.txt", 1)]
+    ("name", "count_min"),
+    [
+        ("requirements.txt", 20),
+        ("requirements-dev.txt", 20),
+        ("requirements-kerberos.txt", 1),
+        ("requirements-uv.txt", 1),
+    ],
 )
 def test_each_pin_has_hashes(name, count_min):
     pins = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
@@ -18,7 +24,7 @@ def test_each_pin_has_hashes(name, count_min):
     assert bare == []
 
 
-@pytest.mark.parametrize("name", ["Makefile", "Dockerfile", ".ci/kerberos"])
+@pytest.mark.parametrize("name", [".ci/install", "Dockerfile", ".ci/kerberos"])
 def test_nothing_is_installed_from_a_list_without_asking_for_the_hashes(name):
     installs = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if " -r " in line]
     assert installs

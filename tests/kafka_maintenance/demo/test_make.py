@@ -19,7 +19,7 @@ def checkout(tmp_path):
     """The parts of a checkout that `make` needs, without an environment."""
     shutil.copytree(REPOSITORY / ".ci", tmp_path / ".ci")
     shutil.copy(REPOSITORY / "Makefile", tmp_path)
-    for name in ("requirements.txt", "requirements-dev.txt"):
+    for name in ("requirements.txt", "requirements-dev.txt", "requirements-uv.txt"):
         (tmp_path / name).touch()
     return tmp_path
 

@@ -71,8 +71,8 @@ def python(request, tmp_path, monkeypatch):
     run(sys.executable, "-m", "venv", folder)
     (tmp_path / "constraints.txt").write_text(constraints(request.param))
     airflow = f"apache-airflow=={RELEASES[request.param]}"
-    install = ("-m", "pip", "install", "--quiet", "--no-compile", "--constraint", tmp_path / "constraints.txt")
-    run(folder / "bin" / "python", *install, airflow, "psycopg2-binary", "asyncpg")
+    install = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python")
+    run(*install, "--constraint", tmp_path / "constraints.txt", airflow, "psycopg2-binary", "asyncpg")
     return folder / "bin" / "python"
 
 
