@@ -25,6 +25,8 @@ from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer, gateway_prog
 from tests.kafka_maintenance.kafka_world import three_brokers
 from tests.kafka_maintenance.snapshot_world import stored_day
 
+pytestmark = pytest.mark.services
+
 DOCS = Path(__file__).parents[2] / "docs"
 POLICY = (DOCS / "bucket-policy.json").read_text()
 APPEND_ONLY = (DOCS / "append-only-policy.json").read_text()
