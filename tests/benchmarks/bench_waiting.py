@@ -24,7 +24,6 @@ from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.tasks.settings import SETTINGS
 from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, apply, cluster, ids
 
-WAKE_EVERY_S = 900
 LISTS = (ids(3, 2, 1), ids(2, 1, 3))
 START = "import airflow.sdk.execution_time.task_runner, kafka_maintenance.tasks.apply, kafka_maintenance.operations.apply.plan"
 
@@ -61,7 +60,7 @@ def main():
     print(f"{start:.1f} s to start a task's process with its imports")
     print(f"{'a wave takes':>14} {'held, deferred':>15} {'brokers asked, throttled':>25} {'held, staying':>14}")
     for minutes in (5, 15, 16, 30, 60, 24 * 60):
-        calls = 1 + (minutes * 60 - 1) // WAKE_EVERY_S
+        calls = 1 + (minutes * 60 - 1) // SETTINGS.wake_after_s
         held = calls * (start + per_wave + SETTINGS.patience_s)
         shares = [seconds / (minutes * 60) for seconds in (held, held + SAMPLE_S)]
         print(f"{minutes:>10} min {shares[0]:>15.2%} {shares[1]:>25.2%} {1:>14.0%}")

@@ -46,6 +46,7 @@ class Settings:
     verify_timeout_s: int = 600
     poke_interval_s: int = 30
     patience_s: int = 2
+    wake_after_s: int = 900
     drain_age_min_s: int = 600
     alarm_severity: str = "critical"
     cluster_dags: tuple[str, ...] = ()

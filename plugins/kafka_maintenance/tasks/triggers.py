@@ -14,6 +14,7 @@ from controller_core.model.errors import ControllerCoreError
 from controller_core.plans.plan import Plan
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.record.receipts import Event
+from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from kafka_maintenance.operations.kraft.watch import Judgement, Watcher
@@ -24,7 +25,7 @@ WATCH_EVERY_S: Final = 30.0
 LOOK_EVERY_S: Final = 10.0
 """How often the cluster is looked at."""
 WAKE_AFTER_S: Final = 900.0
-"""So often the run looks itself all the same: it records how far the step is, and says when it is stuck."""
+"""When the watch of a migration is woken whatever it saw."""
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class ExecutionTrigger(LookingTrigger):
         digest: of the plan, 64 hex digits.
         step: its number from 0 on.
         look_every_s: how often the cluster is looked at.
-        wake_after_s: when the run is woken in any case.
+        wake_after_s: when the run is woken in any case: it records how far the step is, and says when it is stuck.
     """
 
     arguments = ("cluster", "kind", "digest", "step", "look_every_s", "wake_after_s")
@@ -143,7 +144,7 @@ class ExecutionTrigger(LookingTrigger):
         digest: str,
         step: int,
         look_every_s: float = LOOK_EVERY_S,
-        wake_after_s: float = WAKE_AFTER_S,
+        wake_after_s: float = SETTINGS.wake_after_s,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.cluster, self.kind, self.digest, self.step = cluster, kind, digest, step

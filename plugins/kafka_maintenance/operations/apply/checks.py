@@ -10,7 +10,8 @@ from controller_core.plans.verdicts import Fate, differing, request_partitions, 
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
 from kafka_maintenance.operations.apply.ask_brokers import binding
-from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, end_execution, find_execution
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Execution, Road, end_execution, find_execution
+from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.run import Run, look_at, standing
 from kafka_maintenance.operations.errors import ClusterBusyError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.plans.store import find_plan, read_plan
@@ -45,7 +46,7 @@ def refuse_ended(log: ReceiptLog) -> None:
 
 
 def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, store: ObjectStore) -> None:
-    """While Kafka works at a step of another plan of ours, only a re-election may be forced: it may be what that step needs.
+    """While Kafka works at a step of another plan of ours, or that step waits, only a re-election may be forced: it may be what the step needs.
 
     Args:
         zookeeper: the living cluster.
@@ -55,7 +56,7 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, s
         store: of snapshots, plans and records.
 
     Raises:
-        ClusterBusyError: it works at one; names it and what to do.
+        ClusterBusyError: there is such a plan; names it and what to do.
     """
     found = find_execution(zookeeper)
     if found is None or plan.kind is PlanKind.DRAIN_ISR_NOTIFICATIONS:
@@ -75,6 +76,12 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, s
     if _is_stopped_and_settled(zookeeper, store, plan.cluster, other):
         end_execution(zookeeper, fence, other.plan)
         return
+    if other.road == Road.NOT_ASKED:
+        raise ClusterBusyError(
+            f"plan {digest[:12]} not applied to {plan.cluster!r}: plan {other.plan}, approved by {other.approver!r}, is begun, and its "
+            f"run {other.run!r} waits with step {other.step + 1} since {other.since} ({EXECUTION_PATH}), as `kafka-maintenance "
+            f"executions show {other.plan}` says; apply this one again when that one is done, or end that one with `kafka-maintenance stop`"
+        )
     raise ClusterBusyError(
         f"plan {digest[:12]} not applied to {plan.cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
         f"{other.approver!r}, was asked for at {other.since} by run {other.run!r} and not seen to finish ({EXECUTION_PATH}); "
@@ -83,9 +90,16 @@ def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, s
 
 
 def _is_stopped_and_settled(zookeeper: ZooKeeper, store: ObjectStore, cluster: str, other: Execution) -> bool:
-    """Whether a person stopped its run, and Kafka works at nothing of its step any more."""
+    """Whether a person stopped its run, and Kafka works at nothing of its step any more.
+
+    A run that waits may not be there any more to record that it was asked to stop.
+    """
     events = read_events(store, cluster, other.plan)
-    if not events or events[-1].event is not EventKind.STOPPED:
+    if not events:
+        return False
+    if other.road == Road.NOT_ASKED:
+        return events[-1].event is EventKind.STOPPED or bool(new_stop_requests(store, cluster, other.plan, events))
+    if events[-1].event is not EventKind.STOPPED:
         return False
     kind = next(str(each.detail["kind"]) for each in events if each.event is EventKind.STARTED)
     stopped = read_plan(store, find_plan(store, cluster=cluster, kind=kind, digest=other.plan).uri)

@@ -1,7 +1,8 @@
-"""The znode that says which step of which plan Kafka was asked for and has not been seen to finish.
+"""The znode that says which step of which plan Kafka was asked for and has not been seen to finish, or waits to be asked for.
 
 It is created in the transaction of the request, so that a run that was killed before it could record the request knows that
-it was made; and it stays when the lock has vanished with its session, so that no other plan begins meanwhile.
+it was made; and it stays when the lock has vanished with its session, so that no other plan begins meanwhile. So does that of a
+step that waits between two others for its change window or for the cluster.
 Source: docs/adr, "The lock is a znode".
 """
 
@@ -9,7 +10,7 @@ import json
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from controller_core.model.errors import BadVersionError, NoNodeError
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation, ZooKeeper
 from kafka_maintenance.operations.errors import LockLostError
 
@@ -21,14 +22,16 @@ class Road(StrEnum):
 
     A request znode is created with the execution, in one transaction. Brokers are asked after the execution was created, so that it says
     only that they may have heard; whether they did, the versions of the topics' znodes tell (`ask_brokers.unheard`).
+    A step that waits was not asked for.
     """
 
     REQUEST_ZNODES = "request_znodes"
     ADMIN_API = "admin_api"
+    NOT_ASKED = "not_asked"
 
 
 class Execution(NamedTuple):
-    """A step that was asked for: the digest of its plan, its number from 0 on, the run, who approved, when (ISO 8601), and how."""
+    """A step that was asked for, or waits: the digest of its plan, its number from 0 on, the run, who approved, when (ISO 8601), and how."""
 
     plan: str
     step: int
@@ -61,6 +64,28 @@ def find_execution(zookeeper: ZooKeeper) -> Found | None:
 def begin_execution(execution: Execution) -> Operation:
     """What belongs into the transaction of the request."""
     return Create(path=EXECUTION_PATH, data=json.dumps(execution._asdict(), sort_keys=True).encode())
+
+
+def keep_place(zookeeper: ZooKeeper, fence: Check, execution: Execution) -> None:
+    """Keeps other plans away while a step waits, as the holder of the lock; nothing where that is done.
+
+    Args:
+        zookeeper: the living cluster.
+        fence: holds the lock.
+        execution: the step that waits, `Road.NOT_ASKED`.
+
+    Raises:
+        LockLostError: another run may be at work.
+    """
+    if find_execution(zookeeper) is not None:
+        return
+    try:
+        zookeeper.multi([fence, begin_execution(execution)])
+    except (NoNodeError, BadVersionError, NodeExistsError) as error:
+        raise LockLostError(
+            f"{EXECUTION_PATH} of plan {execution.plan[:12]}, which waits, not created: the session and with it the lock was lost "
+            f"({error}); run again"
+        ) from None
 
 
 def end_execution(zookeeper: ZooKeeper, fence: Check, plan: str) -> None:

@@ -20,6 +20,7 @@ from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
 from kafka_maintenance.operations.apply.ask_brokers import binding
 from kafka_maintenance.operations.apply.copying import log_dirs_of_step, no_room
+from kafka_maintenance.operations.apply.execution import Execution, Road, keep_place
 from kafka_maintenance.operations.apply.progress import LINE_S
 from kafka_maintenance.operations.apply.run import Run, look_at, stop_if_asked
 from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
@@ -84,7 +85,9 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
 
 
 def _record_waiting(run: Run, number: int, what: Awaited, reasons: Sequence[Unmet]) -> None:
-    """Once for each thing in turn that is waited for: a run that comes back now and then tells nothing new."""
+    """Once for each thing in turn that is waited for: a run that comes back now and then tells nothing new. No other plan begins meanwhile."""
+    waiting = Execution(run.digest, number, run.log.run, run.log.approver, run.log.now(), Road.NOT_ASKED)
+    keep_place(run.zookeeper, run.fence, waiting)
     if waits_for(run.log.events, number) is not what:
         run.log.append(EventKind.WAITING, step=number, reasons=[str(each) for each in reasons], awaits=what.value)
 

@@ -4,12 +4,13 @@ Source: docs/operations.md, "Applying".
 """
 
 from controller_core.plans.checks import unmet
+from controller_core.plans.observation import Observation
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.verdicts import without
 from kafka_maintenance.operations.apply.ask import ask, request
 from kafka_maintenance.operations.apply.ask_brokers import was_heard
 from kafka_maintenance.operations.apply.copying import measure
-from kafka_maintenance.operations.apply.execution import Road, find_execution
+from kafka_maintenance.operations.apply.execution import Road, end_execution, find_execution
 from kafka_maintenance.operations.apply.ready import await_ready
 from kafka_maintenance.operations.apply.run import (
     Run,
@@ -21,6 +22,7 @@ from kafka_maintenance.operations.apply.run import (
     stop_if_asked,
 )
 from kafka_maintenance.operations.apply.wait import await_outcomes
+from kafka_maintenance.operations.errors import RefusedError, StoppedError
 from kafka_maintenance.operations.record.receipts import EventKind
 
 
@@ -36,7 +38,7 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
         if step.effects and not is_asked_once(step):
             _ask_again(run, number, step)
     else:
-        observed = await_ready(run, number, step)
+        observed = _when_ready(run, number, step)
         measured = measure(run, number, step, observed)
         if measured.log_dirs is not None:  # which takes a while: what is asked for is checked by the last reads
             observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
@@ -45,6 +47,17 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
         await_outcomes(run, number, step)
     else:
         run.log.append(EventKind.VERIFIED, step=number, conditions=0)
+
+
+def _when_ready(run: Run, number: int, step: PlanStep) -> Observation:
+    """What the step is checked on, when it is ready; a run that waits no longer lets other plans begin."""
+    try:
+        observed = await_ready(run, number, step)
+    except (RefusedError, StoppedError):
+        end_execution(run.zookeeper, run.fence, run.digest)
+        raise
+    end_execution(run.zookeeper, run.fence, run.digest)
+    return observed
 
 
 def is_under_way(run: Run, number: int) -> bool:
@@ -58,7 +71,11 @@ def is_under_way(run: Run, number: int) -> bool:
         return True
     found = find_execution(run.zookeeper)
     execution = None if found is None else found.execution
-    asked = execution is not None and (execution.plan, execution.step) == (run.digest, number)
+    asked = (
+        execution is not None
+        and (execution.plan, execution.step) == (run.digest, number)
+        and execution.road != Road.NOT_ASKED
+    )
     step = without(step, partitions_left_out(run.log.events, number))
     if asked and execution is not None and execution.road == Road.ADMIN_API:
         return was_heard(run, number, step)

@@ -7,13 +7,32 @@ import pytest
 
 from controller_core.plans.checks import Unmet
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
+from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes.configs import ConfigZnode, encode_config
+from kafka_maintenance.operations.apply.execution import find_execution
+from kafka_maintenance.operations.apply.executions import request_stop
 from kafka_maintenance.operations.apply.parked import wants_its_run
 from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
-from kafka_maintenance.operations.errors import PlanStaleError, StillUnderWayError, StoppedError
+from kafka_maintenance.operations.errors import (
+    ClusterBusyError,
+    PlanStaleError,
+    StillUnderWayError,
+    StoppedError,
+    StoppedForGoodError,
+)
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
-from tests.kafka_maintenance.operations.apply.applying import NOW, apply, cluster, events, moves, planned, under_rule
+from tests.kafka_maintenance.operations.apply.applying import (
+    NOW,
+    apply,
+    cluster,
+    elections,
+    events,
+    left_behind,
+    moves,
+    planned,
+    under_rule,
+)
 from tests.kafka_maintenance.operations.apply.test_progress import AfterFirst, Waits
 
 CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
@@ -106,6 +125,64 @@ def test_a_run_that_waits_for_its_window_leaves_its_worker_and_goes_on_when_it_i
     assert events(store, plan) == [
         "started", "intended", "requested", "verified", "waiting", "intended", "requested", "verified", "done",
     ]  # fmt: skip
+
+
+def waits_with_its_second_wave() -> tuple[Any, Any, Any]:
+    store, world, plan = planned(moves)
+    with pytest.raises(StillUnderWayError, match="the change window is closed"):
+        apply(store, plan, world, window=Window(), patience_s=0.0)
+    assert left_behind(world) == []
+    return store, world, plan
+
+
+def test_no_other_plan_begins_while_a_run_waits_and_the_waiting_one_goes_on():
+    store, world, plan = waits_with_its_second_wave()
+    other = elections(store, world)
+    with pytest.raises(
+        ClusterBusyError, match=rf"plan {plan.digest}, approved by 'ann', is begun, and its run .* waits with step 2"
+    ):
+        apply(store, other, world)
+    assert len(world.wrote) == 1
+    apply(store, plan, world, patience_s=0.0, resumed=True)
+    assert (len(world.wrote), find_execution(world.own)) == (2, None)
+
+
+def test_no_other_plan_begins_where_a_waiting_run_has_lost_its_lock():
+    store, world, plan = planned(moves)
+    other, refused = elections(store, world), []
+
+    def loses_its_lock() -> None:
+        for path in left_behind(world):
+            world.own.delete(path, ANY_VERSION)
+        with pytest.raises(ClusterBusyError, match="waits with step 2") as busy:
+            apply(store, other, world)
+        refused.append(busy.value)
+        stop.ask("Ctrl-C")
+
+    stop = Waits(loses_its_lock)
+    with pytest.raises(StoppedError):
+        apply(store, plan, world, window=Window(), stop=stop)
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_waiting_run_that_is_stopped_lets_others_begin_whether_it_hears_of_it_or_not(alive):
+    store, world, plan = waits_with_its_second_wave()
+    request_stop(store, "demo", plan.digest, by="ben", reason="lunch", now=NOW)
+    if alive:
+        with pytest.raises(StoppedForGoodError):
+            apply(store, plan, world, window=Window(), patience_s=0.0, resumed=True)
+        assert find_execution(world.own) is None
+    apply(store, elections(store, world), world)
+    assert find_execution(world.own) is None
+
+
+def test_a_waiting_run_that_is_refused_lets_others_begin():
+    store, world, plan = waits_with_its_second_wave()
+    world.own.create("/admin/delete_topics/orders", b"")  # which the imitated controller obeys at once
+    with pytest.raises(PlanStaleError):
+        apply(store, plan, world, patience_s=0.0, resumed=True)
+    assert find_execution(world.own) is None
 
 
 def thin(world: Any) -> None:
