@@ -117,6 +117,23 @@ def test_unknown_things_have_empty_answers():
     assert context.leader_epoch(ghost) == -1
 
 
+def test_the_edges_of_what_is_asked_about_leaders():
+    context = cluster(
+        {"t-0": (1, 2), "t-1": (1,), "u-0": (1, 2)},
+        states={"t-0": led(1, (1, 2)), "t-1": led(-1, (1,)), "u-0": led(1, (1, 2))},
+    )
+    assert context.partitions_with_offline_leader() == [partition("t-1")]
+    assert context.with_entry(partition("t-1"), leadership=led(1, (1,))).partition_leaders_on_broker(1) == [
+        partition("t-0"),
+        partition("u-0"),
+    ]
+    assert context.leader_epoch(partition("t-0")) == 5
+    queued = context.queue_topic_deletion(["t"])
+    assert queued.leader_epoch(partition("t-0")) == -2
+    assert queued.partitions_with_offline_leader() == []
+    assert queued.partition_leaders_on_broker(1) == [partition("u-0")]
+
+
 def test_a_context_travels_to_an_executor():
     context = cluster({"t-0": (1, 2)})
     assert pickle.loads(pickle.dumps(context)) == context
