@@ -2,8 +2,8 @@
 
 The core decides, ZooKeeper's watches and the brokers' answers are its events, channels carry its requests. It registers as a broker without
 replicas, as every controller in ZooKeeper mode is a broker, and serves there what brokers and clients ask of a controller: ControlledShutdown,
-AlterPartition, AllocateProducerIds, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments. Production asks Kafka's own
-controller instead (docs/adr/0001).
+AlterPartition, AllocateProducerIds, ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments, CreateTopics. Production asks Kafka's
+own controller instead (docs/adr/0001).
 """
 
 import logging
@@ -70,7 +70,7 @@ class LaboratoryController:
         self._zookeeper = ZooKeeperEffects(self._kafka, watches, now_ms=lambda: int(time() * _MS))
         self._channels = TcpChannels(self._events.put)
         self._server = ControllerServer(lambda asked, answer: self._events.put(Request(asked, answer)))
-        self._requests = ServedRequests(self._kafka.zookeeper)
+        self._requests = ServedRequests(self._kafka)
         self._configs = ConfigChanges(
             self._kafka.zookeeper,
             config.controller_id,
@@ -131,6 +131,7 @@ class LaboratoryController:
         """An event, and the answers to its questions."""
         while command is not None:
             command = self._take(command)
+        self._requests.answer_creations(self._last.context)
 
     def _execute_config_changes(self) -> None:
         for enabled in self._configs.executed():

@@ -1,12 +1,14 @@
 """What a controller of ours is asked: requests become events of the core, its replies go back to who asked.
 
-Metadata and producer ids are no events of the core: they are answered here, from what it knows and from ZooKeeper.
-Source: Kafka 3.9 `KafkaApis`, `KafkaController.processAllocateProducerIds`.
+Metadata, producer ids and new topics are no events of the core: they are answered here, from what it knows and from ZooKeeper; who asked for a topic
+is told when it has its leaders.
+Source: Kafka 3.9 `KafkaApis`, `KafkaController.processAllocateProducerIds`, `DelayedCreatePartitions`.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import Any, Final, assert_never
 
 from controller_core.adapters.brokers.asked import Asked, event_of_request, response_of
@@ -23,9 +25,10 @@ from controller_core.messages.events import (
     RequestEvent,
 )
 from controller_core.model.partitions import NO_LEADER, BrokerId, TopicPartition
-from controller_core.ports.zookeeper import ZooKeeper
+from controller_core.runtime.created_topics import Created, create_topics, have_leaders
+from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.producer_ids import BLOCK_SIZE, allocate_producer_ids
-from controller_core.wire.controller_requests import ALLOCATE_PRODUCER_IDS
+from controller_core.wire.controller_requests import ALLOCATE_PRODUCER_IDS, CREATE_TOPICS
 from controller_core.wire.messages import METADATA, error_code
 
 _NOT_SAID: Final = -(2**31)
@@ -56,16 +59,17 @@ class ServedRequests:
         names: of all requests so far.
     """
 
-    def __init__(self, zookeeper: ZooKeeper) -> None:
-        self._zookeeper = zookeeper
+    def __init__(self, kafka: KafkaZk) -> None:
+        self._kafka = kafka
+        self._creations: list[tuple[Answer, Created]] = []
         self._waiting: defaultdict[tuple[type[e.Reply], BrokerId | None], deque[_Waiting]] = defaultdict(deque)
         self.names: list[str] = []
 
     def event_of(self, request: Request, context: ControllerContext) -> RequestEvent | None:
-        """The event that a request is; None where it was answered here.
+        """The event that a request is; None where it is answered here: new topics by `answer_creations`, the others at once.
 
         Raises:
-            ZooKeeperError: producer ids cannot be read or written.
+            ZooKeeperError: producer ids cannot be read or written, or a topic's znodes not be written.
         """
         asked = request.asked
         self.names.append(asked.message.name)
@@ -74,6 +78,9 @@ class ServedRequests:
             return None
         if asked.message is METADATA:
             request.answer(metadata_of(asked, context) if context.is_active else None)
+            return None
+        if asked.message is CREATE_TOPICS:
+            self._creations.append((request.answer, create_topics(self._kafka, context, asked.values, SystemRandom())))
             return None
         topics = {entry.topic_id: topic for topic, entry in context.topics.items() if entry.topic_id is not None}
         try:
@@ -92,6 +99,13 @@ class ServedRequests:
             first = waiting.popleft()
             first.request.answer(response_of(first.request.asked, reply, first.topics))
 
+    def answer_creations(self, context: ControllerContext) -> None:
+        """Answers who asked for topics that all have their leaders by now."""
+        over = [each for each in self._creations if have_leaders(context, each[1].awaited)]
+        for answer, created in over:
+            answer(created.response())
+        self._creations = [each for each in self._creations if each not in over]
+
     def _producer_ids(self, asked: Asked, context: ControllerContext) -> dict[str, Any]:
         broker = BrokerId(asked.values["broker_id"])
         known = context.brokers.get(broker)
@@ -99,7 +113,7 @@ class ServedRequests:
             return _producer_ids(error="NOT_CONTROLLER")
         if known is None or known.epoch != asked.values["broker_epoch"]:
             return _producer_ids(error="STALE_BROKER_EPOCH")
-        return _producer_ids(allocate_producer_ids(self._zookeeper, broker).block_start, BLOCK_SIZE)
+        return _producer_ids(allocate_producer_ids(self._kafka.zookeeper, broker).block_start, BLOCK_SIZE)
 
 
 def _producer_ids(start: int = 0, count: int = 0, *, error: str = "NONE") -> dict[str, Any]:

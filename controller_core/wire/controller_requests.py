@@ -210,3 +210,61 @@ LIST_PARTITION_REASSIGNMENTS_ANSWER: Final = Message(
         ),
     ),
 )
+
+CREATE_TOPICS: Final = Message(
+    "CreateTopics",
+    19,
+    7,
+    5,
+    (
+        Field(
+            "topics",
+            ArrayOf(
+                (
+                    Field("name", Sized.STRING),
+                    Field("num_partitions", Fixed.INT32),
+                    Field("replication_factor", Fixed.INT16),
+                    Field("assignments", ArrayOf((_INDEX, Field("broker_ids", _INTS)))),
+                    Field("configs", ArrayOf((Field("name", Sized.STRING), Field("value", Sized.STRING)))),
+                )
+            ),
+        ),
+        _TIMEOUT,
+        Field("validate_only", Fixed.BOOL, since=1),
+    ),
+)
+CREATE_TOPICS_ANSWER: Final = Message(
+    "CreateTopicsResponse",
+    19,
+    7,
+    5,
+    (
+        Field("throttle_time_ms", Fixed.INT32, since=2),
+        Field(
+            "topics",
+            ArrayOf(
+                (
+                    Field("name", Sized.STRING),
+                    Field("topic_id", Sized.UUID, since=7),
+                    _ERROR,
+                    Field("error_message", Sized.STRING, since=1),
+                    Field("num_partitions", Fixed.INT32, since=5),
+                    Field("replication_factor", Fixed.INT16, since=5),
+                    Field(
+                        "configs",
+                        ArrayOf(
+                            (
+                                Field("name", Sized.STRING),
+                                Field("value", Sized.STRING),
+                                Field("read_only", Fixed.BOOL),
+                                Field("config_source", Fixed.INT8),
+                                Field("is_sensitive", Fixed.BOOL),
+                            )
+                        ),
+                        since=5,
+                    ),
+                )
+            ),
+        ),
+    ),
+)

@@ -15,7 +15,13 @@ from controller_core.model.partitions import Broker, BrokerId, Endpoint, Replica
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController, require_loopback
 from controller_core.runtime.simulated.cluster import SimulatedCluster
-from controller_core.znodes import CONTROLLER, REASSIGN_PARTITIONS, encode_reassign_partitions
+from controller_core.znodes import (
+    CONTROLLER,
+    REASSIGN_PARTITIONS,
+    config_path,
+    decode_config,
+    encode_reassign_partitions,
+)
 from kafka_maintenance.demo.traffic import Traffic, message_counts
 from kafka_maintenance.operations.cluster.admin_requests import (
     UnansweredError,
@@ -44,6 +50,7 @@ from tests.differential.test_real_brokers import (
 from tests.differential.under_the_core import brokers_under_the_core, config_of
 from tests.kafka_versions import kafka_versions
 
+PLACED = "placed"
 OURS, OURS_TOO = BrokerId(1000), BrokerId(1001)
 START = {each: ASSIGNMENT[each.partition] for each in TARGETS}
 OLDEST = (2, 4)
@@ -102,6 +109,14 @@ def clients_ask(kafka: KafkaCluster, zookeeper: ZooKeeper) -> None:
         moved(zookeeper, {first: target}, OURS)
     with admin_client("a list", brokers, TRAFFIC_TIMEOUT_S, UnansweredError) as admin:
         assert admin.list_partition_reassignments() == {}
+        admin.create_topics(
+            {PLACED: {"num_partitions": 3, "replication_factor": 2, "configs": {"retention.ms": "7000"}}}
+        )
+    placed = [row for partition, row in tree(zookeeper).rows.items() if partition.startswith(PLACED)]
+    assert {broker for row in placed for broker in row.assignment.replicas} == set(BROKERS), "ours holds no replica"
+    assert [row.leader for row in placed] == [row.assignment.replicas[0] for row in placed], "it waited for the leaders"
+    config = decode_config(zookeeper.get(config_path("topics", PLACED))[0], path=PLACED).config
+    assert config == {"retention.ms": "7000"}
     assert elect_preferred_leaders(brokers, [first], "an election") == {}
     assert tree(zookeeper).rows[str(first)].leader == target[0]
     wait_until(lambda: produced_once(kafka), what="an idempotent producer has its id", timeout_s=TRAFFIC_TIMEOUT_S)
@@ -154,7 +169,7 @@ def test_real_brokers_live_under_the_core_alone(version: str) -> None:
     assert "ControlledShutdown" in served
     assert ("AlterPartition" in served) is world.dialect.isr_through_controller, served
     assert ("AllocateProducerIds" in served) is (parse_version(version) >= (3, 0)), served
-    assert {"AlterPartitionReassignments", "ListPartitionReassignments", "ElectLeaders"} <= served
+    assert {"AlterPartitionReassignments", "ListPartitionReassignments", "ElectLeaders", "CreateTopics"} <= served
 
 
 @pytest.mark.kafka

@@ -17,6 +17,8 @@ from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import BrokerUnreachableError
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, LeaderAndIsr, TopicPartition
+from controller_core.runtime.kafka_zk.adapter import KafkaZk
+from controller_core.runtime.kafka_zk.base import formats_of
 from controller_core.runtime.served_requests import Request, ServedRequests
 from controller_core.runtime.simulated.zookeeper import MemoryServer
 from controller_core.wire import controller_requests as c
@@ -123,7 +125,7 @@ def test_a_request_that_is_not_served_ends_the_connection(world: World) -> None:
 
 def test_what_is_no_event_of_the_core_is_answered_from_what_it_knows() -> None:
     told: list[Any] = []
-    served = ServedRequests(MemoryServer().session())
+    served = ServedRequests(KafkaZk(MemoryServer().session(), formats_of(dialect_for("3.9"))))
     context = ControllerContext(dialect=dialect_for("3.9"), config=ControllerConfig(controller_id=BrokerId(1000)))
     ids = Asked(c.ALLOCATE_PRODUCER_IDS, 0, {"broker_id": 2, "broker_epoch": 40})
     assert served.event_of(Request(ids, told.append), context) is None
