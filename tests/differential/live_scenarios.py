@@ -83,6 +83,7 @@ class Scenario:
     looks: list[dict[str, Any]] = field(default_factory=list)
     configs_set: bool = False
     paused: set[int] = field(default_factory=set)
+    lost: dict[int, Path] = field(default_factory=dict)
 
     @property
     def topic(self) -> str:
@@ -152,6 +153,23 @@ class Scenario:
     def do_resume(self, broker: str) -> None:
         self.kafka[int(broker)].resume()
         self.paused.discard(int(broker))
+
+    def do_lose(self, broker: str) -> None:
+        """The log directory of partition 0 fails: a file is in its place, so that the next checkpoint cannot be written."""
+        (found,) = (
+            Path(each)
+            for each in self.kafka[int(broker)].settings()["log.dirs"].split(",")
+            if (Path(each) / f"{self.topic}-0").is_dir()
+        )
+        self.lost[int(broker)] = found
+        found.rename(found.with_suffix(".lost"))
+        found.touch()
+
+    def do_find(self, broker: str) -> None:
+        """It is back; a broker takes it when it starts."""
+        lost = self.lost.pop(int(broker))
+        lost.unlink()
+        lost.with_suffix(".lost").rename(lost)
 
     def do_failover(self) -> None:
         self.world.successor()

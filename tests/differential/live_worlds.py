@@ -1,16 +1,15 @@
 """Three real brokers and a fourth that is the controller and has no replicas: Kafka's own, or the laboratory."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from controller_core.model.errors import NoNodeError
 from controller_core.model.partitions import BrokerId
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.znodes import BROKER_IDS, CONTROLLER
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
+from kafka_maintenance.servers.workspace import Workspace
 from tests.differential.live_looks import told_by
 from tests.differential.under_the_core import brokers_under_the_core
 
@@ -24,6 +23,12 @@ CONFIG = {
 TIMEOUT_S = 120.0
 
 
+def log_dirs_in(workspace: Workspace) -> Mapping[int, Mapping[str, str]]:
+    """Each broker that has replicas has two log directories, so that one can fail."""
+    folders = {each: [workspace.subfolder(f"logs-{each}-{number}") for number in (1, 2)] for each in BROKERS}
+    return {each: {"log.dirs": ",".join(map(str, pair))} for each, pair in folders.items()}
+
+
 @dataclass
 class World:
     """Real brokers under one controller."""
@@ -35,20 +40,23 @@ class World:
 
 
 def succeed(kafka: KafkaCluster, zookeeper: ZooKeeper) -> None:
-    """`/controller` is deleted until broker 4 is the next one; each is let begin, for of one that is cut short in its first moment Kafka's brokers elect no successor."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while True:
+    """`/controller` is deleted while all but broker 4 hang, so that it is the next one: each controller more would raise epochs of partitions without leader."""
+    others = [each for each in kafka.brokers.values() if each.is_running and each.id != CONTROLLER_ID]
+    for broker in others:
+        broker.pause()
+    try:
+        zookeeper.delete(CONTROLLER, ANY_VERSION)
         wait_until(
-            lambda: {kafka.controller_id()} == controllers_told(zookeeper),
-            what="every broker knows the controller",
-            timeout_s=TIMEOUT_S,
+            lambda: kafka.controller_id() == CONTROLLER_ID, what="broker 4 is the controller", timeout_s=TIMEOUT_S
         )
-        with suppress(NoNodeError):
-            zookeeper.delete(CONTROLLER, ANY_VERSION)
-        wait_until(lambda: kafka.controller_id() is not None, what="there is a controller", timeout_s=TIMEOUT_S)
-        if kafka.controller_id() == CONTROLLER_ID:
-            return
-        assert time.monotonic() < deadline_s, f"broker {CONTROLLER_ID} never became the controller"
+    finally:
+        for broker in others:
+            broker.resume()
+    wait_until(
+        lambda: controllers_told(zookeeper) == {CONTROLLER_ID},
+        what="every broker knows the controller",
+        timeout_s=TIMEOUT_S,
+    )
 
 
 def controllers_told(zookeeper: ZooKeeper) -> set[int]:
@@ -60,7 +68,13 @@ def controllers_told(zookeeper: ZooKeeper) -> set[int]:
 @contextmanager
 def under_kafkas(version: str) -> Iterator[World]:
     """Four brokers; Kafka's controller is the fourth."""
-    with KafkaCluster(version, brokers=len(BROKERS) + 1, config=CONFIG) as kafka, kafka.session() as zookeeper:
+    with (
+        Workspace.create_temporary() as workspace,
+        KafkaCluster(
+            version, brokers=len(BROKERS) + 1, config=CONFIG, broker_config=log_dirs_in(workspace), workspace=workspace
+        ) as kafka,
+        kafka.session() as zookeeper,
+    ):
         if kafka.controller_id() != CONTROLLER_ID:
             succeed(kafka, zookeeper)
         yield World(kafka, zookeeper, lambda: succeed(kafka, zookeeper))
@@ -69,11 +83,14 @@ def under_kafkas(version: str) -> Iterator[World]:
 @contextmanager
 def under_the_core(version: str) -> Iterator[World]:
     """Three brokers that know no controller but the laboratory, which is the fourth."""
-    with brokers_under_the_core(version, CONTROLLER_ID, brokers=len(BROKERS), timeout_s=TIMEOUT_S, config=CONFIG) as (
-        ours,
-        kafka,
-        zookeeper,
-    ):
+    with brokers_under_the_core(
+        version,
+        CONTROLLER_ID,
+        brokers=len(BROKERS),
+        timeout_s=TIMEOUT_S,
+        config=CONFIG,
+        broker_config_in=log_dirs_in,
+    ) as (ours, kafka, zookeeper):
 
         def successor() -> None:
             succeed(kafka, zookeeper)

@@ -1,6 +1,6 @@
 """Real brokers that know no controller but the core, from their first start on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from controller_core.adapters.zookeeper.session import connect
@@ -24,7 +24,13 @@ def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerCon
 
 @contextmanager
 def brokers_under_the_core(
-    version: str, controller: BrokerId, *, brokers: int, timeout_s: float, config: Mapping[str, str] | None = None
+    version: str,
+    controller: BrokerId,
+    *,
+    brokers: int,
+    timeout_s: float,
+    config: Mapping[str, str] | None = None,
+    broker_config_in: Callable[[Workspace], Mapping[int, Mapping[str, str]]] = lambda _: {},
 ) -> Iterator[tuple[LaboratoryController, KafkaCluster, ZooKeeper]]:
     """The laboratory, its brokers, and a session; the laboratory must not have ended with an error.
 
@@ -34,6 +40,7 @@ def brokers_under_the_core(
         brokers: how many.
         timeout_s: within which the core is the active controller.
         config: of the brokers.
+        broker_config_in: workspace → broker → what it alone has.
     """
     with (
         Workspace.create_temporary() as workspace,
@@ -45,7 +52,14 @@ def brokers_under_the_core(
         with LaboratoryController(session, dialect_for(version), config_of(controller)) as ours:
             wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=timeout_s)
             with (
-                KafkaCluster(version, server, brokers=brokers, workspace=workspace, config=config) as kafka,
+                KafkaCluster(
+                    version,
+                    server,
+                    brokers=brokers,
+                    workspace=workspace,
+                    config=config,
+                    broker_config=broker_config_in(workspace),
+                ) as kafka,
                 kafka.session() as zookeeper,
             ):
                 yield ours, kafka, zookeeper
