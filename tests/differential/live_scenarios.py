@@ -123,6 +123,14 @@ class Scenario:
         self.account()
         self.zookeeper.create(delete_topic_path(self.topic), encode_delete_topic())
 
+    def do_withdraw(self) -> None:
+        self.zookeeper.delete(delete_topic_path(self.topic), ANY_VERSION)
+
+    def do_empty(self) -> None:
+        """Nothing of what was acknowledged before the topic was to be deleted can be read."""
+        counts = message_counts(self.kafka, self.topic)
+        assert counts and not any(counts.values()), counts
+
     def do_set(self, what: str, override: str) -> None:
         key, value = override.split("=")
         self.configs_set = self.configs_set or what == "brokers"
