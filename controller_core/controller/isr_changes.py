@@ -171,7 +171,7 @@ def judge(context: ControllerContext, request: AlterPartition, change: IsrChange
         return INVALID_UPDATE_VERSION
     if change.recovery is _RECOVERING and (len(change.isr) > 1 or current.recovery is not _RECOVERING):
         return "INVALID_REQUEST"
-    if not all(context.is_live(broker) for broker in change.isr):
+    if context.dialect.refuses_isr_of_unavailable and not all(context.is_live(broker) for broker in change.isr):
         return "INELIGIBLE_REPLICA" if request.api_version >= _INELIGIBLE_REPLICA_SINCE else "OPERATION_NOT_ATTEMPTED"
     return LeaderAndIsr(
         request.broker,

@@ -68,6 +68,9 @@ class Dialect:
     leader_recovery_state: bool  # 3.2 with IBP 3.2
     topic_ids: bool  # 2.8 with IBP 2.8
     isr_through_controller: bool  # 2.7 with IBP 2.7-IV2: AlterPartition instead of ISR notifications
+    refuses_isr_of_unavailable: (
+        bool  # 3.3: of the ISR that a leader wants all are alive and none shuts down (KAFKA-14140)
+    )
     # Brokers and topics
     log_dir_failures: bool  # 1.0
     watches_broker_data: bool  # 1.1
@@ -219,6 +222,7 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         leader_recovery_state=since("3.2") and ibp.at_least("3.2-IV0"),
         topic_ids=since("2.8") and ibp.at_least("2.8-IV0"),
         isr_through_controller=since("2.7") and ibp.at_least("2.7-IV2"),
+        refuses_isr_of_unavailable=since("3.3"),
         log_dir_failures=since("1.0"),
         watches_broker_data=since("1.1"),
         live_set_replaced_first=not since("2.2"),

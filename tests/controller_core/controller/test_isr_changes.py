@@ -1,5 +1,7 @@
 """ISR changes, by notification and by AlterPartition; each row is a sentence."""
 
+from dataclasses import replace
+
 import pytest
 
 from controller_core.messages import effects as e
@@ -69,6 +71,13 @@ def test_alter_partition(change, error):
     if error == "INELIGIBLE_REPLICA":
         older = run(context, events.AlterPartition(BrokerId(1), 1, (events.IsrChange(**told),), api_version=1))
         assert dict(older.of(e.ReplyAlterPartition)[0].errors) == {T0: "OPERATION_NOT_ATTEMPTED"}
+
+
+def test_before_kafka_3_3_a_leader_may_take_back_a_broker_that_shuts_down():
+    asked = events.AlterPartition(BrokerId(1), 1, (events.IsrChange(T0, 5, 7, (1, 2)),))
+    context = cluster({"t-0": (1, 2)}, states={"t-0": led(1, (1,))}, version="3.2")
+    found = run(replace(context, shutting_down=frozenset({BrokerId(2)})), asked)
+    assert found.of(e.WritePartitionStates)[0].states[0][1].isr == (1, 2)
 
 
 def test_alter_partition_is_idempotent_and_fenced():

@@ -32,6 +32,7 @@ epoch_fencing                                 no     no    no    yes   yes
 broker_epochs                                 no     no    no    yes   yes
 leader_recovery_state                         no     no    no    no    yes
 isr_through_controller                        no     no    no    no    yes
+refuses_isr_of_unavailable                    no     no    no    no    yes
 unclean_leader_election_default               yes    no    no    no    no
 delete_topic_default                          no     yes   yes   yes   yes
 min_isr_capped_by_replicas                    no     no    no    no    yes
