@@ -181,7 +181,7 @@ def _partition(context: ControllerContext, partition: TopicPartition) -> dict[st
         "partition_index": partition.partition,
         "leader_id": leader,
         "leader_epoch": -1 if state is None else state.leader_epoch,
-        "offline_replicas": [each for each in replicas if not context.is_live(each)],
+        "offline_replicas": [each for each in replicas if not context.is_replica_online(each, partition)],
         "replica_nodes": replicas,
         "isr_nodes": () if state is None else state.isr,
     }

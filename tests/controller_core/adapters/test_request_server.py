@@ -25,6 +25,7 @@ from controller_core.wire import controller_requests as c
 from controller_core.wire.codec import decode, encode
 from controller_core.wire.messages import METADATA, METADATA_ANSWER, error_code
 from controller_core.wire.schema import Message
+from tests.controller_core.clusters import cluster, partition
 
 TOPIC_ID = "b3JkZXJzLW9yZGVycy1vcg"
 TOPICS = {TOPIC_ID: "orders"}
@@ -138,3 +139,14 @@ def test_what_is_no_event_of_the_core_is_answered_from_what_it_knows() -> None:
     assert answer["topics"][0]["error_code"] == error_code("UNKNOWN_TOPIC_OR_PARTITION")
     assert isinstance(answer, dict)
     assert set(decode(METADATA_ANSWER, 9, encode(METADATA_ANSWER, 9, answer))) == set(answer)
+
+
+def test_a_replica_whose_log_directory_failed_is_told_as_offline_though_its_broker_lives() -> None:
+    context = replace(
+        cluster({"t-0": (1, 2), "t-1": (1, 2)}), offline_dirs={BrokerId(1): frozenset({partition("t-0")})}
+    )
+    told: list[Any] = []
+    served = ServedRequests(KafkaZk(MemoryServer().session(), formats_of(context.dialect)))
+    served.event_of(Request(Asked(METADATA, 9, {"topics": [{"name": "t"}]}), told.append), context)
+    (topic,) = told[0]["topics"]
+    assert [row["offline_replicas"] for row in topic["partitions"]] == [[1], []]
