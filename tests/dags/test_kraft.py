@@ -71,7 +71,10 @@ def test_a_rehearsal_succeeds_or_fails_with_its_obstacles(bag, alpha, hosts, tmp
         take_snapshot(address=address, cluster="alpha", store=store, run_id=run, now=datetime.now(UTC))
 
     taken("healthy")
-    assert outcome(bag, "kraft_rehearsal", "rehearse") == ["success"]
+    assert outcome(bag, "kraft_rehearsal", "rehearse", with_brokers=1) == ["success"]
+    store = open_store(str(tmp_path))
+    (kept,) = (json.loads(store.get(key)) for key in store.list("v1/rehearsals/"))
+    assert kept["real_brokers"]["brokers"] == [1]
     alpha.set("/controller_epoch", b"", -1)
     try:
         taken("damaged")
