@@ -21,7 +21,7 @@ def add_parsers(commands: Any) -> None:
         help="for development: command the brokers of a throw-away ZooKeeper on this machine, as their only controller",
         description="Becomes the controller of an empty tree on loopback and commands the brokers that register there, until it is ended. It refuses any other "
         "address, a tree that is somebody's, and brokers that listen elsewhere. It registers as a broker without replicas, where brokers and clients ask it what they "
-        "ask a controller; give the replicas of a new topic yourself, for clients count it among the brokers. No production cluster is ever run by it: it has no "
+        "ask a controller, a new topic too (`kafka-topics.sh --zookeeper` would give it replicas). No production cluster is ever run by it: it has no "
         "stand-by.",
     )
     add_zookeeper_arguments(command)

@@ -7,13 +7,16 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.kraft.repairs import corrections, repairs_of
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, scope_of
 from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.servers import KafkaCluster
+from kafka_maintenance.servers.process import wait_until
 from tests.kafka_maintenance import snapshot_world as world
-from tests.kafka_maintenance.operations.kraft.trees import TOPIC, config, topic, tree
+from tests.kafka_maintenance.operations.kraft.trees import TOPIC, config, encoded, topic, tree
 
 GONE, REPORTS = "/config/topics/gone", "/config/clients/reports"
 DAMAGE = {
@@ -158,3 +161,40 @@ def test_what_is_under_way_is_ended_by_a_plan_only_while_no_broker_is_registered
     started = [json.loads(store.get(key)) for key in store.list("v1/receipts/") if key.endswith("-started.json")]
     before = started[-1]["detail"]["before"]
     assert before["/brokers/topics/old"] == UNDER_WAY["/brokers/topics/old"].decode()
+
+
+@pytest.mark.kafka
+def test_a_real_broker_that_starts_after_the_repair_finds_nothing_under_way(store):
+    """Of a reassignment and a deletion that wait for a broker that never comes, nothing is left but the data."""
+    with KafkaCluster(brokers=1) as cluster, cluster.session() as session:
+        create_topic(cluster, "orders", {0: (1,)})
+        produced = produce(cluster, "orders", 0, count=20)
+        session.create("/brokers/topics/old", encoded(topic(1, 9, topic_id="b2xkLW9sZC1vbGQtb2xkLQ")))
+        wait_until(lambda: state_of(session, "old")["leader"] == 1, what="old has a leader", timeout_s=60)
+        session.create("/admin/delete_topics/old")
+        session.create("/admin/reassign_partitions", encoded(REASSIGNED))
+        wait_until(lambda: assigned(session).get("adding_replicas"), what="orders is being reassigned", timeout_s=60)
+        cluster[1].terminate()
+        plan = planned(store, cluster.zookeeper_connect, brokers_stopped=True)
+        applied(store, cluster.zookeeper_connect, plan)
+        cluster[1].start()
+        wait_until(lambda: message_counts(cluster, "orders") == {0: produced}, what="orders is whole", timeout_s=60)
+        found = assigned(session)
+        assert (found["partitions"], found["adding_replicas"], found["removing_replicas"]) == ({"0": [1]}, {}, {})
+        assert "old" not in session.children("/brokers/topics")
+        assert [session.exists(path) for path in ("/admin/delete_topics/old", "/admin/reassign_partitions")] == [
+            None
+        ] * 2
+
+
+REASSIGNED = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 9]}]}
+
+
+def assigned(session):
+    return json.loads(session.get("/brokers/topics/orders")[0])
+
+
+def state_of(session, name):
+    """Of partition 0; without a leader while there is none."""
+    path = f"/brokers/topics/{name}/partitions/0/state"
+    return json.loads(session.get(path)[0]) if session.exists(path) else {"leader": -1}
