@@ -28,6 +28,7 @@ from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE
 if TYPE_CHECKING:  # boto3 and kazoo are slow to import, and reading a DAG needs neither
     from controller_core.adapters.object_store.open import ObjectStore
     from controller_core.adapters.zookeeper.session import KazooZooKeeper
+    from kafka_maintenance.operations.gate.policy import Policy
     from kafka_maintenance.spark.submit import SparkSettings
 
 OPEN_GATED_RUNS_VARIABLE = "kafka_maintenance_open_gated_runs"
@@ -157,6 +158,13 @@ def limits_of(name: str) -> tuple[frozenset[str] | None, Mapping[str, int]]:
     except AirflowNotFoundException:
         return None, {}
     return said.approvers, said.caps
+
+
+def policy_for(name: str) -> "Policy":
+    """What the policy file says of the cluster `name`, within the limits of its connection; errors as of `limits_of` and `policy_of`."""
+    from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
+
+    return policy_of(name).narrowed(*limits_of(name))
 
 
 def usable_cluster(name: str) -> Cluster | None:

@@ -7,6 +7,8 @@ from tests import airflow_home  # isort: skip  # before anything of Airflow
 import json
 import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,6 +89,46 @@ def clients(database):
         return client
 
     return {name: signed_in(name) for name in airflow_home.USERS}
+
+
+@pytest.fixture
+def receiver():
+    """A receiver of webhooks: its address, and what it was sent."""
+    taken = []
+
+    class Taking(BaseHTTPRequestHandler):
+        def do_POST(self):
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}/hook", taken=taken)
+    server.shutdown()
+    thread.join()
+
+
+@pytest.fixture
+def ringing(bag, receiver, monkeypatch):
+    """`ringing(dag_id, task_id)`: the task tells the receiver when it has failed, and is tried once; returns what the receiver is sent."""
+    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+
+    def ring_of(dag_id, task_id):
+        task = bag.dags[dag_id].get_task(task_id)
+        changed = {"retries": 0, "on_failure_callback": [WebhookNotifier(receiver.url)]}
+        for name, value in changed.items():
+            if task.is_mapped:
+                monkeypatch.setitem(task.partial_kwargs, name, value)
+            else:
+                monkeypatch.setattr(task, name, value)
+        return receiver.taken
+
+    return ring_of
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """A critical finding fails the daily run, and whoever is to know is told over HTTP."""
 
 import asyncio
-import json
-import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -15,28 +13,6 @@ from tests.dags.world import CLUSTER
 from tests.kafka_maintenance.operations.analysis.test_alarms import TODAY, analysed, finding
 
 DOWN = finding(CLUSTER, "broker_down", "critical", brokers=[3])
-
-
-@pytest.fixture
-def receiver():
-    """A receiver of webhooks: its address, and what it was sent."""
-    taken = []
-
-    class Taking(BaseHTTPRequestHandler):
-        def do_POST(self):
-            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}/hook", taken=taken)
-    server.shutdown()
-    thread.join()
 
 
 def no_alarms(monkeypatch, tmp_path, severity):
@@ -102,56 +78,142 @@ def test_a_plan_that_waits_for_a_person_is_told(bag, clients, world, plan, recei
     assert [told["text"] for told in receiver.taken] == ["elect_preferred_leaders on alpha: approve waits for a person"]
 
 
-def test_a_run_of_snapshots_that_is_late_is_told_by_a_deadline_of_airflow(bag, world, receiver, monkeypatch):
-    """Through Airflow's own rows: deadline, callback and trigger, as scheduler and triggerer handle them."""
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import sync_bag_to_db
-    from airflow.models.deadline import Deadline
-    from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.sdk import timezone
-    from airflow.triggers.callback import CallbackTrigger
-    from airflow.utils.session import create_session
-    from airflow.utils.state import DagRunState
-    from airflow.utils.types import DagRunTriggeredByType, DagRunType
-    from sqlalchemy import select
+class Missed:
+    """A deadline of a run that was queued just now and has missed it, through Airflow's own rows: deadline, callback and trigger.
 
-    from kafka_maintenance.tasks import deadlines
-    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+    Attributes:
+        run_id: of the run.
+        after: how long after it was queued the deadline is.
+    """
+
+    def __init__(self, bag, monkeypatch, dag_id, alert, conf=None):
+        from airflow.dag_processing.bundles.manager import DagBundlesManager
+        from airflow.dag_processing.dagbag import sync_bag_to_db
+        from airflow.models.deadline import Deadline
+        from airflow.models.serialized_dag import SerializedDagModel
+        from airflow.sdk import timezone
+        from airflow.utils.session import create_session
+        from airflow.utils.state import DagRunState
+        from airflow.utils.types import DagRunTriggeredByType, DagRunType
+        from sqlalchemy import select
+
+        monkeypatch.setattr(bag.dags[dag_id], "deadline", [alert])
+        now = timezone.utcnow()
+        self.run_id = f"late__{now.isoformat()}"
+        with create_session() as session:
+            DagBundlesManager().sync_bundles_to_db(session=session)
+            session.commit()
+            sync_bag_to_db(bag, "dags-folder", None)
+            run = SerializedDagModel.get_dag(dag_id, session=session).create_dagrun(
+                run_id=self.run_id,
+                run_after=now,
+                conf=conf,
+                run_type=DagRunType.MANUAL,
+                triggered_by=DagRunTriggeredByType.TEST,
+                state=DagRunState.QUEUED,
+                session=session,
+            )
+            session.flush()
+            (deadline,) = session.scalars(select(Deadline).where(Deadline.dagrun_id == run.id))
+            self.after = deadline.deadline_time - run.queued_at
+            deadline.handle_miss(session)
+            self._callback = dict(deadline.callback.data)
+            session.rollback()
+        monkeypatch.setattr(bag.dags[dag_id], "deadline", None)
+        sync_bag_to_db(bag, "dags-folder", None)  # as the other tests expect it
+
+    def call_back(self):
+        """As the triggerer does."""
+        from airflow.triggers.callback import CallbackTrigger
+
+        trigger = CallbackTrigger(
+            self._callback["path"], dict(self._callback["kwargs"])
+        )  # it takes the context out of them
+
+        async def events():
+            return [event.payload["state"] async for event in trigger.run()]
+
+        assert asyncio.run(events()) == ["running", "success"]
+
+
+def test_a_run_of_snapshots_that_is_late_is_told_by_a_deadline_of_airflow(bag, world, receiver, monkeypatch):
+    from kafka_maintenance.tasks import deadlines, notifiers
 
     assert deadlines.SNAPSHOTS_LATE is None, "not by default"
-    monkeypatch.setattr(bag.dags["snapshot_metadata"], "deadline", [deadlines.snapshots_late(7200)])
-    monkeypatch.setattr(deadlines, "NOTIFIERS", [WebhookNotifier(receiver.url)])
-    now = timezone.utcnow()
-    dag_id = "snapshot_metadata"
-    with create_session() as session:
-        manager = DagBundlesManager()
-        manager.sync_bundles_to_db(session=session)
-        session.commit()
-        sync_bag_to_db(bag, "dags-folder", None)
-        run = SerializedDagModel.get_dag(dag_id, session=session).create_dagrun(
-            run_id=f"late__{now.isoformat()}",
-            run_after=now,
-            run_type=DagRunType.MANUAL,
-            triggered_by=DagRunTriggeredByType.TEST,
-            state=DagRunState.QUEUED,
-            session=session,
-        )
-        session.flush()
-        (deadline,) = session.scalars(select(Deadline).where(Deadline.dagrun_id == run.id))
-        assert deadline.deadline_time == run.queued_at + timedelta(hours=2)
-        deadline.handle_miss(session)
-        trigger = CallbackTrigger(deadline.callback.data["path"], deadline.callback.data["kwargs"])
-        session.rollback()
-    monkeypatch.setattr(bag.dags[dag_id], "deadline", None)
-    sync_bag_to_db(bag, "dags-folder", None)  # as the other tests expect it
-
-    async def events():
-        return [event.payload["state"] async for event in trigger.run()]
-
-    assert asyncio.run(events()) == ["running", "success"]
+    monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
+    missed = Missed(bag, monkeypatch, "snapshot_metadata", deadlines.snapshots_late(7200))
+    assert missed.after == timedelta(hours=2)
+    missed.call_back()
     (told,) = receiver.taken
     assert told["text"].startswith("snapshot_metadata: deadline late: the run is queued, and was to be over by ")
     assert told["page"].startswith("http://localhost:8080/dags/snapshot_metadata/runs/late__")
+
+
+def test_an_approval_that_expires_soon_is_told_while_nobody_has_answered(
+    bag, world, plan, receiver, monkeypatch, tmp_path
+):
+    from kafka_maintenance.operations.gate.approvals import keep_answer, keep_question
+    from kafka_maintenance.tasks import deadlines, notifiers
+
+    assert deadlines.APPROVAL_EXPIRES is None, "not by default"
+    monkeypatch.setattr(
+        deadlines, "SETTINGS", replace(deadlines.SETTINGS, approval_timeout_s=7200, approval_reminder_s=1800)
+    )
+    monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
+    missed = Missed(bag, monkeypatch, plan.kind, deadlines.approval_expires(1800), {"cluster": CLUSTER})
+    assert missed.after == timedelta(minutes=90)
+    missed.call_back()
+    assert receiver.taken == [], "nothing was asked"
+    store = open_store(str(tmp_path))
+    asked = {"cluster": CLUSTER, "run": f"{plan.kind}.{missed.run_id}", "ask_id": "a-0001"}
+    question = {"kind": plan.kind, "digest": plan.digest, "shown": "0", "requester": "ada", "policy": None}
+    keep_question(store, **asked, question=question)
+    missed.call_back()
+    (told,) = receiver.taken
+    assert told["text"].startswith(
+        f"{plan.kind} on alpha: approve expires soon: plan {plan.digest[:12]} is not approved ("
+    )
+    assert told["text"].endswith(" UTC on no answer counts as Reject")
+    keep_answer(
+        store,
+        **asked,
+        answer={"user": "olivia", "options": ["Approve"], "comment": None, "at": "2026-11-21T02:30:00+00:00"},
+    )
+    missed.call_back()
+    assert len(receiver.taken) == 1, "it was answered"
+
+
+def test_a_reminder_after_the_end_is_refused():
+    from kafka_maintenance.tasks.deadlines import approval_expires
+    from kafka_maintenance.tasks.settings import SettingsError
+
+    with pytest.raises(
+        SettingsError, match="expected less than the 60 s of KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S, found 60"
+    ):
+        approval_expires(60)
+
+
+def test_an_execution_that_is_stuck_rings(bag, clients, world, plan, receiver, monkeypatch):
+    from kafka_maintenance.operations.apply import progress
+    from kafka_maintenance.tasks import apply, notifiers, triggers
+
+    class Helping(notifiers.WebhookNotifier):
+        """Somebody hears of it, and makes the controller work."""
+
+        def notify(self, context):
+            super().notify(context)
+            world.works.set()
+
+    monkeypatch.setattr(progress, "STUCK_S", 0.0)
+    monkeypatch.setattr(apply, "SETTINGS", replace(apply.SETTINGS, patience_s=0))
+    monkeypatch.setitem(triggers.ExecutionTrigger.__init__.__kwdefaults__, "look_every_s", 0.1)
+    monkeypatch.setattr(notifiers, "NOTIFIERS", [Helping(receiver.url)])
+    world.works.clear()
+    with answering(clients, plan.kind, _answer(clients["olivia"], "Approve")):
+        run = bag.dags[plan.kind].test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
+    assert str(run.state) == "success"
+    (told,) = receiver.taken
+    assert told["text"].startswith(f"{plan.kind} on alpha: apply_plan step 1 stuck: nothing came nearer for ")
 
 
 def test_breaking_the_glass_rings(bag, clients, world, plan, receiver, monkeypatch, tmp_path):

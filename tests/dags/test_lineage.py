@@ -1,10 +1,24 @@
 """What tasks tell Airflow's collector of lineage, and the OpenLineage datasets that follow from it."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.airflow_home import ROOT
 from tests.dags.test_gates import _answer, _run, answering
+
+OPENLINEAGE = (
+    "apache-airflow-providers-openlineage==2.20.3",
+    "openlineage-python==1.54.0",
+    "openlineage-integration-common==1.54.0",
+    "openlineage-sql==1.54.0",
+    "httpx2==2.16.2",
+)
 
 
 @pytest.fixture
@@ -64,3 +78,23 @@ def test_an_object_in_s3_is_named_as_openlineage_names_it(monkeypatch):
     assert converters["s3"] is dataset_of_s3
     found = converters["s3"](Asset(uri="s3://bucket/v1/cluster=alpha/manifest.json"), None)
     assert (found.namespace, found.name) == ("s3://bucket", "v1/cluster=alpha/manifest.json")
+
+
+@pytest.mark.services
+def test_the_events_of_a_gated_run_are_as_openlineages_own_classes_say(tmp_path):
+    """In a pytest of its own: where the provider is installed, every task of this Airflow would emit events."""
+    site, events = tmp_path / "site", tmp_path / "events.jsonl"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", site)
+    subprocess.run([*pip, *OPENLINEAGE], check=True, capture_output=True)
+    transport = {"type": "file", "log_file_path": str(events), "append": True}
+    path = os.pathsep.join((str(site), os.environ.get("PYTHONPATH", "")))
+    env = os.environ | {
+        "PYTHONPATH": path,
+        "OPENLINEAGE__TRANSPORT": json.dumps(transport),
+        "EVENTS_OF_TESTS": str(events),
+    }
+    script = Path(__file__).with_name("openlineage_events.py")
+    # -P: of plugins that it finds twice, as ours in the folder of a checkout, Airflow 3.3 takes none that comes after them.
+    command = (sys.executable, "-P", "-m", "pytest", "-q", script)
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -16,6 +16,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from tests import airflow_home
 from tests.dags.test_gates import WHEN_OPENED, _clear, _go_on
 from tests.dags.world import BROKERS, registration
+from tests.kafka_maintenance.operations.analysis.test_alarms import finding, table_of
 
 REPORT = "<h1>Kafka maintenance report</h1>"
 NOBODY_TO_ASK = {"live_clusters": "success", "clusters_to_ask": "success", "measure_disks": "skipped"}
@@ -67,8 +68,8 @@ def key_file(monkeypatch, tmp_path_factory):
 
 
 @pytest.fixture
-def spark(monkeypatch):
-    """Spark replaced by the files that its job leaves; yields of each job its command line, and the problems that it is told."""
+def spark(monkeypatch, request):
+    """Spark replaced by the files that its job leaves, the param as its findings; yields of each job its command line, and the problems that it is told."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     from kafka_maintenance.operations.snapshots.catalog import list_snapshots
@@ -92,7 +93,10 @@ def spark(monkeypatch):
         (output / "summary.json").write_text(json.dumps({"clusters": clusters, "not_analysed": gaps + missed}))
         (output / "report.html").write_text(REPORT)
         (output / "report.md").write_text("# Report")
-        deliver(Folder(LocalFileSystem(), str(output), str(output)), ["report.html", "report.md", "summary.json"])
+        (output / "findings").mkdir(exist_ok=True)
+        (output / "findings" / "part-0.parquet").write_bytes(table_of(*getattr(request, "param", ())))
+        files = ["report.html", "report.md", "summary.json", "findings/part-0.parquet"]
+        deliver(Folder(LocalFileSystem(), str(output), str(output)), files)
 
     monkeypatch.setattr(SparkSubmitHook, "submit", submit)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_SPARK", '{"conn_type": "spark", "host": "local[2]"}')
@@ -153,12 +157,21 @@ def _snapshots(store, cluster=None):
 
 @pytest.mark.services
 class TestSnapshotMetadata:
-    def test_every_live_cluster_gets_a_snapshot_and_announces_it(self, bag, store):
+    def test_every_live_cluster_gets_a_snapshot_and_announces_it_and_a_store_without_room_rings(
+        self, bag, store, receiver, monkeypatch
+    ):
         from airflow.models.asset import AssetEvent, AssetModel
         from airflow.utils.session import create_session
 
+        from kafka_maintenance.tasks import notifiers, snapshots
+
+        monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
+        monkeypatch.setattr(snapshots, "SETTINGS", replace(snapshots.SETTINGS, store_free_percent=100))
         begun = datetime.now(UTC)
         run = bag.dags["snapshot_metadata"].test(logical_date=None)
+        (full,) = receiver.taken
+        assert full["text"].startswith(f"snapshot_metadata: announce_snapshots the store is nearly full: {store} has ")
+        assert "GiB free, expected 100 % or more" in full["text"]
         taken = dict.fromkeys(("take_snapshot[0]", "announce_snapshots", "all_snapshots_taken"), "success")
         assert _states(run) == {**NOBODY_TO_ASK, **taken}
         (manifest,) = _snapshots(store)
@@ -286,13 +299,21 @@ class TestNightlyAnalysis:
         assert "date 2026-11-03 not analysed" in page.text
         assert "the nearest are of 2026-11-02, 2026-11-05." in page.text
 
-    def test_a_day_is_staged_analysed_published_and_planned_for(self, bag, clients, store, zookeeper, spark):
+    @pytest.mark.parametrize("spark", [[finding("old", "broker_down", "critical", brokers=[3])]], indirect=True)
+    def test_a_day_is_staged_analysed_published_and_planned_for_and_a_critical_finding_rings(
+        self, bag, clients, store, zookeeper, spark, ringing
+    ):
         made = _take_old(zookeeper, store, OLD_DAYS[0]).manifest
         day = datetime(2026, 11, 2, 3, tzinfo=UTC)
+        told = ringing("nightly_analysis", "no_alarms")
         run = bag.dags["nightly_analysis"].test(logical_date=day, run_after=day)
         states = _states(run)
         assert states.pop("open_gated_runs") == "skipped"
         assert states.pop("all_clusters_analysed") == "failed"  # alpha has no snapshot
+        assert states.pop("no_alarms") == "failed"
+        assert [(each["task"], each["run"]) for each in told] == [("no_alarms", run.run_id)]
+        alarm = "failed: 1 finding(s) call for a person, 1 of them new:\nnew: old: critical: broker_down of broker(s) 3"
+        assert told[0]["text"].startswith(f"nightly_analysis: no_alarms {alarm}")
         assert set(states.values()) == {"success"}
         assert str(run.state) == "failed"
         ((arguments, problems),) = spark
@@ -517,12 +538,15 @@ class TestBrokersOfTheDrill:
 @pytest.mark.services
 class TestRestoreDrill:
     def test_the_newest_snapshot_of_every_cluster_is_restored_and_a_cluster_without_one_fails(
-        self, bag, store, zookeeper
+        self, bag, store, zookeeper, ringing
     ):
         _take_old(zookeeper, store, OLD_DAYS[0])
+        told = ringing("restore_drill", "drill")
         run = bag.dags["restore_drill"].test(logical_date=None)
         assert _states(run) == {"clusters_to_drill": "success", "drill[0]": "failed", "drill[1]": "success"}
         assert run.state == "failed"  # alpha is listed and has no snapshot
+        assert [(each["task"], each["cluster"]) for each in told] == [("drill", "alpha")]
+        assert told[0]["text"].startswith("restore_drill on alpha: drill failed: ")
         found = _xcom(run, "drill", 1)
         assert found["cluster"] == "old"
         assert found["restored"] > 5

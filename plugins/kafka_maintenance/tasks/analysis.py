@@ -349,7 +349,6 @@ def all_clusters_analysed(report: dict[str, Any]) -> None:
 @task(
     doc_md="Fails when the report has a finding of the severity `alarm_severity` or a worse one that nobody has acknowledged "
     "(`kafka-maintenance alarms acknowledge`); its message lists them, new ones first. Report and plans are there all the same.",
-    retries=1,
 )
 def no_alarms(report: dict[str, Any]) -> list[str]:
     """The alarms that are acknowledged, a line each; fails with the others."""

@@ -12,6 +12,7 @@ from kafka_maintenance.tasks.approval import approved, approved_plan, closed_win
 from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.lineage import tell_lineage
 from kafka_maintenance.tasks.links import PLAN_AND_EXECUTION, push_links
+from kafka_maintenance.tasks.notifiers import ring
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -48,12 +49,15 @@ class ApplyPlanOperator(BaseOperator):
 
         if event is not None:
             log.info("goes on: %s", event)
+        begun = datetime.now(UTC)
         try:
             return _applied(self.kind, cast("dict[str, Any]", context), resumed=event is not None)
         except StillUnderWayError as left:
             log.info("%s; the triggerer waits, no worker is held", left)
             push_links(context, PLAN_AND_EXECUTION)
-            self.defer(trigger=_waiting(self.kind, cast("dict[str, Any]", context), left.step), method_name="execute")
+            trigger = _waiting(self.kind, cast("dict[str, Any]", context), left.step)
+            _ring_if_stuck(context, trigger, since=begun)
+            self.defer(trigger=trigger, method_name="execute")
 
 
 def apply_plan(kind: str) -> ApplyPlanOperator:
@@ -66,6 +70,15 @@ def _waiting(kind: str, context: dict[str, Any], step: int) -> "ExecutionTrigger
 
     digest = approved(kind, context, store=hooks.store()).shown.plan.digest
     return ExecutionTrigger(cluster=cluster_of_run(context), kind=kind, digest=digest, step=step)
+
+
+def _ring_if_stuck(context: Context, waiting: "ExecutionTrigger", *, since: datetime) -> None:
+    """Tells of a step that was called stuck since then; the record says so once, until a replica comes nearer."""
+    from kafka_maintenance.operations.record.receipts import EventKind, read_events
+
+    for each in read_events(hooks.store(), waiting.cluster, waiting.digest):
+        if each.event is EventKind.STUCK and datetime.fromisoformat(each.at) >= since:
+            ring(cast("dict[str, Any]", context), f"step {waiting.step + 1} {'; '.join(each.detail['reasons'])}")
 
 
 def _applied(kind: str, context: dict[str, Any], *, resumed: bool) -> dict[str, Any]:

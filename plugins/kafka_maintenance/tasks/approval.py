@@ -24,9 +24,9 @@ from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
-from kafka_maintenance.tasks.common import cluster_of_run, policy_for, run_name
+from kafka_maintenance.tasks.common import cluster_of_run, run_name
 from kafka_maintenance.tasks.links import PLAN, push_links
-from kafka_maintenance.tasks.notifiers import NOTIFIERS
+from kafka_maintenance.tasks.notifiers import NOTIFIERS, ring
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class PlanApprovalOperator(ApprovalOperator):
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
         values = cast("dict[str, Any]", context)
-        store, asked, policy = hooks.store(), self._asked(context), policy_for(cluster_of_run(values))
+        store, asked, policy = hooks.store(), self._asked(context), hooks.policy_for(cluster_of_run(values))
         refuse_unsigned(policy, f"{self.kind} on {asked['cluster']!r} not asked about")
         store.probe()
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
@@ -132,7 +132,7 @@ class PlanApprovalOperator(ApprovalOperator):
             return None
         if not found.answers or not found.answers[-1]["user"]:
             return None
-        last, policy = found.answers[-1], policy_for(asked["cluster"])
+        last, policy = found.answers[-1], hooks.policy_for(asked["cluster"])
         if found.approvals and policy.verdict(self.kind, found.question["requester"], found.approvals).missing:
             return None
         return {
@@ -158,7 +158,9 @@ class PlanApprovalOperator(ApprovalOperator):
         log.info("answered %s by %s: %s", said, who, answer["comment"] or "no comment")
         found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
         if found is not None and found.approvals:
-            verdict = policy_for(asked["cluster"]).verdict(self.kind, found.question["requester"], found.approvals)
+            verdict = hooks.policy_for(asked["cluster"]).verdict(
+                self.kind, found.question["requester"], found.approvals
+            )
             if verdict.missing:
                 log.info("asked on: %s", "; ".join(verdict.missing))
                 text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(found.question["digest"]))
@@ -168,8 +170,7 @@ class PlanApprovalOperator(ApprovalOperator):
             if verdict.broke_glass:
                 alarm = f"BREAK GLASS: {answer['user']} approved alone: {answer['comment']}"
                 log.error("%s", alarm)
-                for notifier in self.notifiers:
-                    notifier({**context, "alarm": alarm})
+                ring(context, alarm, self.notifiers)
         return super().execute_complete(context, event)
 
     def _asked(self, context: Context) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
         kind=kind,
         cluster=cluster,
         run=run_name(context),
-        policy=policy_for(cluster),
+        policy=hooks.policy_for(cluster),
         now=datetime.now(UTC),
         clears=_clears(context),
         airflow=reader_of(context),

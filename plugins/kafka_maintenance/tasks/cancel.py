@@ -9,7 +9,7 @@ from airflow.sdk import task
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import requester_of
 from kafka_maintenance.tasks.cluster_dags import require_dag_for
-from kafka_maintenance.tasks.common import brokers_of, context_of_run, policy_for
+from kafka_maintenance.tasks.common import brokers_of, context_of_run
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: st
         log.info("nothing is cancelled yet; a run with approve %s cancels:\n%s", found.digest, found.text)
         return {"cluster": cluster, "plan": digest, "approve": found.digest, "cancelled": False}
     by = requester_of(context_of_run())
-    refuse_cancel(policy_for(cluster), cluster, by, reason)
+    refuse_cancel(hooks.policy_for(cluster), cluster, by, reason)
     brokers = brokers_of(named, None)
     if brokers is None:
         raise BadInputError(

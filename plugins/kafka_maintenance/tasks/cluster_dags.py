@@ -11,6 +11,7 @@ from airflow.sdk import Param, dag
 
 from kafka_maintenance.hooks import CLUSTER_DAG_MARK, cluster_of_dag
 from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.tasks.deadlines import APPROVAL_EXPIRES
 from kafka_maintenance.tasks.settings import SETTINGS
 
 
@@ -22,10 +23,12 @@ def cluster_dag(*, schedule: Any, **arguments: Any) -> Callable[[Callable[[], No
 
     def decorated(build: Callable[[], None]) -> Callable[[], None]:
         def make() -> None:
-            common: Any = dag(schedule=schedule, **arguments)(build)
+            common: Any = dag(schedule=schedule, deadline=APPROVAL_EXPIRES, **arguments)(build)
             common()
             for cluster in SETTINGS.cluster_dags:
-                own: Any = dag(schedule=None, **_of_cluster(arguments, build.__name__, cluster))(build)
+                own: Any = dag(
+                    schedule=None, deadline=APPROVAL_EXPIRES, **_of_cluster(arguments, build.__name__, cluster)
+                )(build)
                 own()
 
         return make

@@ -16,7 +16,6 @@ from kafka_maintenance.tasks.settings import SETTINGS
 if TYPE_CHECKING:
     from kafka_maintenance.connections.clusters import Cluster
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
-    from kafka_maintenance.operations.gate.policy import Policy
 
 OWNER = "kafka-maintenance"
 GATE_DOC = (
@@ -75,16 +74,9 @@ def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **c
 def _who_approves(kind: str, cluster: str) -> str:
     """For the note of a run, which must not keep other runs from being opened: the gate itself says why it cannot ask."""
     try:
-        return policy_for(cluster).who_approves(kind)
+        return hooks.policy_for(cluster).who_approves(kind)
     except ControllerCoreError as error:
         return f"an approval, and whose is not known: {error}"
-
-
-def policy_for(cluster: str) -> "Policy":
-    """What the policy file says of a cluster, within the limits of its connection."""
-    from kafka_maintenance.operations.gate.policy import policy_of
-
-    return policy_of(cluster).narrowed(*hooks.limits_of(cluster))
 
 
 def batches(names: Sequence[str]) -> list[list[str]]:

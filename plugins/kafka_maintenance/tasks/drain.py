@@ -80,7 +80,6 @@ def _looked_at(address: "ClusterAddress") -> "NotificationReport | ControllerCor
 @task(
     trigger_rule=WHATEVER_SUCCEEDED,
     doc_md="Fails with the clusters that could not be looked at, and why; the gated runs of the others are opened all the same.",
-    retries=1,
 )
 def all_clusters_reported(reports: list[dict[str, Any]]) -> None:
     """Names the clusters that are missing in the reports."""

@@ -1,4 +1,4 @@
-"""Who is told when a task fails, a plan waits for a person, or somebody breaks the glass: notifiers of Airflow, named by settings.
+"""Who is told when a task fails, a plan waits for a person, or something else calls for one: notifiers of Airflow, named by settings.
 
 `KAFKA_MAINTENANCE_ALERT_WEBHOOK` is an address that gets JSON, with a `text` as Slack, Mattermost and Teams take it.
 `KAFKA_MAINTENANCE_NOTIFIERS` names further ones, `module:name` with commas between: instances of
@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -52,7 +52,7 @@ class WebhookNotifier(BaseNotifier):
 def message_of(context: Mapping[str, Any]) -> dict[str, Any]:
     """What is told of a task that failed, of a gate that waits, or of what the task itself calls an `alarm`."""
     ti, run, error = context["ti"], context["dag_run"], context.get("exception")
-    cluster = dict(context.get("params") or {}).get("cluster")
+    cluster = dict(context.get("params") or {}).get("cluster") or context.get("cluster_name")
     what = context.get("alarm") or (f"failed: {error}" if error is not None else "waits for a person")
     return {
         "text": f"{run.dag_id}{f' on {cluster}' if cluster else ''}: {ti.task_id} {what}",
@@ -62,6 +62,18 @@ def message_of(context: Mapping[str, Any]) -> dict[str, Any]:
         "cluster": cluster,
         "page": getattr(ti, "log_url", None),
     }
+
+
+def ring(context: Mapping[str, Any], alarm: str, notifiers: "Sequence[BaseNotifier] | None" = None) -> None:
+    """Tells of what is no failure of the running task.
+
+    Args:
+        context: of the task, or of a deadline alert.
+        alarm: what happened, after the name of DAG, cluster and task.
+        notifiers: who is told; None: those of the settings.
+    """
+    for notifier in NOTIFIERS if notifiers is None else notifiers:
+        notifier({**context, "alarm": alarm})
 
 
 def notifiers_from(environment: Mapping[str, str]) -> list[BaseNotifier]:

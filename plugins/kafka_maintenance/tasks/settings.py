@@ -33,6 +33,7 @@ class Settings:
     drill_cron: str = "0 5 * * 0"
     check_cron: str = "0 4 * * 0"
     retention_cron: str = "0 6 * * 0"
+    store_free_percent: int = 10
     keep_last: int = 7
     keep_daily: int = 14
     keep_weekly: int = 8
@@ -40,6 +41,7 @@ class Settings:
     keep_analyses_days: int = 400
     keep_replaced_analyses_days: int = 14
     approval_timeout_s: int = 12 * 3600
+    approval_reminder_s: int = 0
     snapshot_wait_s: int = 2 * 3600
     snapshot_late_s: int = 0
     analysis_timeout_s: int = 6 * 3600

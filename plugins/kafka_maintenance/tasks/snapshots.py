@@ -19,6 +19,7 @@ from kafka_maintenance.tasks.common import (
     run_name,
 )
 from kafka_maintenance.tasks.lineage import tell_lineage
+from kafka_maintenance.tasks.notifiers import ring
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -63,17 +64,22 @@ def take_snapshot(cluster: str, *, new_cluster_id: bool = False) -> dict[str, An
         )
     sure = "consistent" if found["consistent"] else "NOT consistent"
     log.info("cluster %s: snapshot %s of %s, %s: %s", cluster, found["snapshot"], day, sure, found["manifest"])
-    tell_lineage(read=[], written=[found["manifest"]])
     return found
 
 
 @task(
     outlets=[SNAPSHOTS],
     trigger_rule=WHATEVER_SUCCEEDED,
-    doc_md="Announces the snapshots of the run as one event of the asset `kafka_metadata_snapshots`, with their names and the clusters that are missing.",
+    doc_md="Announces the snapshots of the run as one event of the asset `kafka_metadata_snapshots`, with their names and the clusters that are missing. "
+    "Tells the notifiers where the folder of the store is nearly full.",
 )
 def announce_snapshots(names: list[str], taken: list[dict[str, Any]]) -> list[str]:
     """The clusters without a snapshot of this run."""
+    from kafka_maintenance.operations.snapshots.room import nearly_full
+
+    if (full := nearly_full(hooks.store(), SETTINGS.store_free_percent)) is not None:
+        log.warning("%s", full)
+        ring(context_of_run(), full)
     found = {each["cluster"]: each["snapshot"] for each in taken}
     if not found:
         raise AirflowSkipException(f"nothing announced: no snapshot was taken of {', '.join(names) or 'any cluster'}")
@@ -161,6 +167,7 @@ def manifest_key(*, cluster: str, date: str, snapshot: str) -> str:
 
 
 def _told(manifest: Any) -> dict[str, Any]:
+    tell_lineage(read=[], written=[manifest.uri])
     return {
         "cluster": manifest.cluster,
         "date": manifest.date,

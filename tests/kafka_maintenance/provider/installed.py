@@ -1,10 +1,9 @@
 """What an Airflow finds of an installed wheel, as one JSON line; run in a process of its own, with an AIRFLOW_HOME of its own.
 
-`python installed.py DAGS_FOLDER`: no checkout on the path, nothing in the plugins folder, a company's `airflow_local_settings` beside ours.
+No checkout on the path, nothing in the plugins folder, a company's `airflow_local_settings` beside ours, DAGs from a bundle of a git repository.
 """
 
 import json
-import sys
 from types import SimpleNamespace
 
 from airflow.utils.db import initdb
@@ -12,6 +11,7 @@ from airflow.utils.db import initdb
 initdb()
 
 from airflow import plugins_manager, settings  # noqa: E402
+from airflow.dag_processing.bundles.manager import DagBundlesManager  # noqa: E402
 from airflow.providers_manager import ProvidersManager  # noqa: E402
 
 try:
@@ -25,7 +25,11 @@ from kafka_maintenance.tasks.pools import APPLY_POOL, make_missing_pools  # noqa
 make_missing_pools()
 task = SimpleNamespace(pool=APPLY_POOL, queue="default")
 settings.task_instance_mutation_hook(task, SimpleNamespace(dag_id="delete_topics", conf={"cluster": "100"}))
-bag = DagBag(dag_folder=sys.argv[1])
+manager_of_bundles = DagBundlesManager()
+manager_of_bundles.sync_bundles_to_db()
+(bundle,) = manager_of_bundles.get_all_dag_bundles()
+bundle.initialize()
+bag = DagBag(dag_folder=str(bundle.path), bundle_path=bundle.path)
 plugins, plugin_errors = plugins_manager._get_plugins()
 manager = ProvidersManager()
 types = sorted(name for name, hook in manager.hooks.items() if hook and hook.package_name == "kafka-maintenance")
@@ -36,6 +40,11 @@ print(
             "package": kafka_maintenance.__file__,
             "version": manager.providers["kafka-maintenance"].version,
             "dags": sorted(bag.dags),
+            "bundle": [
+                bundle.name,
+                str(bundle.path),
+                getattr(version := bundle.get_current_version(), "version", version),
+            ],
             "files": sorted({dag.fileloc for dag in bag.dags.values()}),
             "import_errors": bag.import_errors,
             "plugins": sorted(plugin.name for plugin in plugins if plugin.name == "kafka_maintenance"),

@@ -20,6 +20,7 @@ from kafka_maintenance.connections.clusters import CLUSTER_FIELDS
 ROOT = Path(__file__).parents[3]
 DAG_IDS = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
 
+GIT = ("apache-airflow-providers-git==1.0.1", "GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3")
 COMPANY = """\
 def task_instance_mutation_hook(task_instance, dag_run=None):
     task_instance.queue = "company"
@@ -50,17 +51,22 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(site, tmp_path_factory):
-    """An Airflow home with a company's policy file, and none of our checkout on the path."""
-    home = tmp_path_factory.mktemp("home")
+    """An Airflow home with a company's policy file, a bundle of a git repository, and none of our checkout on the path."""
+    home, company = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("company")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", company)
+    subprocess.run([*pip, *GIT], check=True, capture_output=True)
     (home / "config").mkdir()
     (home / "config" / "airflow_local_settings.py").write_text(COMPANY)
-    (home / "dags").mkdir()
+    (home / "repository" / "dags").mkdir(parents=True)
+    kwargs = {"repo_url": str(home / "repository"), "tracking_ref": "main", "subdir": "dags"}
+    classpath = "airflow.providers.git.bundles.git.GitDagBundle"
+    bundle = {"name": "company", "classpath": classpath, "kwargs": kwargs}
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")}
     return {
         **inherited,
-        "PYTHONPATH": str(site),
+        "PYTHONPATH": os.pathsep.join((str(site), str(company))),
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS": '["100"]',
     }
@@ -72,16 +78,29 @@ def _run(environment, *arguments, cwd):
     )
 
 
+def _committed(repository):
+    """The commit with all that lies in a new repository."""
+    git = ("git", "-C", repository, "-c", "user.name=company", "-c", "user.email=company@example.com")
+    for command in (
+        ("init", "--quiet", "--initial-branch", "main"),
+        ("add", "."),
+        ("commit", "--quiet", "-m", "stubs"),
+    ):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+
 @pytest.mark.services
 def test_an_installed_wheel_is_all_that_airflow_needs(environment, site, tmp_path):
-    dags = Path(environment["AIRFLOW__CORE__DAGS_FOLDER"])
+    repository = Path(environment["AIRFLOW_HOME"]) / "repository"
+    dags = repository / "dags"
     done = _run(environment, "-m", "kafka_maintenance", "--json", "install-dags", str(dags), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["written"] == [f"kafka_maintenance_{dag_id}.py" for dag_id in DAG_IDS]
     assert all(__version__ in path.read_text() for path in dags.iterdir())
+    commit = _committed(repository)
 
-    script = Path(__file__).with_name("installed.py")
-    done = _run(environment, str(script), str(dags), cwd=tmp_path)
+    done = _run(environment, str(Path(__file__).with_name("installed.py")), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert Path(found["package"]).is_relative_to(site)
@@ -89,7 +108,10 @@ def test_an_installed_wheel_is_all_that_airflow_needs(environment, site, tmp_pat
     # The environment of the tests has the checkout installed in editable mode beside the wheel: Airflow then says so, and takes the first.
     assert set(found["plugin_errors"].values()) <= {"Plugin 'kafka_maintenance' already registered, skipping"}
     assert found["dags"] == DAG_IDS
-    assert {Path(file).parent for file in found["files"]} == {dags}
+    name, path, version = found["bundle"]
+    assert (name, version) == ("company", commit)
+    assert {str(Path(file).parent) for file in found["files"]} == {path}
+    assert not Path(path).is_relative_to(repository)
     assert found["version"] == __version__
     assert found["plugins"] == ["kafka_maintenance"]
     assert (found["pool"], found["queue"]) == ("kafka_apply_100", "company"), "ours and the company's policy both act"

@@ -24,15 +24,20 @@ def finding(cluster, kind, severity, topic=None, partition=None, brokers=None, c
     return {"cluster": cluster} | dict(zip(COLUMNS, values, strict=True))
 
 
-def analysed(store, day, *findings):
-    """Publishes what alarms read of an analysis; the key of its manifest."""
-    manifest = f"v1/analysis/date={day}/run=r/manifest.json"
+def table_of(*findings):
+    """Their table, as the analysis leaves it."""
     names = ("cluster", *COLUMNS)
     types = {"partition": pa.int32(), "brokers": pa.list_(pa.int32())}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(findings), schema=schema), buffer)
-    store.put(f"v1/analysis/date={day}/run=r/findings.parquet", buffer.getvalue())
+    return buffer.getvalue()
+
+
+def analysed(store, day, *findings):
+    """Publishes what alarms read of an analysis; the key of its manifest."""
+    manifest = f"v1/analysis/date={day}/run=r/manifest.json"
+    store.put(f"v1/analysis/date={day}/run=r/findings.parquet", table_of(*findings))
     overview = {"format_version": 1, "date": str(day), "run_id": "r", "created_at": f"{day}T03:00:00+00:00"}
     document = overview | {"manifest": manifest, "clusters": {}}
     store.put(f"v1/overviews/date={day}/run=r.json", json.dumps(document).encode())
