@@ -4,6 +4,7 @@ Source: docs/operations.md, "Applying".
 """
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -13,8 +14,8 @@ from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import new_stop_requests
-from kafka_maintenance.operations.apply.ready import Awaited, cluster_not_ready, waits_for
-from kafka_maintenance.operations.apply.run import is_asked_once, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.ready import Awaited, cluster_not_ready, pause_left_s, waits_for
+from kafka_maintenance.operations.apply.run import is_asked_once, last_asking, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.record.receipts import Event
@@ -27,8 +28,9 @@ def wants_its_run(
     zookeeper: ClusterAddress | ZooKeeper,
     events: Sequence[Event],
     window: Callable[[], str | None] = lambda: None,
+    now: datetime | None = None,
 ) -> str | None:
-    """Why the run of the plan should go on now; None while Kafka works at its step, its change window is closed, or the cluster is not ready.
+    """Why the run of the plan should go on now; None while Kafka works at its step, its change window is closed, the cluster is not ready, or its pause lasts.
 
     Args:
         store: where people ask for the end of a run.
@@ -37,6 +39,7 @@ def wants_its_run(
         zookeeper: the cluster's address, or a session on it.
         events: the record as it was when the run left; nothing is added while it is away.
         window: why no step may be asked for now, None where one may.
+        now: the time, with zone; None: that of this machine.
 
     Raises:
         ZooKeeperError, ObjectStoreError: as their names say; look again later.
@@ -52,6 +55,9 @@ def wants_its_run(
     if awaited is Awaited.CLUSTER:
         with session(zookeeper) as opened:
             return None if cluster_not_ready(plan, number, events, opened) else "the cluster is ready for the step"
+    if awaited is None and last_asking(events, number) is None:
+        lasts = pause_left_s(plan, events, number, now or datetime.now(UTC)) > 0
+        return None if lasts else "the pause between two steps is over"
     step = without(plan.steps[number], partitions_left_out(events, number))
     with session(zookeeper) as opened:
         found = find_execution(opened)

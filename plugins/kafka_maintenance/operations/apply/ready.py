@@ -56,7 +56,7 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
 
     Raises:
         PlanStaleError: the change window is closed, for the first step or by the rule to stop; recorded.
-        StillUnderWayError: it is closed, or the cluster is not ready, for longer than the caller's patience.
+        StillUnderWayError: it is closed, the cluster is not ready, or the plan's pause lasts, for longer than the caller's patience.
         StoppedError: somebody asked for the end; recorded.
     """
     _pause(run, number)
@@ -86,10 +86,14 @@ def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
 
 def _record_waiting(run: Run, number: int, what: Awaited, reasons: Sequence[Unmet]) -> None:
     """Once for each thing in turn that is waited for: a run that comes back now and then tells nothing new. No other plan begins meanwhile."""
-    waiting = Execution(run.digest, number, run.log.run, run.log.approver, run.log.now(), Road.NOT_ASKED)
-    keep_place(run.zookeeper, run.fence, waiting)
+    _keep_place(run, number)
     if waits_for(run.log.events, number) is not what:
         run.log.append(EventKind.WAITING, step=number, reasons=[str(each) for each in reasons], awaits=what.value)
+
+
+def _keep_place(run: Run, number: int) -> None:
+    waiting = Execution(run.digest, number, run.log.run, run.log.approver, run.log.now(), Road.NOT_ASKED)
+    keep_place(run.zookeeper, run.fence, waiting)
 
 
 def _waited_s(run: Run, number: int) -> float:
@@ -106,14 +110,33 @@ def _waited_s(run: Run, number: int) -> float:
 
 def _pause(run: Run, number: int) -> None:
     """Lets the time of the plan's rule pass since the step before was over, by the record."""
-    ended = [each.at for each in run.log.events if each.event is EventKind.VERIFIED and each.step == number - 1]
-    if not ended or not run.plan.rules.step_pause_s:
-        return
-    until = datetime.fromisoformat(ended[-1]) + timedelta(seconds=run.plan.rules.step_pause_s)
-    log.info("%s: not asked before %s, by the rule of the plan", run.name(number), until.isoformat(timespec="seconds"))
-    while (left_s := (until - datetime.fromisoformat(run.log.now())).total_seconds()) > 0:
+    began_s, told = monotonic(), False
+    while (left_s := pause_left_s(run.plan, run.log.events, number, datetime.fromisoformat(run.log.now()))) > 0:
         stop_if_asked(run, number)
+        _keep_place(run, number)
+        text = f"{run.name(number)}: not asked for another {left_s:.0f} s, by the rule of the plan"
+        if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
+            raise StillUnderWayError(f"{text}; receipt {run.log.uri}", number)
+        if not told:
+            told = True
+            log.info("%s", text)
         run.stop.wait(min(left_s, READY_RECHECK_S))
+
+
+def pause_left_s(plan: Plan, events: Iterable[Event], number: int, now: datetime) -> float:
+    """Seconds that are left of the pause between two steps, by the rule of the plan; 0 where there is none.
+
+    Args:
+        plan: that was begun.
+        events: the record.
+        number: of the step that follows the pause, counted from 0.
+        now: the time, with zone.
+    """
+    ended = [each.at for each in events if each.event is EventKind.VERIFIED and each.step == number - 1]
+    if not ended or not plan.rules.step_pause_s:
+        return 0.0
+    until = datetime.fromisoformat(ended[-1]) + timedelta(seconds=plan.rules.step_pause_s)
+    return max(0.0, (until - now).total_seconds())
 
 
 def _await_window(run: Run, number: int) -> None:

@@ -16,12 +16,14 @@ from kafka_maintenance.operations.errors import (
     StillUnderWayError,
     StoppedForGoodError,
 )
+from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,
     NOW,
     apply,
+    cluster,
     deletion,
     elections,
     events,
@@ -72,6 +74,25 @@ def test_no_other_plan_begins_while_a_run_is_away():
         apply(store, elections(store, world), world)
     assert world.own.exists(EXECUTION_PATH) is not None
     assert plan.digest in str(world.own.get(EXECUTION_PATH)[0])
+
+
+def test_a_run_leaves_its_worker_for_the_pause_between_two_batches_and_no_other_plan_begins():
+    store, world = MemoryStore(), cluster()
+    plan = planning.plan_elections(store, "demo", zookeeper=world.zookeeper(), now=NOW, elections_per_minute=1)
+    with pytest.raises(StillUnderWayError, match=r"step 2 of 2: not asked for another \d+ s, by the rule of the plan"):
+        apply(store, plan, world, patience_s=0.0)
+    assert (len(world.wrote), left_behind(world)) == (1, [])
+    with pytest.raises(ClusterBusyError, match=f"plan {plan.digest}.* waits with step 2"):
+        apply(store, moves(store, world), world)
+
+    def wanted(seconds: int) -> str | None:
+        record, document = read_events(store, "demo", plan.digest), read_plan(store, plan.uri)
+        return wants_its_run(store, document, 1, world.zookeeper(), record, now=NOW + timedelta(seconds=seconds))
+
+    assert (wanted(50), wanted(90)) == (None, "the pause between two steps is over")
+    go_on(store, plan, world, now=NOW + timedelta(seconds=90), patience_s=None)
+    assert events(store, plan)[-1] == "done"
+    assert len(world.wrote) == 2
 
 
 def test_the_time_of_a_step_goes_on_while_its_run_is_away():
