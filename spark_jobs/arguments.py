@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -13,6 +13,7 @@ from spark_jobs.io.snapshots import Problem
 from spark_jobs.on_core import drill
 from spark_jobs.planner.errors import ImpossibleGoalError
 from spark_jobs.planner.goals import Goals
+from spark_jobs.report.content import Changed
 from spark_jobs.settings import Settings, SettingsError, parse_settings
 
 NOT_ANALYSED = "not_analysed"
@@ -40,6 +41,9 @@ class Args:
     problems: tuple[Problem, ...] = ()  # what was found before the job, e.g. while the snapshots were fetched
     disks: tuple[str, ...] = ()  # files with what brokers said of their log directories
     compact: Compact = field(default_factory=Compact)
+    changed: Mapping[str, Changed] = field(
+        default_factory=dict
+    )  # cluster → what no result tells, since the date before
 
     def wants(self, name: str) -> bool:
         """Whether the result of that name is to be made."""
@@ -63,6 +67,7 @@ def parse(argv: Sequence[str], description: str | None = None) -> Args:
     parser.add_argument("--problems", type=Path, help="JSON: snapshots that could not be fetched, with reasons")
     parser.add_argument("--disks", type=Path, help="JSON: files with what brokers said of their log directories")
     parser.add_argument("--compact", type=Path, help="JSON: files with the rows of many earlier snapshots each")
+    parser.add_argument("--changed", type=Path, help="JSON: what changed since the date before that no result tells")
     parser.add_argument(
         "--history-days",
         "--history-nights",
@@ -101,6 +106,10 @@ def parse(argv: Sequence[str], description: str | None = None) -> Args:
         problems=tuple(Problem(stage="fetch", **problem) for problem in json.loads(_text(found.problems) or "[]")),
         disks=tuple(json.loads(_text(found.disks) or "[]")),
         compact=compact_of(json.loads(_text(found.compact) or "{}")),
+        changed={
+            cluster: Changed(told["counts"], tuple(told["lines"]))
+            for cluster, told in json.loads(_text(found.changed) or "{}").items()
+        },
     )
 
 

@@ -95,7 +95,15 @@ def _analysed(spark: SparkSession, args: Args, chosen: Chosen, problems: Sequenc
         results.release()
     if "proposals" in made:
         _write_plans(place)
-    page = content.read(place, made, run=args.run, day=args.date, snapshots=results.analysed, goals=args.goals)
+    page = content.read(
+        place,
+        made,
+        run=args.run,
+        day=args.date,
+        snapshots=results.analysed,
+        goals=args.goals,
+        changed=args.changed,
+    )
     pages = {
         "report.md": report.markdown(page),
         "report.html": report.html(page),

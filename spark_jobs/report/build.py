@@ -93,6 +93,7 @@ def _cluster_section(page: Page, cluster: str, *, with_plots: bool) -> Section:
     parts = [
         tables.findings_table(rows["findings"]),
         tables.comparison_table(rows),
+        tables.changed_table(page.changed.get(cluster)),
         tables.plan_table(rows["proposals"]),
         plots.get("load"),
         plots.get("imbalance"),

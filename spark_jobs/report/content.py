@@ -35,6 +35,14 @@ COMPARED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What changed in a cluster since the date before that no result tells: heading → how many, and lines for people."""
+
+    counts: Mapping[str, int]
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Page:
     """What a report is made of: rows by the name of each output that was made, and the current snapshots.
@@ -48,6 +56,7 @@ class Page:
     snapshots: Sequence[Snapshot]
     unread: Mapping[str, int] = field(default_factory=dict)
     goals: Goals = field(default_factory=Goals)  # of the proposals
+    changed: Mapping[str, Changed] = field(default_factory=dict)
 
     def of(self, name: str) -> Rows:
         """Rows of an output; none of one that was not made."""
@@ -87,6 +96,7 @@ def read(
     day: date,
     snapshots: Sequence[Snapshot],
     goals: Goals | None = None,
+    changed: Mapping[str, Changed] | None = None,
 ) -> Page:
     """The page of the results `made` that lie in `place`.
 
@@ -97,6 +107,7 @@ def read(
         day: whose state is shown.
         snapshots: that were analysed.
         goals: of the proposed plans; None: there are none.
+        changed: by cluster; None: nothing was compared.
     """
     rows, unread = {}, {}
     for name in made:
@@ -107,7 +118,7 @@ def read(
         rows[name] = place.rows(name, ROWS_MAX, columns)
         if (more := place.row_count(name) - len(rows[name])) > 0:
             unread[name] = more
-    return Page(run, day, rows, snapshots, unread, goals or Goals())
+    return Page(run, day, rows, snapshots, unread, goals or Goals(), changed or {})
 
 
 def missed(page: Page) -> Rows:

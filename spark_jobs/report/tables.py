@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spark_jobs.report.content import COMPARED, Rows, counted
+from spark_jobs.report.content import COMPARED, Changed, Rows, counted
 from spark_jobs.report.page import Table
 from spark_jobs.report.today import GROUPS, in_order
 
@@ -50,6 +50,13 @@ def comparison_table(rows: Mapping[str, Rows]) -> Table:
         lines.append((words, was, now[0][name], None if was is None else f"{now[0][name] - was:+d}"))
     since = f"since {before[0]['taken_at']:%Y-%m-%d %H:%M}" if before else "no earlier snapshot in the window"
     return Table(f"Compared with the day before ({since})", ("", "before", "now", "change"), tuple(lines))
+
+
+def changed_table(changed: Changed | None) -> Table:
+    """What no result tells: rights, secrets, configs and znodes, as the command `diff` prints it."""
+    if changed is None:
+        return Table("Changed besides topics and partitions: ", (), ())
+    return Table("Changed besides topics and partitions", (), tuple((line,) for line in changed.lines))
 
 
 def imbalance_table(rows: Rows) -> Table:

@@ -45,7 +45,7 @@ def first_lines(page: Page, clusters: Iterable[str]) -> tuple[str, ...]:
     named = len(page.order) > 1
     needed = [text for cluster in chosen for text in _needs_a_person(page.by_cluster[cluster], cluster * named)]
     yes = [text for cluster in chosen for text in _repaired_by_a_yes(page.by_cluster[cluster], cluster)]
-    changed = [text for cluster in chosen for text in _changed(page.by_cluster[cluster], cluster * named)]
+    changed = [text for cluster in chosen for text in _changed(page, cluster, cluster * named)]
     return (
         f"Needs a person today: {_listed(needed) or 'nothing'}.",
         f"Can be repaired by a yes: {_listed(yes) or 'nothing'}.",
@@ -71,13 +71,15 @@ def _repaired_by_a_yes(rows: Mapping[str, Rows], cluster: str) -> Iterator[str]:
             yield f"{cluster}: {counted(plan['moves'], 'replica move')} (plans/{cluster}.plan.json)"
 
 
-def _changed(rows: Mapping[str, Rows], cluster: str) -> Iterator[str]:
-    if not rows["cluster_summary"] or not rows["cluster_summary_before"]:
-        return
-    now, before = rows["cluster_summary"][0], rows["cluster_summary_before"][0]
-    parts = [f"{words} {now[name] - before[name]:+,d}" for name, words in COMPARED if now[name] != before[name]]
+def _changed(page: Page, cluster: str, named: str) -> Iterator[str]:
+    rows, parts = page.by_cluster[cluster], []
+    if rows["cluster_summary"] and rows["cluster_summary_before"]:
+        now, before = rows["cluster_summary"][0], rows["cluster_summary_before"][0]
+        parts = [f"{words} {now[name] - before[name]:+,d}" for name, words in COMPARED if now[name] != before[name]]
+    if told := page.changed.get(cluster):
+        parts += [f"{heading}: {number:,}" for heading, number in told.counts.items()]
     if parts:
-        yield _of(cluster, ", ".join(parts))
+        yield _of(named, ", ".join(parts))
 
 
 def _of(cluster: str, text: str) -> str:

@@ -1,6 +1,6 @@
 """The ten documented questions, by DuckDB and by Spark, each as the command runs them: a process of its own for Spark.
 
-    python -m tests.benchmarks.bench_query [--partitions 20000] [--dates 30] [--engine duckdb --engine spark]
+    python -m tests.benchmarks.bench_query [--partitions 20000] [--dates 30] [--engine duckdb --engine spark] [--question 3]
 
 CPU seconds include children. Figures are printed, nothing is asserted.
 """
@@ -32,6 +32,7 @@ def main():
     parser.add_argument(
         "--engine", choices=("duckdb", "spark"), action="append", help="may be repeated (default: both)"
     )
+    parser.add_argument("--question", type=int, action="append", help="its number; may be repeated (default: all ten)")
     given = parser.parse_args()
     examples = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8"), re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
@@ -40,8 +41,8 @@ def main():
         write_fleet(Path(folder), 1, given.dates, given.partitions).rename(root / "v1")
         store = open_store(str(root))
         print(f"1 cluster x {given.dates} dates x {given.partitions:,} partitions; yardstick {yardstick():.2f} CPU s")
-        for number, sql in enumerate(examples, start=1):
-            told = []
+        for number in given.question or range(1, len(examples) + 1):
+            sql, told = examples[number - 1], []
             for engine in given.engine or ("duckdb", "spark"):
                 wall, cpu = time.perf_counter(), cpu_s()
                 found = query_history(store, sql, folder=Path(folder) / "cache", engine=engine)

@@ -155,7 +155,7 @@ def test_duckdb_answers_what_spark_answers(history, sql):
     spark, folders = history
     statement = local_query.translated(sql)
     assert statement is not None, "this statement would be Spark's"
-    frame, found = spark.sql(sql), local_query.answer(statement, folders, 10_000)
+    frame, found = spark.sql(sql), local_query.answer(statement, folders, 10_000, scratch=folders[0] / "scratch")
     assert found["types"] == [kind for _, kind in frame.dtypes]
     rows = [[query._value(value) for value in row] for row in frame.collect()]
     if "ORDER BY" in sql.rpartition(")")[2] and sql in ALIKE:

@@ -1,5 +1,6 @@
 """What stands first in a report, and in which order findings are read."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -51,6 +52,21 @@ def test_the_three_lines_of_a_healthy_cluster_say_so():
         "Changed since the day before: nothing that is counted here.",
     )
     assert today.first_lines(content.Page("r", date(2026, 11, 20), {}, ()), []) == ()
+
+
+def test_what_no_result_counts_stands_in_the_third_line_and_in_a_table():
+    told = content.Changed({"Kafka ACLs added": 2}, ("Kafka ACLs added: 2", "  Topic orders: User:eve"))
+    page = replace(page_of(clusters=("alpha", "beta")), changed={"alpha": told})
+    assert today.first_lines(page, page.order)[2] == "Changed since the day before: alpha: Kafka ACLs added: 2."
+    pages = dict(build.cluster_pages(page))
+    shown = {
+        name: next(text for path, text in pages.items() if name in path and path.endswith(".md")) for name in page.order
+    }
+    assert (
+        "**Changed besides topics and partitions**\n\n* Kafka ACLs added: 2\n*   Topic orders: User:eve\n"
+        in shown["alpha"]
+    )
+    assert "Changed besides" not in shown["beta"]
 
 
 def test_the_first_line_names_the_cluster_the_finding_and_how_many_more():

@@ -18,6 +18,7 @@ from controller_core.adapters.snapshot.manifest import MANIFEST, RAW, Manifest, 
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ControllerCoreError, ObjectDamagedError, ObjectMissingError
 from controller_core.ports.object_store import write_whole
+from kafka_maintenance.operations.analysis.changed import changed_since
 from kafka_maintenance.operations.analysis.disks import newest_disks
 from kafka_maintenance.operations.analysis.published import S3, S3A, Analysis, publish
 from kafka_maintenance.operations.errors import BadInputError, OperationError
@@ -127,6 +128,7 @@ def stage(
         "--problems": _json_file(folder / "problems.json", problems),
         "--disks": _json_file(folder / "disks.json", _disks(store, chosen, day, folder, in_place=in_place)),
         "--compact": _json_file(folder / "compact.json", compacts),
+        "--changed": _json_file(folder / "changed.json", changed_since(store, earlier, chosen)),
     }
     arguments = (
         *(f"@{folder / 'inputs'}", "--output", output, "--run", run_id, "--date", day),

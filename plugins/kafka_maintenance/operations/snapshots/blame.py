@@ -18,6 +18,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.partitions import TopicPartition
+from controller_core.plans.plain import plain
 from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
@@ -281,7 +282,7 @@ def _as_partition(subject: str) -> TopicPartition | None:
 def _shown(field: str, value: Any) -> str:
     if field.partition(" ")[0] == "leader" and value == NO_LEADER:
         return "no leader"
-    return "(not there)" if value is None else str(value)
+    return "(not there)" if value is None else plain(str(value))
 
 
 def _since(seen: Seen) -> str:

@@ -40,7 +40,11 @@ Row = Mapping[str, Any]
 def side_of_snapshot(store: ObjectStore, manifest: Manifest | str) -> Side:
     """A stored snapshot, decoded with today's code."""
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
-    raw = read_raw(store, manifest)
+    return side_of_raw(store, manifest, read_raw(store, manifest))
+
+
+def side_of_raw(store: ObjectStore, manifest: Manifest, raw: pa.Table) -> Side:
+    """Likewise of its raw layer that was read already, or of the part of it that is to be compared."""
     return Side(
         manifest.snapshot_id,
         manifest.taken_at,

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any, Final
 
+from controller_core.plans.plain import plain
 from kafka_maintenance.operations.snapshots.changes import KINDS, Change, Diff
 
 _SHOWN_MAX: Final = 20
@@ -11,6 +12,11 @@ NO_LEADER: Final = -1
 
 def diff_text(found: Diff) -> str:
     """For people: kinds with their counts, then each change, long lists cut and counted."""
+    return "\n".join(diff_lines(found))
+
+
+def diff_lines(found: Diff) -> list[str]:
+    """The lines of `diff_text`."""
     lines = [
         f"from {found.before} (zxid {found.before_zxid:#x}){_torn_text(found.before_torn)}",
         f"to   {found.after} (zxid {found.after_zxid:#x}){_torn_text(found.after_torn)}",
@@ -31,10 +37,10 @@ def diff_text(found: Diff) -> str:
         group = [change for change in found.changes if change.kind == kind]
         if group:
             lines.append(f"{heading}: {len(group)}")
-            lines += [f"  {_line(change)}" for change in group[:_SHOWN_MAX]]
+            lines += [f"  {plain(_line(change))}" for change in group[:_SHOWN_MAX]]
             if len(group) > _SHOWN_MAX:
                 lines.append(f"  … and {len(group) - _SHOWN_MAX} more")
-    return "\n".join(lines)
+    return lines
 
 
 def diff_json(found: Diff) -> dict[str, Any]:

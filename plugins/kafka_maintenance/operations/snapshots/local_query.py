@@ -170,19 +170,21 @@ def _as_spark(node: exp.Expr) -> exp.Expr:
             return node
 
 
-def answer(sql: str, inputs: Sequence[Path], rows_max: int) -> dict[str, Any]:
+def answer(sql: str, inputs: Sequence[Path], rows_max: int, *, scratch: Path) -> dict[str, Any]:
     """The answer to a translated statement, in the form that Spark's job writes.
 
     Args:
         sql: as `translated` gave it.
         inputs: folders of snapshots, as `fetch_tables` leaves them.
         rows_max: more rows than that are cut off.
+        scratch: gets what does not fit into memory; without it that would lie in the current folder, for everybody to read.
 
     Raises:
         duckdb.Error: the tables have other columns than expected, or the statement does not fit them.
     """
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"SET temp_directory = {_text(str(scratch))}")
         for table in _SCHEMAS:
             _table(connection, table, inputs).create_view(table)
         known = [duckdb.ColumnExpression(name) for name in _SNAPSHOT_COLUMNS]
@@ -243,7 +245,11 @@ def _part(path: str, name: str) -> str:
 
 
 def _list(texts: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
+    return "[" + ", ".join(map(_text, texts)) + "]"
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 _DUCKDB_TYPES: Final[Mapping[str, str]] = {

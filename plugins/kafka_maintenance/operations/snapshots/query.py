@@ -105,8 +105,10 @@ def query_history(
     statement = translated(sql) if engine == "duckdb" or (engine == "auto" and settings is None) else None
     if statement is not None:
         strange = foreign_rows(inputs)
+        usable = [path for path in inputs if path not in strange]
         try:
-            found = local_answer(statement, [path for path in inputs if path not in strange], rows_max)
+            with tempfile.TemporaryDirectory(prefix="query-", dir=_made(folder / "work")) as scratch:
+                found = local_answer(statement, usable, rows_max, scratch=Path(scratch))
         except duckdb.Error as error:
             if engine == "duckdb":
                 raise BadInputError(
@@ -174,8 +176,7 @@ def _answer(
     sql: str, arguments: Sequence[str], folder: Path, *, settings: SparkSettings | None, row_count: int
 ) -> dict[str, Any]:
     """The document that the job writes, in a folder of its own below `folder`; errors of Spark as of `query_history`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix="query-", dir=folder))
+    work = Path(tempfile.mkdtemp(prefix="query-", dir=_made(folder)))
     sql_file, arguments_file, output, log = (
         work / name for name in ("query.sql", "arguments", "result.json", "query.log")
     )
@@ -198,6 +199,11 @@ def _answer(
             cleanup.pop_all()  # the message names the log
             raise
         return dict(json.loads(output.read_bytes()))
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def query_text(result: QueryResult) -> str:

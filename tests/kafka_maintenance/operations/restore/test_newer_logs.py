@@ -1,4 +1,4 @@
-"""A whole restore of an old tree under real brokers whose logs are newer: nothing acknowledged is lost, no producer id comes twice."""
+"""A whole restore of an old tree under real brokers whose logs are newer, with transactions open: nothing acknowledged is lost, no producer id comes twice."""
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -15,6 +15,7 @@ from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from tests.kafka_maintenance import snapshot_world as world
+from tests.kafka_versions import kafka_versions
 
 pytestmark = [pytest.mark.services, pytest.mark.kafka]
 
@@ -22,16 +23,31 @@ TOPIC = "orders"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 
+def begun(cluster, name, *, partition=0):
+    """A producer whose transaction is open, with two acknowledged records in it."""
+    producer = KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        transactional_id=name,
+        acks="all",
+        transaction_timeout_ms=900_000,
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    for number in range(2):
+        producer.send(TOPIC, f"{name}-{number}".encode(), partition=partition).get(timeout=60)
+    return producer
+
+
+def producer_id_of(producer):
+    return producer._transaction_manager.producer_id_and_epoch.producer_id
+
+
 def in_a_transaction(cluster, name, *, partition=0):
     """Two records, committed; the producer id that the brokers gave."""
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=name, acks="all")
+    producer = begun(cluster, name, partition=partition)
     try:
-        producer.init_transactions()
-        producer.begin_transaction()
-        for number in range(2):
-            producer.send(TOPIC, f"{name}-{number}".encode(), partition=partition).get(timeout=60)
         producer.commit_transaction()
-        return producer._transaction_manager.producer_id_and_epoch.producer_id
+        return producer_id_of(producer)
     finally:
         producer.close()
 
@@ -71,7 +87,7 @@ def all_gone(cluster):
             zookeeper.client.delete(f"/{name}", recursive=True)
 
 
-@pytest.mark.parametrize("version", ["2.4", "3.9"])
+@pytest.mark.parametrize("version", kafka_versions("2.4", "3.9"))
 def test_an_old_tree_under_newer_logs(version):
     store = MemoryStore("newer-logs")
     with KafkaCluster(version, brokers=2, chroot="/k") as cluster:
@@ -91,6 +107,8 @@ def test_an_old_tree_under_newer_logs(version):
             newest_block = znodes.decode_producer_id_block(zookeeper.get(PRODUCER_ID_BLOCK)[0])
         acknowledged = committed(cluster)
         assert len(acknowledged) == 2 * len(issued)
+        running = [begun(cluster, f"running-{number}", partition=number) for number in (0, 1)]
+        issued += map(producer_id_of, running)
         cluster.terminate()
         all_gone(cluster)
 
@@ -114,9 +132,13 @@ def test_an_old_tree_under_newer_logs(version):
         assert all(state.leader_epoch > newest[partition] for partition, state in states(cluster, partitions).items())
         later = [in_a_transaction(cluster, f"restored-{number}", partition=number) for number in (0, 1)]
         assert min(later) > max(issued), "no producer id is issued twice"
+        running[0].commit_transaction()  # what was open over the accident can still be ended, either way
+        running[1].abort_transaction()
+        for producer in running:
+            producer.close()
         cluster[1].terminate()  # a follower truncates by the leader epochs of its log when it comes back
         cluster[1].start()
         until_in_sync(cluster, partitions)
         found = committed(cluster)
-    assert set(found) == {*acknowledged, *(f"restored-{name}-{number}" for name in (0, 1) for number in (0, 1))}
-    assert len(found) == len(set(found))
+    wanted = [f"{name}-{number}" for name in ("restored-0", "restored-1", "running-0") for number in (0, 1)]
+    assert found == sorted([*acknowledged, *wanted])

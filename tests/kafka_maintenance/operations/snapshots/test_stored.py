@@ -504,6 +504,13 @@ def test_duckdb_answers_and_passes_over_rows_of_another_cluster(corpus, tmp_path
     assert "holds rows of" in result.passed_over[0]
 
 
+def test_what_does_not_fit_into_memory_lies_in_the_folder_of_the_query(corpus, tmp_path, monkeypatch):
+    ask, asked = snapshot_query.local_answer, "SELECT current_setting('temp_directory')"
+    monkeypatch.setattr(snapshot_query, "local_answer", lambda _, *given, **named: ask(asked, *given, **named))
+    ((place,),) = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path).rows
+    assert (Path(place).parent, Path(place).exists()) == (tmp_path / "work", False)
+
+
 def test_the_engine_is_chosen_by_hand_or_by_the_statement(corpus, tmp_path, spark_job):
     spark_job()
     ask = functools.partial(snapshot_query.query_history, corpus, folder=tmp_path)
