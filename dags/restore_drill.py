@@ -2,8 +2,8 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### Restore drill: untested backups cannot be relied on
 
-Once a week the newest snapshot of every listed cluster is restored into a throw-away ZooKeeper on the worker, read
-again and compared znode by znode; for one cluster real brokers are started on the restored tree and must come up with
+Once a week a throw-away ZooKeeper on the worker starts from the newest snapshot of every listed cluster, as a file of ZooKeeper's
+own or, with `by_transactions`, the way of `restore --whole`; it is read again and compared znode by znode; for one cluster real brokers are started on the restored tree and must come up with
 the same topics. A cluster without a snapshot fails. No cluster is contacted; the store is only read.
 Schedule: `KAFKA_MAINTENANCE_DRILL_CRON`, UTC.
 
@@ -39,11 +39,18 @@ from kafka_maintenance.tasks.settings import SETTINGS
             type=["string", "null"],
             description="The cluster on whose restored tree brokers are started; empty: the first one that names its version",
         ),
+        "by_transactions": Param(
+            False,
+            type="boolean",
+            description="Restored as `restore --whole` does it; otherwise started from a file, with zxids, versions and times compared",
+        ),
     },
 )
 def restore_drill() -> None:
     """One mapped drill per cluster."""
-    drill.expand(chosen=clusters_to_drill(given("clusters"), given("brokers")))
+    drill.partial(by_transactions=given("by_transactions")).expand(
+        chosen=clusters_to_drill(given("clusters"), given("brokers"))
+    )
 
 
 restore_drill()

@@ -77,9 +77,9 @@ def copies_from_files(copy):
     return costs[0], costs[1], (cpu_s() - cpu) / 2
 
 
-def a_drill(store, *, as_file):
+def a_drill(store, *, by_transactions):
     began, cpu = time.perf_counter(), cpu_s()
-    report = restore_drill(store=store, cluster="blue", now=NOW, as_file=as_file)
+    report = restore_drill(store=store, cluster="blue", now=NOW, by_transactions=by_transactions)
     assert report.passed, report.differences[:3]
     return time.perf_counter() - began, cpu_s() - cpu
 
@@ -101,11 +101,8 @@ def bench(partitions, rounds):
     copy, found = copy_of(big_tree(partitions)), defaultdict(list)
     store = stored(copy)
     for _ in range(rounds):
-        for way, as_file, copies in (
-            ("transactions", False, copies_by_transactions),
-            ("file", True, copies_from_files),
-        ):
-            found["drill", way].append(a_drill(store, as_file=as_file))
+        for way, copies in (("transactions", copies_by_transactions), ("file", copies_from_files)):
+            found["drill", way].append(a_drill(store, by_transactions=way == "transactions"))
             first, following, cpu = copies(copy)
             found["copy, first", way].append((first, cpu))
             found["copy, next", way].append((following, cpu))

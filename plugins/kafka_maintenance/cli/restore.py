@@ -194,9 +194,9 @@ def _add_drill(commands: Any) -> None:
     )
     command.add_argument("--key-file", metavar="FILE", type=Path, help="brings sealed secrets back, too")
     command.add_argument(
-        "--as-file",
+        "--by-transactions",
         action="store_true",
-        help="the ZooKeeper starts from an exported file: zxids, versions, times and its digest are compared, too",
+        help="the way of restore --whole; without it the ZooKeeper starts from an exported file, and zxids, versions, times and its digest are compared, too",
     )
 
 
@@ -210,7 +210,7 @@ def _drill(arguments: argparse.Namespace) -> int:
         now=datetime.now(UTC),
         kafka_version=arguments.kafka_version,
         key_file=arguments.key_file,
-        as_file=arguments.as_file,
+        by_transactions=arguments.by_transactions,
     )
     text = "\n".join([operation.drill_text(report), *passed_over])
     show(arguments, text, {**operation.drill_json(report), "passed_over": passed_over})

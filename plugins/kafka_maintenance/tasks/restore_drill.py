@@ -44,10 +44,10 @@ def clusters_to_drill(only: list[str] | None, brokers: str | None) -> list[dict[
     multiple_outputs=False,
     max_active_tis_per_dagrun=SETTINGS.drills_at_a_time,
     execution_timeout=SETTINGS.cluster_timeout,
-    doc_md="Restores a cluster's newest snapshot into a throw-away ZooKeeper and compares znode by znode; fails when "
+    doc_md="Starts a throw-away ZooKeeper from a cluster's newest snapshot and compares znode by znode; fails when "
     "anything differs. With a Kafka version, real brokers must come up on the restored tree with the same topics.",
 )
-def drill(chosen: dict[str, Any]) -> dict[str, Any]:
+def drill(chosen: dict[str, Any], *, by_transactions: bool = False) -> dict[str, Any]:
     """How the drill of one cluster went; the notes and the differences are in the log."""
     from kafka_maintenance.operations.restore.drill import restore_drill
 
@@ -58,6 +58,7 @@ def drill(chosen: dict[str, Any]) -> dict[str, Any]:
         now=datetime.now(UTC),
         kafka_version=chosen["kafka_version"],
         key_file=hooks.snapshot_key_file(SETTINGS.snapshot_key_file),
+        by_transactions=by_transactions,
     )
     for line in (*report.notes, *report.differences):
         log.info("%s", line)

@@ -218,19 +218,19 @@ def test_kit(snapshot, run, tmp_path):
 
 
 def test_drill(snapshot, run):
-    assert "restore drill of alpha: passed" in run("drill", "--cluster", "alpha")
+    assert "restore drill of alpha: passed" in run("drill", "--cluster", "alpha", "--by-transactions")
 
 
 def test_a_drill_from_a_file_of_zookeepers_own(snapshot, run, monkeypatch):
     from kafka_maintenance.operations.restore import zookeeper_snapshot
 
-    out = run("drill", "--cluster", "alpha", "--as-file")
+    out = run("drill", "--cluster", "alpha")
     assert "restore drill of alpha: passed" in out
     assert "left out: 3 ephemeral" in out
     assert "left out: 1 not in the snapshot" in out, "the secret"
     right = zookeeper_snapshot._node
     monkeypatch.setattr(zookeeper_snapshot, "_node", lambda data, acl, stat: right(data, acl, stat | {"version": 7}))
-    assert "difference: / has version 7, expected 0" in run("drill", "--cluster", "alpha", "--as-file", status=4)
+    assert "difference: / has version 7, expected 0" in run("drill", "--cluster", "alpha", status=4)
 
 
 def test_a_refused_restore_ends_with_status_1(snapshot, run, chroot):

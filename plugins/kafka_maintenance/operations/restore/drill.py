@@ -24,7 +24,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import ObjectMissingError
-from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.errors import RefusedError, listed
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, restorable
 from kafka_maintenance.operations.restore.plan import NOT_OF_ONE_MOMENT, not_of_one_moment
@@ -40,6 +40,9 @@ _LOGIN: Final = ZooKeeperAuth(scheme="sasl", username="drill", password="drill")
 _CHROOT: Final = "/drill"
 _STATS: Final = ("czxid", "mzxid", "ctime", "mtime", "version", "aversion", "pzxid")
 _LEADERS_TIMEOUT_S: Final = 120.0
+_HEAP_MB: Final = 512
+_ZNODES_PER_HEAP_MB: Final = 400
+"""2,040,006 znodes start in 5,000 MB (`python -m tests.benchmarks.bench_zookeeper_files`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +77,9 @@ def restore_drill(
     kafka_version: str | None = None,
     key_file: Path | None = None,
     workspace: Workspace | None = None,
-    as_file: bool = False,
+    by_transactions: bool = False,
 ) -> DrillReport:
-    """Restores the given snapshot, or the newest of a cluster, into a ZooKeeper of its own and compares znode by znode.
+    """Starts a ZooKeeper from the given snapshot, or from the newest of a cluster, reads it again and compares znode by znode.
 
     Args:
         store: read only.
@@ -86,7 +89,8 @@ def restore_drill(
         kafka_version: also start brokers of this version line on the restored tree; None: no brokers.
         key_file: brings secrets back, too.
         workspace: where the servers keep data and logs; None for a temporary folder.
-        as_file: the ZooKeeper starts from a file of its own, as `export` writes it; zxids, versions and times are compared, too.
+        by_transactions: the way of `restore --whole`, which gives other zxids, versions and times. Otherwise the ZooKeeper starts from a file of
+            its own, as `export` writes it, and these are compared, too.
 
     Raises:
         SnapshotKeyError: a key that cannot be used.
@@ -103,14 +107,14 @@ def restore_drill(
     scope = RestoreScope(whole=True, acls=_acls_can_be_set(raw))
     scratch = _copy_of(store, chosen)
     with ExitStack() as stack:
-        server = _server(workspace, auth)
+        server = _server(workspace, auth, raw.num_rows)
         stack.callback(server.stop)
         target = ClusterAddress(f"{server.hosts}{_CHROOT}", auth=auth)
-        if as_file:
-            brought = _from_file(server, scratch, chosen, raw, key_file=key_file)
-        else:
+        if by_transactions:
             server.start()
             brought = _by_transactions(target, scratch, chosen, now=now, scope=scope, key_file=key_file)
+        else:
+            brought = _from_file(server, scratch, chosen, raw, key_file=key_file)
         again = _taken_again(target, scratch, chosen.cluster, now=now, scope=scope, key_file=key_file)
         found = read_raw(scratch, again)
         wanted, restored = (
@@ -118,7 +122,7 @@ def restore_drill(
             for each, of in ((raw, chosen), (found, again))
         )
         differences = compare_contents(wanted, restored, acls=scope.acls)
-        if as_file:
+        if not by_transactions:
             differences += [*_other_stats(raw, found), *_other_digest(server)]
         brokers = None
         if kafka_version is not None:
@@ -189,9 +193,15 @@ def _from_file(
     exported = export_snapshot(scratch, chosen, folder, options, key_file)
     server.start()
     ephemerals = pc.sum(pc.not_equal(pc.fill_null(raw["ephemeral_owner"], 0), 0)).as_py() or 0
-    unknown = sum(each.startswith(MISSING_ACL) for each in exported.missing)
-    left_out = {"ephemeral": ephemerals, "not in the snapshot": len(exported.missing) - unknown}
-    return _Brought(exported.znodes, {reason: count for reason, count in left_out.items() if count}, unknown)
+    unknown = [each.removeprefix(MISSING_ACL).strip() for each in exported.missing if each.startswith(MISSING_ACL)]
+    left_out = {"ephemeral": ephemerals, "not in the snapshot": len(exported.missing) - len(unknown)}
+    note = f"the whole ACL of {len(unknown)} znodes is not in the snapshot: {listed(unknown)}; a restore gives what is missing to its own login"
+    return _Brought(
+        exported.znodes,
+        {reason: count for reason, count in left_out.items() if count},
+        len(unknown),
+        (note,) if unknown else (),
+    )
 
 
 def _other_stats(before: pa.Table, after: pa.Table) -> list[str]:
@@ -312,15 +322,16 @@ def _chosen(store: ObjectStore, cluster: str | None, manifest: Manifest | str | 
     return found
 
 
-def _server(workspace: Workspace | None, auth: ZooKeeperAuth | None) -> ZooKeeperServer:
+def _server(workspace: Workspace | None, auth: ZooKeeperAuth | None, znode_count: int) -> ZooKeeperServer:
     """A ZooKeeper to throw away, to which `auth` is the superuser; without it nobody logs in."""
+    heap_mb = _HEAP_MB + znode_count // _ZNODES_PER_HEAP_MB
     if auth is None:
-        return ZooKeeperServer(workspace, name="drill-zookeeper", heap_mb=1024)
+        return ZooKeeperServer(workspace, name="drill-zookeeper", heap_mb=heap_mb)
     return ZooKeeperServer(
         workspace,
         name="drill-zookeeper",
         users={auth.username: auth.password},
-        heap_mb=1024,
+        heap_mb=heap_mb,
         config={"superUser": auth.username},  # zoo.cfg becomes the system property zookeeper.superUser
     )
 

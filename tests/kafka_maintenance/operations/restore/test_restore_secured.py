@@ -228,15 +228,13 @@ def test_a_snapshot_that_knows_no_acls_opens_nothing(kafka, store, chroot):
 
 @pytest.mark.services
 @pytest.mark.parametrize("auth", [pytest.param(OWNER, id="the owner's"), pytest.param(None, id="a stranger's")])
-@pytest.mark.parametrize("as_file", [False, True], ids=["by transactions", "from a file"])
-def test_a_drill_of_a_snapshot_with_digest_and_ip_acls(owned, store, chroot, auth, as_file):
+@pytest.mark.parametrize("by_transactions", [False, True], ids=["from a file", "by transactions"])
+def test_a_drill_of_a_snapshot_with_digest_and_ip_acls(owned, store, chroot, auth, by_transactions):
     take(chroot, store, auth)
-    report = restore_drill(store=store, cluster="alpha", now=world.NOON, as_file=as_file)
+    report = restore_drill(store=store, cluster="alpha", now=world.NOON, by_transactions=by_transactions)
     assert report.passed, drill_text(report)
     assert report.acls_compared
-    if as_file:
-        assert bool(report.acls_unknown) == (auth is None)
-        return
+    assert bool(report.acls_unknown) == (auth is None)
     assert any("the whole ACL" in note for note in report.notes) == (auth is None)
 
 

@@ -387,6 +387,7 @@ def test_a_restore_drill(kafka, chroot, store):
     assert report.passed, drill_text(report)
     assert report.snapshot == manifest.uri
     assert report.restored > 20
+    assert restore_drill(store=store, cluster="alpha", now=world.NOON, by_transactions=True).passed
     assert "passed" in drill_text(report)
     assert list(store.list("")) == keys, "a drill writes nothing to the store"
 
