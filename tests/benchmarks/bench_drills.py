@@ -10,6 +10,7 @@ import argparse
 import os
 import platform
 import statistics
+import sys
 import time
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ from tests.benchmarks.yardstick import yardstick
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HEAP_MB = 1500
+WHAT = ("drill", "copy, first", "copy, next")
 
 
 def cpu_s():
@@ -106,6 +108,7 @@ def bench(partitions, rounds):
             first, following, cpu = copies(copy)
             found["copy, first", way].append((first, cpu))
             found["copy, next", way].append((following, cpu))
+            print(partitions, way, *(found[what, way][-1] for what in WHAT), file=sys.stderr, flush=True)
     for (what, way), costs in sorted(found.items()):
         seconds, cpu = (statistics.median(column) for column in zip(*costs, strict=True))
         print(f"| {partitions:,} | {what} | {way} | {seconds:.1f} | {cpu:.1f} |", flush=True)
