@@ -7,6 +7,7 @@ from tests import airflow_home  # isort: skip  # before anything of Airflow
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -88,16 +89,25 @@ def test_two_principals_of_one_process_are_told_apart(hosts):
 
 
 @pytest.mark.services
-def test_a_connection_that_broke_logs_in_again(hosts, server):
-    with connect(f"{hosts}/again", auth=KAFKA, create_chroot=True) as session:
-        first = session.session_id
+@pytest.mark.parametrize("lives", ["a day", "2 s"])
+def test_a_connection_that_broke_logs_in_again(hosts, server, kdc, monkeypatch, tmp_path, lives):
+    """With the ticket that it has, or with another one where that has expired meanwhile."""
+    tickets, settings = tmp_path / "tickets", tmp_path / "client.conf"
+    lifetime = "[libdefaults]\n  ticket_lifetime = 2s\n" if lives == "2 s" else ""
+    settings.write_text(lifetime + kdc.client_settings.read_text())
+    monkeypatch.setenv("KRB5_CONFIG", str(settings))
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tickets}")
+    with connect(f"{hosts}/again-{lives[0]}", auth=KAFKA, create_chroot=True) as session:
+        first, issued, at = session.session_id, tickets.read_bytes(), time.monotonic()
         server.kill()
         wait_until(lambda: not session.client.connected, what="the session has noticed", timeout_s=60)
+        wait_until(lambda: time.monotonic() > at + 3.0, what="the short ticket has expired", timeout_s=60)
         server.start()
         wait_until(lambda: session.client.connected, what="the session is back", timeout_s=120, children=[server.child])
         session.create("/mine")
         assert session.client.get_acls("/mine")[0][0].id.id == "kafka@EXAMPLE.COM"
         assert session.session_id == first
+    assert (tickets.read_bytes() != issued) == (lives == "2 s")
 
 
 @pytest.mark.services
