@@ -19,7 +19,7 @@ from controller_core.model.states import (
     previous_replica_states,
 )
 from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
-from tests import reference_docs
+from tests import reference_docs, reference_files
 from tests.differential import scenario_table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -36,6 +36,7 @@ def parts() -> dict[str, str]:
         "metrics": "".join(f"| `{PREFIX}{name}` | {_labels(name)} | {says} |\n" for name, says in METRICS.items()),
         "commands": reference_docs.commands(),
         "tables": reference_docs.tables(),
+        "files": reference_files.files(),
         "scenarios": scenario_table.table(),
     }
 
