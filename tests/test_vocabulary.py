@@ -28,11 +28,11 @@ LOCAL_FILES_ONLY = {
     "lab": "--zookeeper",
 }
 """They write nothing but what this argument names: a file, a folder, or a throw-away tree on loopback."""
-ADDS = {"snapshots copy", "make-pools"}
-"""They add what is missing elsewhere and change nothing that is there: snapshots of a second store, pools of Airflow."""
+ADDS = {"make-pools"}
+"""Adds the pools of Airflow that are missing, and changes none that is there."""
 READ_ONLY = {
     "snapshots list", "snapshots show", "snapshots verify", "snapshots check", "snapshots ls", "snapshots cat", "snapshots find",
-    "diff", "blame", "query", "drill", "status", "alarms list", "plan show", "kraft readiness", "kraft fleet", "kraft rehearse",
+    "diff", "blame", "query", "drill", "status", "alarms list", "plan show", "kraft readiness", "kraft fleet",
     "kraft runbook", "kraft watch", "audit verify", "audit export", "executions list", "executions show", "verify", "explain", "drain",
     "stack status", "completion",
 }  # fmt: skip

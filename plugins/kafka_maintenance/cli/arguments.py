@@ -207,6 +207,11 @@ def plan_store_of(arguments: argparse.Namespace) -> ObjectStore:
     return _dry(arguments, open_store(split_uri(arguments.plan)[0]))
 
 
+def second_store_of(arguments: argparse.Namespace) -> ObjectStore:
+    """The store that the argument `to` names; likewise in a dry run."""
+    return _dry(arguments, open_store(arguments.to))
+
+
 def _dry(arguments: argparse.Namespace, store: ObjectStore) -> ObjectStore:
     return DryRunStore(store, lambda line: tell(f"kafka-maintenance: dry run: {line}")) if is_dry(arguments) else store
 

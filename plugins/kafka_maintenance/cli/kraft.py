@@ -95,6 +95,7 @@ def _add_rehearse(kraft: Any) -> None:
         "imitated, unless --with-brokers starts some. Explains each obstacle, goes on without it, and compares the result. Contacts no cluster, but for the brokers of --bootstrap-servers; nothing stays.",
     )
     _add_snapshot_arguments(command)
+    add_dry_run_argument(command)
     command.add_argument(
         "--kafka-version", metavar="X.Y", default="3.9", help="of the quorum: 3.6, 3.7, 3.9 (default: %(default)s)"
     )

@@ -17,6 +17,7 @@ from kafka_maintenance.cli.arguments import (
     month,
     not_yet_approved,
     positive,
+    second_store_of,
     show,
     store_of,
     tell,
@@ -82,6 +83,7 @@ def _add_snapshots(commands: Any) -> None:
     copy = add_command(actions, "copy", "copy snapshots to a second store, verified; a second call goes on", _copy)
     add_cluster_filter(copy)
     copy.add_argument("--to", metavar="URI", required=True, help="a folder, or s3://bucket/prefix")
+    add_dry_run_argument(copy)
     compact = add_command(
         actions, "compact", "keep each month's history in one file per table; the daily run does", _compact
     )
@@ -222,7 +224,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 def _copy(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots.copy import copy_snapshots  # noqa: PLC0415 - as above
 
-    done = copy_snapshots(store_of(arguments), arguments.to, cluster=arguments.cluster, progress=tell)
+    done = copy_snapshots(store_of(arguments), second_store_of(arguments), cluster=arguments.cluster, progress=tell)
     lines = [f"NOT copied: {reason}" for reason in done.passed_over]
     lines.append(f"{len(done.copied)} snapshots copied to {arguments.to}, {done.already_there} were there")
     show(arguments, "\n".join(lines), asdict(done))

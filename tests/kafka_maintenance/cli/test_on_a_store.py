@@ -1,0 +1,77 @@
+"""Commands that need a store alone, on the sample history: each is done, as text and as one JSON document, and a dry run writes nothing."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_maintenance.cli.main import main
+
+SAMPLE = Path(__file__).parents[3] / "plugins" / "kafka_maintenance" / "demo" / "sample_history"
+OLDEST = "0000000000000083"
+KNOWN = "alarms acknowledge broker_down --cluster sample-history --reason ordered --days 3"
+READING = (
+    "snapshots list",
+    "snapshots show newest",
+    "snapshots verify newest",
+    "snapshots check",
+    "snapshots ls newest /brokers/topics",
+    "snapshots cat newest /cluster/id",
+    "snapshots find newest /brokers/topics/returns",
+    f"diff {OLDEST} newest",
+    "blame returns --cluster sample-history",
+    "kraft fleet",
+    "kraft readiness newest",
+    "kraft runbook newest",
+    "executions list",
+    "audit verify --cluster sample-history",
+)
+WRITING = (
+    "snapshots compact",
+    "snapshots copy --to {second}",
+    f"snapshots pin {OLDEST} --reason kept",
+    "plan elections --cluster sample-history",
+    KNOWN,
+)
+
+
+@pytest.fixture
+def places(tmp_path):
+    """A copy of the sample history, and the place of a second store."""
+    shutil.copytree(SAMPLE, tmp_path / "store")
+    return tmp_path / "store", tmp_path / "second"
+
+
+def ran(capsys, places, line, *options):
+    store, second = places
+    status = main([*line.format(second=second).split(), "--store", str(store), *options])
+    printed = capsys.readouterr()
+    assert status == 0, printed
+    return printed.out
+
+
+def written(places):
+    return {path: path.read_bytes() for place in places for path in place.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("line", [*READING, *WRITING])
+def test_it_is_done_as_text_and_as_one_document(capsys, places, line):
+    assert ran(capsys, places, line).strip()
+    json.loads(ran(capsys, places, line, "--json"))
+
+
+@pytest.mark.parametrize("line", WRITING)
+def test_a_dry_run_writes_nothing_and_the_run_does(capsys, places, line):
+    before = written(places)
+    ran(capsys, places, line, "--dry-run")
+    assert written(places) == before
+    ran(capsys, places, line)
+    assert written(places) != before
+
+
+def test_a_copy_is_whole_and_a_second_one_finds_it_there(capsys, places):
+    assert "7 snapshots copied" in ran(capsys, places, "snapshots copy --to {second}")
+    assert "0 snapshots copied" in ran(capsys, places, "snapshots copy --to {second}")
+    store, second = places
+    assert "7 of them read and decoded again: nothing is wrong" in ran(capsys, (second, store), "snapshots check")
