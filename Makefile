@@ -65,12 +65,16 @@ test-spark: setup # a part of `test`: the jobs
 test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
 	$(BIN)/python -m pytest -m $(FAST) $(TESTS)
 
-test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this machine that is supported, at once, with an environment in .local
-	@own=$$($(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'); running=(); \
+test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this machine that is supported, at once, each with an environment in .local
+	@own=$$($(BIN)/python -c 'import sys; print("3.%d" % sys.version_info[1])'); others=(); running=(); \
 	for python in $$(.ci/python all); do \
 	  version=$$("$$python" -c 'import sys; print("3.%d" % sys.version_info[1])'); \
 	  [ "$$version" = "$$own" ] && continue; \
-	  ( $(MAKE) --no-print-directory VENV=.local/python-$$version PYTHON="$$python" test-fast $(WHOLE_LINES) ) & running+=($$!); \
+	  $(MAKE) --no-print-directory VENV=.local/python-$$version PYTHON="$$python" .local/python-$$version/.installed || exit 1; \
+	  others+=($$version); \
+	done; \
+	for version in "$${others[@]}"; do \
+	  ( $(MAKE) --no-print-directory VENV=.local/python-$$version test-fast $(WHOLE_LINES) ) & running+=($$!); \
 	done; \
 	for each in "$${running[@]}"; do wait "$$each" || failed=1; done; exit $${failed:-0}
 

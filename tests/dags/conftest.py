@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 
 
 def pytest_collection_modifyitems(items):
-    """Tests of the whole stack come last: from its start on, its Airflow takes a snapshot each minute, beside every later test."""
+    """Tests of the whole stack come last: from its start on, its processes run beside every later test."""
     items.sort(key=lambda item: "live" in getattr(item, "fixturenames", ()))
 
 
