@@ -114,6 +114,19 @@ def receiver():
 
 
 @pytest.fixture
+def told_in_ten_lines(caplog):
+    """`told_in_ten_lines()`: what our tasks have told at level INFO since the test began, which must be ten lines at most."""
+    caplog.set_level("INFO")
+
+    def story():
+        told = "\n".join(record.getMessage() for record in caplog.records if "kafka_maintenance" in record.name)
+        assert 1 <= len(told.splitlines()) <= 10, told
+        return told
+
+    return story
+
+
+@pytest.fixture
 def ringing(bag, receiver, monkeypatch):
     """`ringing(dag_id, task_id)`: the task tells the receiver when it has failed, and is tried once; returns what the receiver is sent."""
     from kafka_maintenance.tasks.notifiers import WebhookNotifier

@@ -158,7 +158,7 @@ def _snapshots(store, cluster=None):
 @pytest.mark.services
 class TestSnapshotMetadata:
     def test_every_live_cluster_gets_a_snapshot_and_announces_it_and_a_store_without_room_rings(
-        self, bag, store, receiver, monkeypatch
+        self, bag, store, receiver, monkeypatch, told_in_ten_lines
     ):
         from airflow.models.asset import AssetEvent, AssetModel
         from airflow.utils.session import create_session
@@ -169,6 +169,7 @@ class TestSnapshotMetadata:
         monkeypatch.setattr(snapshots, "SETTINGS", replace(snapshots.SETTINGS, store_free_percent=100))
         begun = datetime.now(UTC)
         run = bag.dags["snapshot_metadata"].test(logical_date=None)
+        assert "cluster alpha: snapshot " in told_in_ten_lines()
         (full,) = receiver.taken
         assert full["text"].startswith(f"snapshot_metadata: announce_snapshots the store is nearly full: {store} has ")
         assert "GiB free, expected 100 % or more" in full["text"]
@@ -301,12 +302,14 @@ class TestNightlyAnalysis:
 
     @pytest.mark.parametrize("spark", [[finding("old", "broker_down", "critical", brokers=[3])]], indirect=True)
     def test_a_day_is_staged_analysed_published_and_planned_for_and_a_critical_finding_rings(
-        self, bag, clients, store, zookeeper, spark, ringing
+        self, bag, clients, store, zookeeper, spark, ringing, told_in_ten_lines
     ):
         made = _take_old(zookeeper, store, OLD_DAYS[0]).manifest
         day = datetime(2026, 11, 2, 3, tzinfo=UTC)
         told = ringing("nightly_analysis", "no_alarms")
         run = bag.dags["nightly_analysis"].test(logical_date=day, run_after=day)
+        story = told_in_ten_lines()
+        assert all(words in story for words in ("snapshots to analyse", "report: ", "plans of its snapshot: none"))
         states = _states(run)
         assert states.pop("open_gated_runs") == "skipped"
         assert states.pop("all_clusters_analysed") == "failed"  # alpha has no snapshot
@@ -538,13 +541,14 @@ class TestBrokersOfTheDrill:
 @pytest.mark.services
 class TestRestoreDrill:
     def test_the_newest_snapshot_of_every_cluster_is_restored_and_a_cluster_without_one_fails(
-        self, bag, store, zookeeper, ringing
+        self, bag, store, zookeeper, ringing, told_in_ten_lines
     ):
         _take_old(zookeeper, store, OLD_DAYS[0])
         told = ringing("restore_drill", "drill")
         run = bag.dags["restore_drill"].test(logical_date=None)
         assert _states(run) == {"clusters_to_drill": "success", "drill[0]": "failed", "drill[1]": "success"}
         assert run.state == "failed"  # alpha is listed and has no snapshot
+        assert "old" in told_in_ten_lines()
         assert [(each["task"], each["cluster"]) for each in told] == [("drill", "alpha")]
         assert told[0]["text"].startswith("restore_drill on alpha: drill failed: ")
         found = _xcom(run, "drill", 1)

@@ -136,15 +136,10 @@ def test_the_receipt_is_shown_once_it_is_applied(bag, clients, plan):
     assert "olivia" in text
 
 
-def test_the_log_of_a_gated_run_tells_its_story_in_ten_lines(bag, clients, plan, caplog):
-    with (
-        caplog.at_level("INFO"),
-        answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")),
-    ):
+def test_the_log_of_a_gated_run_tells_its_story_in_ten_lines(bag, clients, plan, told_in_ten_lines):
+    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
         _run(bag, plan)
-    story = [record.getMessage() for record in caplog.records if "kafka_maintenance" in record.name]
-    assert sum(len(each.splitlines()) for each in story) <= 10
-    told = "\n".join(story)
+    told = told_in_ten_lines()
     for words in (
         f"elect_preferred_leaders on {CLUSTER}: ",
         f"plan {plan.digest} shown, waits for 1 approval by anybody who may answer in Airflow",
