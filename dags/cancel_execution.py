@@ -19,7 +19,7 @@ from airflow.sdk import Param
 
 from kafka_maintenance.tasks.cancel import cancel_moves
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, given
 
 
 @cluster_dag(
@@ -35,12 +35,13 @@ from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
         "plan": Param(
             None,
             type=["string", "null"],
+            pattern=DIGEST,
             description="Digest of the plan, 64 hex digits; empty: the one that is under way",
         ),
         "approve": Param(
             None,
             type=["string", "null"],
-            pattern="^[0-9a-f]{64}$",
+            pattern=DIGEST,
             description="The digest that the log of a run without it printed; empty: nothing is cancelled, only shown",
         ),
         "reason": Param(

@@ -14,7 +14,7 @@ done, start `reassign_partitions` with `rollback_of`. Nobody has to approve a st
 
 from airflow.sdk import Param, dag
 
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, given
 from kafka_maintenance.tasks.stop import ask_to_stop
 
 
@@ -31,6 +31,7 @@ from kafka_maintenance.tasks.stop import ask_to_stop
         "plan": Param(
             None,
             type=["string", "null"],
+            pattern=DIGEST,
             description="Digest of the plan, 64 hex digits; empty: the one that is under way",
         ),
         "reason": Param(type="string", minLength=1, description="For the record"),

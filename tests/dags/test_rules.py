@@ -129,6 +129,11 @@ class TestEveryDag:
         params = bag.dags[dag_id].params
         assert [name for name in params if not params.get_param(name).description] == []
 
+    def test_a_param_that_names_a_plan_takes_nothing_but_a_digest(self, bag, dag_id):
+        params = bag.dags[dag_id].params
+        named = [params.get_param(name) for name in {"plan", "rollback_of", "approve"} & set(params)]
+        assert [each.schema.get("pattern") for each in named] == ["^[0-9a-f]{64}$"] * len(named)
+
     def test_its_params_reach_the_tasks_as_they_were_given(self, bag, dag_id):
         """A cluster "42" is no number, and "None" is a name."""
         dag = bag.dags[dag_id]

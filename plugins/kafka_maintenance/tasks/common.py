@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 
 OWNER = "kafka-maintenance"
+DIGEST = "^[0-9a-f]{64}$"
+"""`pattern` of a param that names a plan: Airflow refuses another text in the form, and nothing runs."""
 GATE_DOC = (
     "Shows the plan and waits for a person, in the tab *Required Actions* of this task. "
     "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."
