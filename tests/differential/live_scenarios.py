@@ -63,12 +63,13 @@ LOOK_S = 0.1
 
 
 class Ended(NamedTuple):
-    """What a scenario came to: tree and metadata at each of its looks, and what its writers were told."""
+    """What a scenario came to: tree and metadata at each of its looks, what its writers were told, and what it took."""
 
     looks: list[dict[str, Any]]
     acknowledged: int
     missing: int
     seconds: float
+    controller_cpu_s: float
 
 
 @dataclass
@@ -369,7 +370,7 @@ def run(world: World, path: Path) -> Ended:
     Raises:
         AssertionError: it did not come to what the file says, or an acknowledged message is missing.
     """
-    scenario, begun_s = Scenario(world, path.stem), time.monotonic()
+    scenario, begun_s, begun_cpu_s = Scenario(world, path.stem), time.monotonic(), world.cpu_s()
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
             if line and not line.startswith("#"):
@@ -381,7 +382,8 @@ def run(world: World, path: Path) -> Ended:
     assert scenario.missing == 0, (
         f"{path.stem}: {scenario.missing} of {scenario.written} acknowledged messages are missing"
     )
-    return Ended(scenario.looks, scenario.written, scenario.missing, time.monotonic() - begun_s)
+    took_s, cpu_s = time.monotonic() - begun_s, world.cpu_s() - begun_cpu_s
+    return Ended(scenario.looks, scenario.written, scenario.missing, took_s, cpu_s)
 
 
 def differences(kafkas: Ended, ours: Ended) -> list[str]:

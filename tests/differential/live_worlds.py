@@ -10,6 +10,7 @@ from controller_core.znodes import BROKER_IDS, CONTROLLER
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
+from tests.differential.controller_cpu import kafkas_cpu_s, our_cpu_s
 from tests.differential.live_looks import told_by
 from tests.differential.under_the_core import brokers_under_the_core
 
@@ -37,6 +38,8 @@ class World:
     zookeeper: ZooKeeper
     successor: Callable[[], None]
     """Another controller is elected: in the end broker 4 again."""
+    cpu_s: Callable[[], float]
+    """CPU seconds of the controller so far."""
 
 
 def succeed(kafka: KafkaCluster, zookeeper: ZooKeeper) -> None:
@@ -77,7 +80,7 @@ def under_kafkas(version: str) -> Iterator[World]:
     ):
         if kafka.controller_id() != CONTROLLER_ID:
             succeed(kafka, zookeeper)
-        yield World(kafka, zookeeper, lambda: succeed(kafka, zookeeper))
+        yield World(kafka, zookeeper, lambda: succeed(kafka, zookeeper), lambda: kafkas_cpu_s(kafka[CONTROLLER_ID]))
 
 
 @contextmanager
@@ -96,4 +99,4 @@ def under_the_core(version: str) -> Iterator[World]:
             succeed(kafka, zookeeper)
             wait_until(lambda: ours.is_active, what="the core is active again", timeout_s=TIMEOUT_S)
 
-        yield World(kafka, zookeeper, successor)
+        yield World(kafka, zookeeper, successor, our_cpu_s)

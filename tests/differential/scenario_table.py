@@ -66,13 +66,17 @@ def _cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return "not run"
     seconds = f"{row['seconds_kafka']:.0f} / {row['seconds_core']:.0f} s"
-    return f"{row['result']}; {row['looks']} looks, {row['acknowledged']} messages, {row['missing']} lost; {seconds}"
+    cpu = f"; {row['cpu_ms_kafka']} / {row['cpu_ms_core']} ms" if "cpu_ms_core" in row else ""
+    return (
+        f"{row['result']}; {row['looks']} looks, {row['acknowledged']} messages, {row['missing']} lost; {seconds}{cpu}"
+    )
 
 
 def _row(kafkas: Ended | str, ours: Ended | str) -> dict[str, Any]:
     if isinstance(kafkas, str) or isinstance(ours, str):
         return {
             "result": FAILED, "looks": 0, "acknowledged": 0, "missing": 0, "seconds_kafka": 0, "seconds_core": 0,
+            "cpu_ms_kafka": 0, "cpu_ms_core": 0,
         }  # fmt: skip
     found = differences(kafkas, ours)
     for line in found:
@@ -84,6 +88,8 @@ def _row(kafkas: Ended | str, ours: Ended | str) -> dict[str, Any]:
         "missing": kafkas.missing + ours.missing,
         "seconds_kafka": round(kafkas.seconds, 1),
         "seconds_core": round(ours.seconds, 1),
+        "cpu_ms_kafka": round(kafkas.controller_cpu_s * 1000),
+        "cpu_ms_core": round(ours.controller_cpu_s * 1000),
     }
 
 
