@@ -23,7 +23,7 @@ LISTS = [{"partition_index": 0, "broker_ids": [2, 1]}, {"partition_index": 1, "b
 
 
 class World:
-    """Two brokers, one of ours that is the controller, and a tree with a topic, and one that waits for its deletion."""
+    """Two brokers, one of ours that is the controller, and a tree with a topic, and with another of which only the request to delete it is left."""
 
     def __init__(self, version="3.9"):
         dialect = dialect_for(version)
@@ -31,8 +31,7 @@ class World:
         context = ControllerContext(dialect=dialect, config=ControllerConfig(controller_id=OURS))
         brokers = [Broker(BrokerId(each), 1, ()) for each in (1, 2, OURS)]
         self.context = replace(context.with_brokers(brokers), active_controller_id=OURS)
-        for topic in ("orders", "leaving"):
-            self.kafka.create_topic(topic, {0: ReplicaAssignment((BrokerId(1),))})
+        self.kafka.create_topic("orders", {0: ReplicaAssignment((BrokerId(1),))})
         self.kafka.zookeeper.create("/admin/delete_topics/leaving", make_parents=True)
 
     def ask(self, *topics, **values):
@@ -89,13 +88,13 @@ def test_numbers_are_placed_on_brokers_that_hold_replicas_and_default_to_one(wor
 )
 def test_what_kafka_refuses_is_refused_by_its_error_and_nothing_is_made(world, asked, error):
     assert world.said(asked) == [error]
-    assert world.kafka.list_topics() == ["leaving", "orders"]
+    assert world.kafka.list_topics() == ["orders"]
     assert not world.kafka.exists("/config/topics")
 
 
 def test_a_topic_that_is_asked_for_twice_is_refused_beside_others_that_are_made(world):
     assert sorted(world.said({}, {}, {"name": "fine"})) == ["INVALID_REQUEST", "NONE"]
-    assert world.kafka.list_topics() == ["fine", "leaving", "orders"]
+    assert world.kafka.list_topics() == ["fine", "orders"]
 
 
 def test_who_is_not_the_controller_makes_nothing(world):
