@@ -138,7 +138,7 @@ class ControllerContext:
         asked = set(brokers)
         if self.broker_order and asked.issubset(self.broker_order):
             return [broker for broker in self.broker_order if broker in asked]
-        return hash_map_order(asked)
+        return hash_map_order(asked, scala_2_13=self.dialect.scala_2_13)
 
     # Controller and brokers
 

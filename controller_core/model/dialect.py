@@ -105,7 +105,9 @@ class Dialect:
     controller_json_version: int  # 2 since 3.4
     topic_json_version: int  # 2 since 2.4, 3 since 2.8, whatever the protocol
     broker_json_version: int  # 5 with IBP 2.7
-    json_of_scala_2_13: bool  # 2.4: brokers are taken to be built for the newest Scala that is offered
+    scala_2_13: (
+        bool  # 2.4, order in JSON and in a call: brokers are taken to be built for the newest Scala that is offered
+    )
     request_znodes_read_strictly: bool  # 2.0: an unknown field of a reassignment is an error
     # Brokers
     min_isr_capped_by_replicas: bool  # 3.7, KAFKA-15583: no more in-sync replicas are wanted than there are replicas
@@ -252,7 +254,7 @@ def _dialect(name: str, version: Version, ibp_name: str, ibp: Ibp) -> Dialect:
         controller_json_version=2 if since("3.4") else 1,
         topic_json_version=3 if since("2.8") else 2 if since("2.4") else 1,
         broker_json_version=5 if ibp.at_least("2.7-IV0") else 4,
-        json_of_scala_2_13=since("2.4"),
+        scala_2_13=since("2.4"),
         request_znodes_read_strictly=since("2.0"),
         min_isr_capped_by_replicas=since("3.7"),
         unclean_leader_election_default=not since("0.11.0"),

@@ -8,11 +8,12 @@ Source: `scala.collection.mutable.HashMap` and `immutable.HashMap` of Scala 2.13
 from collections.abc import Collection, Sequence
 from enum import Enum
 
+from controller_core.model.hash_map_order import improved, table_index, trie_digits
+
 _U32 = 0xFFFFFFFF
 _WRITTEN_ORDER_MAX = 4  # Scala's Map1 to Map4 keep the order of insertion
 _CAPACITY_DEFAULT = 16
 _HASH_BITS = 32
-_SEED_211 = 4  # number of one bits of the first table's size - 1; stays when the table grows
 
 
 class ScalaVersion(Enum):
@@ -37,10 +38,10 @@ def immutable_map_order(keys: Sequence[str], scala: ScalaVersion) -> list[str]:
     """`keys`, distinct and in the order they were put in, as an immutable `Map` iterates over them."""
     if len(keys) <= _WRITTEN_ORDER_MAX:
         return list(keys)
-    hashed = [(_improve_trie(_java_hash(key)), key) for key in keys]
+    hashed = [(improved(_java_hash(key)), key) for key in keys]
     if scala is ScalaVersion.V2_13:
         return _champ_order(hashed, 0)
-    return [key for _, key in sorted(hashed, key=lambda pair: _trie_digits(pair[0]))]
+    return [key for _, key in sorted(hashed, key=lambda pair: trie_digits(pair[0]))]
 
 
 def properties_order(keys: Collection[str]) -> list[str]:
@@ -104,7 +105,7 @@ def _mutable_order_211(keys: Sequence[str]) -> list[str]:
     """Tables of 2.11 are walked from the last bucket to the first; a bucket's newest entry comes first."""
     table: list[list[str]] = [[] for _ in range(_CAPACITY_DEFAULT)]
     for count, key in enumerate(keys, start=1):
-        table[_index_211(key, len(table))].insert(0, key)
+        table[table_index(_java_hash(key), len(table).bit_length() - 1)].insert(0, key)
         if count > len(table) * 3 // 4:
             table = _resized_211(table)
     return [key for bucket in reversed(table) for key in bucket]
@@ -114,28 +115,8 @@ def _resized_211(table: list[list[str]]) -> list[list[str]]:
     wider: list[list[str]] = [[] for _ in range(2 * len(table))]
     for bucket in reversed(table):
         for key in bucket:
-            wider[_index_211(key, len(wider))].insert(0, key)
+            wider[table_index(_java_hash(key), len(wider).bit_length() - 1)].insert(0, key)
     return wider
-
-
-def _index_211(key: str, size: int) -> int:
-    bits = size.bit_length() - 1
-    mixed = (_java_hash(key) * 0x9E3775CD) & _U32
-    mixed = int.from_bytes(mixed.to_bytes(4, "big"), "little")
-    mixed = (mixed * 0x9E3775CD) & _U32
-    mixed = (mixed >> _SEED_211 | mixed << (32 - _SEED_211)) & _U32
-    return mixed >> (32 - bits)
-
-
-def _improve_trie(code: int) -> int:
-    value = (code + ~(code << 9)) & _U32
-    value ^= value >> 14
-    value = (value + (value << 4)) & _U32
-    return value ^ value >> 10
-
-
-def _trie_digits(value: int) -> tuple[int, ...]:
-    return tuple(value >> shift & 31 for shift in range(0, 35, 5))
 
 
 def _champ_order(hashed: Sequence[tuple[int, str]], shift: int) -> list[str]:

@@ -47,7 +47,7 @@ from tests.differential.test_real_brokers import (
     reassign,
     tree,
 )
-from tests.differential.under_the_core import brokers_under_the_core, config_of
+from tests.differential.under_the_core import brokers_under_the_core, config_of, dialect_of_jars
 from tests.kafka_versions import kafka_versions
 
 PLACED = "placed"
@@ -80,7 +80,7 @@ class UnderOurs(Lockstep):
 def under_ours(version: str) -> Iterator[UnderOurs]:
     """Three brokers that know no controller but the core, from their first start on; it must not have ended with an error."""
     with brokers_under_the_core(version, OURS, brokers=len(BROKERS), timeout_s=20) as (ours, kafka, zookeeper):
-        yield UnderOurs(kafka, zookeeper, ours, dialect_for(version))
+        yield UnderOurs(kafka, zookeeper, ours, dialect_of_jars(version))
 
 
 def shut_down(cluster: SimulatedCluster, broker: BrokerId) -> None:

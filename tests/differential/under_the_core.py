@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from controller_core.adapters.zookeeper.session import connect
 from controller_core.model.config import ControllerConfig
-from controller_core.model.dialect import dialect_for
+from controller_core.model.dialect import Dialect, dialect_for
 from controller_core.model.partitions import BrokerId
 from controller_core.ports.zookeeper import ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController
 from kafka_maintenance.operations.laboratory.run import DIRECTORIES
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
+from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 
@@ -20,6 +22,12 @@ def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerCon
     return ControllerConfig(
         controller_id=controller, auto_leader_rebalance=rebalance, imbalance_percentage=0, imbalance_check_interval_s=1
     )
+
+
+def dialect_of_jars(version: str) -> Dialect:
+    """That of the brokers that are started: those of 2.4 are built for Scala 2.12, which orders some things in another way."""
+    scala_2_13 = any(kafka_jars(version).glob("kafka_2.13-*.jar"))
+    return replace(dialect_for(version), scala_2_13=scala_2_13)
 
 
 @contextmanager
@@ -49,7 +57,7 @@ def brokers_under_the_core(
     ):
         for path in DIRECTORIES:
             session.create(path, make_parents=True)
-        with LaboratoryController(session, dialect_for(version), config_of(controller)) as ours:
+        with LaboratoryController(session, dialect_of_jars(version), config_of(controller)) as ours:
             wait_until(lambda: ours.is_active, what="the core is the active controller", timeout_s=timeout_s)
             with (
                 KafkaCluster(

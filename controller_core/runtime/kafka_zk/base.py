@@ -46,7 +46,7 @@ def formats_of(dialect: Dialect) -> ZnodeFormats:
         topic_version=dialect.topic_json_version,
         broker_version=dialect.broker_json_version,
         controller_version=dialect.controller_json_version,
-        scala=ScalaVersion.V2_13 if dialect.json_of_scala_2_13 else ScalaVersion.V2_12,
+        scala=ScalaVersion.V2_13 if dialect.scala_2_13 else ScalaVersion.V2_12,
         bound_reassignment=dialect.request_znodes_read_strictly,
         atomic_election=dialect.election_bumps_epoch_atomically,
     )

@@ -36,7 +36,7 @@ refuses_isr_of_unavailable                    no     no    no    no    yes
 unclean_leader_election_default               yes    no    no    no    no
 delete_topic_default                          no     yes   yes   yes   yes
 min_isr_capped_by_replicas                    no     no    no    no    yes
-json_of_scala_2_13                            no     no    no    yes   yes
+scala_2_13                                    no     no    no    yes   yes
 request_znodes_read_strictly                  no     no    no    yes   yes
 """
 JSON_VERSIONS = """

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from controller_core.controller import elections
 from controller_core.controller.elections import ElectionStrategy, NotElected, Strategy, elect
-from controller_core.model.hash_map_order import hash_map_order
+from controller_core.model.hash_map_order import hash_map_order, table_index
 from controller_core.model.partitions import LEADER_DURING_DELETE, LeaderRecoveryState, ReplicaAssignment
 from tests.controller_core.clusters import cluster, led, partition
 
@@ -103,4 +103,27 @@ def test_a_leadership_during_deletion():
     ],
 )
 def test_hash_map_order_is_kafkas(ids, order):
-    assert hash_map_order(ids) == order
+    assert hash_map_order(ids, scala_2_13=True) == order
+
+
+@pytest.mark.parametrize(
+    ("ids", "order"),
+    [
+        ((1, 2), [2, 1]),
+        ((1, 3), [1, 3]),
+        ((7, 23), [23, 7]),
+        ((1001, 1002, 1003), [1001, 1003, 1002]),
+        (range(4), [2, 1, 3, 0]),
+        (range(1, 6), [5, 1, 2, 3, 4]),
+        ((101, 102, 201, 202, 301, 302), [101, 202, 301, 201, 102, 302]),
+        (range(13), [0, 5, 10, 1, 6, 9, 2, 12, 7, 3, 11, 8, 4]),
+    ],
+)
+def test_hash_map_order_of_brokers_built_for_scala_2_12_is_that_of_its_library(ids, order):
+    """As `scala-library-2.12.10` gave it: a mutable map, poured into an immutable one, as `groupBy` does."""
+    assert hash_map_order(ids, scala_2_13=False) == order
+
+
+def test_of_brokers_in_one_bucket_of_scala_2_12_the_later_comes_first():
+    collide = [each for each in range(200) if table_index(each, 4) == table_index(1, 4)][:2]
+    assert hash_map_order(collide, scala_2_13=False) == collide[::-1]
