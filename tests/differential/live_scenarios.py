@@ -140,9 +140,6 @@ class Scenario:
         self.configs_set = self.configs_set or what == "brokers"
         self._configure(what, {key: value})
 
-    def do_unset(self, what: str) -> None:
-        self._configure(what, {})
-
     # brokers and the controller
 
     def do_kill(self, broker: str) -> None:
