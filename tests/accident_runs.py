@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
-from kazoo.security import ACL, Id, make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import read_cut
@@ -46,6 +46,9 @@ OF_BROKERS = re.compile(
     r"isr_change_notification/.*|log_dir_event_notification/.*)$"
 )
 """What brokers write themselves."""
+OF_THE_SERVERS = frozenset({"an ensemble lost its disks", "brokers started on an empty ensemble"})
+"""Accidents that no broker lives through, so that they are stopped before."""
+OWNED = [make_digest_acl(OWNER.username, OWNER.password, all=True), *READ_ACL_UNSAFE]
 REACTION_S = 2.0
 """How long brokers have to notice an accident."""
 
@@ -109,14 +112,22 @@ def until_in_sync(cluster, partitions):
     wait_until(in_sync, what="every partition has a leader and its whole ISR", timeout_s=120)
 
 
-def run(line, status):
-    """What a command line printed."""
+def run(line, status, wanted="()"):
+    """What of that which a command line printed is wanted."""
     printed, said = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
         found = command(shlex.split(line)[1:])
-    if found != status:
-        sys.exit(f"{line}: exit status {found}, expected {status}\n{printed.getvalue()}{said.getvalue()}")
-    return printed.getvalue()
+    match = re.search(wanted, printed.getvalue(), re.MULTILINE)
+    if found != status or match is None:
+        sys.exit(f"{line}: exit status {found}, expected {status} and {wanted}\n{printed.getvalue()}{said.getvalue()}")
+    return match[1]
+
+
+def stopped(cluster):
+    cluster.terminate()
+    wait_until(
+        lambda: not any("/brokers/ids/" in path for path in cluster.ephemerals()), what="no broker", timeout_s=60
+    )
 
 
 def repaired(accident, cluster, store, key_file, number):
@@ -129,18 +140,18 @@ def repaired(accident, cluster, store, key_file, number):
         now=world.NOON,
         key_file=key_file,
     ).manifest
+    if accident in OF_THE_SERVERS:
+        stopped(cluster)
     with connect(cluster.zookeeper_connect, auth=OWNER if accident == SECURED else None) as session:
         ACCIDENTS[accident](session)
-    time.sleep(REACTION_S)
+    if accident not in OF_THE_SERVERS:
+        time.sleep(REACTION_S)
     if STOPPED[accident] == "stopped":
-        cluster.terminate()
-        wait_until(
-            lambda: not any("/brokers/ids/" in path for path in cluster.ephemerals()), what="no broker", timeout_s=60
-        )
+        stopped(cluster)
     line = ROWS[accident].replace("SNAPSHOT", snapshot.snapshot_id).replace("ZOOKEEPER", cluster.zookeeper_connect)
     line = line.replace("KEY", str(key_file)).replace("CLUSTER_ID", snapshot.kafka_cluster_id) + f" --store {store.uri}"
     began = time.perf_counter()
-    digest = re.search(r"^digest (\S+)$", run(line, 1), re.MULTILINE)[1]
+    digest = run(line, 1, wanted=r"^digest (\S+)$")
     run(f"{line} --approve {digest} --approver ada", 0)
     took_s = time.perf_counter() - began
     if STOPPED[accident] == "stopped":
@@ -171,10 +182,7 @@ def main():
             auth = OWNER if accident == SECURED else None
             if accident == SECURED:
                 with cluster.session() as session:
-                    session.client.set_acls(
-                        "/config_before",
-                        [make_digest_acl(OWNER.username, OWNER.password, all=True), ACL(1, Id("world", "anyone"))],
-                    )
+                    session.client.set_acls("/config_before", OWNED)
             before, began = persistent(cluster, auth), time.perf_counter()
             took_s = repaired(accident, cluster, store, key_file, number)
             until_in_sync(cluster, partitions)
@@ -184,6 +192,9 @@ def main():
             differing = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
             if lost or differing:
                 sys.exit(f"{accident}: lost {sorted(lost)}, other znodes {differing}")
+            if accident == SECURED:
+                with connect(cluster.zookeeper_connect, auth=OWNER) as session:
+                    session.client.set_acls("/config_before", OPEN_ACL_UNSAFE)
             print(f"| {number} | {accident} | {STOPPED[accident]} | {took_s:.1f} | {whole_s:.1f} |", flush=True)
 
 

@@ -7,7 +7,7 @@ Source: docs/snapshots.md, "Restoring".
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from kafka_maintenance.operations.restore.content import (
     is_alterable,
     is_anew,
     notice_of,
+    parent_of_notice,
     recreated_topic,
     restorable,
     same_assignment,
@@ -229,14 +230,14 @@ def _apply_part(
             session.create(_LOCK_HOME, home.data or b"", acl=_acl(home.acl))
         with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
             guards = [fence, *_cluster_guard(session, steps)]
-            told = _require_alterable(session, steps, scope)
+            listening = _require_alterable(session, steps, scope)
             begin()
             batch: list[Operation] = []
             size = count = 0
             for step in steps:
                 if step.acl is not None:
                     continue  # after the data: no transaction can contain it
-                operations = _operations(session, step, originals, scope, told=told)
+                operations = _operations(session, step, originals, scope, listening)
                 if not operations:
                     there += 1
                     continue
@@ -286,14 +287,14 @@ def _set_acl(session: KazooZooKeeper, step: Step, acl: str) -> bool:
     return True
 
 
-def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> bool:
-    """Whether brokers run now, which are then to be told; refuses what may not change under them and is still to be written.
+def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: RestoreScope) -> Collection[str]:
+    """Where the brokers that run now look for notices; refuses what may not change under them and is still to be written.
 
     The plan does not know: brokers that were stopped then may have started since.
     """
     brokers = brokers_of(session)
     if not brokers:
-        return False
+        return ()
     held = [
         step
         for step in steps
@@ -313,11 +314,13 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
             f"{len(undone)} znodes, such as {undone[0]!r}, may not change under them, which hold them in memory; nothing was "
             "written now: stop all brokers and apply again, or plan configs and ACLs only"
         )
-    return True
+    made = {step.path for step in steps if not step.delete}
+    parents = {parent for step in steps if (parent := parent_of_notice(step.path)) is not None}
+    return {parent for parent in parents if parent in made or session.exists(parent) is not None}
 
 
 def _operations(
-    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, *, told: bool
+    session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, listening: Collection[str]
 ) -> list[Operation]:
     """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
     if step.delete:
@@ -348,8 +351,8 @@ def _operations(
         operations.append(Create(path=step.path, data=data, acl=acl))
     else:
         operations.append(Set(path=step.path, data=data, version=stat.version))
-    notice = notice_of(step.path) if told else None
-    if notice is not None:
+    notice = notice_of(step.path)
+    if notice is not None and parent_of_notice(step.path) in listening:
         operations.append(Create(path=notice[0], data=notice[1], sequential=True))
     return operations
 

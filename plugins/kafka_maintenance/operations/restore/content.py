@@ -33,7 +33,10 @@ NOTIFICATION_PARENTS: Final = (
 REQUESTS: Final = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_REPLICA_ELECTION)
 _MASK: Final = ":x"
 _CREATOR_ALL: Final = [31, "auth", ""]
-_ALTERABLE: Final = re.compile(r"^/(config/(topics|brokers|clients|users|ips)|kafka-acl|kafka-acl-extended)/.")
+_ALTERABLE: Final = re.compile(
+    r"^/((config/(topics|brokers|clients|users|ips)|kafka-acl|kafka-acl-extended)/.|cluster/id$)"
+)
+"""Configs and ACLs, of which brokers are told, and the cluster's id: they read it at their start only, and whoever starts without it makes a new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +287,12 @@ def notice_of(path: str) -> tuple[str, bytes] | None:
             acl_change = znodes.AclChange(_upper_snake(resource_type), name, pattern.upper())
             return "/kafka-acl-extended-changes/acl_changes_", znodes.encode_extended_acl_change(acl_change)
     return None
+
+
+def parent_of_notice(path: str) -> str | None:
+    """Where brokers look for notices of this znode's changes; it is made by what reads them. None: there are no notices of it."""
+    notice = notice_of(path)
+    return None if notice is None else notice[0].rpartition("/")[0]
 
 
 def same_assignment(found: bytes | None, wanted: bytes | None, path: str) -> bool:

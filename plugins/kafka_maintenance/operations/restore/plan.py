@@ -35,6 +35,7 @@ from kafka_maintenance.operations.restore.content import (
     is_alterable,
     is_anew,
     notice_of,
+    parent_of_notice,
     recreated_topic,
     restorable,
     same_assignment,
@@ -316,9 +317,15 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
         raise BadInputError(
             "restore not planned: the snapshot holds nothing of what was asked for; check names and patterns"
         )
-    above = {parent for path in (*selected, *topics, LOCK_PATH) for parent in parents_of(path) if parent in wanted}
+    notices = [told[0] for path in selected if brokers_run and (told := notice_of(path)) is not None]
+    heard = {parent for prefix in notices for parent in parents_of(prefix)}
+    above = {
+        parent for path in (*selected, *topics, *notices, LOCK_PATH) for parent in parents_of(path) if parent in wanted
+    }
     missing = [path for path in sorted(above - selected.keys()) if session.exists(path) is None]
-    writes = dict(sorted({**{path: wanted[path] for path in (*missing, *selected)}, **topics}.items()))
+    chosen = {**{path: wanted[path] for path in (*missing, *selected)}, **topics}
+    first = sorted(chosen, key=lambda path: (path not in heard, path))  # a notice wants its parent to be there
+    writes = {path: chosen[path] for path in first}
     there = dict(zip(writes, session.get_many(list(writes)), strict=True))
     refused = [
         path
@@ -330,6 +337,7 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
             f"restore refused: {len(refused)} znodes, such as {refused[0]!r}, may not change under running brokers, which hold "
             "them in memory; stop all brokers, or restore configs and ACLs only"
         )
+    listening = {each for each in heard if each in wanted or session.exists(each) is not None}
     steps: list[Step] = []
     before: dict[str, bytes] = {}
     for path, data in writes.items():
@@ -338,7 +346,7 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
             continue
         if found is not None:
             before[path] = found[0]
-        notice = brokers_run and path not in topics and notice_of(path) is not None
+        notice = path not in topics and parent_of_notice(path) in listening
         mzxid = None if found is None else found[1].mzxid
         steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
     surplus = extras(read_target(session), content, scope.paths) if scope.mirror else {}

@@ -14,6 +14,7 @@ from kazoo.security import ACL, Id
 from controller_core import znodes
 from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.snapshot.reader import read_cut
+from controller_core.adapters.snapshot.tree_writer import NewZnode, write_tree
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE
@@ -234,21 +235,25 @@ def test_fill_keeps_what_differs_and_says_so(kafka, chroot, tmp_path, run):
     assert "  set    /config/topics/orders" in mirrored
 
 
-def test_more_differences_than_a_plan_shows_stand_in_a_file(kafka, chroot, tmp_path, run):
+def test_an_automation_that_altered_5000_configs(kafka, chroot, tmp_path, run):
+    """More differences than a plan shows stand in a file; one command sets all of them back."""
     store = FolderStore(tmp_path / "store")
-    for number in range(120):
-        kafka.create(f"/config/topics/t{number:03}", world.config(retention_ms="1"))
+    paths = [f"/config/topics/t{number:04}" for number in range(5000)]
+    write_tree(kafka.client, [NewZnode(path, world.config(retention_ms="1")) for path in paths])
     manifest = take_snapshot(
         address=ClusterAddress(chroot), cluster="blue", store=store, run_id="r", now=world.NOON
     ).manifest
-    for number in range(120):
-        kafka.set(f"/config/topics/t{number:03}", world.config(retention_ms="2"), -1)
-    shown = run(
-        f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --configs 'topics/t*'",
-        **SHOWN,
-    )
+    for path in paths:
+        kafka.client.set_async(path, world.config(retention_ms="2"))
+    line = f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --configs 'topics/t*'"
+    shown = run(line, **SHOWN)
     assert "every difference stands in the file" in shown
     (listing,) = [key for key in store.list(f"{manifest.prefix}/plans/") if key.endswith(".txt")]
     text = store.get(listing).decode()
-    assert text.count("  set    /config/topics/t") == 120
+    assert text.count("  set    /config/topics/t") == len(paths)
     assert '"retention.ms": "2"' in text
+    (digest,) = [each.removeprefix("digest ") for each in shown.splitlines() if each.startswith("digest ")]
+    run(f"{line} --approve {digest} --approver ada")
+    assert {answer[0] for answer in kafka.get_many(paths)} == {world.config(retention_ms="1")}
+    notices = [kafka.get(f"/config/changes/{name}")[0] for name in kafka.children("/config/changes")]
+    assert len({notice for notice in notices if b"topics/t" in notice}) == len(paths)

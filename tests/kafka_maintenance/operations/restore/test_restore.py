@@ -302,6 +302,21 @@ def test_what_brokers_hold_in_memory_is_not_written_under_them(kafka, snapshot, 
         plan(store, snapshot, chroot, paths=(path,))
 
 
+def test_subtrees_come_back_under_running_brokers_with_their_notices_where_somebody_reads_them(kafka, store, chroot):
+    """The parent of notices is gone, too, and sorted behind the first config; nobody reads notices of ACLs here."""
+    kafka.create("/config/brokers/1", world.config(log_cleaner_threads="2"))
+    kafka.create("/kafka-acl/Topic/orders", b'{"version":1,"acls":[]}', make_parents=True)
+    manifest = taken(chroot, store)
+    held = {path: kafka.get(path)[0] for path in ("/config/brokers/1", "/kafka-acl/Topic/orders", "/cluster/id")}
+    for path in ("/config", "/kafka-acl", "/cluster"):
+        kafka.client.delete(path, recursive=True)
+    apply(store, plan(store, manifest, chroot, paths=("/config", "/kafka-acl", "/cluster")), chroot)
+    assert {path: kafka.get(path)[0] for path in held} == held
+    notices = [kafka.get(f"/config/changes/{name}")[0] for name in kafka.children("/config/changes")]
+    assert any(b"brokers/1" in notice for notice in notices)
+    assert kafka.exists("/kafka-acl-changes") is None
+
+
 def test_with_stopped_brokers_any_path_comes_back(store, chroot):
     with world.session(chroot) as session:
         world.fill(session, brokers=(), controller=None)
