@@ -216,6 +216,23 @@ def test_an_execution_that_is_stuck_rings(bag, clients, world, plan, receiver, m
     assert told["text"].startswith(f"{plan.kind} on alpha: apply_plan step 1 stuck: nothing came nearer for ")
 
 
+@pytest.mark.parametrize(("later_s", "rings"), [(0, 1), (1, 0)])
+def test_a_step_that_an_earlier_look_called_stuck_rings_no_more(world, receiver, monkeypatch, later_s, rings):
+    from kafka_maintenance.operations.record import receipts
+    from kafka_maintenance.tasks import apply, notifiers
+
+    called = datetime(2026, 11, 21, 3, tzinfo=UTC)
+    event = receipts.Event(
+        receipts.EventKind.STUCK, 0, called.isoformat(), "d.r", "olivia", {"reasons": ["stuck: broker 3 is away"]}
+    )
+    monkeypatch.setattr(receipts, "read_events", lambda *_: (event,))
+    monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
+    context = {"ti": SimpleNamespace(task_id="apply_plan"), "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
+    waiting = SimpleNamespace(cluster=CLUSTER, digest="0" * 64, step=0)
+    apply._ring_if_stuck(context, waiting, since=called + timedelta(seconds=later_s))
+    assert [told["text"] for told in receiver.taken] == ["d: apply_plan step 1 stuck: broker 3 is away"] * rings
+
+
 def test_breaking_the_glass_rings(bag, clients, world, plan, receiver, monkeypatch, tmp_path):
     from kafka_maintenance.operations.gate.policy import POLICY_VARIABLE
     from kafka_maintenance.tasks.notifiers import WebhookNotifier
