@@ -272,6 +272,7 @@ class Scenario:
                 self.kafka[broker].start()
         if self.configs_set:
             self._configure("brokers", {})
+            self.zookeeper.delete(config_path("brokers", "<default>"), ANY_VERSION)
         if self.zookeeper.exists(topic_path(self.topic)) is not None:
             self.do_delete()
         self.then("gone")
