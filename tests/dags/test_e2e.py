@@ -1,20 +1,13 @@
 """End to end on real parts: a schedule fires by itself, a date is analysed, approved plans change a real cluster, and are stopped and cancelled."""
 
 import json
-from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
-from kafka import KafkaProducer
 
-from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.request_znodes import Target
 from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
-from kafka_maintenance.demo.traffic import create_topic, message_counts
-from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.plans.make import plan_reassignment
-from kafka_maintenance.operations.record.receipts import read_events
+from kafka_maintenance.demo.brakes import MESSAGES
+from kafka_maintenance.demo.throttled_move import ThrottledMove
 from tests.dags.live import CLUSTER, TASK_TIMEOUT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -135,107 +128,39 @@ def test_the_tasks_ran_on_workers_that_share_no_folder(live):
         assert (airflow.workspace.folder / f"airflow-{worker}" / "kafka_maintenance_scratch").is_dir()
 
 
-HEAVY = {0: 300, 1: 3_000}
-"""Records of 10 kB of each partition that moves: under the throttle of its plan a minute, which is longer than a task waits, and ten."""
-
-
-class Move:
-    """The approved runs of a plan that moves partitions: each is the same plan, and the newest is looked at."""
-
-    def __init__(self, live, plan):
-        self.live, self.plan, self.run_id = live, plan, None
-
-    def approve(self):
-        self.run_id = self.live.start("reassign_partitions", {"cluster": "asked", "plan": self.plan.digest})
-        gate = self.live.approver.wait_gate("reassign_partitions", self.run_id, timeout_s=240)
-        assert "Throttle: each broker sends and receives at most 50,000 bytes per second" in gate.body
-        self.live.approver.answer(gate, "Approve", comment="end to end")
-
-    def events(self):
-        return [(str(each.event), each.step) for each in self.recorded()]
-
-    def recorded(self):
-        return read_events(self.live.store, "asked", self.plan.digest)
-
-    def state(self):
-        return self.live.operator.task_states("reassign_partitions", self.run_id).get("apply_plan")
-
-    def until(self, done, what):
-        """Waits until `done()`, and answers each gate that opens once more; a run that fails before fails the test."""
-
-        def happened():
-            self.live.approver.answer_all("reassign_partitions", self.run_id, "Approve", comment="asked once more")
-            if done():
-                return True
-            if self.live.operator.run("reassign_partitions", self.run_id)["state"] == "failed":
-                pytest.fail(f"not seen that {what}\n{self.live.operator.failures('reassign_partitions', self.run_id)}")
-            return False
-
-        self.live.operator.wait_for(happened, what=what, timeout_s=TASK_TIMEOUT_S)
-
-    def fails(self):
-        state = self.live.operator.wait_run("reassign_partitions", self.run_id, timeout_s=TASK_TIMEOUT_S)
-        assert state == "failed"
-
-
 @pytest.fixture
 def move(live):
     """A plan that moves two partitions in two waves under a throttle, of a cluster whose brokers may be asked."""
     kafka = live.stack.kafka
-    extra = {"kafka_version": kafka.version, "bootstrap_servers": kafka.bootstrap_servers}
-    admin = live.stack.airflow.api("admin")
-    admin.set_connection("asked", "generic", host=kafka.zookeeper_connect, extra=extra)
-    admin.set_variable(CLUSTERS_VARIABLE, json.dumps([CLUSTER, "asked"]))  # without it `apply_plan` refuses the name
-    first, second = create_topic(kafka, "heavy", {0: (1, 2), 1: (2, 1)})
-    with closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)) as producer:
-        for number, count in HEAVY.items():
-            for _ in range(count):
-                producer.send("heavy", b"x" * 10_000, partition=number)
-    waves = [[Target(first, (BrokerId(1), BrokerId(3)))], [Target(second, (BrokerId(2), BrokerId(3)))]]
-    plan = plan_reassignment(
-        live.store,
-        "asked",
-        waves=waves,
-        zookeeper=ClusterAddress(kafka.zookeeper_connect),
-        throttle_bytes_per_s=50_000,
-    )
-    for dag_id in ("stop_execution", "cancel_execution"):
-        live.operator.pause(dag_id, paused=False)
-    yield Move(live, plan)
-    admin.set_variable(CLUSTERS_VARIABLE, json.dumps([CLUSTER]))  # the other tests have one cluster
+    live.stack.add_cluster("asked", kafka.zookeeper_connect, bootstrap_servers=kafka.bootstrap_servers)
+    yield ThrottledMove(live.stack, live.store, "asked", MESSAGES, comment="end to end")
+    # the other tests have one cluster
+    live.stack.airflow.api("admin").set_variable(CLUSTERS_VARIABLE, json.dumps([CLUSTER]))
 
 
 def test_a_move_is_stopped_in_mid_wave_goes_on_without_its_triggerer_and_its_second_wave_is_cancelled(live, move):
-    airflow, kafka = live.stack.airflow, live.stack.kafka
+    airflow = live.stack.airflow
 
-    move.approve()
-    move.until(lambda: ("requested", 0) in move.events(), "the first wave is asked for")
-    live.succeed("stop_execution", live.start("stop_execution", {"cluster": "asked", "reason": "the disks are busy"}))
-    move.fails()
+    assert "Throttle: each broker sends and receives at most 50,000 bytes per second" in move.ask().body
+    move.wait(lambda: ("requested", 0) in move.events(), "the first wave is asked for")
+    move.stop("the disks are busy")
+    assert move.wait_end() == "failed"
     assert move.events()[-1] == ("stopped", 0)
-    with kafka.session() as zookeeper:
-        assert b'"50000"' in zookeeper.get("/config/brokers/3")[0]
+    assert b'"50000"' in move.broker_config()
 
-    move.approve()
-    move.until(lambda: move.state() == "deferred", "the second run has left its worker")
+    move.ask()
+    move.wait(lambda: move.state() == "deferred", "the second run has left its worker")
     airflow.kill("triggerer")
     airflow.start_component("triggerer")
-    move.until(lambda: ("requested", 1) in move.events(), "the second wave is asked for")
-    assert [kind for kind, step in move.events() if step == 0].count("requested") == 1
+    move.wait(lambda: ("requested", 1) in move.events(), "the second wave is asked for")
+    assert move.events().count(("requested", 0)) == 1
 
-    shown = live.start("cancel_execution", {"cluster": "asked", "reason": "enough"})
-    live.succeed("cancel_execution", shown)
-    approve = live.operator.xcom("cancel_execution", shown, "cancel_moves")["approve"]
-    asked = {"cluster": "asked", "reason": "enough", "approve": approve}
-    live.succeed("cancel_execution", live.start("cancel_execution", asked))
-    move.fails()
+    move.cancel("enough")
+    assert move.wait_end() == "failed"
     assert ("over", 1) in move.events()
-    with kafka.session() as zookeeper:
-        seen = observe(zookeeper, topics=["heavy"], partitions=[TopicPartition("heavy", number) for number in range(2)])
-        lists = {each.partition: set(found.replicas) for each, found in seen.assignments.items()}
-        assert lists == {0: {1, 3}, 1: {1, 2}}
-        assert b"throttled" not in zookeeper.get("/config/brokers/3")[0]
+    assert move.replicas() == {0: {1, 3}, 1: {1, 2}}
+    assert b"throttled" not in move.broker_config()
     roads = [each.detail.get("road") for each in move.recorded() if each.event == "requested"]
     assert roads == ["admin_api", "admin_api"]
-    assert "copied" in live.operator.task_log("reassign_partitions", move.run_id, "apply_plan")
-    assert message_counts(kafka, "heavy") == HEAVY
+    assert "copied" in move.log()
+    assert move.lost() == 0

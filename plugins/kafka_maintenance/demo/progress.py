@@ -13,10 +13,11 @@ from kafka_maintenance.demo import sample_history
 class Progress:
     """What has happened so far: counts, seconds by part, and what went wrong, in words.
 
-    `plans` are put to a person; `remark` stands in the closing line, where a version cannot do what others can.
+    `plans` are put to a person, and the move is put twice; `remark` stands in the closing line, where a version cannot do what others can.
     """
 
     plans: int = 4
+    cancels: bool = True
     remark: str = ""
     started_s: float = field(default_factory=time.monotonic)
     counts: Counter[str] = field(default_factory=Counter)
@@ -48,9 +49,29 @@ class Progress:
         rejected = f" {counts['rejected']} rejected," if counts["rejected"] else ""
         return (
             f"demo: {counts['snapshots']} snapshots, {counts['report']} report, {counts['approved']} plans approved,"
-            f"{rejected} {counts['applied']} applied, {counts['verified']} verified, {counts['dates']} dates backfilled"
-            f"{self.remark}"
+            f"{rejected} {counts['applied']} applied, {counts['verified']} verified, "
+            f"{self._move()}, {counts['dates']} dates backfilled{self.remark}"
         )
+
+    def _move(self) -> str:
+        """What was done to the move under a throttle."""
+        if self.counts["moves_rejected"]:
+            return "1 throttled move rejected"
+        ending = "its second wave cancelled" if self.cancels else "finished"
+        done = [
+            text
+            for name, text in (
+                ("moves_stopped", "stopped in mid-wave"),
+                ("moves_resumed", "resumed"),
+                (self._last, ending),
+            )
+            if self.counts[name]
+        ]
+        return f"1 throttled move {', '.join(done)}" if done else "no throttled move"
+
+    @property
+    def _last(self) -> str:
+        return "waves_cancelled" if self.cancels else "moves_finished"
 
     @property
     def expected(self) -> dict[str, int]:
@@ -62,6 +83,7 @@ class Progress:
             "approved": carried_out,
             "applied": carried_out,
             "verified": carried_out,
+            **({} if self.counts["moves_rejected"] else {"moves_stopped": 1, "moves_resumed": 1, self._last: 1}),
             "dates": len(sample_history.DAYS),
         }
 

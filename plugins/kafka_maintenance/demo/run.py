@@ -24,6 +24,7 @@ from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.demo.airflow_api import RUN_ENDED, AirflowApi
+from kafka_maintenance.demo.brakes import MESSAGES, MESSAGES_WITHOUT_CANCEL, show_brakes
 from kafka_maintenance.demo.cluster import (
     BROKER_CONFIG,
     INTER_BROKER_PROTOCOL_VERSION,
@@ -33,6 +34,7 @@ from kafka_maintenance.demo.cluster import (
 )
 from kafka_maintenance.demo.progress import Progress
 from kafka_maintenance.demo.stack import CLUSTER_NAME, REPOSITORY, LocalStack, StackSettings
+from kafka_maintenance.demo.throttled_move import RejectedMoveError, ThrottledMove
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_table
 from kafka_maintenance.servers.broker_jvm import class_data_archive
 from kafka_maintenance.servers.errors import LocalStackError
@@ -44,10 +46,12 @@ from kafka_maintenance.servers.workspace import stop_orphans
 AIRFLOW_ENV = {
     "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2",
     "KAFKA_MAINTENANCE_PATIENCE_S": "1",
+    "KAFKA_MAINTENANCE_WAKE_AFTER_S": "15",
     "KAFKA_MAINTENANCE_DRAIN_AGE_MIN_S": "5",
     "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
 }
 LOGS = REPOSITORY / ".local" / "demo-logs"
+COMMENT = "make demo APPROVE=yes"
 RUN_TIMEOUT_S = 900.0
 GATE_TIMEOUT_S = 600.0
 PERSON_TIMEOUT_S = 12 * 3600.0
@@ -72,6 +76,9 @@ class Demo:
         if not self.drains:
             progress.plans -= 1
             progress.remark = f"; Kafka {version} cannot drain by re-election: three plans"
+        progress.cancels = dialect_for(version).adding_and_removing_replicas
+        if not progress.cancels:
+            progress.remark += f"; Kafka {version} cannot cancel a reassignment"
         self.stack = stack
         self.progress = progress
         self.approve = approve
@@ -95,6 +102,8 @@ class Demo:
             self._drain()
         with part("delete_topics, reassign_partitions, elect_preferred_leaders"):
             self._repair()
+        with part("a move under a throttle: stopped, resumed, cancelled"):
+            self._brake()
         with part("second snapshot"):
             self._compare(first, self._snapshot())
         with part("backfill of seven dates, awaited"):
@@ -159,6 +168,32 @@ class Demo:
             self.progress.fault(f"acknowledged messages were lost: {dict(sorted(lost.items()))}")
         else:
             self.progress.say(f"all {self.cluster.stop_traffic()} acknowledged messages are there")
+
+    def _brake(self) -> None:
+        """A move that takes minutes; from here on Airflow may ask the brokers, too."""
+        cluster, kafka = self.stack.settings.cluster, self.stack.kafka
+        self.stack.add_cluster(
+            cluster,
+            kafka.zookeeper_connect,
+            description="The cluster of the local stack, whose brokers may be asked",
+            bootstrap_servers=kafka.bootstrap_servers,
+        )
+        cancels = self.progress.cancels
+        try:
+            move = ThrottledMove(
+                self.stack,
+                self.store,
+                cluster,
+                MESSAGES if cancels else MESSAGES_WITHOUT_CANCEL,
+                comment=COMMENT if self.approve else None,
+                tell=self.progress.say,
+            )
+            show_brakes(move, self.progress, cancels=cancels)
+        except RejectedMoveError as rejected:
+            self.progress.counts["moves_rejected"] += 1
+            self.progress.say(str(rejected))
+        except LocalStackError as error:
+            self.progress.fault(str(error))
 
     def _start_backfill(self) -> None:
         """The recorded week goes into the store, and Airflow begins to analyse each date from its own snapshot.
@@ -230,9 +265,8 @@ class Demo:
             return False
         self.progress.say(f"{gate.subject}\n          waits at {self.stack.airflow.url}{gate.page}")
         if self.approve:
-            comment = "make demo APPROVE=yes"
             self.approver.wait_run_answering(
-                run.dag_id, run.run_id, "Approve", timeout_s=RUN_TIMEOUT_S, comment=comment
+                run.dag_id, run.run_id, "Approve", timeout_s=RUN_TIMEOUT_S, comment=COMMENT
             )
         else:
             self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")

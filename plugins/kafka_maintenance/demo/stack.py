@@ -173,24 +173,34 @@ class LocalStack(Service):
             "AWS_DEFAULT_REGION": REGION,
         }
 
-    def add_cluster(self, name: str, zookeeper: str, *, archived: bool = False, description: str = "") -> None:
-        """Make a cluster known to Airflow: a connection, and its name in the variable that lists them.
+    def add_cluster(
+        self,
+        name: str,
+        zookeeper: str,
+        *,
+        archived: bool = False,
+        description: str = "",
+        bootstrap_servers: str | None = None,
+    ) -> None:
+        """Make a cluster known to Airflow, or change what it knows: a connection, and its name in the variable that lists them.
 
         Args:
             name: the connection's id.
             zookeeper: hosts with ports, separated by commas.
             archived: the cluster is gone; its past snapshots are analysed, no new one is tried.
             description: a sentence for the list of connections.
+            bootstrap_servers: brokers that may be asked, `host:port` with commas; None: nobody is asked.
         """
         api = self.airflow.api("admin")
         extra = {
             "archived": archived,
             "kafka_version": self.settings.kafka_version,
             "inter_broker_protocol_version": self.settings.inter_broker_protocol_version,
+            **({"bootstrap_servers": bootstrap_servers} if bootstrap_servers else {}),
         }
         api.set_connection(name, "generic", host=zookeeper, extra=extra, description=description)
         api.set_pool(f"{APPLY_POOL}_{name}", 1, f"Tasks that write to the cluster {name}")
-        self._clusters.append(name)
+        self._clusters = [*dict.fromkeys([*self._clusters, name])]
         api.set_variable(CLUSTERS_VARIABLE, json.dumps(self._clusters), "Connection ids of the Kafka clusters")
 
     def _start_kafka(self) -> None:

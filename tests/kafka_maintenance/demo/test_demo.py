@@ -27,7 +27,8 @@ def test_the_closing_line_of_a_whole_demo():
     progress = demo.Progress()
     progress.counts.update(progress.expected)
     assert progress.closing_line() == (
-        "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, 7 dates backfilled"
+        "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, "
+        "1 throttled move stopped in mid-wave, resumed, its second wave cancelled, 7 dates backfilled"
     )
     assert progress.missing() == []
 
@@ -35,11 +36,25 @@ def test_the_closing_line_of_a_whole_demo():
 @pytest.mark.parametrize(
     ("version", "drains", "ending"),
     [
-        pytest.param("1.1", True, "4 plans approved, 4 applied, 4 verified, 7 dates backfilled", id="all four"),
+        pytest.param(
+            "2.4",
+            True,
+            "4 plans approved, 4 applied, 4 verified, 1 throttled move stopped in mid-wave, resumed, its second wave cancelled, "
+            "7 dates backfilled",
+            id="all",
+        ),
+        pytest.param(
+            "1.1",
+            True,
+            "4 plans approved, 4 applied, 4 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
+            "Kafka 1.1 cannot cancel a reassignment",
+            id="no cancel",
+        ),
         pytest.param(
             "1.0",
             False,
-            "3 plans approved, 3 applied, 3 verified, 7 dates backfilled; Kafka 1.0 cannot drain by re-election: three plans",
+            "3 plans approved, 3 applied, 3 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
+            "Kafka 1.0 cannot drain by re-election: three plans; Kafka 1.0 cannot cancel a reassignment",
             id="no drain by re-election",
         ),
     ],
@@ -77,6 +92,16 @@ def test_a_rejected_plan_is_counted_as_rejected_and_the_demo_is_whole(capsys):
     rejecting.progress.counts.update(rejecting.progress.expected)
     assert "3 plans approved, 1 rejected, 3 applied, 3 verified" in rejecting.progress.closing_line()
     assert (rejecting.progress.missing(), rejecting.progress.faults) == ([], [])
+
+
+def test_a_move_that_is_rejected_or_cut_short_is_told_as_such():
+    progress = demo.Progress()
+    progress.counts.update(progress.expected | {"moves_resumed": 0, "waves_cancelled": 0})
+    assert ", 1 throttled move stopped in mid-wave, 7 dates" in progress.closing_line()
+    assert progress.missing() == ["moves_resumed: expected 1, found 0", "waves_cancelled: expected 1, found 0"]
+    progress.counts.update({"moves_rejected": 1, "moves_stopped": -1})
+    assert ", 1 throttled move rejected, 7 dates" in progress.closing_line()
+    assert progress.missing() == []
 
 
 def test_a_part_that_did_not_happen_is_named(capsys):
