@@ -22,6 +22,7 @@ from kafka.errors import KafkaError
 from controller_core.adapters.object_store.open import ObjectStore, open_store
 from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.connections.airflow_api import AIRFLOW_CONNECTION
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.demo.airflow_api import RUN_ENDED, AirflowApi
 from kafka_maintenance.demo.brakes import MESSAGES, MESSAGES_WITHOUT_CANCEL, show_brakes
@@ -90,6 +91,7 @@ class Demo:
     def run(self) -> None:
         """All parts, in order; faults are in `progress`."""
         part = self.progress.part
+        self._let_airflow_be_asked()
         with part("a cluster that needs care"):
             self._trouble()
         with part("snapshot_metadata"):
@@ -108,6 +110,18 @@ class Demo:
             self._compare(first, self._snapshot())
         with part("backfill of seven dates, awaited"):
             self._finish_backfill()
+
+    def _let_airflow_be_asked(self) -> None:
+        """Before its first write each `apply_plan` compares our record of the answer with Airflow's own, read as a viewer."""
+        airflow = self.stack.airflow
+        airflow.api("admin").set_connection(
+            AIRFLOW_CONNECTION,
+            "http",
+            host=airflow.url,
+            login="viewer",
+            password=airflow.users["viewer"].password,
+            description="Airflow's own record of who answered a gate",
+        )
 
     def _trouble(self) -> None:
         self.cluster.make_topics()
