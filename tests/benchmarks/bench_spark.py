@@ -86,7 +86,8 @@ def peak_of(processes):
             status = Path(f"/proc/{process.pid}/status").read_text()
         except FileNotFoundError:
             continue
-        total += int(status.partition("VmHWM:")[2].split()[0])
+        peak = status.partition("VmHWM:")[2].split()  # one that has just ended has none
+        total += int(peak[0]) if peak else 0
     return total / 2**20
 
 
