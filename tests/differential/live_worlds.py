@@ -19,7 +19,7 @@ BROKERS = (1, 2, 3)
 CONFIG = {
     "auto.leader.rebalance.enable": "false",
     "replica.lag.time.max.ms": "4000",
-    "zookeeper.session.timeout.ms": "40000",  # a broker that hangs stays registered
+    "zookeeper.session.timeout.ms": "20000",  # the most that this ZooKeeper grants: a broker that hangs stays registered
 }
 TIMEOUT_S = 120.0
 
