@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.tree_writer import write_tree
@@ -22,6 +22,7 @@ from controller_core.adapters.zookeeper.session import connect
 from controller_core.adapters.zookeeper_files.jute import OPEN_ACL
 from controller_core.adapters.zookeeper_files.snapshot_file import write_snapshot
 from controller_core.adapters.zookeeper_files.tree import ROOT, Node, new_tree
+from controller_core.ports.zookeeper import ANY_VERSION
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.restore.drill import restore_drill
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -86,8 +87,11 @@ def a_drill(store, *, by_transactions):
     return time.perf_counter() - began, cpu_s() - cpu
 
 
-def stored(copy):
-    """A store with a snapshot of the copy, taken from a real server: of a cluster whose brokers are stopped, as registrations are ephemeral."""
+def stored(copy, changed=None):
+    """A store with a snapshot of the copy, taken from a real server: of a cluster whose brokers are stopped, as registrations are ephemeral.
+
+    With `changed`, path → data, and another one of the day after, when these were written.
+    """
     store = MemoryStore("drills")
     for broker in BROKERS:
         copy = copy.without(f"/brokers/ids/{broker}")
@@ -96,6 +100,11 @@ def stored(copy):
         with ZooKeeperServer(workspace, name="source", heap_mb=HEAP_MB) as server:
             address = ClusterAddress(f"{server.hosts}/k")
             take_snapshot(address=address, cluster="blue", store=store, run_id="r", now=NOW)
+            if changed:
+                with address.session() as session:
+                    for path, data in changed.items():
+                        session.set(path, data, ANY_VERSION)
+                take_snapshot(address=address, cluster="blue", store=store, run_id="s", now=NOW + timedelta(days=1))
     return store
 
 

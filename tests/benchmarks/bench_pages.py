@@ -12,10 +12,15 @@ import psutil
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.operations.analysis import tables
+from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.web import render
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import Listed, clusters_page
+from kafka_maintenance.web.views.history import history_page
 from kafka_maintenance.web.views.topic import topic_page
+from tests.benchmarks.bench_drills import stored
+from tests.benchmarks.bench_kraft import BROKERS, PARTITIONS_PER_TOPIC, big_tree
+from tests.kafka_maintenance.operations.kraft.trees import encoded, state
 from tests.kafka_maintenance.web.fleet import Sick, publish
 
 BIG = Sick("big", brokers=200, racks=4, topics=2000, partitions=100, warnings=900, critical=20, growth=100)
@@ -24,6 +29,7 @@ FLEET = tuple(
     for number in range(1000)
 )
 DATES = 30
+PARTITIONS = 200_000
 COLD_S_MAX, WARM_S_MAX = 1.0, 0.3
 
 
@@ -33,14 +39,25 @@ def main() -> None:
         big, fleet = open_store(f"{folder}/big"), open_store(f"{folder}/fleet")
         publish(big, [BIG], dates=3, snapshots=1)
         publish(fleet, FLEET, dates=DATES, snapshots=1)
+        compared = _two_dates()
         listed = [Listed(name=one.name) for one in FLEET]
         pages = {
             "Clusters, 1,000 clusters, 30 dates": lambda: clusters_page(fleet, listed, {}, now=datetime.now(UTC)),
             "Cluster, 200 brokers × 200,000 partitions": partial(cluster_page, big, "big"),
+            "History, 200,000 partitions, 4,000 written": partial(history_page, compared, ["blue"], "", "", "", ""),
             "Topic, of 2,000 with 200,000 partitions": partial(topic_page, big, "big", "topic-100"),
         }
         for name, make in pages.items():
             _print(name, make)
+
+
+def _two_dates():
+    """A store with two snapshots of one cluster: in between 2 % of the partitions got another leader."""
+    copy, changed = copy_of(big_tree(PARTITIONS)), {}
+    for number in range(PARTITIONS // PARTITIONS_PER_TOPIC // 5):
+        path = f"/brokers/topics/topic-{number:06d}/partitions/0/state"
+        changed[path] = encoded(state(BROKERS[1], BROKERS))
+    return stored(copy, changed)
 
 
 def _print(name, make) -> None:

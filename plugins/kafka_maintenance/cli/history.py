@@ -53,10 +53,12 @@ def _diff(arguments: argparse.Namespace) -> int:
         raise BadInputError(
             "nothing compared: give a second snapshot, or --zookeeper for the living cluster; one of both"
         )
-    before = operation.side_of_snapshot(store, find_snapshot(store, arguments.before, arguments.cluster))
+    first = find_snapshot(store, arguments.before, arguments.cluster)
     if arguments.after:
-        after = operation.side_of_snapshot(store, find_snapshot(store, arguments.after, arguments.cluster))
+        second = find_snapshot(store, arguments.after, arguments.cluster)
+        before, after = operation.sides_of_snapshots(store, first, second)
     else:
+        before = operation.side_of_snapshot(store, first)
         with Bars() as bars:
             after = operation.side_of_cluster(
                 address_of(arguments),

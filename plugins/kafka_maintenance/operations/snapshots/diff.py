@@ -22,6 +22,7 @@ from controller_core.adapters.snapshot.reader import Progress, ReadOptions, read
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.operations.snapshots.catalog import (
+    at_once,
     identity_of,
     public_configs,
     read_manifest,
@@ -29,7 +30,7 @@ from kafka_maintenance.operations.snapshots.catalog import (
 )
 from kafka_maintenance.operations.snapshots.changes import KINDS, Change, Diff, Side
 from kafka_maintenance.operations.snapshots.diff_text import shown_value
-from kafka_maintenance.operations.snapshots.diff_znodes import znode_changes
+from kafka_maintenance.operations.snapshots.diff_znodes import without_equal_topics, znode_changes
 from kafka_maintenance.operations.snapshots.take import require_kafka_tree
 from kafka_maintenance.operations.snapshots.unreadable import without_hidden, znode_of
 
@@ -41,6 +42,22 @@ def side_of_snapshot(store: ObjectStore, manifest: Manifest | str) -> Side:
     """A stored snapshot, decoded with today's code."""
     manifest = read_manifest(store, manifest) if isinstance(manifest, str) else manifest
     return side_of_raw(store, manifest, read_raw(store, manifest))
+
+
+def sides_of_snapshots(store: ObjectStore, before: Manifest | str, after: Manifest | str) -> tuple[Side, Side]:
+    """Two stored snapshots to compare: `diff` finds in them what it finds in the whole ones.
+
+    Topics that nobody wrote to in between are left out before anything is decoded, which takes nine tenths of the time; not where one of both
+    snapshots has a znode that could not be parsed, for such a one is named also where it is the same.
+
+    Raises:
+        ControllerCoreError: one of them cannot be read.
+    """
+    manifests = [read_manifest(store, each) if isinstance(each, str) else each for each in (before, after)]
+    old, new = at_once(partial(read_raw, store), manifests)
+    if not any(manifest.counts["bad_rows"] for manifest in manifests):
+        old, new = without_equal_topics(old, new)
+    return side_of_raw(store, manifests[0], old), side_of_raw(store, manifests[1], new)
 
 
 def side_of_raw(store: ObjectStore, manifest: Manifest, raw: pa.Table) -> Side:

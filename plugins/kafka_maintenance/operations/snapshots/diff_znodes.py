@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,10 +13,11 @@ from controller_core import znodes
 from kafka_maintenance.operations.snapshots.changes import Change, Side
 from kafka_maintenance.operations.snapshots.unreadable import is_hidden
 
+_BELOW_TOPICS: Final = f"{znodes.TOPICS}/"
 _DATA_SHOWN_MAX: Final = 200
 _COLUMNS: Final = ("data", "acl", "left_out", "mzxid", "mtime")
 _TABLED: Final = (
-    f"{znodes.TOPICS}/",
+    _BELOW_TOPICS,
     f"{znodes.BROKER_IDS}/",
     f"{znodes.CONFIG}/",
     f"{znodes.ISR_CHANGE_NOTIFICATION}/",
@@ -95,19 +97,52 @@ def znode_changes(
 _Znode = Mapping[str, Any]
 
 
-def _different(before: pa.Table, after: pa.Table) -> Iterator[tuple[str, _Znode | None, _Znode | None]]:
-    """Path and both znodes, None for one that is absent, where data, existence, ACL or a secret's transaction differ."""
+def without_equal_topics(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The raw layers without the topics that were not written in between, if both sides have every znode of them: nothing of these can differ.
+
+    Args:
+        before: columns of `raw_layer`.
+        after: likewise.
+    """
+    columns = (
+        "data",
+        "czxid",
+        "mzxid",
+        "acl",
+        "left_out",
+    )  # data, too: an ensemble that was set back issues a zxid twice
+    old, new = (raw.filter(pc.starts_with(raw["path"], _BELOW_TOPICS)) for raw in (before, after))
+    joined = _joined(old, new, columns)
+    differ = reduce(pc.or_, (_differ(joined, name) for name in (*columns, "there")))
+    topics = _topics(joined["path"].filter(differ)).unique()
+
+    def kept(raw: pa.Table) -> pa.Table:
+        elsewhere = pc.invert(pc.starts_with(raw["path"], _BELOW_TOPICS))
+        return raw.filter(pc.or_(elsewhere, pc.is_in(_topics(raw["path"]), value_set=topics)))
+
+    return kept(before), kept(after)
+
+
+def _topics(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The topic of each path below `/brokers/topics`; another path stays as it is."""
+    return pc.replace_substring_regex(paths, f"^{_BELOW_TOPICS}([^/]*).*$", r"\1")
+
+
+def _joined(before: pa.Table, after: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Path, and `columns` and `there` of both sides with the suffixes `_old` and `_new`; null where one has no such path."""
     sides = []
     for raw, suffix in ((before, "_old"), (after, "_new")):
-        table = raw.select(["path", *_COLUMNS]).append_column("there", pa.repeat(pa.scalar(value=True), raw.num_rows))
-        sides.append(table.rename_columns(["path", *(f"{name}{suffix}" for name in (*_COLUMNS, "there"))]))
-    joined = sides[0].join(sides[1], keys="path", join_type="full outer", use_threads=False)
+        table = raw.select(["path", *columns]).append_column("there", pa.repeat(pa.scalar(value=True), raw.num_rows))
+        sides.append(table.rename_columns(["path", *(f"{name}{suffix}" for name in (*columns, "there"))]))
+    return sides[0].join(sides[1], keys="path", join_type="full outer", use_threads=False)
+
+
+def _different(before: pa.Table, after: pa.Table) -> Iterator[tuple[str, _Znode | None, _Znode | None]]:
+    """Path and both znodes, None for one that is absent, where data, existence, ACL or a secret's transaction differ."""
+    joined = _joined(before, after, _COLUMNS)
     secret = pc.or_(pc.is_valid(joined["left_out_old"]), pc.is_valid(joined["left_out_new"]))
     rewritten = pc.and_(secret, _differ(joined, "mzxid"))
-    other = [_differ(joined, name) for name in ("data", "acl", "left_out", "there")]
-    mask = rewritten
-    for each in other:
-        mask = pc.or_(mask, each)
+    mask = reduce(pc.or_, (_differ(joined, name) for name in ("data", "acl", "left_out", "there")), rewritten)
     for row in joined.filter(mask).sort_by("path").to_pylist():
         old, new = (
             {name: row[f"{name}{suffix}"] for name in _COLUMNS} if row[f"there{suffix}"] else None

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectMissingError
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.snapshots.blame import blame
 from kafka_maintenance.operations.snapshots.catalog import keys_by_date, newest_of
-from kafka_maintenance.operations.snapshots.changes import KINDS
-from kafka_maintenance.operations.snapshots.diff import diff, side_of_snapshot
+from kafka_maintenance.operations.snapshots.changes import KINDS, Diff
+from kafka_maintenance.operations.snapshots.diff import diff, sides_of_snapshots
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Choice, Column, Filter, Form, Note, Page, Section, Table
 
 CHANGES_READ_MAX: Final = 20_000
 _DATES_SHOWN: Final = 60
 _VALUE_MAX: Final = 300
+_CHANGE_BYTES: Final = 1000
+"""What a change takes in memory, about."""
 
 
 def history_page(
@@ -75,8 +79,7 @@ def _diff(store: ObjectStore, cluster: str, by_date: dict[str, list[str]], older
         return [Note(f"There is no snapshot of {missing[0]}; choose another date.", "warning")]
     if older == newer:
         return [Note("Choose two different dates.", "info")]
-    sides = [side_of_snapshot(store, newest_of(store, by_date[day])) for day in (older, newer)]
-    found = diff(sides[0], sides[1])
+    found = _found(store, *(newest_of(store, by_date[day]) for day in (older, newer)))
     counts = Counter(change.kind for change in found.changes)
     torn = [text for text in (found.before_torn, found.after_torn) if text]
     rows = [
@@ -111,6 +114,17 @@ def _diff(store: ObjectStore, cluster: str, by_date: dict[str, list[str]], older
             )
         )
     return [*blocks, table]
+
+
+def _found(store: ObjectStore, before: Manifest, after: Manifest) -> Diff:
+    """The difference of two snapshots, which stays what it is: kept in memory."""
+
+    def make() -> tuple[Diff, int]:
+        found = diff(*sides_of_snapshots(store, before, after))
+        return found, _CHANGE_BYTES * len(found.changes)
+
+    kept: Diff = CACHE.get(("diff", before.uri, before.digest, after.uri, after.digest), make)
+    return kept
 
 
 def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:

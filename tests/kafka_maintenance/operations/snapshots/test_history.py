@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
+import pyarrow as pa
 import pytest
 from kazoo.security import ACL, Id
 
@@ -17,9 +18,10 @@ from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.restore.drill import drill_text, restore_drill
 from kafka_maintenance.operations.snapshots import query as snapshot_query
 from kafka_maintenance.operations.snapshots.blame import blame, blame_json, blame_text
-from kafka_maintenance.operations.snapshots.catalog import read_table
-from kafka_maintenance.operations.snapshots.diff import diff, side_of_cluster, side_of_snapshot
+from kafka_maintenance.operations.snapshots.catalog import read_raw, read_table
+from kafka_maintenance.operations.snapshots.diff import diff, side_of_cluster, side_of_snapshot, sides_of_snapshots
 from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text
+from kafka_maintenance.operations.snapshots.diff_znodes import without_equal_topics
 from kafka_maintenance.operations.snapshots.query import query_history, query_text
 from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -38,6 +40,13 @@ def take(chroot, store, day=0, auth=None, **how):
     return take_snapshot(
         address=ClusterAddress(chroot, auth=auth), cluster="alpha", store=store, run_id=f"date {day}", now=now, **how
     ).manifest
+
+
+def compared(store, before, after, **how):
+    """Two snapshots; what they have alike is not decoded, which changes nothing."""
+    found = diff(*sides_of_snapshots(store, before, after), **how)
+    assert found == diff(side_of_snapshot(store, before), side_of_snapshot(store, after), **how)
+    return found
 
 
 def delete_topic(session, topic):
@@ -78,7 +87,7 @@ def test_diff_speaks_of_kafka(kafka, chroot, store):
     before = take(chroot, store)
     shake(kafka)
     after = take(chroot, store, 1)
-    found = diff(side_of_snapshot(store, before), side_of_snapshot(store, after.uri))
+    found = compared(store, before.uri, after.uri)
     changes = {(change.kind, change.subject): (change.before, change.after) for change in found.changes}
     assert changes["controller_changed", "controller_id"] == (1, 3)
     assert changes["controller_epoch_changed", "controller_epoch"] == (3, 4)
@@ -109,11 +118,37 @@ def test_noise_is_left_out_unless_asked_for(kafka, chroot, store):
     before = take(chroot, store)
     kafka.set("/brokers/topics/orders/partitions/0/state", world.state(1, 5), -1)
     kafka.set("/config/topics/orders", world.PERSISTENT["/config/topics/orders"], -1)
-    sides = side_of_snapshot(store, before), side_of_snapshot(store, take(chroot, store, 1))
-    assert diff(*sides).changes == ()
-    assert "nothing changed but what --noise shows\n1 znodes differ in epochs" in diff_text(diff(*sides))
-    (change,) = diff(*sides, noise=True).changes
+    after = take(chroot, store, 1)
+    found = compared(store, before, after)
+    assert found.changes == ()
+    assert "nothing changed but what --noise shows\n1 znodes differ in epochs" in diff_text(found)
+    (change,) = compared(store, before, after, noise=True).changes
     assert (change.kind, change.before["leader_epoch"], change.after["leader_epoch"]) == ("epoch_changed", 0, 5)
+
+
+def test_topics_that_nobody_wrote_to_are_not_decoded(kafka, chroot, store):
+    before = take(chroot, store)
+    kafka.set("/config/topics/payments", world.config(retention_ms="7"), -1)
+    kafka.set("/brokers/topics/orders/partitions/0/state", world.state(2, 1, (2,)), -1)
+    after = take(chroot, store, 1)
+    assert len(compared(store, before, after).changes) > 1
+    for side in sides_of_snapshots(store, before, after):
+        assert side.tables["topics"]["topic"].to_pylist() == ["orders"]
+
+
+def test_a_zxid_that_an_ensemble_issued_twice_hides_no_other_data(kafka, chroot, store):
+    raw = read_raw(store, take(chroot, store))
+    path, data = "/brokers/topics/orders/partitions/0/state", world.state(2, 1, (2,))
+    other = [
+        data if each == path else value
+        for each, value in zip(*raw.select(["path", "data"]).to_pydict().values(), strict=True)
+    ]
+    set_back = raw.set_column(
+        raw.schema.get_field_index("data"), raw.schema.field("data"), pa.array(other, raw.schema.field("data").type)
+    )
+    for found in without_equal_topics(raw, set_back):
+        assert path in found["path"].to_pylist()
+        assert "/brokers/topics/payments" not in found["path"].to_pylist()
 
 
 def test_a_deleted_topic_is_one_change(kafka, chroot, store):
@@ -184,7 +219,7 @@ def test_changes_beside_what_may_not_be_read_are_told(half_open, chroot, store):
         session.set("/config/topics/orders", world.config(retention_ms="2"), -1)
         session.set("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,3]}}', -1)
         session.set("/brokers/topics/orders/partitions/1/state", world.state(2, 9, (2, 3)), -1)
-    found = diff(side_of_snapshot(store, whole), side_of_snapshot(store, take(chroot, store, 1)))
+    found = compared(store, whole, take(chroot, store, 1))
     assert [(change.kind, change.subject) for change in found.changes] == [
         ("replicas_moved", "orders-1"),
         ("config_changed", "clients/slow producer_byte_rate"),
@@ -276,7 +311,7 @@ def test_what_cannot_be_parsed_is_unknown_and_not_deleted(kafka, chroot, store):
     kafka.set("/brokers/topics/orders", b"{broken", -1)
     kafka.set("/config/topics/payments", b"{broken", -1)
     after = take(chroot, store, 1)
-    found = diff(side_of_snapshot(store, before), side_of_snapshot(store, after))
+    found = compared(store, before, after)
     assert [(change.kind, change.subject) for change in found.changes] == [
         ("bad_znode_found", "/brokers/topics/orders"),
         ("bad_znode_found", "/brokers/topics/orders/partitions/0/state"),  # of no assigned partition
@@ -285,7 +320,7 @@ def test_what_cannot_be_parsed_is_unknown_and_not_deleted(kafka, chroot, store):
     ]
     assert set(found.not_compared) == {change.subject for change in found.changes}
     kafka.set("/brokers/topics/orders", b"{broken otherwise", -1)
-    (change,) = diff(side_of_snapshot(store, after), side_of_snapshot(store, take(chroot, store, 2))).changes
+    (change,) = compared(store, after, take(chroot, store, 2)).changes
     assert (change.kind, change.subject, change.before) == ("znode_changed", "/brokers/topics/orders", "{broken")
     histories = {each.field: each.history for each in blame(store, "alpha", "orders").blames}
     assert [seen.value for seen in histories["exists"]] == [True]
@@ -302,7 +337,7 @@ def test_every_znode_is_compared(kafka, chroot, store):
     kafka.create("/delegation_token/tokens/t", token)
     kafka.create("/other/kept", b"1")
     before = take(chroot, store)
-    same = diff(side_of_snapshot(store, before), side_of_snapshot(store, take(chroot, store, 1)))
+    same = compared(store, before, take(chroot, store, 1))
     assert diff_text(same).endswith("\nnothing changed")
     kafka.set(
         "/kafka-acl/Topic/orders", znodes.encode_acl([znodes.AclEntry("User:bob", "Deny", "Write", "10.0.0.1")]), -1
@@ -350,7 +385,7 @@ def test_no_leader_has_a_name_and_a_border_between_clusters_is_told(kafka, chroo
     kafka.set("/brokers/topics/orders/partitions/0/state", world.state(-1, 1, (2,)), -1)
     kafka.set("/cluster/id", json.dumps({"version": "1", "id": "A" * 22}).encode(), -1)
     after = take(chroot, store, 1, new_cluster_id=True)
-    text = diff_text(diff(side_of_snapshot(store, before), side_of_snapshot(store, after)))
+    text = diff_text(compared(store, before, after))
     assert "orders-0: 1 → no leader" in text
     told = blame_text(blame(store, "alpha", "orders-0"))
     assert "leader = no leader  (changed between " in told
