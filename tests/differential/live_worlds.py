@@ -69,12 +69,12 @@ def controllers_told(zookeeper: ZooKeeper) -> set[int]:
 
 
 @contextmanager
-def under_kafkas(version: str) -> Iterator[World]:
+def under_kafkas(version: str, config: Mapping[str, str] = CONFIG) -> Iterator[World]:
     """Four brokers; Kafka's controller is the fourth."""
     with (
         Workspace.create_temporary() as workspace,
         KafkaCluster(
-            version, brokers=len(BROKERS) + 1, config=CONFIG, broker_config=log_dirs_in(workspace), workspace=workspace
+            version, brokers=len(BROKERS) + 1, config=config, broker_config=log_dirs_in(workspace), workspace=workspace
         ) as kafka,
         kafka.session() as zookeeper,
     ):
@@ -84,14 +84,14 @@ def under_kafkas(version: str) -> Iterator[World]:
 
 
 @contextmanager
-def under_the_core(version: str) -> Iterator[World]:
+def under_the_core(version: str, config: Mapping[str, str] = CONFIG) -> Iterator[World]:
     """Three brokers that know no controller but the laboratory, which is the fourth."""
     with brokers_under_the_core(
         version,
         CONTROLLER_ID,
         brokers=len(BROKERS),
         timeout_s=TIMEOUT_S,
-        config=CONFIG,
+        config=config,
         broker_config_in=log_dirs_in,
     ) as (ours, kafka, zookeeper):
 

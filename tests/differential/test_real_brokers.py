@@ -138,6 +138,16 @@ def delete_topic(zookeeper: ZooKeeper) -> None:
     zookeeper.create(delete_topic_path(TOPIC), encode_delete_topic())
 
 
+def copy_metadata(zookeeper: ZooKeeper, tools: KafkaZk) -> None:
+    """Topics, their configs and states, and the controller's epoch: a controller elects nothing that a later one wrote."""
+    tools.zookeeper.create(CONTROLLER_EPOCH, zookeeper.get(CONTROLLER_EPOCH)[0])
+    for topic in zookeeper.children(TOPICS):
+        numbers = zookeeper.children(f"{topic_path(topic)}/partitions")
+        states = [state_path(TopicPartition(topic, int(number))) for number in numbers]
+        for path in (topic_path(topic), config_path("topics", topic), *states):
+            tools.zookeeper.create(path, zookeeper.get(path)[0], make_parents=True)
+
+
 class Lockstep:
     """A real cluster, and a fresh simulated one for each prediction."""
 
@@ -155,7 +165,7 @@ class Lockstep:
         cluster = SimulatedCluster(
             self.dialect, broker_config=BROKER_CONFIG, stepped=lambda _, step: log.extend(state_change_log(step))
         )
-        self._copy_into(cluster.tools)
+        copy_metadata(self.zookeeper, cluster.tools)
         for broker in self.live():  # all register before the first controller looks
             cluster.start_broker(BrokerId(broker))
         controller = cluster.nodes[BrokerId(self.controller())].controller
@@ -214,17 +224,6 @@ class Lockstep:
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
         """The same request node in both worlds."""
         self.shows(what, lambda cluster: make(cluster.tools.zookeeper), lambda: make(self.zookeeper))
-
-    def _copy_into(self, tools: KafkaZk) -> None:
-        tools.zookeeper.create(
-            CONTROLLER_EPOCH, self.zookeeper.get(CONTROLLER_EPOCH)[0]
-        )  # a controller elects nothing that a later one wrote
-        for topic in self.zookeeper.children(TOPICS):
-            paths = [topic_path(topic), config_path("topics", topic)]
-            numbers = self.zookeeper.children(f"{topic_path(topic)}/partitions")
-            paths += [state_path(TopicPartition(topic, int(number))) for number in numbers]
-            for path in paths:
-                tools.zookeeper.create(path, self.zookeeper.get(path)[0], make_parents=True)
 
 
 @pytest.mark.parametrize("version", kafka_versions("3.9", "1.1"))
