@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from queue import Queue
 from threading import Thread, Timer
-from time import time
+from time import monotonic, sleep, time
 from typing import Final, Self
 
 from controller_core.adapters.brokers.channels import BrokerAnswered, TcpChannels
@@ -22,13 +22,13 @@ from controller_core.controller.step import Command, Step
 from controller_core.engine.request_batch import event_of
 from controller_core.messages import answers
 from controller_core.messages import effects as e
-from controller_core.messages.events import RebalanceDue, Startup
+from controller_core.messages.events import RebalanceDue, SessionEstablished, SessionExpired, Startup
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect
-from controller_core.model.errors import BrokerAccessDeniedError, ZooKeeperError
+from controller_core.model.errors import BrokerAccessDeniedError, SessionExpiredError, ZooKeeperError
 from controller_core.model.partitions import Broker, Endpoint
 from controller_core.model.refusals import Refusal
-from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
+from controller_core.ports.zookeeper import ANY_VERSION, WatchEvent, WatchEventKind, ZooKeeper
 from controller_core.runtime.config_changes import ConfigChanges
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.kafka_zk.base import formats_of
@@ -42,6 +42,8 @@ from controller_core.znodes.paths import broker_path
 
 log = logging.getLogger(__name__)
 _MS: Final = 1000
+_NEW_SESSION_S: Final = 60.0
+_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,12 @@ class _ConfigsChanged:
     """There may be new notices of changed configs."""
 
 
-_Heard = Command | BrokerAnswered | Request | _ConfigsChanged
+@dataclass(frozen=True, slots=True)
+class _SessionOver:
+    """The session ended, and its registration with it; the client opens another one."""
+
+
+_Heard = Command | BrokerAnswered | Request | _ConfigsChanged | _SessionOver
 
 
 class LaboratoryController:
@@ -64,9 +71,9 @@ class LaboratoryController:
 
     def __init__(self, zookeeper: ZooKeeper, dialect: Dialect, config: ControllerConfig) -> None:
         self._events: Queue[_Heard | None] = Queue()
-        again = not dialect.lists_notifications_when_processed
-        watches = ControllerWatches(zookeeper, self._events.put, subscribes_again=again)
         self._kafka = KafkaZk(RetryingZooKeeper(zookeeper), formats_of(dialect))
+        again = not dialect.lists_notifications_when_processed
+        watches = ControllerWatches(self._kafka.zookeeper, self._events.put, subscribes_again=again)
         self._zookeeper = ZooKeeperEffects(self._kafka, watches, now_ms=lambda: int(time() * _MS))
         self._channels = TcpChannels(self._events.put)
         self._server = ControllerServer(lambda asked, answer: self._events.put(Request(asked, answer)))
@@ -98,11 +105,7 @@ class LaboratoryController:
         """
         self._configs.begin()
         self._adopt_configs()
-        config = self._last.context.config
-        endpoint = Endpoint(HOST, self._server.port, config.inter_broker_listener, "PLAINTEXT")
-        broker = Broker(config.controller_id, -1, (endpoint,))
-        version = self._kafka.formats.broker_version
-        self._kafka.register_broker(BrokerZnode(broker=broker, version=version, host=endpoint.host, port=endpoint.port))
+        self._register()
         self._events.put(Startup())
         self._thread.start()
         return self
@@ -116,16 +119,47 @@ class LaboratoryController:
         with suppress(ZooKeeperError):  # the session may be over, and the registration with it
             self._kafka.zookeeper.delete(broker_path(self._last.context.config.controller_id), ANY_VERSION)
 
+    def _register(self) -> None:
+        config = self._last.context.config
+        endpoint = Endpoint(HOST, self._server.port, config.inter_broker_listener, "PLAINTEXT")
+        broker = Broker(config.controller_id, -1, (endpoint,))
+        version = self._kafka.formats.broker_version
+        self._kafka.register_broker(BrokerZnode(broker=broker, version=version, host=endpoint.host, port=endpoint.port))
+        self._session_id = self._kafka.zookeeper.session_id
+        self._kafka.zookeeper.exists(broker_path(config.controller_id), watch=self._registration_changed)
+
+    def _registration_changed(self, event: WatchEvent) -> None:
+        """It goes with the session; the watch is lost with it, or has been set again in the next one already."""
+        if event.kind is WatchEventKind.LOST or self._kafka.zookeeper.session_id != self._session_id:
+            self._events.put(_SessionOver())
+
     def _work(self) -> None:
         try:
             while (event := self._events.get()) is not None:
                 if isinstance(event, _ConfigsChanged):
                     self._execute_config_changes()
+                elif isinstance(event, _SessionOver):
+                    self._begin_anew()
                 else:
                     self._follow(self._command(event))
         except Exception as error:
             log.exception("the controller ended")
             self.failure = error
+
+    def _begin_anew(self) -> None:
+        """Resigns, registers in the next session, and tries to become the active controller, as `KafkaController.Expire` and `RegisterBrokerAndReelect`."""
+        self._follow(SessionExpired())
+        deadline_s = monotonic() + _NEW_SESSION_S
+        while True:
+            try:
+                self._register()
+                break
+            except SessionExpiredError:  # the next one is not open yet
+                if monotonic() > deadline_s:
+                    raise
+                sleep(_LOOK_S)
+        self._follow(SessionEstablished())
+        self._execute_config_changes()
 
     def _follow(self, command: Command | None) -> None:
         """An event, and the answers to its questions."""

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from controller_core.model.partitions import BrokerId
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.znodes import BROKER_IDS, CONTROLLER
+from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 from tests.differential.controller_cpu import kafkas_cpu_s, our_cpu_s
 from tests.differential.live_looks import told_by
-from tests.differential.under_the_core import brokers_under_the_core
+from tests.differential.under_the_core import TICK_MS, brokers_under_the_core
 
 CONTROLLER_ID = BrokerId(4)
 BROKERS = (1, 2, 3)
 CONFIG = {
     "auto.leader.rebalance.enable": "false",
     "replica.lag.time.max.ms": "4000",
-    "zookeeper.session.timeout.ms": "20000",  # the most that this ZooKeeper grants: a broker that hangs stays registered
+    "zookeeper.session.timeout.ms": "60000",  # the most that this ZooKeeper grants: a broker that hangs stays registered
 }
 TIMEOUT_S = 120.0
 
@@ -73,8 +74,14 @@ def under_kafkas(version: str, config: Mapping[str, str] = CONFIG) -> Iterator[W
     """Four brokers; Kafka's controller is the fourth."""
     with (
         Workspace.create_temporary() as workspace,
+        ZooKeeperServer(workspace, tick_time_ms=TICK_MS) as server,
         KafkaCluster(
-            version, brokers=len(BROKERS) + 1, config=config, broker_config=log_dirs_in(workspace), workspace=workspace
+            version,
+            server,
+            brokers=len(BROKERS) + 1,
+            config=config,
+            broker_config=log_dirs_in(workspace),
+            workspace=workspace,
         ) as kafka,
         kafka.session() as zookeeper,
     ):

@@ -17,6 +17,9 @@ from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 
+TICK_MS = 3000
+"""Of ZooKeeper: sessions may last 60 s, so that a broker that hangs, on a busy machine, too, stays registered."""
+
 
 def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerConfig:
     return ControllerConfig(
@@ -52,7 +55,7 @@ def brokers_under_the_core(
     """
     with (
         Workspace.create_temporary() as workspace,
-        ZooKeeperServer(workspace) as server,
+        ZooKeeperServer(workspace, tick_time_ms=TICK_MS) as server,
         connect(server.hosts) as session,
     ):
         for path in DIRECTORIES:

@@ -8,11 +8,20 @@ import sys
 import pytest
 
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.adapters.zookeeper.session import connect
+from controller_core.model.dialect import dialect_for
+from controller_core.model.partitions import BrokerId
+from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.runtime.laboratory import LaboratoryController
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.laboratory.run import BANNER, DIRECTORIES, MARKER, require_loopback_hosts
+from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
+from kafka_maintenance.servers.workspace import Workspace
+from tests.differential.under_the_core import config_of
 from tests.kafka_maintenance import snapshot_world as world
+from tests.kafka_maintenance.operations.act_as_controller.world import Relay
 
 
 @pytest.mark.parametrize("hosts", ["127.0.0.1:2181", "localhost:2181/x", "[::1]:2181", "127.0.0.1:1,127.0.0.2:1/kafka"])
@@ -83,3 +92,36 @@ def test_a_broker_elsewhere_ends_it(lab):
     _, told = process.communicate(timeout=60)
     assert process.returncode == 3
     assert "broker 1 not commanded: the laboratory expects loopback addresses, found ['h1']" in told
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("session_s", [20.0, 2.0], ids=["the session lives", "the session ends"])
+def test_a_controller_that_was_cut_off_hears_what_happened_meanwhile(session_s):
+    with (
+        Workspace.create_temporary() as workspace,
+        ZooKeeperServer(workspace) as server,
+        connect(server.hosts) as other,
+    ):
+        for path in DIRECTORIES:
+            other.create(path, make_parents=True)
+        relay = Relay("127.0.0.1", server.port)
+        with (
+            connect(f"127.0.0.1:{relay.port}", session_timeout_s=session_s) as session,
+            LaboratoryController(session, dialect_for("3.9"), config_of(BrokerId(7))) as ours,
+        ):
+            wait_until(lambda: ours.is_active, what="it is the active controller", timeout_s=60)
+            relay.cut()
+            if session_s == 20.0:
+                other.delete("/controller", ANY_VERSION)
+            else:
+                wait_until(lambda: not other.exists("/brokers/ids/7"), what="its session is over", timeout_s=60)
+            relay.restore()
+            await_controller(other, b"2")
+            wait_until(lambda: other.exists("/brokers/ids/7"), what="it is registered", timeout_s=60)
+            wait_until(lambda: ours.is_active, what="it is the active controller again", timeout_s=60)
+            for _ in range(2):  # and it hears what happens from now on
+                epoch = int(other.get("/controller_epoch")[0])
+                other.delete("/controller", ANY_VERSION)
+                await_controller(other, b"%d" % (epoch + 1))
+        relay.close()
+        assert ours.failure is None
