@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from controller_core.messages.events import AlterReassignments, ElectLeaders, Event, UncleanElectionEnabled
 from controller_core.model.config import UNCLEAN_LEADER_ELECTION
+from controller_core.model.dialect import Dialect
 from controller_core.model.errors import BrokerError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
@@ -117,9 +118,8 @@ class Walked(NamedTuple):
 class Walk:
     """A cluster that random events happen to; which ones depends on the seed alone."""
 
-    def __init__(self, world: World, seed: int) -> None:
-        self.world, self.random = world, Random(seed)
-        self.dialect = dialect_of_jars(world.kafka.version)
+    def __init__(self, world: World, dialect: Dialect, seed: int) -> None:
+        self.world, self.dialect, self.random = world, dialect, Random(seed)
         self.paper = self._blank(BROKERS)
         self.down: list[BrokerId] = []
         self.topics: dict[str, dict[int, tuple[int, ...]]] = {}
@@ -158,12 +158,12 @@ class Walk:
 
     def shuts_down(self) -> Happening:
         broker = self._goes_down()
-        return Happening(
-            "a broker shuts down",
-            f"broker {broker} shuts down in order",
-            lambda cluster: shut_down(cluster, broker),
-            self.world.kafka[broker].terminate,
-        )
+
+        def for_real() -> None:
+            self.world.kafka[broker].terminate()
+
+        what = f"broker {broker} shuts down in order"
+        return Happening("a broker shuts down", what, lambda cluster: shut_down(cluster, broker), for_real)
 
     def comes_back(self) -> Happening:
         broker = self.random.choice(self.down)
@@ -317,15 +317,23 @@ class Walk:
 
     # what must hold
 
+    def foresee(self, event: Happening) -> Tree:
+        """The tree, once it happened on paper."""
+        event.on_paper(self.paper)
+        self.paper.settle()
+        found = tree(self.paper.tools.zookeeper)
+        for name, row in found.rows.items():
+            assert set(row.isr) <= set(row.assignment.replicas), f"the ISR of {name}: {row}"
+            assert row.leader in {None, -1, *row.isr}, f"the leader of {name}: {row}"
+        return found
+
     def live(self, event: Happening) -> Lived:
         """Lets it happen on paper and for real.
 
         Raises:
             AssertionError: what must hold does not.
         """
-        event.on_paper(self.paper)
-        self.paper.settle()
-        wanted = tree(self.paper.tools.zookeeper)
+        wanted = self.foresee(event)
         begun_s, begun_cpu_s = time.monotonic(), self.world.cpu_s()
         event.for_real()
         agreed_s: float | None = None
@@ -337,9 +345,6 @@ class Walk:
                 raise AssertionError(f"live, not on paper: {sorted(real - paper)}; not live: {sorted(paper - real)}")
             time.sleep(LOOK_S)
         took_s, cpu_s = time.monotonic() - begun_s, self.world.cpu_s() - begun_cpu_s
-        for name, row in wanted.rows.items():
-            assert set(row.isr) <= set(row.assignment.replicas), f"the ISR of {name}: {row}"
-            assert row.leader in {None, -1, *row.isr}, f"the leader of {name}: {row}"
         while otherwise := self._told_otherwise(wanted):
             assert time.monotonic() < begun_s + 2 * TIMEOUT_S, f"told otherwise than the tree says: {otherwise}"
             time.sleep(LOOK_S)
@@ -418,7 +423,7 @@ def walk(
     lived: list[Lived] = []
     objections: list[str] = []
     with under(version, {**CONFIG, "replica.lag.time.max.ms": LAG_MS}) as world:
-        events = Walk(world, seed)
+        events = Walk(world, dialect_of_jars(version), seed)
         events.live(events.begin())
         begun_cpu_s = world.cpu_s()
         with Traffic(world.kafka, PARTITIONS) as traffic:
