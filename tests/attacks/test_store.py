@@ -4,12 +4,13 @@ A colleague with the bucket's keys, and without the key that signs, can remove a
 """
 
 import json
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 import pytest
 
-from controller_core.adapters.object_store.open import FolderStore
+from controller_core.adapters.object_store.open import FolderStore, open_store
 from controller_core.model.errors import ObjectStoreError, StoreUnwritableError
 from controller_core.ports.object_store import probe_store
 from tests.dags.world import CLUSTER
@@ -298,11 +299,35 @@ class TestFolder:
         assert {mode for name, mode in modes.items() if (tmp_path / name).is_file()} == {0o600}
 
 
+@contextmanager
+def _s3_server_that_ignores_if_none_match():
+    """A real one over HTTP, which never sees that header, as `rclone serve s3` does not look at it; yields its address."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    moto = DomainDispatcherApplication(create_backend_app)
+
+    def ignoring(environ, start_response):
+        environ.pop("HTTP_IF_NONE_MATCH", None)
+        return moto(environ, start_response)
+
+    server = make_server("127.0.0.1", 0, ignoring, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+
+
 class TestWithoutConditionalWrites:
     """A store that lets a record be overwritten keeps none: nobody is asked, and nothing is written or removed."""
 
-    @pytest.fixture
-    def store(self, tmp_path):
+    @pytest.fixture(params=["folder", pytest.param("S3 server", marks=pytest.mark.services)])
+    def store(self, request, plan, tmp_path):
+        """With the plan in it."""
+
         class Overwriting(FolderStore):
             def put_new(self, key, data):
                 self.put(key, data)
@@ -310,7 +335,16 @@ class TestWithoutConditionalWrites:
             def probe(self):
                 probe_store(self)
 
-        return Overwriting(tmp_path)
+        folder = Overwriting(tmp_path)
+        if request.param == "folder":
+            yield folder
+            return
+        with _s3_server_that_ignores_if_none_match() as endpoint_url:
+            store = open_store("s3://backups/here", endpoint_url=endpoint_url, access_key="any", secret_key="any")
+            store._client.create_bucket(Bucket="backups")
+            for key in folder.list(""):
+                store.put(key, folder.get(key))
+            yield store
 
     def test_the_gate_asks_nobody(self, store, bag, clients, world, plan, monkeypatch):
         from kafka_maintenance import hooks
@@ -326,11 +360,12 @@ class TestWithoutConditionalWrites:
 
     def test_a_plan_is_not_applied(self, store, world, plan):
         from kafka_maintenance.operations.apply.plan import apply_plan
+        from kafka_maintenance.operations.plans.store import find_plan
 
         with pytest.raises(StoreUnwritableError, match="a second create-only write"):
             apply_plan(
                 store=store,
-                plan_uri=plan.uri,
+                plan_uri=find_plan(store, cluster=CLUSTER, kind=plan.kind, digest=plan.digest).uri,
                 approved_digest=plan.digest,
                 approver="olivia",
                 zookeeper=world.zookeeper,

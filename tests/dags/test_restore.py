@@ -75,6 +75,17 @@ def test_a_rejected_restore_writes_nothing(bag, clients, wounded):
     assert wounded.exists("/config/topics/orders") is None
 
 
+def test_an_approved_restore_writes_nothing_while_a_plan_of_ours_waits(bag, clients, wounded, tmp_path, capsys):
+    digest = world.waiting_plan(wounded, open_store(str(tmp_path)))
+    with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
+        states = _run(bag, configs=["topics/*"])
+    assert (states["approve"], states["apply_restore"], states["verify_restore"]) == (
+        "success", "failed", "upstream_failed",
+    )  # fmt: skip
+    assert f"plan {digest}, approved by 'olivia', is begun" in capsys.readouterr().out
+    assert wounded.exists("/config/topics/orders") is None
+
+
 def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wounded, tmp_path):
     with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
         states = _run(

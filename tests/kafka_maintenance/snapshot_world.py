@@ -15,6 +15,8 @@ from controller_core.adapters.snapshot.manifest import (
 from controller_core.adapters.snapshot.tables import RAW
 from controller_core.adapters.zookeeper.session import KazooZooKeeper, connect
 from controller_core.ports.zookeeper import Acl
+from kafka_maintenance.operations.apply.execution import Execution, Road, begin_execution
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLUSTER_ID = "vPeOCWypqUOSepEvx0cbog"
@@ -135,3 +137,12 @@ def stored_day(store, now, days_ago, *, cluster="alpha", consistent=True, hour=1
     store.put(run_key(cluster, manifest.run_id), manifest_bytes(manifest))
     store.put(manifest.key, manifest_bytes(manifest))
     return manifest
+
+
+def waiting_plan(session, store, road=Road.NOT_ASKED):
+    """The digest of a plan of ours on `alpha` whose second step waits, or, by another road, was asked for."""
+    digest, run = "d" * 64, "reassign_partitions.r1"
+    record = ReceiptLog(store, cluster="alpha", digest=digest, run=run, approver="olivia", now=NOON)
+    record.append(EventKind.STARTED, kind="reassign_partitions", steps=2)
+    session.multi([begin_execution(Execution(digest, 1, run, "olivia", NOON.isoformat(), road))])
+    return digest

@@ -68,6 +68,21 @@ def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run,
     assert len(kafka.children("/config/changes")) == 1
 
 
+def test_a_restore_beside_a_plan_that_waits_is_refused_with_what_to_do(snapshot, kafka, chroot, run, store):
+    kafka.delete("/config/topics/orders", -1)
+    what = ("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
+    shown = run(*what, status=1)
+    (digest,) = [line.removeprefix("digest ") for line in shown.splitlines() if line.startswith("digest ")]
+    waits = world.waiting_plan(kafka, FolderStore(store_path(store)))
+    told = json.loads(run(*what, "--approve", digest, "--json", status=1))["message"]
+    assert f"plan {waits}, approved by 'olivia', is begun" in told
+    assert "kafka-maintenance stop" in told
+    assert not kafka.exists("/config/topics/orders")
+    run("stop", waits, "--cluster", "alpha", "--reason", "a restore")
+    run(*what, "--approve", digest)
+    assert kafka.exists("/config/topics/orders")
+
+
 @pytest.mark.parametrize("says", ["never", "with-signed-approval"])
 def test_neither_a_restore_nor_a_removal_goes_round_the_policy(says, snapshot, kafka, chroot, run, tmp_path, capsys):
     policy = tmp_path / "policy.yaml"

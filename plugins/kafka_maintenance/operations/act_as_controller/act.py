@@ -125,7 +125,7 @@ def act_as_controller(
     with session(address) as zookeeper:
         refuse_foreign(plan, observe(zookeeper, partitions=()))
         with cluster_lock(zookeeper, holder, wait_s=2 * SESSION_TIMEOUT_S) as fence:
-            refuse_beside(zookeeper, fence, plan, approved_digest, store)
+            refuse_beside(zookeeper, fence, plan.cluster, approved_digest, store)
             permit()
             record.append(
                 EventKind.STARTED,

@@ -4,7 +4,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import Plan, PlanKind, open_conditions, plan_digest
+from controller_core.plans.plan import Plan, open_conditions, plan_digest
 from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts
 from controller_core.ports.zookeeper import Check, ZooKeeper
@@ -45,45 +45,45 @@ def refuse_ended(log: ReceiptLog) -> None:
         )
 
 
-def refuse_beside(zookeeper: ZooKeeper, fence: Check, plan: Plan, digest: str, store: ObjectStore) -> None:
-    """While Kafka works at a step of another plan of ours, or that step waits, only a re-election may be forced: it may be what the step needs.
+def refuse_beside(zookeeper: ZooKeeper, fence: Check, cluster: str, digest: str, store: ObjectStore) -> None:
+    """While Kafka works at a step of another plan of ours, or that step waits, neither a plan nor a restore begins.
 
     Args:
         zookeeper: the living cluster.
         fence: holds the lock.
-        plan: the one that is to begin.
-        digest: of the plan, SHA-256 in hex.
+        cluster: its name.
+        digest: of the plan that is to begin, SHA-256 in hex.
         store: of snapshots, plans and records.
 
     Raises:
         ClusterBusyError: there is such a plan; names it and what to do.
     """
     found = find_execution(zookeeper)
-    if found is None or plan.kind is PlanKind.DRAIN_ISR_NOTIFICATIONS:
+    if found is None:
         return
     other = found.execution
     if other is None:
         raise ClusterBusyError(
-            f"plan {digest[:12]} not applied to {plan.cluster!r}: {EXECUTION_PATH} cannot be read ({found.data[:80]!r}): look "
+            f"plan {digest[:12]} not applied to {cluster!r}: {EXECUTION_PATH} cannot be read ({found.data[:80]!r}): look "
             "who wrote it, and remove it when nothing of ours is under way"
         )
     if other.plan == digest:
         return
-    events = {(each.event, each.step) for each in read_events(store, plan.cluster, other.plan)}
+    events = {(each.event, each.step) for each in read_events(store, cluster, other.plan)}
     if events & {(EventKind.VERIFIED, other.step), (EventKind.OVER, other.step), (EventKind.DONE, None)}:
         end_execution(zookeeper, fence, other.plan)  # its run ended between the record and the removal
         return
-    if _is_stopped_and_settled(zookeeper, store, plan.cluster, other):
+    if _is_stopped_and_settled(zookeeper, store, cluster, other):
         end_execution(zookeeper, fence, other.plan)
         return
     if other.road == Road.NOT_ASKED:
         raise ClusterBusyError(
-            f"plan {digest[:12]} not applied to {plan.cluster!r}: plan {other.plan}, approved by {other.approver!r}, is begun, and its "
+            f"plan {digest[:12]} not applied to {cluster!r}: plan {other.plan}, approved by {other.approver!r}, is begun, and its "
             f"run {other.run!r} waits with step {other.step + 1} since {other.since} ({EXECUTION_PATH}), as `kafka-maintenance "
             f"executions show {other.plan}` says; apply this one again when that one is done, or end that one with `kafka-maintenance stop`"
         )
     raise ClusterBusyError(
-        f"plan {digest[:12]} not applied to {plan.cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
+        f"plan {digest[:12]} not applied to {cluster!r}: step {other.step + 1} of plan {other.plan}, approved by "
         f"{other.approver!r}, was asked for at {other.since} by run {other.run!r} and not seen to finish ({EXECUTION_PATH}); "
         "apply that plan again to finish it, or see `kafka-maintenance unlock`"
     )

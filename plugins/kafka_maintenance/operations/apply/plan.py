@@ -318,7 +318,8 @@ class _Attempt:
             if record.has(EventKind.DONE):
                 return receipt_of(record, plan, holder.approver, already=not self.begun)
             refuse_ended(record)
-            refuse_beside(zookeeper, fence, plan, holder.plan, self.store)
+            if plan.kind is not PlanKind.DRAIN_ISR_NOTIFICATIONS:  # it may be what the other plan's step needs
+                refuse_beside(zookeeper, fence, plan.cluster, holder.plan, self.store)
             self.end_left_over_throttles(zookeeper, fence)
             observed = observe(zookeeper)
             if not self.begun:

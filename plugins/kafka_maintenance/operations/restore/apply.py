@@ -25,6 +25,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
+from kafka_maintenance.operations.apply.checks import refuse_beside
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.errors import NotFinishedError, PlanChangedError, RefusedError, listed
 from kafka_maintenance.operations.record.departures import refuse_departed
@@ -120,6 +121,7 @@ def apply_restore(
     Raises:
         PlanChangedError: the stored plan is not the approved one.
         RefusedError: the target is not as planned, also when somebody else wrote meanwhile.
+        ClusterBusyError: another run, or another plan of ours that waits, is at work; nothing was written.
         NotFinishedError: the lock was lost.
         ZooKeeperError, ObjectStoreError: the outside failed; a second call goes on.
     """
@@ -160,7 +162,7 @@ def apply_restore(
         written, there = _apply_whole(target, content, document, manifest, write_options, begin, progress)
     else:
         holder = Holder(plan=plan.digest, run=run_id, approver=approver, since=iso_time(now))
-        written, there = _apply_part(target, raw, content, document, manifest, scope, holder, begin, progress)
+        written, there = _apply_part(store, target, raw, content, document, manifest, scope, holder, begin, progress)
     receipt.append(EventKind.DONE, written=written, already_there=there, left_out=len(content.left_out))
     return RestoreReceipt(written=written, already_there=there, left_out=content.left_out, uri=receipt.uri)
 
@@ -205,6 +207,7 @@ def _apply_whole(
 
 
 def _apply_part(
+    store: ObjectStore,
     target: ClusterAddress,
     raw: pa.Table,
     content: Content,
@@ -229,6 +232,7 @@ def _apply_part(
             home = originals[_LOCK_HOME]
             session.create(_LOCK_HOME, home.data or b"", acl=_acl(home.acl))
         with cluster_lock(session, holder, wait_s=_LOCK_WAIT_S) as fence:
+            refuse_beside(session, fence, manifest.cluster, holder.plan, store)
             guards = [fence, *_cluster_guard(session, steps)]
             listening = _require_alterable(session, steps, scope)
             begin()

@@ -20,6 +20,7 @@ from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import ReplicaAssignment
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.restore.epochs import raised
 
 NOTIFICATION_PARENTS: Final = (
@@ -214,6 +215,8 @@ def _reason(path: str, ephemeral_owner: int | None, scope: RestoreScope) -> str 
         return "the brokers elect a controller themselves"
     if path == znodes.MIGRATION:
         return "of a migration that is over: a fresh quorum would take the copy for done and delete every topic"
+    if path == EXECUTION_PATH:
+        return "of a run of ours: its record in the store says how far it came"
     parent = path.rpartition("/")[0]
     if parent in NOTIFICATION_PARENTS and not scope.notifications:
         return "notification: the brokers have long read it"
@@ -228,10 +231,10 @@ def _below(path: str, left_out: Mapping[str, str]) -> str | None:
 
 
 def is_passing(path: str) -> bool:
-    """Whether it comes and goes, as notifications, requests and our own lock do; nobody mirrors that."""
+    """Whether it comes and goes, as notifications, requests and our own lock and execution do; nobody mirrors that."""
     parent = path.rpartition("/")[0]
     passing = path in (*REQUESTS, znodes.CONTROLLER) or parent in (*NOTIFICATION_PARENTS, znodes.DELETE_TOPICS)
-    return passing or path.startswith(LOCK_PATH)
+    return passing or path == EXECUTION_PATH or path.startswith(LOCK_PATH)
 
 
 def is_anew(path: str, scope: RestoreScope) -> bool:

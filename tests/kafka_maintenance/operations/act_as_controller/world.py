@@ -3,13 +3,13 @@
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from controller_core.adapters.object_store.open import open_store
@@ -108,18 +108,22 @@ def act(folder: Path, plan: Any, hosts: str, **more: Any) -> Any:
 class Writer:
     """An application with one message in flight, acknowledged by the whole ISR; it notes its longest pause.
 
+    Each message is another one, also where it was not acknowledged and the application tries again; only the client itself sends one twice.
+
     Attributes:
-        acknowledged: messages of each partition.
+        acknowledged: how many messages of each partition.
+        messages: those that were acknowledged.
         longest_gap_s: between two acknowledged messages of one partition, since `reset`.
     """
 
-    def __init__(self, kafka: KafkaCluster, partitions: list[TopicPartition]) -> None:
+    def __init__(self, kafka: KafkaCluster, partitions: list[TopicPartition], *, idempotent: bool = False) -> None:
         self._partitions = partitions
+        self._name = "idempotent" if idempotent else "plain"
         self._producers = [
             KafkaProducer(
                 bootstrap_servers=kafka.bootstrap_servers,
                 acks="all",
-                enable_idempotence=False,
+                enable_idempotence=idempotent,
                 max_in_flight_requests_per_connection=1,
                 linger_ms=0,
                 retries=1000,
@@ -131,6 +135,7 @@ class Writer:
             for _ in partitions
         ]
         self.acknowledged: Counter[TopicPartition] = Counter()
+        self.messages: set[str] = set()
         self.longest_gap_s = 0.0
         self._stopped = threading.Event()
         self._threads = [
@@ -144,6 +149,10 @@ class Writer:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """What is on its way is waited for. Stopping twice does nothing."""
         self._stopped.set()
         for each in self._threads:
             each.join(70)
@@ -161,10 +170,12 @@ class Writer:
         self.longest_gap_s = 0.0
 
     def _write(self, producer: KafkaProducer, partition: TopicPartition) -> None:
-        last_s = None
+        last_s, number = None, 0
         while not self._stopped.is_set():
+            number += 1
+            message = f"{self._name} {partition} {number}".ljust(100)
             try:
-                producer.send(partition.topic, b"x" * 100, partition=partition.partition).get(timeout=70)
+                producer.send(partition.topic, message.encode(), partition=partition.partition).get(timeout=70)
             except KafkaError:
                 continue
             now_s = time.monotonic()
@@ -172,7 +183,80 @@ class Writer:
                 self.longest_gap_s = max(self.longest_gap_s, now_s - last_s)
             last_s = now_s
             self.acknowledged[partition] += 1
+            self.messages.add(message)
             self._stopped.wait(0.02)
+
+
+class Readers:
+    """Two consumers of one group, which read a topic from its beginning and commit; they note their longest pause.
+
+    Attributes:
+        offsets: message → the places at which it was read.
+        longest_gap_s: between two messages of one partition, since `reset`.
+    """
+
+    def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        self._consumers = [
+            KafkaConsumer(
+                topic,
+                bootstrap_servers=kafka.bootstrap_servers,
+                group_id=f"readers of {topic}",
+                auto_offset_reset="earliest",
+                auto_commit_interval_ms=1000,
+                session_timeout_ms=6000,
+                heartbeat_interval_ms=1000,
+                request_timeout_ms=10_000,
+                metadata_max_age_ms=5_000,
+            )
+            for _ in range(2)
+        ]
+        self.offsets: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        self.longest_gap_s = 0.0
+        self._last_s: dict[int, float] = {}
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._read, args=(each,), daemon=True) for each in self._consumers]
+
+    def __enter__(self) -> Self:
+        for each in self._threads:
+            each.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stopped.set()
+        for each in self._threads:
+            each.join(70)
+        for consumer in self._consumers:
+            with suppress(KafkaError):
+                consumer.close(autocommit=False)
+
+    def await_flowing(self) -> None:
+        wait_until(lambda: self._last_s, what="messages are read", timeout_s=SETTLE_S)
+
+    def reset(self) -> None:
+        self.longest_gap_s = 0.0
+
+    def unread(self, messages: set[str]) -> set[str]:
+        """Which of these were not read, after some time."""
+        deadline_s = time.monotonic() + SETTLE_S
+        left = messages
+        while left and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+            left = {each for each in left if each not in self.offsets}
+        return left
+
+    def _read(self, consumer: KafkaConsumer) -> None:
+        while not self._stopped.is_set():
+            try:
+                found = consumer.poll(timeout_ms=200)
+            except KafkaError:
+                continue
+            now_s = time.monotonic()
+            for partition, records in found.items():
+                last_s = self._last_s.get(partition.partition, now_s)
+                self.longest_gap_s = max(self.longest_gap_s, now_s - last_s)
+                self._last_s[partition.partition] = now_s
+                for record in records:
+                    self.offsets[record.value.decode()].add((record.partition, record.offset))
 
 
 def disagreement(kafka: KafkaCluster, partitions: list[TopicPartition]) -> str:

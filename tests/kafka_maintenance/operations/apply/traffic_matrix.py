@@ -1,10 +1,12 @@
-"""Each operation on real brokers of each version while an application writes with acks=all, disturbed in mid-wave.
+"""Each operation on real brokers of each version while applications write with acks=all and read, disturbed in mid-wave.
 
-    python -m tests.kafka_maintenance.operations.apply.traffic_matrix [--versions 3.9,2.8,2.4,1.1,0.10.2] [--faults 'ZooKeeper restarts,…'] [--road admin_api]
+    python -m tests.kafka_maintenance.operations.apply.traffic_matrix [--versions "3.9 2.8 2.4 1.1 0.10.2"] [--faults 'ZooKeeper restarts,…'] [--road admin_api]
 
-A plan moves four partitions onto a fourth broker, in two waves, under a throttle; its run is a process of its own, which is started again
-where it died or left. Then leaders are elected, and the topic is deleted. After each plan its predictions must hold, every ISR be whole, and
-each step have been asked for once, of the brokers or by request znodes, as `--road` says; at the end of the topic every acknowledged message must have been readable. Prints a table for docs/reliability.md.
+A plan moves four partitions onto a fourth broker with two log directories, in two waves, under a throttle; its run is a process of its own, which is
+started again where it died or left. Then leaders are elected, and the topic is deleted. One application writes as an idempotent producer does (Kafka
+0.11 or newer), one without that, and two consumers of a group read. After each plan its predictions must hold, every ISR be whole, and each step
+have been asked for once, of the brokers or by request znodes, as `--road` says; at the end of the topic every acknowledged message must stand there and
+have been read by the consumers, and no message of the idempotent producer twice. Prints a table for docs/reliability.md.
 """
 
 import argparse
@@ -12,10 +14,13 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafka import KafkaProducer
@@ -23,10 +28,10 @@ from kafka import KafkaProducer
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.dialect import dialect_for
-from controller_core.model.errors import BadVersionError
+from controller_core.model.errors import BadVersionError, NodeExistsError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.plans.request_znodes import Target
-from controller_core.znodes import TopicZnode, decode_topic, encode_topic
+from controller_core.znodes import TopicZnode, decode_topic, encode_reassign_partitions, encode_topic
 from controller_core.znodes import paths as znode
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states
 from kafka_maintenance.operations.apply.execution import Road
@@ -37,11 +42,14 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
-from tests.kafka_maintenance.operations.act_as_controller.world import Writer
+from tests.kafka_maintenance.operations.act_as_controller.world import Readers, Writer
 
 CLUSTER: Final = "alpha"
+TOPIC, DOOMED, BESIDE, JBOD_BROKER = "moved", "doomed", "beside", 4
 RING: Final = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 2)}
 WAVES: Final = ({0: (2, 3, 4), 1: (3, 4, 1)}, {2: (4, 1, 2), 3: (4, 3, 2)})
+DOOMED_RING: Final = {0: (1, 2, 3), 1: (2, 3, 1)}
+DOOMED_WAVES: Final = ({0: (2, 3, 4)}, {1: (3, 1, 4)})
 RECORDS, RECORD_BYTES, RATE_BYTES_PER_S = 250, 10_000, 500_000
 WAIT_S: Final = 240.0
 AWAY_S: Final = 4.0
@@ -49,7 +57,11 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 
 class Row(NamedTuple):
-    """One topic's life: what disturbed its move, how often its run was started, seconds of the move, longest pause of a writer."""
+    """One topic's life: what disturbed its move, how often its run was started, seconds of the move, longest pauses of applications.
+
+    `lost` counts acknowledged messages that do not stand in the topic or that no consumer has read, `twice` those of the idempotent producer
+    that stand there more than once; None where brokers know no such producer.
+    """
 
     version: str
     road: Road
@@ -57,9 +69,11 @@ class Row(NamedTuple):
     runs: int
     moved_s: float
     gap_s: float
+    read_gap_s: float
     exceptions: int
     acknowledged: int
     lost: int
+    twice: int | None
 
 
 def child(folder: str, uri: str, digest: str, hosts: str, brokers: str | None, result: Any) -> None:
@@ -83,35 +97,49 @@ class Matrix:
         self.where = ClusterAddress(kafka.zookeeper_connect)
         self.cancels = dialect_for(kafka.version).adding_and_removing_replicas
 
-    def live(self, fault: str, topic: str) -> Row:
+    def live(self, fault: str) -> Row:
         """A topic is created, filled, moved, led by its preferred replicas again, and deleted; under traffic until then."""
-        partitions = create_topic(self.kafka, topic, RING)
-        with closing(KafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)) as producer:
-            for number in range(len(RING) * RECORDS):
-                producer.send(topic, b"x" * RECORD_BYTES, partition=number % len(RING))
-        waves = [
-            [Target(TopicPartition(topic, number), tuple(map(BrokerId, replicas))) for number, replicas in wave.items()]
-            for wave in WAVES
-        ]
+        partitions = create_topic(self.kafka, TOPIC, RING)
+        waves = [dict(wave) for wave in targets_of(TOPIC, WAVES)]
+        if fault == "a topic of the plan is deleted":
+            create_topic(self.kafka, DOOMED, DOOMED_RING)
+            for wave, more in zip(waves, targets_of(DOOMED, DOOMED_WAVES), strict=True):
+                wave.update(more)
+        if fault == "another tool moves a topic beside":
+            create_topic(self.kafka, BESIDE, {0: (1, 2, 3)})
+        self.fill(sorted({each for wave in waves for each in wave}))
         plan = planning.plan_reassignment(
-            self.store, CLUSTER, waves=waves, zookeeper=self.where, throttle_bytes_per_s=RATE_BYTES_PER_S,
-            kafka_version=self.kafka.version,
+            self.store, CLUSTER, waves=[[Target(*each) for each in wave.items()] for wave in waves], zookeeper=self.where,
+            throttle_bytes_per_s=RATE_BYTES_PER_S, kafka_version=self.kafka.version,
         )  # fmt: skip
-        with Writer(self.kafka, partitions) as writer:
-            writer.await_flowing()
-            writer.reset()
+        knows_idempotence = self.kafka.version != "0.10.2"
+        with ExitStack() as applications:
+            readers = applications.enter_context(Readers(self.kafka, TOPIC))
+            writers = [
+                applications.enter_context(Writer(self.kafka, partitions, idempotent=idempotent))
+                for idempotent in (False, True)[: 1 + knows_idempotence]
+            ]
+            for each in (*writers, readers):
+                each.await_flowing()
+                each.reset()
             begun_s = time.monotonic()
             runs, exceptions = self.carry_out(plan, fault)
             moved_s = time.monotonic() - begun_s
             self.whole(partitions)
-            elections = planning.plan_elections(self.store, CLUSTER, topics=[topic], zookeeper=self.where)
+            self.uses_both_log_directories()
+            elections = planning.plan_elections(self.store, CLUSTER, topics=[TOPIC], zookeeper=self.where)
             if elections is not None:
                 self.carry_out(elections, "undisturbed")
-            gap_s = writer.longest_gap_s
-        counts = message_counts(self.kafka, topic)
-        lost = sum(max(0, writer.acknowledged[each] + RECORDS - counts[each.partition]) for each in partitions)
+            for writer in writers:
+                writer.stop()
+            acknowledged = set().union(*(each.messages for each in writers))
+            unread = readers.unread(acknowledged)
+        counts = message_counts(self.kafka, TOPIC)
+        written = sum((each.acknowledged for each in writers), Counter())
+        missing = sum(max(0, written[each] + RECORDS - counts[each.partition]) for each in partitions)
+        again = [each for each in readers.offsets if each.startswith("idempotent") and len(readers.offsets[each]) > 1]
         deletion = planning.plan_deletions(
-            self.store, CLUSTER, topics=[topic], zookeeper=self.where, kafka_version=self.kafka.version
+            self.store, CLUSTER, topics=[TOPIC], zookeeper=self.where, kafka_version=self.kafka.version
         )
         self.carry_out(deletion, "undisturbed")
         return Row(
@@ -120,11 +148,24 @@ class Matrix:
             fault,
             runs,
             moved_s,
-            gap_s,
+            max(each.longest_gap_s for each in writers),
+            readers.longest_gap_s,
             exceptions,
-            sum(writer.acknowledged.values()),
-            lost,
+            len(acknowledged),
+            max(missing, len(unread)),
+            len(again) if knows_idempotence else None,
         )
+
+    def fill(self, partitions: list[TopicPartition]) -> None:
+        with closing(KafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)) as producer:
+            for number in range(len(partitions) * RECORDS):
+                topic, partition = partitions[number % len(partitions)]
+                producer.send(topic, b"x" * RECORD_BYTES, partition=partition)
+
+    def uses_both_log_directories(self) -> None:
+        """What broker 4 got lies in each of its log directories."""
+        folders = self.kafka[JBOD_BROKER].settings()["log.dirs"].split(",")
+        assert all(list(Path(each).glob(f"{TOPIC}-*")) for each in folders), folders
 
     def carry_out(self, plan: planning.StoredPlan | None, fault: str) -> tuple[int, int]:
         """Runs the plan, disturbed in its first step, until it is done: how many runs that took, what its receipt excepts."""
@@ -191,6 +232,13 @@ class Matrix:
             case "the topic gets a partition":
                 self.extend()
                 yield
+            case "another tool moves a topic beside":
+                self.move_beside()
+                yield
+            case "a topic of the plan is deleted":
+                with kafka.session() as zookeeper:  # as `kafka-topics.sh --delete` of versions with ZooKeeper does
+                    zookeeper.create(znode.delete_topic_path(DOOMED))
+                yield
             case _:
                 raise AssertionError(fault)
 
@@ -206,8 +254,7 @@ class Matrix:
     def extend(self) -> None:
         """As `kafka-topics.sh --alter --partitions` of versions with ZooKeeper does."""
         with self.kafka.session() as zookeeper:
-            (topic,) = [each for each in zookeeper.children(znode.TOPICS) if each.startswith("moved")]
-            path = znode.topic_path(topic)
+            path = znode.topic_path(TOPIC)
             while True:
                 data, stat = zookeeper.get(path)
                 found = decode_topic(data, path=path)
@@ -215,6 +262,26 @@ class Matrix:
                 try:
                     zookeeper.set(path, encode_topic(TopicZnode(more, found.topic_id, found.version)), stat.version)
                 except BadVersionError:
+                    continue
+                return
+
+    def move_beside(self) -> None:
+        """By the Admin API at once; before that, by the request znode as soon as ours is gone, as `kafka-reassign-partitions.sh` does it."""
+        from kafka import TopicPartition as ClientPartition
+
+        if self.cancels:
+            with admin_client("move", BrokersAsked(self.kafka.bootstrap_servers), 30.0, NotFinishedError) as admin:
+                admin.alter_partition_reassignments({ClientPartition(BESIDE, 0): [1, 2, 4]})
+            return
+        request = encode_reassign_partitions({TopicPartition(BESIDE, 0): tuple(map(BrokerId, (1, 2, 4)))})
+        with self.kafka.session() as zookeeper:
+            while True:
+                gone = threading.Event()
+                if zookeeper.exists(znode.REASSIGN_PARTITIONS, watch=lambda _, gone=gone: gone.set()) is not None:
+                    assert gone.wait(WAIT_S)
+                try:
+                    zookeeper.create(znode.REASSIGN_PARTITIONS, request)
+                except NodeExistsError:
                     continue
                 return
 
@@ -240,19 +307,39 @@ FAULTS: Final = (
     "ZooKeeper restarts",
     "another tool cancels one partition",
     "the topic gets a partition",
+    "another tool moves a topic beside",
+    "a topic of the plan is deleted",
 )
 
 
+def targets_of(
+    topic: str, waves: Sequence[Mapping[int, Sequence[int]]]
+) -> list[dict[TopicPartition, tuple[BrokerId, ...]]]:
+    """The new replicas of a topic's partitions, wave by wave."""
+    return [
+        {TopicPartition(topic, number): tuple(map(BrokerId, replicas)) for number, replicas in wave.items()}
+        for wave in waves
+    ]
+
+
+def row_of(version: str, road: Road, fault: str, say: Callable[[str], None]) -> Row:
+    """One topic's life on a cluster of its own: four brokers in three racks, the last of them with two log directories."""
+    kafka = KafkaCluster(version, brokers=4, racks=("a", "b", "c"), config={"offsets.topic.replication.factor": "3"})
+    folders = ",".join(str(kafka.workspace.subfolder(f"logs-{JBOD_BROKER}-{number}")) for number in (1, 2))
+    kafka.broker_config[JBOD_BROKER] = {"log.dirs": folders}
+    with tempfile.TemporaryDirectory() as folder, kafka:
+        return Matrix(kafka, folder, road, say).live(fault)
+
+
 def rows_of(version: str, road: Road, faults: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Row]:
-    """All topics of one version, one after the other, on one cluster."""
+    """All topics of one version, one after the other."""
     for fault in faults:
         newer = dialect_for(version).adding_and_removing_replicas
         if not newer and (fault == "another tool cancels one partition" or road is Road.ADMIN_API):
             continue
-        with tempfile.TemporaryDirectory() as folder, KafkaCluster(version, brokers=4, racks=("a", "b", "c")) as kafka:
-            row = Matrix(kafka, folder, road, say).live(fault, "moved")
+        row = row_of(version, road, fault, say)
         say(" | ".join(str(round(cell, 1) if isinstance(cell, float) else cell) for cell in row))
-        assert row.lost == 0, row
+        assert (row.lost, row.twice or 0) == (0, 0), row
         yield row
 
 
@@ -262,20 +349,21 @@ def told(line: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--versions", default="3.9,2.8,2.4,1.1,0.10.2")
+    parser.add_argument("--versions", default="3.9 2.8 2.4 1.1 0.10.2")
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--road", choices=[*Road], default=Road.REQUEST_ZNODES)
     arguments = parser.parse_args()
     faults, road = tuple(arguments.faults.split(",")), Road(arguments.road)
-    found = [row for version in arguments.versions.split(",") for row in rows_of(version, road, faults, told)]
+    found = [row for version in arguments.versions.split() for row in rows_of(version, road, faults, told)]
     print(
-        "\n| Kafka | road | disturbed by | runs | moved in | longest pause of a writer | left out or elsewhere | acknowledged | lost |"
+        "\n| Kafka | what happens in the first wave | runs of ours | the move took | longest pause of a writer | of the consumers | partitions left where "
+        "somebody else put them | acknowledged messages | lost | twice |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| --- " * 10 + "|")
     for row in found:
         print(
-            f"| {row.version} | {row.road} | {row.fault} | {row.runs} | {row.moved_s:.0f} s | {row.gap_s:.1f} s | {row.exceptions} | "
-            f"{row.acknowledged:,} | {row.lost} |"
+            f"| {row.version} | {row.fault} | {row.runs} | {row.moved_s:.0f} s | {row.gap_s:.1f} s | {row.read_gap_s:.1f} s | {row.exceptions} | "
+            f"{row.acknowledged:,} | {row.lost} | {'-' if row.twice is None else row.twice} |"
         )
 
 

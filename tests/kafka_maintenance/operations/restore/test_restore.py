@@ -15,7 +15,15 @@ from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import InvalidPlanError, NoAuthError
 from controller_core.ports.zookeeper import Acl
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
-from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, PlanChangedError, RefusedError
+from kafka_maintenance.operations.apply.execution import EXECUTION_PATH, Road
+from kafka_maintenance.operations.apply.executions import request_stop
+from kafka_maintenance.operations.errors import (
+    BadInputError,
+    ClusterBusyError,
+    NotFinishedError,
+    PlanChangedError,
+    RefusedError,
+)
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.restore import apply as restore
 from kafka_maintenance.operations.restore.apply import apply_restore, load_restore, plan_restore
@@ -241,6 +249,42 @@ def test_an_approval_that_was_taken_back_is_looked_at_right_before_the_first_wri
     assert [each.event for each in read_events(store, "alpha", stored.digest)] == ["started"]
     apply(store, stored, chroot)
     assert [each.event for each in read_events(store, "alpha", stored.digest)][2:] == ["intended", "done"]
+
+
+def test_a_restore_waits_for_a_plan_that_waits_between_its_steps_or_for_a_person_who_stops_it(
+    kafka, snapshot, store, chroot
+):
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    before = kafka.get("/config/topics/orders")[0]
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+    digest = world.waiting_plan(kafka, store)
+    with pytest.raises(
+        ClusterBusyError,
+        match=f"plan {digest}, approved by 'olivia', is begun, .* waits with step 2 .*`kafka-maintenance stop`",
+    ):
+        apply(store, stored, chroot)
+    assert kafka.get("/config/topics/orders")[0] == before
+    assert [each.event for each in read_events(store, "alpha", stored.digest)] == ["started"]
+    request_stop(store, "alpha", digest, by="ben", reason="a restore", now=world.NOON)
+    apply(store, stored, chroot)
+    assert kafka.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]
+    assert kafka.exists(EXECUTION_PATH) is None
+
+
+def test_a_restore_waits_for_a_step_that_kafka_was_asked_for(kafka, snapshot, store, chroot):
+    kafka.set("/config/topics/orders", world.config(retention_ms="5"), -1)
+    stored = plan(store, snapshot, chroot, topics=("orders",))
+    digest = world.waiting_plan(kafka, store, Road.REQUEST_ZNODES)
+    with pytest.raises(ClusterBusyError, match=f"step 2 of plan {digest}, .* `kafka-maintenance unlock`"):
+        apply(store, stored, chroot)
+
+
+def test_the_execution_of_another_day_does_not_come_back(kafka, store, chroot):
+    world.waiting_plan(kafka, store)
+    manifest = taken(chroot, store)
+    receipt = apply(store, plan(store, manifest, f"{chroot}-new", whole=True), f"{chroot}-new")
+    assert receipt.left_out[EXECUTION_PATH].startswith("of a run of ours")
+    assert EXECUTION_PATH not in tree(f"{chroot}-new")
 
 
 def test_a_deleted_config_is_made_again(kafka, snapshot, store, chroot):
