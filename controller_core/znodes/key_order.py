@@ -8,12 +8,11 @@ Source: `scala.collection.mutable.HashMap` and `immutable.HashMap` of Scala 2.13
 from collections.abc import Collection, Sequence
 from enum import Enum
 
-from controller_core.model.hash_map_order import improved, table_index, trie_digits
+from controller_core.model.hash_map_order import champ_order, improved, table_index, trie_digits
 
 _U32 = 0xFFFFFFFF
 _WRITTEN_ORDER_MAX = 4  # Scala's Map1 to Map4 keep the order of insertion
 _CAPACITY_DEFAULT = 16
-_HASH_BITS = 32
 
 
 class ScalaVersion(Enum):
@@ -40,7 +39,7 @@ def immutable_map_order(keys: Sequence[str], scala: ScalaVersion) -> list[str]:
         return list(keys)
     hashed = [(improved(_java_hash(key)), key) for key in keys]
     if scala is ScalaVersion.V2_13:
-        return _champ_order(hashed, 0)
+        return champ_order(hashed)
     return [key for _, key in sorted(hashed, key=lambda pair: trie_digits(pair[0]))]
 
 
@@ -105,7 +104,7 @@ def _mutable_order_211(keys: Sequence[str]) -> list[str]:
     """Tables of 2.11 are walked from the last bucket to the first; a bucket's newest entry comes first."""
     table: list[list[str]] = [[] for _ in range(_CAPACITY_DEFAULT)]
     for count, key in enumerate(keys, start=1):
-        table[table_index(_java_hash(key), len(table).bit_length() - 1)].insert(0, key)
+        table[table_index(_java_hash(key), len(table))].insert(0, key)
         if count > len(table) * 3 // 4:
             table = _resized_211(table)
     return [key for bucket in reversed(table) for key in bucket]
@@ -115,17 +114,5 @@ def _resized_211(table: list[list[str]]) -> list[list[str]]:
     wider: list[list[str]] = [[] for _ in range(2 * len(table))]
     for bucket in reversed(table):
         for key in bucket:
-            wider[table_index(_java_hash(key), len(wider).bit_length() - 1)].insert(0, key)
+            wider[table_index(_java_hash(key), len(wider))].insert(0, key)
     return wider
-
-
-def _champ_order(hashed: Sequence[tuple[int, str]], shift: int) -> list[str]:
-    """A node of the 2.13 trie yields the keys that sit in it first, then its sub-nodes."""
-    if shift >= _HASH_BITS:  # all 32 bits used up: equal hashes, in order of insertion
-        return [key for _, key in hashed]
-    slots: dict[int, list[tuple[int, str]]] = {}
-    for value, key in hashed:
-        slots.setdefault(value >> shift & 31, []).append((value, key))
-    ordered = [slots[slot] for slot in sorted(slots)]
-    alone = [members[0][1] for members in ordered if len(members) == 1]
-    return alone + [key for members in ordered if len(members) > 1 for key in _champ_order(members, shift + 5)]

@@ -125,5 +125,5 @@ def test_hash_map_order_of_brokers_built_for_scala_2_12_is_that_of_its_library(i
 
 
 def test_of_brokers_in_one_bucket_of_scala_2_12_the_later_comes_first():
-    collide = [each for each in range(200) if table_index(each, 4) == table_index(1, 4)][:2]
+    collide = [each for each in range(200) if table_index(each, 16) == table_index(1, 16)][:2]
     assert hash_map_order(collide, scala_2_13=False) == collide[::-1]
