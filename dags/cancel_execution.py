@@ -19,7 +19,7 @@ from airflow.sdk import Param
 
 from kafka_maintenance.tasks.cancel import cancel_moves
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, digest_param, given
 
 
 @cluster_dag(
@@ -32,17 +32,9 @@ from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, given
     render_template_as_native_obj=True,
     params={
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
-        "plan": Param(
-            None,
-            type=["string", "null"],
-            pattern=DIGEST,
-            description="Digest of the plan, 64 hex digits; empty: the one that is under way",
-        ),
-        "approve": Param(
-            None,
-            type=["string", "null"],
-            pattern=DIGEST,
-            description="The digest that the log of a run without it printed; empty: nothing is cancelled, only shown",
+        "plan": digest_param("Digest of the plan, 64 hex digits; empty: the one that is under way"),
+        "approve": digest_param(
+            "The digest that the log of a run without it printed; empty: nothing is cancelled, only shown"
         ),
         "reason": Param(
             type="string", minLength=1, description="For the record; with the ticket, where the policy wants one"

@@ -19,7 +19,7 @@ from airflow.sdk import CronTriggerTimetable, Param
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, digest_param, given
 from kafka_maintenance.tasks.drain import (
     all_clusters_reported,
     clusters_to_report,
@@ -47,9 +47,7 @@ KIND = "drain_isr_notifications"
             None, type=["string", "null"], description="Connection id of one cluster; empty: report on all"
         ),
         "act": Param(False, type="boolean", description="Plan to drain the cluster's notifications, behind the gate"),
-        "plan": Param(
-            None, type=["string", "null"], pattern=DIGEST, description="Digest of a stored plan; empty: plan now"
-        ),
+        "plan": digest_param("Digest of a stored plan; empty: plan now"),
     },
 )
 def drain_isr_notifications() -> None:

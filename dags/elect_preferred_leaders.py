@@ -15,7 +15,7 @@ from airflow.sdk import Param
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, digest_param, given
 from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 from kafka_maintenance.tasks.plans import plan_elections, snapshot_to_plan
 
@@ -33,12 +33,7 @@ KIND = "elect_preferred_leaders"
     params={
         "after_rejection": after_rejection(),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
-        "plan": Param(
-            None,
-            type=["string", "null"],
-            pattern=DIGEST,
-            description="Digest of a stored plan; empty: plan from a fresh snapshot",
-        ),
+        "plan": digest_param("Digest of a stored plan; empty: plan from a fresh snapshot"),
         "election_count_max": Param(100, type="integer", minimum=1, description="Elections in one run"),
         "elections_per_minute": Param(
             1000, type="integer", minimum=1, description="Elections in one step; a minute passes between two steps"

@@ -16,7 +16,7 @@ from airflow.sdk import Param
 from kafka_maintenance.tasks.apply import verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, digest_param, given
 from kafka_maintenance.tasks.leaders import act_as_controller, plan_leader_moves
 from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 
@@ -34,9 +34,7 @@ KIND = "move_leaders"
     params={
         "after_rejection": after_rejection(),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
-        "plan": Param(
-            None, type=["string", "null"], pattern=DIGEST, description="Digest of a stored plan; empty: plan now"
-        ),
+        "plan": digest_param("Digest of a stored plan; empty: plan now"),
         "drain_brokers": Param(
             [], type="array", items={"type": "integer", "minimum": 0}, description="Brokers that shall lead nothing"
         ),

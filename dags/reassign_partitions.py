@@ -16,7 +16,7 @@ from airflow.sdk import Param
 from kafka_maintenance.tasks.apply import apply_plan, verify
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, digest_param, given
 from kafka_maintenance.tasks.links import PLAN, PLAN_AND_EXECUTION, linked
 from kafka_maintenance.tasks.plans import plan_reassignment, snapshot_to_plan
 
@@ -34,12 +34,7 @@ KIND = "reassign_partitions"
     params={
         "after_rejection": after_rejection(),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
-        "plan": Param(
-            None,
-            type=["string", "null"],
-            pattern=DIGEST,
-            description="Digest of a stored plan; empty: plan from a fresh snapshot",
-        ),
+        "plan": digest_param("Digest of a stored plan; empty: plan from a fresh snapshot"),
         "move_count_max": Param(100, type="integer", minimum=1, description="Replica moves in one run"),
         "goals": Param(
             {},
@@ -60,11 +55,8 @@ KIND = "reassign_partitions"
             description="How fast each broker may send, and receive, what is copied; auto:LEAST-MOST lets the run choose between two rates; "
             "auto:BROKER=NETWORK/DISK,… makes the band from what each broker (* for the others) can spare of network and disks; empty or none: as fast as it can",
         ),
-        "rollback_of": Param(
-            None,
-            type=["string", "null"],
-            pattern=DIGEST,
-            description="Digest of a plan that was begun: plan the way back to the replica lists of before it",
+        "rollback_of": digest_param(
+            "Digest of a plan that was begun: plan the way back to the replica lists of before it"
         ),
     },
 )

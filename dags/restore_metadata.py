@@ -16,7 +16,7 @@ from airflow.sdk import Param
 
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, GATE_DOC, GATED_RUNS_MAX, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, digest_param, given
 from kafka_maintenance.tasks.links import PLAN, linked
 from kafka_maintenance.tasks.restore import KIND, SCOPE, apply_restore, plan_restore, verify_restore
 
@@ -34,9 +34,7 @@ NAMES = {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}}
     params={
         "after_rejection": after_rejection(),
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
-        "plan": Param(
-            None, type=["string", "null"], pattern=DIGEST, description="Digest of a stored plan; empty: plan now"
-        ),
+        "plan": digest_param("Digest of a stored plan; empty: plan now"),
         "snapshot": Param("newest", type="string", description="Snapshot id, its beginning, its address, or newest"),
         "whole": Param(False, type="boolean", description="The whole tree, brokers stopped"),
         "fill": Param(False, type="boolean", description="With whole: keep what is there, bring back what is missing"),

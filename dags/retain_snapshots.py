@@ -18,7 +18,7 @@ from airflow.sdk import CronTriggerTimetable, Param
 
 from kafka_maintenance.tasks.approval import PlanApprovalOperator, after_rejection
 from kafka_maintenance.tasks.cluster_dags import cluster_dag
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, GATE_DOC, GATED_RUNS_MAX, OPENING_RUNS, digest_param, given
 from kafka_maintenance.tasks.links import PLAN, linked
 from kafka_maintenance.tasks.retention import (
     KEEP,
@@ -47,9 +47,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
             None, type=["string", "null"], description="Name of one cluster in the store; empty: report on all"
         ),
         "act": Param(False, type="boolean", description="Plan to remove the cluster's snapshots, behind the gate"),
-        "plan": Param(
-            None, type=["string", "null"], pattern=DIGEST, description="Digest of a stored plan; empty: plan now"
-        ),
+        "plan": digest_param("Digest of a stored plan; empty: plan now"),
         "keep_last": Param(SETTINGS.keep_last, type="integer", minimum=1, description="The newest ones"),
         "keep_daily": Param(SETTINGS.keep_daily, type="integer", minimum=0, description="One of each of so many days"),
         "keep_weekly": Param(SETTINGS.keep_weekly, type="integer", minimum=0, description="… weeks"),

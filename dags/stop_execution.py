@@ -14,7 +14,7 @@ done, start `reassign_partitions` with `rollback_of`. Nobody has to approve a st
 
 from airflow.sdk import Param, dag
 
-from kafka_maintenance.tasks.common import DEFAULT_ARGS, DIGEST, given
+from kafka_maintenance.tasks.common import DEFAULT_ARGS, digest_param, given
 from kafka_maintenance.tasks.stop import ask_to_stop
 
 
@@ -28,12 +28,7 @@ from kafka_maintenance.tasks.stop import ask_to_stop
     render_template_as_native_obj=True,
     params={
         "cluster": Param(type="string", minLength=1, description="Connection id of the cluster"),
-        "plan": Param(
-            None,
-            type=["string", "null"],
-            pattern=DIGEST,
-            description="Digest of the plan, 64 hex digits; empty: the one that is under way",
-        ),
+        "plan": digest_param("Digest of the plan, 64 hex digits; empty: the one that is under way"),
         "reason": Param(type="string", minLength=1, description="For the record"),
     },
 )

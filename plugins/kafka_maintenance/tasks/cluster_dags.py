@@ -20,15 +20,14 @@ def cluster_dag(*, schedule: Any, **arguments: Any) -> Callable[[Callable[[], No
 
     Those have no schedule: the common one looks at all clusters, and opens their runs.
     """
+    arguments["deadline"] = APPROVAL_EXPIRES
 
     def decorated(build: Callable[[], None]) -> Callable[[], None]:
         def make() -> None:
-            common: Any = dag(schedule=schedule, deadline=APPROVAL_EXPIRES, **arguments)(build)
+            common: Any = dag(schedule=schedule, **arguments)(build)
             common()
             for cluster in SETTINGS.cluster_dags:
-                own: Any = dag(
-                    schedule=None, deadline=APPROVAL_EXPIRES, **_of_cluster(arguments, build.__name__, cluster)
-                )(build)
+                own: Any = dag(schedule=None, **_of_cluster(arguments, build.__name__, cluster))(build)
                 own()
 
         return make

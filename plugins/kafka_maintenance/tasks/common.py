@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.sdk import Asset, get_current_context
+from airflow.sdk import Asset, Param, get_current_context
 
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import hooks
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 
 OWNER = "kafka-maintenance"
-DIGEST = "^[0-9a-f]{64}$"
-"""`pattern` of a param that names a plan: Airflow refuses another text in the form, and nothing runs."""
 GATE_DOC = (
     "Shows the plan and waits for a person, in the tab *Required Actions* of this task. "
     "Reject, or no answer within `KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S`: the plan is dropped and nothing is written."
@@ -55,6 +53,11 @@ def given(param: str) -> str:
     """
     name = f"params.{param}"
     return f"{{{{ {name} | tojson if {name} is string else {name} }}}}"
+
+
+def digest_param(description: str) -> Param:
+    """A param that names a plan, or nothing: Airflow refuses another text in the form, and nothing runs."""
+    return Param(None, type=["string", "null"], pattern="^[0-9a-f]{64}$", description=description)
 
 
 def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **conf: Any) -> dict[str, Any]:
