@@ -17,6 +17,8 @@ from kafka_maintenance.servers.errors import AirflowRequestError, AlreadyAnswere
 
 POLL_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_S = 60.0
+PERSON_TIMEOUT_S = 12 * 3600.0
+"""How long a person is waited for: the default of KAFKA_MAINTENANCE_APPROVAL_TIMEOUT_S."""
 ANSWER_AFTER_S = 8.0
 """How long a question is left open at its first try; at each further one as long again, as the scheduler may be slow."""
 GATE_PATH = "/hitlDetails"

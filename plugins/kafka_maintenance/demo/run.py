@@ -24,7 +24,7 @@ from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.connections.airflow_api import AIRFLOW_CONNECTION
 from kafka_maintenance.demo import sample_history
-from kafka_maintenance.demo.airflow_api import RUN_ENDED, AirflowApi
+from kafka_maintenance.demo.airflow_api import PERSON_TIMEOUT_S, RUN_ENDED, AirflowApi
 from kafka_maintenance.demo.brakes import MESSAGES, MESSAGES_WITHOUT_CANCEL, show_brakes
 from kafka_maintenance.demo.cluster import (
     BROKER_CONFIG,
@@ -55,7 +55,6 @@ LOGS = REPOSITORY / ".local" / "demo-logs"
 COMMENT = "make demo APPROVE=yes"
 RUN_TIMEOUT_S = 900.0
 GATE_TIMEOUT_S = 600.0
-PERSON_TIMEOUT_S = 12 * 3600.0
 BACKFILL_TIMEOUT_S = 1800.0
 APPLY_TASK, VERIFY_TASK = "apply_plan", "verify"
 

@@ -11,7 +11,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
-from kafka_maintenance.demo.airflow_api import AirflowApi, Gate
+from kafka_maintenance.demo.airflow_api import PERSON_TIMEOUT_S, AirflowApi, Gate
 from kafka_maintenance.demo.stack import LocalStack
 from kafka_maintenance.demo.traffic import create_topic, message_counts
 from kafka_maintenance.operations.cluster.observe import observe
@@ -30,7 +30,6 @@ WAVES = ((0, (1, 3)), (1, (2, 3)))
 TIMEOUT_S = 480.0
 _FIELDS = re.compile(r"( \w+=\S+)+$")
 """What Airflow adds to a line: names of DAG, run, task and file."""
-PERSON_TIMEOUT_S = 12 * 3600.0
 
 
 class RejectedMoveError(LocalStackError):

@@ -16,6 +16,8 @@ from kafka_maintenance.operations.snapshots.unreadable import is_hidden
 _BELOW_TOPICS: Final = f"{znodes.TOPICS}/"
 _DATA_SHOWN_MAX: Final = 200
 _COLUMNS: Final = ("data", "acl", "left_out", "mzxid", "mtime")
+_WRITTEN: Final = ("data", "czxid", "mzxid", "acl", "left_out")
+"""Equal in both: not written in between. The data, too, for an ensemble that was set back issues a zxid twice."""
 _TABLED: Final = (
     _BELOW_TOPICS,
     f"{znodes.BROKER_IDS}/",
@@ -104,16 +106,9 @@ def without_equal_topics(before: pa.Table, after: pa.Table) -> tuple[pa.Table, p
         before: columns of `raw_layer`.
         after: likewise.
     """
-    columns = (
-        "data",
-        "czxid",
-        "mzxid",
-        "acl",
-        "left_out",
-    )  # data, too: an ensemble that was set back issues a zxid twice
     old, new = (raw.filter(pc.starts_with(raw["path"], _BELOW_TOPICS)) for raw in (before, after))
-    joined = _joined(old, new, columns)
-    differ = reduce(pc.or_, (_differ(joined, name) for name in (*columns, "there")))
+    joined = _joined(old, new, _WRITTEN)
+    differ = reduce(pc.or_, (_differ(joined, name) for name in (*_WRITTEN, "there")))
     topics = _topics(joined["path"].filter(differ)).unique()
 
     def kept(raw: pa.Table) -> pa.Table:
