@@ -191,20 +191,20 @@ def test_a_throttle_is_kept_while_brokers_copy_and_what_others_set_is_there_afte
             _configure(zookeeper, entity, config)
         before = _throttles(zookeeper)
         waves = [[Target(each, _ids(each.partition + 1, 3)) for each in moving]]
-        plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=200_000)
+        plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=100_000)
         assert plan is not None
         stop, brokers = Stop(), BrokersAsked(cluster.bootstrap_servers)
         with pytest.raises(StoppedError):
             apply(StopsAfter(store, "requested.json", stop), plan, cluster, stop=stop, brokers=brokers)
-        states = partition_states(zookeeper, moving)  # at once: the copy of both takes 30 s
-        assert [each for each, state in states.items() if state is not None and 3 not in state.isr]
+        states = partition_states(zookeeper, moving)  # at once: the copy of both takes a minute
+        assert not [each for each, state in states.items() if state is None or 3 in state.isr]
         during = _throttles(zookeeper)
         assert {each: config[LEADER_RATE] for each, config in during.items() if each.startswith("brokers/")} == {
-            f"brokers/{broker}": "200000" for broker in (1, 2, 3)
+            f"brokers/{broker}": "100000" for broker in (1, 2, 3)
         }
         assert during["topics/slow"] == {FOLLOWER_REPLICAS: "0:3,1:3", LEADER_REPLICAS: "0:1,0:2,1:1,1:2"}
         assert during["topics/theirs"] == theirs["topics/theirs"]
-        assert _have_rates(cluster, dict.fromkeys((1, 2, 3), "200000"))
+        assert _have_rates(cluster, dict.fromkeys((1, 2, 3), "100000"))
         apply(store, plan, cluster, brokers=brokers)
         assert _throttles(zookeeper) == before
         assert before == theirs
