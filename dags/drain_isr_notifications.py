@@ -3,7 +3,7 @@
 """### Look after lingering ISR-change notifications
 
 Reports, on a schedule and for every cluster, how many ISR-change notifications wait, how old they are and which
-partitions they name. A run with `cluster` and `act` plans to force a new controller election where they linger beside a
+partitions they name; and which requests name only what is gone, or are not begun by the controller. A run with `cluster` and `act` plans to force a new controller election where they linger beside a
 wedged controller (a conditional delete of `/controller`), waits for a person, applies, and checks that the metadata is
 right and the notifications are gone. Nothing is written to ZooKeeper before the approval.
 Schedule: `KAFKA_MAINTENANCE_DRAIN_CRON`, UTC.

@@ -3,7 +3,7 @@
 """### Move replicas to where they belong
 
 Applies a stored plan, or takes a snapshot and plans: replicas spread over brokers and racks with the fewest moves, the
-plan with its certificate. Waits for a person, applies, waits for Kafka to finish, checks.
+plan with its certificate. With `cancel_running` it plans to take back all that Kafka moves, whoever asked for it. Waits for a person, applies, waits for Kafka to finish, checks.
 Nothing is written to ZooKeeper before the approval; a rejected or unanswered plan is dropped.
 
 **Never** moves a partition that the plan does not name, and starts no wave before the former one is in sync.
@@ -58,6 +58,11 @@ KIND = "reassign_partitions"
         "rollback_of": digest_param(
             "Digest of a plan that was begun: plan the way back to the replica lists of before it"
         ),
+        "cancel_running": Param(
+            False,
+            type="boolean",
+            description="Plan to take back every reassignment that Kafka (2.4 or newer) works at, whoever asked for it",
+        ),
     },
 )
 def reassign_partitions() -> None:
@@ -73,6 +78,7 @@ def reassign_partitions() -> None:
             given("bootstrap_servers"),
             given("throttle_bytes_per_s"),
             given("rollback_of"),
+            given("cancel_running"),
         ),
         PLAN,
     )

@@ -6,6 +6,7 @@ Source: docs/operations.md, "The plan" and "Applying".
 from collections.abc import Iterable
 from typing import Final, NamedTuple, assert_never
 
+from controller_core.model.partitions import ReplicaAssignment
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -21,6 +22,7 @@ from controller_core.plans.conditions import (
     NotificationsLinger,
     RequestAbandoned,
     RequestAbsent,
+    RequestIdle,
     StateReadable,
     TopicCreatedAt,
     TopicGone,
@@ -65,6 +67,7 @@ def check(condition: Condition, observed: Observation) -> Unmet | None:
             | BrokersRegistered()
             | RequestAbsent()
             | RequestAbandoned()
+            | RequestIdle()
         ):
             return _check_cluster(condition, observed)
         case TopicIs() | TopicCreatedAt() | TopicGone() | TopicNotQueued():
@@ -86,7 +89,8 @@ def _check_cluster(
     | ElectedAfter
     | BrokersRegistered
     | RequestAbsent
-    | RequestAbandoned,
+    | RequestAbandoned
+    | RequestIdle,
     observed: Observation,
 ) -> Unmet | None:
     match condition:
@@ -128,6 +132,13 @@ def _check_cluster(
                 return None
             found = observed.pending.get(path, "no znode")
             return Unmet(path, "a request that names only partitions that are gone", found, "nothing to do any more")
+        case RequestIdle(path=path, czxid=czxid):
+            identity = observed.request_identities.get(path)
+            if identity is not None and identity.czxid == czxid and path in observed.idle_requests:
+                return None
+            found = observed.pending.get(path, "no znode")
+            expected = f"the request created at zxid {czxid:#x}, not begun"
+            return Unmet(path, expected, found, "the controller has taken it up: nothing to do any more")
         case _:
             assert_never(condition)
 
@@ -234,16 +245,15 @@ def _check_partition(
 ) -> Unmet | None:
     name = str(condition.partition)
     match condition:
-        case AssignedTo(replicas=replicas):
-            expected = f"replicas {_listed(replicas)}, not being reassigned"
+        case AssignedTo():
+            expected = f"replicas {_listed(condition.replicas)}, {_moving(condition.assignment)}"
             assignment = observed.assignments.get(condition.partition)
             if assignment is None:
                 return Unmet(name, expected, "no such partition", _PLAN_AGAIN)
-            if assignment.is_being_reassigned:
-                found = f"a reassignment: adding {_listed(assignment.adding)}, removing {_listed(assignment.removing)}"
-                return Unmet(name, expected, found, "wait until it is done, plan again")
-            if assignment.replicas == replicas:
+            if assignment == condition.assignment:
                 return None
+            if assignment.is_being_reassigned:
+                return Unmet(name, expected, _moving(assignment), "wait until it is done, plan again")
             return Unmet(name, expected, f"replicas {_listed(assignment.replicas)}", _PLAN_AGAIN)
         case StateReadable():
             topic_is_gone = condition.partition not in observed.assignments
@@ -302,6 +312,12 @@ def _check_notifications(condition: NotificationsLinger | NotificationsGone, obs
             return Unmet("/isr_change_notification", "none of the drained ones", _listed(still), advice)
         case _:
             assert_never(condition)
+
+
+def _moving(assignment: ReplicaAssignment) -> str:
+    if not assignment.is_being_reassigned:
+        return "not being reassigned"
+    return f"a reassignment: adding {_listed(assignment.adding)}, removing {_listed(assignment.removing)}"
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -4,11 +4,11 @@ Source: docs/operations.md, "The plan" and "Applying".
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from operator import methodcaller
 from typing import Any, Final, assert_never
 
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.plans.fields import PlanFields, partition_row
 
 
@@ -103,10 +103,17 @@ class HasLiveLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedTo:
-    """The partition has exactly these replicas, in this order, and is not being reassigned."""
+    """The partition has exactly these replicas, in this order; with `adding` or `removing` it is being reassigned just so, else not at all."""
 
     partition: TopicPartition
     replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+
+    @property
+    def assignment(self) -> ReplicaAssignment:
+        """All three lists."""
+        return ReplicaAssignment(self.replicas, self.adding, self.removing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +156,14 @@ class RequestAbandoned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestIdle:
+    """The request znode at this path is still the one created at this czxid, and the controller moves nothing of what it names."""
+
+    path: str
+    czxid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationsLinger:
     """At least one of these children of `/isr_change_notification` is still there."""
 
@@ -188,6 +203,7 @@ Condition = (
     | HasLiveLeader
     | RequestAbsent
     | RequestAbandoned
+    | RequestIdle
     | NotificationsLinger
     | NotificationsGone
     | StateReadable
@@ -209,7 +225,7 @@ def subject(condition: Condition) -> str:
             return "/controller"
         case BrokersRegistered():
             return "/brokers/ids"
-        case RequestAbsent(path=path) | RequestAbandoned(path=path):
+        case RequestAbsent(path=path) | RequestAbandoned(path=path) | RequestIdle(path=path):
             return path
         case NotificationsLinger() | NotificationsGone():
             return "/isr_change_notification"
@@ -230,10 +246,15 @@ def named_topics(conditions: Iterable[Condition]) -> frozenset[str]:
 
 
 def condition_to_json(condition: Condition) -> dict[str, object]:
-    """The condition as a JSON object; `condition_from_json` reads it back."""
+    """The condition as a JSON object; `condition_from_json` reads it back.
+
+    What is as it is by default is not written: a plan of an older version keeps its digest.
+    """
     row: dict[str, object] = {"condition": type(condition).__name__}
     for each in fields(condition):
         value = getattr(condition, each.name)
+        if value == each.default:
+            continue
         if isinstance(value, TopicPartition):
             row |= partition_row(value)
         else:
@@ -251,7 +272,8 @@ def condition_from_json(row: PlanFields) -> Condition:
     kind = _KINDS.get(name)
     if kind is None:
         raise row.refused("condition", "a condition that this version knows", name)
-    condition: Condition = kind(**{each.name: _READERS[each.name](row) for each in fields(kind)})
+    named = [each.name for each in fields(kind) if each.default is MISSING or each.name in row.values]
+    condition: Condition = kind(**{name: _READERS[name](row) for name in named})
     return condition
 
 
@@ -259,7 +281,7 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
         *(KafkaClusterIs, ZooKeeperControllerRules, ControllerIs, ElectedAfter, BrokersRegistered),
-        *(RequestAbsent, RequestAbandoned),
+        *(RequestAbsent, RequestAbandoned, RequestIdle),
         *(TopicIs, TopicCreatedAt, TopicGone, TopicNotQueued, TopicNotReassigned, TopicNotInElection),
         *(AssignedTo, InSync, CaughtUp, LedBy, HasLiveLeader, StateReadable),
         *(NotificationsLinger, NotificationsGone),
@@ -272,6 +294,6 @@ _READERS: Final[Mapping[str, Callable[[PlanFields], object]]] = {
         name: methodcaller("integer", name)
         for name in ("controller_id", "czxid", "epoch", "epoch_version", "partition_count", "leader")
     },
-    **{name: methodcaller("brokers", name) for name in ("brokers", "replicas", "isr")},
+    **{name: methodcaller("brokers", name) for name in ("brokers", "replicas", "isr", "adding", "removing")},
     "names": methodcaller("texts", "names"),
 }

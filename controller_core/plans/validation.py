@@ -25,6 +25,7 @@ from controller_core.plans.conditions import (
     NotificationsLinger,
     RequestAbandoned,
     RequestAbsent,
+    RequestIdle,
     TopicCreatedAt,
     TopicGone,
     TopicIs,
@@ -163,7 +164,7 @@ def _of_elections(partitions: Iterable[TopicPartition], step: PlanStep) -> Itera
 
 
 def _of_moves(effect: CreateReassignPartitions, step: PlanStep) -> Iterator[str]:
-    before = {each.partition for each in step.expectations if isinstance(each, AssignedTo)}
+    before = {each.partition: each.assignment for each in step.expectations if isinstance(each, AssignedTo)}
     created = {each.topic for each in step.expectations if isinstance(each, TopicCreatedAt)}
     outcomes = frozenset(step.outcomes)
     reached_by = {each.partition for each in outcomes if isinstance(each, AssignedTo)}
@@ -173,6 +174,8 @@ def _of_moves(effect: CreateReassignPartitions, step: PlanStep) -> Iterator[str]
             yield f"the replicas {_shown(list(replicas))} for {_shown([partition])}, expected each broker once, and one at least"
         if partition not in before or partition.topic not in created:
             yield f"no expectation of topic and replicas of {_shown([partition])}"
+        elif before[partition].is_being_reassigned and replicas != before[partition].origin:
+            yield f"the replicas {_shown(list(replicas))} for {_shown([partition])} while it is moved, expected its former ones"
         reached = (AssignedTo(partition=partition, replicas=replicas), CaughtUp(partition=partition, replicas=replicas))
         yield from _missing(reached, outcomes)
 
@@ -209,19 +212,23 @@ def _of_leader_moves(effect: MoveLeaders, step: PlanStep) -> Iterator[str]:
 def _of_re_election(effect: DeleteController, step: PlanStep) -> Iterator[str]:
     ruling = [each for each in step.expectations if isinstance(each, ControllerIs)]
     lingering = [each for each in step.expectations if isinstance(each, NotificationsLinger)]
-    abandoned = [each for each in step.expectations if isinstance(each, RequestAbandoned)]
+    requests = [each for each in step.expectations if isinstance(each, RequestAbandoned | RequestIdle)]
     same = [
         each
         for each in ruling
         if (each.controller_id, each.epoch_version) == (effect.controller_id, effect.epoch_version)
     ]
-    if not same or same != ruling or not (lingering or abandoned):
+    if not same or same != ruling or not (lingering or requests):
         yield f"no expectation that broker {effect.controller_id} is the controller and something waits for another one"
         return
     reached: tuple[Condition, ...] = (
         *(ElectedAfter(epoch=each.epoch) for each in ruling),
         *(NotificationsGone(names=each.names) for each in lingering),
-        *(RequestAbsent(path=each.path) for each in abandoned),
+        *(
+            RequestAbsent(path=each.path)
+            for each in requests
+            if isinstance(each, RequestAbandoned) or each.path != REASSIGN_PARTITIONS
+        ),
     )
     yield from _missing(reached, frozenset(step.outcomes))
 

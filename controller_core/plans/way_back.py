@@ -35,7 +35,7 @@ def way_back(plan: Plan, requested: Collection[int], observed: Observation) -> W
     for number, step in steps.items():
         for condition in step.expectations:
             if isinstance(condition, AssignedTo):
-                before.setdefault(condition.partition, condition.replicas)
+                before.setdefault(condition.partition, condition.assignment.target)
         for verdict in verdicts(step, observed):
             last[verdict.partition], wave_of[verdict.partition] = verdict, number
     left_out: list[LeftOut] = []

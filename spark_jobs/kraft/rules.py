@@ -24,7 +24,7 @@ RULES: Final = (
     _rule("R6", "states of partitions", topics.states, "a state is invented, or the controller ends after its claim", "a controller election writes missing ones"),
     _rule("R7", "replicas and producer ids", topics.producer_ids_and_replicas, "the controller ends after its claim", "delete the topic, or the znode while no broker needs it"),
     _rule("R8", "in-sync replicas", topics.in_sync, "copied as it is; KRaft does not repair it", "elect or reassign"),
-    _rule("R9", "nothing under way", topics.under_way, "requests are left lying, queued topics deleted", "wait, or plan what ends it: `plan drain` requests and notices, `cancel` a reassignment, `plan deletions` queued topics; with all brokers stopped `restore newest --kraft-repairs --brokers-stopped`"),
+    _rule("R9", "nothing under way", topics.under_way, "requests are left lying, queued topics deleted", "wait, or plan what ends it: `plan drain` finishes requests and notices, `plan cancel` takes reassignments back; a queued deletion goes on when its brokers, or empty ones with their ids, run; with all brokers stopped `restore newest --kraft-repairs --brokers-stopped` ends all of it"),
     _rule("R10", "configs are strings", entities.config_values, "the controller ends after its claim", "delete or correct the config"),
     _rule("R11", "configs of topics", topics.configs, "configs without a topic are deleted, others copied unusable", "`restore newest --kraft-repairs` removes configs without a topic; correct the others"),
     _rule("R12", "quotas and credentials", entities.quotas, "the cluster is left without metadata", "correct them before any broker is rolled: `restore newest --kraft-repairs` does for quotas"),

@@ -157,9 +157,11 @@ def under_way(tree: Tree) -> Judged:
         for name in tree.children(parent)
     ]
     found += [
-        f"{path}: adding {list(assignment.adding)}, removing {list(assignment.removing)}"
-        for path, assignment, _ in _partitions(tree)
-        if assignment.adding or assignment.removing
+        f"{TOPICS}/{name}: partition {number} adding {list(lists.adding)}, removing {list(lists.removing)}"
+        for name, topic in tree.topics.items()
+        if not isinstance(topic, str) and name not in tree.queued
+        for number, lists in sorted(topic.assignments.items())
+        if lists.is_being_reassigned
     ]
     return against(found, Verdict.DECIDE)
 

@@ -355,6 +355,7 @@ def test_a_plan_of_another_kind_is_refused_before_anybody_is_asked(bag, clients,
         ("reassign_partitions", "plan_reassignment", (100, {"drain": [3]}, None), "goals"),
         ("reassign_partitions", "plan_reassignment", (100, {}, "broker:9092"), "bootstrap_servers"),
         ("reassign_partitions", "plan_reassignment", (100, {}, None, None, "b" * 64), "rollback_of"),
+        ("reassign_partitions", "plan_reassignment", (100, {}, None, None, None, True), "cancel_running"),
         ("delete_topics", "plan_deletions", (["orders"],), "topics"),
     ],
 )
@@ -362,6 +363,12 @@ def test_what_is_asked_beside_a_stored_plan_is_refused(bag, dag_id, task_id, arg
     planning = bag.dags[dag_id].get_task(task_id).python_callable
     with pytest.raises(BadInputError, match=f"stored plan is applied as it is, and {beside}"):
         planning(CLUSTER, None, "a" * 64, *arguments)
+
+
+def test_nothing_is_asked_beside_a_cancel_of_all_that_is_under_way(bag):
+    planning = bag.dags["reassign_partitions"].get_task("plan_reassignment").python_callable
+    with pytest.raises(BadInputError, match="cancel_running takes back all that Kafka moves"):
+        planning(CLUSTER, None, None, 100, {"drain": [3]}, None, None, None, True)
 
 
 @pytest.fixture

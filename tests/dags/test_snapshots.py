@@ -607,7 +607,7 @@ def test_a_run_fails_that_would_open_gated_runs_of_a_paused_dag(bag, world, monk
 
     from kafka_maintenance.operations.cluster import isr_notifications
 
-    report = SimpleNamespace(text="it lingers", count=1, lingering=True, oldest=f"isr_change_{paused}", abandoned=())
+    report = SimpleNamespace(text="it lingers", count=1, lingering=True, oldest=f"isr_change_{paused}", requests=())
     monkeypatch.setattr(isr_notifications, "report", lambda **_: report)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_OPEN_GATED_RUNS", "true")
     dag = bag.dags["drain_isr_notifications"]

@@ -149,6 +149,8 @@ class KafkaWorld:
         self.own.set(path, encode_topic(TopicZnode(assignments, topic.topic_id, topic.version)), ANY_VERSION)
 
     def _drop_entry(self, partition: TopicPartition) -> None:
+        if self.own.exists(znode.REASSIGN_PARTITIONS) is None:
+            return  # brokers were asked for it
         rest = decode_reassign_partitions(self.own.get(znode.REASSIGN_PARTITIONS)[0])
         rest.pop(partition, None)
         if rest:

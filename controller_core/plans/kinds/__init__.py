@@ -14,11 +14,12 @@ from controller_core.plans.kinds.drain import (
     LINGER_AGE_MS,
     drain_plan,
     lingering_notifications,
+    lingering_requests,
     makes_no_notifications,
 )
 from controller_core.plans.kinds.elections import ELECTIONS, election_step, elections_plan
 from controller_core.plans.kinds.leaders import LEADERS, brokers_of_racks, choose_leader_moves, leader_moves_plan
-from controller_core.plans.kinds.moves import MOVES, reassignment_plan, reassignment_step, target_refusals
+from controller_core.plans.kinds.moves import MOVES, cancel_plan, reassignment_plan, reassignment_step, target_refusals
 from controller_core.plans.plan import PlanKind
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Origin",
     "Refused",
     "brokers_of_racks",
+    "cancel_plan",
     "choose_leader_moves",
     "deletions_plan",
     "drain_plan",
@@ -35,6 +37,7 @@ __all__ = [
     "kind_record",
     "leader_moves_plan",
     "lingering_notifications",
+    "lingering_requests",
     "makes_no_notifications",
     "reassignment_plan",
     "reassignment_step",

@@ -68,7 +68,7 @@ def reassignment_plan(
     steps = [
         reassignment_step(
             batch,
-            {target.partition: before for before, target in wave},
+            {target.partition: ReplicaAssignment(before) for before, target in wave},
             same_topics(observed, (target.partition for target in batch)),
         )
         for wave in moves
@@ -100,6 +100,69 @@ def reassignment_plan(
         ),
         rules=replace(GO_ON, throttle_bytes_per_s=rate),
     )
+
+
+def cancel_plan(observed: Observation, origin: Origin) -> Plan | Refused:
+    """Back to the former replicas with all that the controller moves now, whoever asked for it.
+
+    Kafka takes a new target for a partition that it moves, since 2.4. Nothing is copied, for the former replicas are all there.
+    Source: Kafka 3.9 `KafkaController.maybeBuildReassignment`, `updateCurrentReassignment`; KIP-455.
+
+    Args:
+        observed: of the whole cluster.
+        origin: for which cluster.
+
+    Returns:
+        A plan without steps when nothing is moved; `Refused` when no controller is active, nothing can go back, or a request stands that it has not begun.
+    """
+    moving = {each: lists for each, lists in sorted(observed.assignments.items()) if lists.is_being_reassigned}
+    asked = len(observed.reassign_requests)
+    reasons = unmet((ZooKeeperControllerRules(),), observed)
+    if asked and not moving:
+        found = f"a request for {asked} partitions, of which none adds or removes replicas"
+        advice = "Kafka up to 2.3 cannot cancel it: let it finish; a newer one has not heard of it: `plan drain`"
+        reasons = (*reasons, Unmet(REASSIGN_PARTITIONS, "a reassignment that Kafka works at", found, advice))
+    still = replace(observed, assignments={each: ReplicaAssignment(lists.replicas) for each, lists in moving.items()})
+    targets = [Target(each, lists.origin) for each, lists in moving.items()]
+    refused = {each: target_refusals(still, [[each]], may_change_replication_factor=True) for each in targets}
+    kept = [each for each in targets if not refused[each]]
+    if moving and not kept:
+        reasons = (*reasons, *(why for each in refused.values() for why in each))
+    if reasons:
+        return Refused(reasons)
+    steps = tuple(
+        reassignment_step(batch, moving, same_topics(observed, (target.partition for target in batch)))
+        for batch in target_batches(kept, partition_count_max=REASSIGNMENTS_PER_STEP)
+    )
+    only_by_brokers = (
+        f"{asked} partitions stand in {REASSIGN_PARTITIONS}: only brokers that may be asked take them back."
+    )
+    return Plan(
+        kind=PlanKind.REASSIGN_PARTITIONS,
+        cluster=origin.cluster,
+        kafka_cluster_id=observed.kafka_cluster_id,
+        snapshot=origin.snapshot,
+        expectations=cluster_conditions(observed, {broker for each in kept for broker in each.replicas}),
+        steps=steps,
+        predicted=tuple(_predicted_cancel(each, moving[each.partition], observed) for each in kept),
+        left_out=tuple(LeftOut(str(each.partition), "; ".join(map(str, why))) for each, why in refused.items() if why),
+        risks=(
+            "What was copied so far is lost. Who asked for these moves is not known here: they may ask again.",
+            *([only_by_brokers] if asked else []),
+        ),
+        rollback=Rollback(
+            text="Reassign to the same targets again; data is copied anew.",
+            steps=tuple(_back(step) for step in reversed(steps)),
+        ),
+        rules=GO_ON,
+    )
+
+
+def _predicted_cancel(target: Target, lists: ReplicaAssignment, observed: Observation) -> str:
+    state = observed.states[target.partition]
+    led = f"led by {state.leader} in leader epoch {state.leader_epoch}"
+    moving = f"adding {list(lists.adding)}, removing {list(lists.removing)}"
+    return f"{target.partition}  {led}, {moving}: back to replicas {list(target.replicas)}"
 
 
 def _throttle(wanted: Throttle | Headroom, moves: Sequence[_Move]) -> tuple[Throttle, tuple[str, ...]] | Unmet:
@@ -197,13 +260,18 @@ def _moves(waves: Sequence[Sequence[Target]], observed: Observation) -> tuple[li
 
 
 def reassignment_step(
-    batch: tuple[Target, ...], before: Mapping[TopicPartition, tuple[BrokerId, ...]], topics: Iterable[TopicCreatedAt]
+    batch: tuple[Target, ...], before: Mapping[TopicPartition, ReplicaAssignment], topics: Iterable[TopicCreatedAt]
 ) -> PlanStep:
     """One reassignment request, from the replica lists `before` to the targets, while the topics are the same ones."""
-    expectations: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS), *topics]
-    outcomes: list[Condition] = [RequestAbsent(path=REASSIGN_PARTITIONS)]
+    absent = RequestAbsent(path=REASSIGN_PARTITIONS)
+    expectations: list[Condition] = [absent, *topics]
+    # whoever asked for what is taken back may have asked for more in the same znode
+    outcomes: list[Condition] = [] if any(before[each.partition].is_being_reassigned for each in batch) else [absent]
     for partition, replicas in batch:
-        expectations.append(AssignedTo(partition=partition, replicas=before[partition]))
+        now = before[partition]
+        expectations.append(
+            AssignedTo(partition=partition, replicas=now.replicas, adding=now.adding, removing=now.removing)
+        )
         outcomes.append(AssignedTo(partition=partition, replicas=replicas))
         outcomes.append(CaughtUp(partition=partition, replicas=replicas))
     return PlanStep(
@@ -216,8 +284,8 @@ def _back(step: PlanStep) -> PlanStep:
     before = [each for each in step.expectations if isinstance(each, AssignedTo)]
     after = [each for each in step.outcomes if isinstance(each, AssignedTo)]
     topics = [each for each in step.expectations if isinstance(each, TopicCreatedAt)]
-    targets = tuple(Target(each.partition, each.replicas) for each in before)
-    return reassignment_step(targets, {each.partition: each.replicas for each in after}, topics)
+    targets = tuple(Target(each.partition, each.assignment.target) for each in before)
+    return reassignment_step(targets, {each.partition: each.assignment for each in after}, topics)
 
 
 def _predicted_move(before: tuple[BrokerId, ...], target: Target, state: LeaderAndIsr, why: str | None) -> str:

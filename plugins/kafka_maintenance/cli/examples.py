@@ -71,6 +71,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "plan reassignment --store /backups --cluster blue --drain-broker 3",
         "plan reassignment --store /backups --cluster blue --targets moves.json --throttle-bytes-per-s 50000000",
     ),
+    "plan cancel": (f"plan cancel {_ZOOKEEPER} --store /backups --cluster blue",),
     "plan deletions": ("plan deletions orders-old --store /backups --cluster blue --bootstrap-servers broker1:9092",),
     "plan drain": (f"plan drain {_ZOOKEEPER} --store /backups --cluster blue",),
     "plan leaders": (f"plan leaders {_ZOOKEEPER} --store /backups --cluster blue --drain-broker 3",),
@@ -128,7 +129,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "snapshots retain": _NOT_APPROVED,
     "restore": _NOT_APPROVED,
     **dict.fromkeys(
-        ("plan elections", "plan reassignment", "plan deletions", "plan drain", "plan leaders"), _MAY_REFUSE
+        ("plan elections", "plan reassignment", "plan cancel", "plan deletions", "plan drain", "plan leaders"),
+        _MAY_REFUSE,
     ),
     "rollback": _MAY_REFUSE,
     "plan-file": "refused: the goal cannot be reached",

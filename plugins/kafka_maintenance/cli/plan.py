@@ -45,6 +45,7 @@ def add_parsers(commands: Any) -> None:
     kinds = command.add_subparsers(title="kinds", metavar="KIND", required=True)
     _add_elections(kinds)
     _add_reassignment(kinds)
+    _add_cancel(kinds)
     _add_deletions(kinds)
     _add_drain(kinds)
     _add_leaders(kinds)
@@ -85,6 +86,11 @@ def _add_reassignment(kinds: Any) -> None:
     _add_throttle(moves)
     add_goal_arguments(moves)
     moves.set_defaults(run=_plan_reassignment)
+
+
+def _add_cancel(kinds: Any) -> None:
+    cancel = _plan_parser(kinds, "cancel", "take back every reassignment that Kafka works at, whoever asked for it")
+    cancel.set_defaults(run=_plan_cancel)
 
 
 def _add_deletions(kinds: Any) -> None:
@@ -211,6 +217,12 @@ def _plan_reassignment(arguments: argparse.Namespace) -> int:
         limits=limits_of(arguments),
         sizes=sizes_of(arguments),
     )
+
+
+def _plan_cancel(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.plans import make as planning  # noqa: PLC0415 - the other commands start faster
+
+    return _planned(arguments, planning.plan_cancel, **_source(arguments))
 
 
 def _plan_deletions(arguments: argparse.Namespace) -> int:

@@ -59,8 +59,8 @@ def report_notifications(clusters: list[str]) -> dict[str, Any]:
             missing[name] = str(each)
         elif each.lingering:
             lingering[name] = each.oldest
-        elif each.abandoned:
-            lingering[name] = each.abandoned[0].rpartition("/")[2]
+        elif each.requests:
+            lingering[name] = each.requests[0].rpartition("/")[2]
     return {"lingering": lingering, "missing": missing}
 
 

@@ -58,8 +58,9 @@ def plan_reassignment(
     bootstrap_servers: str | None = None,
     throttle_bytes_per_s: int | str | None = None,
     rollback_of: str | None = None,
+    cancel_running: bool = False,  # noqa: FBT001, FBT002 - a DAG param
 ) -> dict[str, Any]:
-    """The moves that reach the goals, with their certificate; or a stored plan; or the way back from one that was begun.
+    """The moves that reach the goals, with their certificate; or a stored plan; or the way back from one that was begun, or from all that is under way.
 
     Sizes are what the brokers say, if they are asked.
     """
@@ -77,7 +78,16 @@ def plan_reassignment(
         raise BadInputError(str(error)) from error  # which is not tried again
     if plan:
         asked = {"goals": goals, "bootstrap_servers": bootstrap_servers, "throttle_bytes_per_s": throttle_bytes_per_s}
-        return stored("reassign_partitions", cluster, plan, **asked, rollback_of=rollback_of)
+        return stored(
+            "reassign_partitions", cluster, plan, **asked, rollback_of=rollback_of, cancel_running=cancel_running
+        )
+    if cancel_running:
+        if goals or bootstrap_servers or throttle_bytes_per_s or rollback_of:
+            raise BadInputError(
+                f"nothing planned for {cluster!r}: cancel_running takes back all that Kafka moves, and goals, bootstrap_servers, throttle_bytes_per_s "
+                "or rollback_of given beside it would have no effect; leave them out"
+            )
+        return _made(planning.plan_cancel, cluster, snapshot)
     if rollback_of:
         if goals or bootstrap_servers:
             raise BadInputError(

@@ -11,6 +11,7 @@ from controller_core.plans.conditions import (
     NotificationsGone,
     RequestAbandoned,
     RequestAbsent,
+    RequestIdle,
     StateReadable,
     TopicCreatedAt,
     TopicIs,
@@ -18,6 +19,7 @@ from controller_core.plans.conditions import (
 from controller_core.plans.kinds import (
     Origin,
     Refused,
+    cancel_plan,
     deletions_plan,
     drain_plan,
     elections_plan,
@@ -28,7 +30,13 @@ from controller_core.plans.kinds import (
     reassignment_plan,
     target_refusals,
 )
-from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
+from controller_core.plans.observation import (
+    ActiveController,
+    Notification,
+    Observation,
+    RequestIdentity,
+    TopicIdentity,
+)
 from controller_core.plans.plan import LeftOut, Plan, PlanKind, SnapshotReference
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
@@ -248,6 +256,54 @@ def test_a_partition_may_go_on_in_a_later_wave():
     assert plan.risks[0].startswith("2 replicas are copied")
 
 
+# ------------------------------------------------------------------------------------------------------- cancel
+
+
+def test_what_the_controller_moves_goes_back_whoever_asked_for_it():
+    plan = planned(cancel_plan(seen(), ORIGIN))
+    (step,), (back,) = plan.steps, plan.rollback.steps
+    assert step.effects == (CreateReassignPartitions(targets=(Target(A2, ids(1)),)),)
+    assert AssignedTo(partition=A2, replicas=ids(3, 1), adding=ids(3)) in step.expectations
+    assert step.outcomes == (AssignedTo(partition=A2, replicas=ids(1)), CaughtUp(partition=A2, replicas=ids(1)))
+    assert plan.predicted == ("a-2  led by 1 in leader epoch 0, adding [3], removing []: back to replicas [1]",)
+    assert back.effects == (CreateReassignPartitions(targets=(Target(A2, ids(3, 1)),)),)
+    assert AssignedTo(partition=A2, replicas=ids(1)) in back.expectations
+    assert len(plan.risks) == 1
+
+
+def test_the_approver_hears_that_only_brokers_take_back_what_a_request_asks_for():
+    plan = planned(cancel_plan(seen(reassign_requests={A2: ids(3, 1)}), ORIGIN))
+    assert plan.risks[1].startswith("1 partitions stand in /admin/reassign_partitions: only brokers that may be asked")
+
+
+@pytest.mark.parametrize(
+    ("partition", "lists", "why"),
+    [
+        pytest.param(Q0, ReplicaAssignment(ids(1, 2, 3), ids(3)), "one queued for deletion", id="queued"),
+        pytest.param(B0, ReplicaAssignment(ids(9, 8, 1), ids(1)), "expected registered brokers, found [8, 9]", id="dead"),
+    ],
+)  # fmt: skip
+def test_what_cannot_go_back_is_left_out_with_the_reason(partition, lists, why):
+    plan = planned(cancel_plan(seen(assignments={**seen().assignments, partition: lists}), ORIGIN))
+    assert [each.effects[0].targets for each in plan.steps] == [(Target(A2, ids(1)),)]
+    assert [each.subject for each in plan.left_out] == [str(partition)]
+    assert why in plan.left_out[0].reason
+
+
+def test_where_nothing_can_go_back_the_reasons_are_told():
+    made = cancel_plan(seen(assignments={B0: ReplicaAssignment(ids(9, 8, 1), ids(1))}), ORIGIN)
+    assert isinstance(made, Refused)
+    assert "target of b-0: expected registered brokers, found [8, 9]" in str(made.reasons[0])
+
+
+def test_where_nothing_is_moved_nothing_is_taken_back():
+    quiet = {A0: ReplicaAssignment(ids(1, 2))}
+    assert planned(cancel_plan(seen(assignments=quiet), ORIGIN)).steps == ()
+    made = cancel_plan(seen(assignments=quiet, reassign_requests={A0: ids(3)}), ORIGIN)
+    assert isinstance(made, Refused)
+    assert "a request for 1 partitions, of which none adds or removes replicas; Kafka up to 2.3" in str(made.reasons[0])
+
+
 # ----------------------------------------------------------------------------------------------------- deletion
 
 
@@ -377,6 +433,40 @@ def test_a_request_is_cleared_on_kafka_1_0_too_and_its_notifications_stay():
     plan = planned(drain_plan(both, ORIGIN, now_ms=60_000, failover_deletes_notifications=False))
     assert plan.steps[0].expectations[1:] == (RequestAbandoned(path=REASSIGN),)
     assert plan.left_out == (LeftOut(OLD.name, "a new controller of Kafka 1.0 or older does not take it"),)
+
+
+ELECTION = "/admin/preferred_replica_election"
+IDLE = {
+    "request_identities": {path: RequestIdentity(czxid, 0) for path, czxid in ((REASSIGN, 21), (ELECTION, 22))},
+    "topic_json_versions": frozenset({1, 2}),
+}
+
+
+def test_requests_that_the_controller_has_not_begun_call_for_a_new_one():
+    asked = {"reassign_requests": {A0: ids(3)}, "election_requests": frozenset({A1})}
+    plan = planned(drain_plan(seen(**asked, **IDLE), ORIGIN, now_ms=60_000))
+    idle = (RequestIdle(path=REASSIGN, czxid=21), RequestIdle(path=ELECTION, czxid=22))
+    assert plan.steps[0].expectations[1:] == idle
+    assert plan.steps[0].outcomes[1:] == (RequestAbsent(path=ELECTION),)
+    assert plan.predicted[2:] == (
+        f"{REASSIGN}  asks for a-0, not begun: 1 in all; the new controller takes it up",
+        f"{ELECTION}  asks for a-1, not begun: 1 in all; the new controller takes it up",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "now_ms"),
+    [
+        pytest.param({"election_requests": frozenset({A1})}, 59_999, id="an election of just now"),
+        pytest.param({"reassign_requests": {A2: ids(3)}}, 60_000, id="a reassignment that is begun"),
+        pytest.param({"reassign_requests": {A0: ids(3), A2: ids(3)}}, 60_000, id="begun in part"),
+        pytest.param(
+            {"reassign_requests": {A0: ids(3)}, "topic_json_versions": frozenset({1})}, 60_000, id="Kafka 2.3 does not show it"
+        ),
+    ],
+)  # fmt: skip
+def test_a_request_that_the_controller_may_work_at_is_left_to_it(changed, now_ms):
+    assert planned(drain_plan(seen(**{**IDLE, **changed}), ORIGIN, now_ms=now_ms)).steps == ()
 
 
 @pytest.mark.parametrize(

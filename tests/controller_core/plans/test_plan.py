@@ -23,6 +23,7 @@ from controller_core.plans.conditions import (
     NotificationsLinger,
     RequestAbandoned,
     RequestAbsent,
+    RequestIdle,
     StateReadable,
     TopicCreatedAt,
     TopicGone,
@@ -38,7 +39,13 @@ from controller_core.plans.conditions import (
     subject,
 )
 from controller_core.plans.fields import canonical, fields_of
-from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
+from controller_core.plans.observation import (
+    ActiveController,
+    Notification,
+    Observation,
+    RequestIdentity,
+    TopicIdentity,
+)
 from controller_core.plans.plan import (
     Plan,
     PlanKind,
@@ -161,6 +168,10 @@ SEEN = Observation(
     election_requests=frozenset({Q0}),
     queued_topics=frozenset({"q"}),
     pending={"/admin/reassign_partitions": "other"},
+    request_identities={
+        "/admin/preferred_replica_election": RequestIdentity(7, 0),
+        "/admin/reassign_partitions": RequestIdentity(8, 0),
+    },
     notifications=(Notification("isr_change_0000000001", (A0,), 0),),
 )
 NAMES = tuple(f"isr_change_{n:010d}" for n in range(12))
@@ -181,6 +192,8 @@ CONDITIONS = [
     (RequestAbsent(path="/admin/reassign_partitions"), "/admin/reassign_partitions: expected no znode, found other"),
     (RequestAbandoned(path="/admin/reassign_partitions"), "a request that names only partitions that are gone, found other"),
     (RequestAbandoned(path="/admin/preferred_replica_election"), None),
+    (RequestIdle(path="/admin/preferred_replica_election", czxid=6), "expected the request created at zxid 0x6, not begun, found no znode"),
+    (RequestIdle(path="/admin/reassign_partitions", czxid=8), None),
     (TopicIs(topic="a", czxid=9, partition_count=2), None),
     (TopicIs(topic="a", czxid=8, partition_count=2), "found one created at zxid 0x9 with 2 partitions"),
     (TopicIs(topic="a", czxid=9, partition_count=1), "found one created at zxid 0x9 with 2 partitions"),
@@ -208,6 +221,11 @@ CONDITIONS = [
     (AssignedTo(partition=A0, replicas=ids(1, 2)), None),
     (AssignedTo(partition=A0, replicas=ids(2, 1)), "a-0: expected replicas [2, 1], not being reassigned, found replicas [1, 2]"),
     (AssignedTo(partition=A1, replicas=ids(3, 2, 1)), "found a reassignment: adding [3], removing [1]"),
+    (AssignedTo(partition=A1, replicas=ids(3, 2, 1), adding=ids(3), removing=ids(1)), None),
+    (
+        AssignedTo(partition=A0, replicas=ids(1, 2), adding=ids(2)),
+        "a-0: expected replicas [1, 2], a reassignment: adding [2], removing [], found replicas [1, 2]",
+    ),
     (AssignedTo(partition=TopicPartition("b", 0), replicas=ids(1)), "found no such partition"),
     (InSync(partition=A0, leader=BrokerId(2), isr=ids(1, 2)), None),
     (InSync(partition=A0, leader=BrokerId(1), isr=ids(1, 2)), "a-0: expected leader 1, ISR [1, 2], found leader 2"),
@@ -280,6 +298,14 @@ def test_a_request_that_names_only_what_is_gone_is_told_from_one_that_is_pending
     both = replace(gone, reassign_requests={**gone.reassign_requests, A0: ids(1)})
     assert both.abandoned_requests == {}
     assert "let the controller finish it" in str(check(RequestAbsent(path=path), both))
+
+
+def test_a_request_is_idle_as_long_as_it_is_the_same_and_nothing_of_it_is_begun():
+    path = "/admin/reassign_partitions"
+    assert check(RequestIdle(path=path, czxid=8), SEEN) is None
+    assert check(RequestIdle(path=path, czxid=9), SEEN) is not None
+    begun = replace(SEEN, reassign_requests={A0: ids(3), A1: ids(3, 2)})
+    assert "the controller has taken it up" in str(check(RequestIdle(path=path, czxid=8), begun))
 
 
 def test_nobody_in_office_is_another_controller():

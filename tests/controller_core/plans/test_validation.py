@@ -21,7 +21,7 @@ from controller_core.plans.conditions import (
     TopicGone,
     TopicIs,
 )
-from controller_core.plans.kinds import deletions_plan, drain_plan, elections_plan, reassignment_plan
+from controller_core.plans.kinds import cancel_plan, deletions_plan, drain_plan, elections_plan, reassignment_plan
 from controller_core.plans.plan import Plan, PlanKind, Rollback, plan_from_bytes, plan_to_bytes
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
@@ -30,7 +30,7 @@ from controller_core.plans.request_znodes import (
     Target,
 )
 from controller_core.plans.validation import check_plan
-from tests.controller_core.plans.test_kinds import A0, EXAMPLES, GONE, OLD, ORIGIN, ids, planned, seen
+from tests.controller_core.plans.test_kinds import A0, A2, EXAMPLES, GONE, IDLE, OLD, ORIGIN, ids, planned, seen
 
 NO_TOPIC = TopicPartition("../controller", 0)
 
@@ -45,6 +45,15 @@ def moves() -> Plan:
 
 def deletion() -> Plan:
     return planned(deletions_plan(seen(), ORIGIN, ["b"]))
+
+
+def cancel() -> Plan:
+    return planned(cancel_plan(seen(), ORIGIN))
+
+
+def idle() -> Plan:
+    asked = {"reassign_requests": {A0: ids(3)}, "election_requests": frozenset({A0})}
+    return planned(drain_plan(seen(**asked, **IDLE), ORIGIN, now_ms=60_000))
 
 
 def drain() -> Plan:
@@ -86,11 +95,29 @@ def test_a_re_election_for_a_request_alone_is_taken_again():
     check_plan(planned(drain_plan(seen(reassign_requests={GONE: ids(1)}), ORIGIN, now_ms=0)), "s")
 
 
+def test_a_re_election_for_requests_that_are_not_begun_is_taken_again():
+    check_plan(idle(), "s")
+
+
+def test_a_cancel_is_taken_again():
+    plan = cancel()
+    assert plan_from_bytes(plan_to_bytes(plan), where="s") == plan
+    check_plan(plan, "s")
+
+
 def test_a_cluster_without_an_id_has_no_expectation_of_one():
     check_plan(planned(elections_plan(seen(kafka_cluster_id=None), ORIGIN, [A0])), "s")
 
 
 MADE_OF = {
+    "a cancel to elsewhere": (
+        lambda: asking(cancel(), CreateReassignPartitions(targets=(Target(A2, ids(2)),))),
+        "the replicas 2 for a-2 while it is moved, expected its former ones",
+    ),
+    "an election that is not awaited": (
+        lambda: without(idle(), RequestAbsent),
+        "no condition RequestAbsent(path='/admin/preferred_replica_election')",
+    ),
     "another kind": (
         lambda: replace(deletion(), kind=PlanKind.ELECT_PREFERRED_LEADERS),
         "CreateDeleteTopic, which is no effect",

@@ -70,3 +70,13 @@ def test_a_former_broker_that_is_gone_is_a_reason():
 def test_an_election_that_was_in_vain_has_no_way_back():
     found = way_back(plan(ELECTION), [0], replace(seen(ReplicaAssignment(ids(1, 2, 3))), brokers=BROKERS))
     assert found.left_out[0].reason.startswith("is no reassignment: ")
+
+
+def test_from_a_cancel_the_way_back_is_to_what_was_asked_for():
+    cancel = PlanStep(
+        effects=(CreateReassignPartitions(targets=(Target(A0, ids(2, 3, 1)),)),),
+        expectations=(AssignedTo(partition=A0, replicas=ids(2, 3, 4, 1), adding=ids(4), removing=ids(1)),),
+        outcomes=(AssignedTo(partition=A0, replicas=ids(2, 3, 1)), CaughtUp(partition=A0, replicas=ids(2, 3, 1))),
+    )
+    observed = replace(seen(ReplicaAssignment(ids(2, 3, 1))), brokers=BROKERS)
+    assert way_back(plan(cancel), [0], observed).waves == ((Target(A0, ids(2, 3, 4)),),)

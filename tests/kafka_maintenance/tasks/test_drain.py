@@ -13,9 +13,9 @@ from kafka_maintenance.connections.fields import SettingsMissingError
 
 assert airflow_home
 
-QUIET = SimpleNamespace(text="none wait", lingering=False, oldest=None, abandoned=())
-STUCK = SimpleNamespace(text="one waits", lingering=True, oldest="isr_change_7", abandoned=())
-ABANDONED = SimpleNamespace(text="a request", lingering=False, oldest=None, abandoned=("/admin/reassign_partitions",))
+QUIET = SimpleNamespace(text="none wait", lingering=False, oldest=None, requests=())
+STUCK = SimpleNamespace(text="one waits", lingering=True, oldest="isr_change_7", requests=())
+ABANDONED = SimpleNamespace(text="a request", lingering=False, oldest=None, requests=("/admin/reassign_partitions",))
 
 
 def test_a_dead_cluster_of_a_batch_is_tried_again_and_named_and_the_others_are_looked_at(monkeypatch):

@@ -16,12 +16,13 @@ from typing import Any, Final
 
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.conditions import Condition, RequestAbsent
+from controller_core.plans.conditions import AssignedTo, Condition, RequestAbsent
 from controller_core.plans.observation import Observation
-from controller_core.plans.plan import PlanStep
+from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, CreateReassignPartitions
 from controller_core.plans.rules import OnDifference
 from controller_core.plans.verdicts import request_partitions, without
+from controller_core.znodes.paths import REASSIGN_PARTITIONS
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.execution import Execution, Road, begin_execution, end_execution
 from kafka_maintenance.operations.apply.run import Run, is_asked_once, look_at
@@ -50,7 +51,9 @@ def may_ask_brokers(run: Run, step: PlanStep) -> bool:
 
 
 def binding(run: Run, step: PlanStep, conditions: Iterable[Condition], observed: Observation) -> tuple[Condition, ...]:
-    """The conditions without those that bind request znodes alone: a request whose topics are gone blocks nobody who asks brokers.
+    """The conditions without those that bind request znodes alone.
+
+    A request whose topics are gone blocks nobody who asks brokers, nor does one for nothing but what the plan takes back.
 
     Args:
         run: the run that carries the plan out.
@@ -60,8 +63,18 @@ def binding(run: Run, step: PlanStep, conditions: Iterable[Condition], observed:
     """
     if not may_ask_brokers(run, step):
         return tuple(conditions)
-    gone = observed.abandoned_requests
-    return tuple(each for each in conditions if not (isinstance(each, RequestAbsent) and each.path in gone))
+    free = set(observed.abandoned_requests)
+    if observed.reassign_requests and observed.reassign_requests.keys() <= _taken_back(run.plan):
+        free.add(REASSIGN_PARTITIONS)
+    return tuple(each for each in conditions if not (isinstance(each, RequestAbsent) and each.path in free))
+
+
+def _taken_back(plan: Plan) -> frozenset[TopicPartition]:
+    """The partitions that Kafka moves, as the plan expects, and that it sends back."""
+    expected = (each for step in plan.steps for each in step.expectations)
+    return frozenset(
+        each.partition for each in expected if isinstance(each, AssignedTo) and each.assignment.is_being_reassigned
+    )
 
 
 def topic_versions(step: PlanStep, observed: Observation) -> dict[str, int]:

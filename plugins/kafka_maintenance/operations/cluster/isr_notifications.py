@@ -1,17 +1,22 @@
-"""What lingers beside the controller of a live cluster: ISR-change notifications, and requests that name only what is gone.
+"""What lingers beside the controller of a live cluster: ISR-change notifications, and requests that are not begun or name only what is gone.
 
 Reads only. What clears them is the forced re-election that `planning.plan_drain` plans and `apply.apply_plan` carries
 out after approval: deleting them beside a living controller would lose updates.
 Source: docs/operations.md, "ISR-change notifications".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.kinds import LINGER_AGE_MS, lingering_notifications, makes_no_notifications
+from controller_core.plans.kinds import (
+    LINGER_AGE_MS,
+    lingering_notifications,
+    lingering_requests,
+    makes_no_notifications,
+)
 from controller_core.plans.observation import Observation
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.observe import observe, session
@@ -31,7 +36,7 @@ class NotificationReport:
         oldest_age_s: its age in seconds.
         partitions: which partitions they name, sorted.
         controller_id: who holds `/controller`; None when nobody does.
-        abandoned: paths of request znodes that name only partitions that are gone; the controller never finishes them.
+        requests: paths of request znodes that name only partitions that are gone, which the controller never finishes, or of which it began none.
         never_written: every broker speaks an inter.broker.protocol.version of 2.7 or newer, which writes none.
         made_count: how many there have been since the directory was created; None when there is no directory.
         text: all of this for people.
@@ -44,7 +49,7 @@ class NotificationReport:
     oldest_age_s: float | None
     partitions: tuple[TopicPartition, ...]
     controller_id: int | None
-    abandoned: tuple[str, ...]
+    requests: tuple[str, ...]
     never_written: bool
     made_count: int | None
     text: str
@@ -60,7 +65,7 @@ def report(
 
     Args:
         zookeeper: the cluster's address, or a session.
-        age_min_s: from which age on a notification lingers; a living controller takes it in milliseconds.
+        age_min_s: from which age on a notification or a request lingers; a living controller takes both up in milliseconds.
         now: the time, with zone; None: the clock's, which should agree with ZooKeeper's.
 
     Raises:
@@ -76,6 +81,7 @@ def report(
 def _report(observed: Observation, now_ms: int, age_min_s: float) -> NotificationReport:
     notifications = observed.notifications
     lingering = lingering_notifications(observed, now_ms=now_ms, linger_age_ms=int(age_min_s * 1000))
+    requests = lingering_requests(observed, now_ms=now_ms, linger_age_ms=int(age_min_s * 1000))
     oldest = min(notifications, key=lambda each: (each.created_ms, each.name), default=None)
     oldest_age_s = None if oldest is None else max(0.0, (now_ms - oldest.created_ms) / 1000)
     cversion = observed.notifications_cversion
@@ -87,15 +93,21 @@ def _report(observed: Observation, now_ms: int, age_min_s: float) -> Notificatio
         oldest_age_s=oldest_age_s,
         partitions=tuple(sorted({partition for each in notifications for partition in each.partitions})),
         controller_id=None if observed.active_controller is None else observed.active_controller.controller_id,
-        abandoned=tuple(observed.abandoned_requests),
+        requests=tuple(requests),
         never_written=makes_no_notifications(observed),
         # ZooKeeper counts every birth and every death of a child in the cversion.
         made_count=None if cversion is None else (cversion + len(notifications)) // 2,
-        text="\n".join(_lines(observed, len(lingering), oldest_age_s, age_min_s)),
+        text="\n".join(_lines(observed, len(lingering), requests, oldest_age_s, age_min_s)),
     )
 
 
-def _lines(observed: Observation, lingering_count: int, oldest_age_s: float | None, age_min_s: float) -> Iterator[str]:
+def _lines(
+    observed: Observation,
+    lingering_count: int,
+    requests: Mapping[str, Sequence[TopicPartition]],
+    oldest_age_s: float | None,
+    age_min_s: float,
+) -> Iterator[str]:
     notifications = observed.notifications
     if observed.kraft_sign is not None:
         yield f"KRaft: {observed.kraft_sign}; nothing of this is read any more"
@@ -105,12 +117,13 @@ def _lines(observed: Observation, lingering_count: int, oldest_age_s: float | No
         if active_controller is None
         else f"controller: broker {active_controller.controller_id}"
     )
-    for path, partitions in observed.abandoned_requests.items():
-        shown = ", ".join(map(str, partitions[:_PARTITIONS_SHOWN_MAX]))
-        yield (
-            f"request: {path} names only partitions that are gone ({shown}; {len(partitions)} in all): the active controller "
-            "never finishes it, and every later request waits; a forced re-election clears it, after approval"
-        )
+    for path, partitions in requests.items():
+        shown = f"{', '.join(map(str, partitions[:_PARTITIONS_SHOWN_MAX]))}; {len(partitions)} in all"
+        if path in observed.abandoned_requests:
+            what = f"names only partitions that are gone ({shown}): the active controller never finishes it"
+        else:
+            what = f"is older than {age_min_s:g} s, and the active controller began nothing of it ({shown})"
+        yield f"request: {path} {what}, and every later request waits; a forced re-election helps, after approval"
     if makes_no_notifications(observed):
         yield "protocol: every broker speaks 2.7 or newer and writes no notifications; an empty directory is normal"
     if oldest_age_s is None:

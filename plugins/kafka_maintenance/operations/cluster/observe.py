@@ -20,7 +20,13 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
-from controller_core.plans.observation import ActiveController, Notification, Observation, TopicIdentity
+from controller_core.plans.observation import (
+    ActiveController,
+    Notification,
+    Observation,
+    RequestIdentity,
+    TopicIdentity,
+)
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from controller_core.znodes import (
     decode_broker,
@@ -78,7 +84,8 @@ def observe(
     brokers, json_versions = _brokers(zookeeper)
     wanted = None if partitions is None else frozenset(partitions)
     unreadable: dict[str, str] = {}
-    pending = {path: request[0] for path in _REQUEST_PATHS if (request := _get(zookeeper, path)) is not None}
+    requests = {path: entry for path in _REQUEST_PATHS if (entry := _get(zookeeper, path)) is not None}
+    pending = {path: data for path, (data, _) in requests.items()}
     moves = _asked(pending, znode.REASSIGN_PARTITIONS, _targets, unreadable) or {}
     asked_elections = _asked(pending, znode.PREFERRED_REPLICA_ELECTION, decode_preferred_replica_election, unreadable)
     elections = frozenset(asked_elections or ())
@@ -111,6 +118,7 @@ def observe(
         states=states,
         queued_topics=frozenset(_children(zookeeper, znode.DELETE_TOPICS)),
         pending={path: _text(data) for path, data in pending.items()},
+        request_identities={path: RequestIdentity(stat.czxid, stat.ctime) for path, (_, stat) in requests.items()},
         reassign_requests=moves,
         election_requests=elections,
         notifications=_notifications(zookeeper),

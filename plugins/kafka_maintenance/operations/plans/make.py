@@ -16,7 +16,14 @@ from controller_core.controller.deletion_eligibility import deletion_eligibility
 from controller_core.controller.leader_imbalance import NOT_IN_ISR, leader_imbalance
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.headroom import Headroom
-from controller_core.plans.kinds import Refused, deletions_plan, drain_plan, elections_plan, reassignment_plan
+from controller_core.plans.kinds import (
+    Refused,
+    cancel_plan,
+    deletions_plan,
+    drain_plan,
+    elections_plan,
+    reassignment_plan,
+)
 from controller_core.plans.kinds.elections import ELECTIONS_PER_MINUTE
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
@@ -165,6 +172,36 @@ def plan_reassignment(
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
     return store_made(store, _with_duration(planned, seen, sizes), seen, proof=proposal.proof)
+
+
+def plan_cancel(
+    store: ObjectStore,
+    cluster: str,
+    *,
+    manifest: str | None = None,
+    zookeeper: ClusterAddress | ZooKeeper | None = None,
+    kafka_version: str | None = None,
+    now: datetime | None = None,
+) -> StoredPlan | None:
+    """Back to the former replicas with all that Kafka (2.4 or newer) moves now, whoever asked for it.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        manifest: address of the snapshot it is made from; None: the newest, or a live read.
+        zookeeper: the living cluster; None: none.
+        kafka_version: of the brokers; None: as the snapshot shows.
+        now: the time for the record, UTC; None: the clock's.
+
+    Returns:
+        The stored plan, or None when nothing is moved.
+
+    Raises:
+        RefusedError: the cluster may not be asked, or the request that stands is not begun; with the reasons.
+        BadInputError: no snapshot, or no Kafka tree.
+    """
+    seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
+    return store_made(store, cancel_plan(seen.observed, seen.origin), seen)
 
 
 def plan_deletions(
@@ -417,6 +454,7 @@ def _joined(texts: Sequence[str]) -> str:
 __all__ = [
     "StoredPlan",
     "load_plan",
+    "plan_cancel",
     "plan_deletions",
     "plan_drain",
     "plan_elections",

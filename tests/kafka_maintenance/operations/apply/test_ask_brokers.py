@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
+from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import ask_brokers, copying
@@ -15,13 +17,16 @@ from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotErr
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, NotFinishedError, RefusedError
+from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,
+    NOW,
     ORDERS_0,
     ORDERS_1,
     apply,
+    cluster,
     elections,
     events,
     ids,
@@ -56,6 +61,7 @@ class Brokers:
         for partition, replicas in targets.items():
             if partition not in self.refuses:
                 self.world._reassign(partition, tuple(replicas))
+                self.world._drop_entry(partition)
         self._fail(self.after)
         return {each: self.refuses[each] for each in targets if each in self.refuses}
 
@@ -259,3 +265,36 @@ def test_a_request_of_another_tool_is_waited_for_on_either_road(monkeypatch):
     with pytest.raises(ClusterBusyError):
         apply(store, plan, world, brokers=BROKERS)
     assert brokers.asked == []
+
+
+def taking_back(store: Any, world: KafkaWorld) -> Any:
+    """Another tool has asked for two moves: of one the request still stands, as of one asked for in ZooKeeper."""
+    world.own.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({ORDERS_0: ids(1, 2)}))
+    world.wrote.clear()
+    world.reassigning("orders", 1, adding=(1,))
+    return planning.plan_cancel(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+
+
+def slow(make: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, KafkaWorld, Any, Brokers]:
+    """As `asking`, on a cluster that begins moves and does not end them."""
+    store, world = MemoryStore(), cluster()
+    world.slow = True
+    return store, world, make(store, world), Brokers(world, monkeypatch)
+
+
+def test_what_others_asked_for_is_taken_back_by_the_brokers_though_a_request_stands(monkeypatch):
+    store, world, plan, brokers = slow(taking_back, monkeypatch)
+    with pytest.raises(ClusterBusyError, match="another tool's request is pending"):
+        apply(store, plan, world)
+    assert brokers.asked == []
+    apply(store, plan, world, brokers=BROKERS)
+    assert (world.replicas("orders"), world.replicas("orders", 1)) == ((1, 2, 3), (2, 3))
+    assert world.own.exists(znode.REASSIGN_PARTITIONS) is None
+
+
+def test_a_request_for_more_than_the_plan_takes_back_stands_in_its_way(monkeypatch):
+    store, world, plan, _ = slow(taking_back, monkeypatch)
+    more = encode_reassign_partitions({ORDERS_0: ids(1, 2), TopicPartition("old", 0): ids(1, 3)})
+    world.own.set(znode.REASSIGN_PARTITIONS, more, ANY_VERSION)
+    with pytest.raises(ClusterBusyError, match="another tool's request is pending"):
+        apply(store, plan, world, brokers=BROKERS)

@@ -23,7 +23,11 @@ from controller_core.model.errors import NoAuthError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import Target
 from controller_core.ports.zookeeper import ANY_VERSION
-from controller_core.znodes import encode_isr_change_notification, encode_reassign_partitions
+from controller_core.znodes import (
+    encode_isr_change_notification,
+    encode_preferred_replica_election,
+    encode_reassign_partitions,
+)
 from controller_core.znodes import paths as znode
 from controller_core.znodes.configs import ConfigChange, ConfigZnode, decode_config, encode_config, encode_config_change
 from kafka_maintenance.cli.main import main
@@ -32,6 +36,7 @@ from kafka_maintenance.operations.apply.cancel import cancel, cancellation
 from kafka_maintenance.operations.apply.executions import left_behind, unlock
 from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
 from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.cluster.admin_requests import alter_reassignments
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import (
@@ -176,6 +181,50 @@ def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(clust
     assert message_counts(cluster, "heavy") == {0: 300, 1: 300}
     with pytest.raises(RefusedError, match="cancelled by ann: too slow"):
         apply(store, plan, cluster)
+
+
+def test_what_another_tool_asked_for_is_taken_back_by_brokers_and_by_a_request(cluster):
+    (moving,) = create_topic(cluster, "foreign", {0: (1, 2)})
+    with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
+        for _ in range(300):
+            producer.send("foreign", b"x" * 10_000, partition=0)
+    store, live = (
+        MemoryStore(),
+        {"zookeeper": ClusterAddress(cluster.zookeeper_connect), "kafka_version": cluster.version},
+    )
+    with cluster.session() as zookeeper:
+        cluster[3].terminate()  # the reassignment waits for it
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: _ids(1, 3)}))
+        wait_until(lambda: len(_replicas(zookeeper, moving)) == 3, what="the reassignment began", timeout_s=60)
+        if not dialect_for(cluster.version).adding_and_removing_replicas:
+            with pytest.raises(RefusedError, match=r"Kafka up to 2\.3 cannot cancel it"):
+                planning.plan_cancel(store, "demo", **live)
+            cluster[3].start()
+            wait_until(lambda: not zookeeper.exists(znode.REASSIGN_PARTITIONS), what="it is over", timeout_s=60)
+            return
+        plan = planning.plan_cancel(store, "demo", **live)
+        assert plan is not None
+        with pytest.raises(ClusterBusyError, match="another tool's request is pending"):
+            apply(store, plan, cluster)
+        apply(store, plan, cluster, brokers=BrokersAsked(cluster.bootstrap_servers))
+        assert (_replicas(zookeeper, moving), zookeeper.exists(znode.REASSIGN_PARTITIONS)) == ((1, 2), None)
+
+        cluster[3].start()
+        throttled = {"brokers/1": {LEADER_RATE: "1000"}, "topics/foreign": {LEADER_REPLICAS: "*"}}
+        for entity, config in throttled.items():
+            _configure(zookeeper, entity, config)
+        assert _have_rates(cluster, {1: "1000"})
+        assert not alter_reassignments(BrokersAsked(cluster.bootstrap_servers), {moving: _ids(1, 3)}, "they move")
+        plan = planning.plan_cancel(store, "demo", **live)
+        applied_twice(store, plan, cluster)
+        assert (_replicas(zookeeper, moving), planning.plan_cancel(store, "demo", **live)) == ((1, 2), None)
+        for entity in throttled:
+            _configure(zookeeper, entity, {})
+    assert message_counts(cluster, "foreign") == {0: 300}
+
+
+def _replicas(zookeeper: Any, partition: TopicPartition) -> tuple[int, ...]:
+    return observe(zookeeper, partitions=[partition]).assignments[partition].replicas
 
 
 def test_a_throttle_is_kept_while_brokers_copy_and_what_others_set_is_there_afterwards(cluster):
@@ -371,6 +420,42 @@ def test_lingering_notifications_are_drained_by_a_new_controller(cluster):
     assert after.controller_epoch is not None
     assert after.controller_epoch > before.controller_epoch
     assert (after.notifications, after.states[partition].isr) == ((), (1, 2))
+
+
+def test_an_election_that_a_hanging_controller_has_not_begun_is_held_by_the_next_one(cluster):
+    (partition,) = create_topic(cluster, "waits", {0: (1, 2)})
+    assert cluster.shared_jvm is not None
+    store = MemoryStore()
+    with cluster.session() as zookeeper:
+        cluster.shared_jvm.pause()  # for less than its session
+        zookeeper.create(znode.PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election([partition]))
+        plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, age_min_s=0.0, kafka_version=cluster.version)
+        zookeeper.exists(znode.CONTROLLER, watch=lambda _: cluster.shared_jvm.resume())
+        applied_twice(store, plan, cluster)
+        assert zookeeper.exists(znode.PREFERRED_REPLICA_ELECTION) is None
+
+
+def test_a_reassignment_that_the_controller_has_not_heard_of_is_taken_up_by_the_next_one(cluster):
+    if not dialect_for(cluster.version).adding_and_removing_replicas:
+        pytest.skip(f"whether Kafka {cluster.version} has begun a reassignment nobody can tell from its tree")
+    first, second = (*create_topic(cluster, "held", {0: (1, 2)}), *create_topic(cluster, "unheard", {0: (1, 2)}))
+    store, live = (
+        MemoryStore(),
+        {"zookeeper": ClusterAddress(cluster.zookeeper_connect), "kafka_version": cluster.version},
+    )
+    with cluster.session() as zookeeper:
+        cluster[3].terminate()  # the first one waits for it
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({first: _ids(1, 3)}))
+        wait_until(lambda: len(_replicas(zookeeper, first)) == 3, what="the reassignment began", timeout_s=60)
+        zookeeper.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)  # which disarms the controller's watch
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({second: _ids(2, 1)}))
+        plan = planning.plan_drain(store, "demo", age_min_s=0.0, **live)
+        assert plan is not None
+        assert _replicas(zookeeper, second) == (1, 2)
+        applied_twice(store, plan, cluster)
+        wait_until(lambda: _replicas(zookeeper, second) == (2, 1), what="the second one is done", timeout_s=60)
+        cluster[3].start()
+        wait_until(lambda: _replicas(zookeeper, first) == (1, 3), what="the first one is done", timeout_s=60)
 
 
 def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):

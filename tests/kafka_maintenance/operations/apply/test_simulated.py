@@ -11,7 +11,7 @@ from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicP
 from controller_core.plans.request_znodes import Target
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import MemoryServer, MemoryZooKeeper
-from controller_core.znodes import encode_reassign_partitions
+from controller_core.znodes import encode_preferred_replica_election, encode_reassign_partitions
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.observe import observe
@@ -126,6 +126,25 @@ def test_a_request_that_outlived_its_topic_is_cleared(cluster: SimulatedCluster)
         store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann", zookeeper=zookeeper, now=NOW
     )
     assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is None
+
+
+def test_a_hanging_controller_is_replaced_and_what_it_was_asked_for_is_done(cluster: SimulatedCluster):
+    cluster.start_broker(BrokerId(4))  # the newest broker is not the controller
+    cluster.settle()
+    hung = cluster.active_controller()
+    assert hung is not None
+    hung.is_blocked = True
+    partition = TopicPartition("orders", 0)
+    store, zookeeper = MemoryStore(), session(cluster)
+    zookeeper.create(znode.PREFERRED_REPLICA_ELECTION, encode_preferred_replica_election([partition]))
+    plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
+    assert plan is not None
+    apply_plan(
+        store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann", zookeeper=zookeeper, now=NOW
+    )
+    seen = observe(zookeeper, partitions=[partition])
+    assert seen.election_requests == frozenset()
+    assert seen.states[partition].leader == seen.assignments[partition].replicas[0]
 
 
 def test_a_hanging_controller_is_replaced_and_its_notifications_are_drained(cluster: SimulatedCluster):

@@ -93,8 +93,19 @@ def test_a_request_for_what_is_gone_is_said():
     path = znode.REASSIGN_PARTITIONS
     world.own.create(path, b'{"version":1,"partitions":[{"topic":"gone","partition":0,"replicas":[1]}]}')
     found = report(zookeeper=world.zookeeper())
-    assert found.abandoned == (path,)
+    assert found.requests == (path,)
     assert f"{path} names only partitions that are gone (gone-0; 1 in all)" in found.text
+
+
+def test_a_request_that_is_not_begun_is_said_from_an_age_on():
+    world = cluster()
+    world.hangs = True
+    path = znode.PREFERRED_REPLICA_ELECTION
+    world.own.create(path, b'{"version":1,"partitions":[{"topic":"orders","partition":0}]}')
+    assert report(zookeeper=world.zookeeper(), now=later(world, 59)).requests == ()
+    found = report(zookeeper=world.zookeeper(), now=later(world, 60))
+    assert found.requests == (path,)
+    assert "is older than 60 s, and the active controller began nothing of it (orders-0; 1 in all)" in found.text
 
 
 def test_kraft_is_said():

@@ -1,6 +1,7 @@
 """What is corrected before a migration, as a plan for a real ZooKeeper: approved by digest, told to the brokers, recorded with what stood there."""
 
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -8,13 +9,20 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
+from kafka_maintenance.operations.apply.plan import apply_plan
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.kraft.repairs import corrections, repairs_of
+from kafka_maintenance.operations.plans.make import plan_cancel
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, scope_of
+from kafka_maintenance.operations.snapshots.catalog import read_raw
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
+from spark_jobs.kraft.judged import Judged, Verdict
+from spark_jobs.kraft.topics import under_way
+from spark_jobs.kraft.tree import tree_of
 from tests.kafka_maintenance import snapshot_world as world
 from tests.kafka_maintenance.operations.kraft.trees import TOPIC, config, encoded, topic, tree
 
@@ -185,6 +193,44 @@ def test_a_real_broker_that_starts_after_the_repair_finds_nothing_under_way(stor
         assert [session.exists(path) for path in ("/admin/delete_topics/old", "/admin/reassign_partitions")] == [
             None
         ] * 2
+
+
+@pytest.mark.kafka
+def test_beside_a_running_controller_what_is_under_way_is_ended_one_after_the_other(store):
+    """A move that waits for a broker is taken back by an approved plan; a deletion that waits for it goes on when an empty one has its id."""
+    with KafkaCluster(brokers=2) as cluster, cluster.session() as session:
+        create_topic(cluster, "orders", {0: (1,)})
+        produced = produce(cluster, "orders", 0, count=20)
+        session.create("/brokers/topics/old", encoded(topic(1, 3, topic_id="b2xkLW9sZC1vbGQtb2xkLQ")))
+        wait_until(lambda: state_of(session, "old")["leader"] == 1, what="old has a leader", timeout_s=60)
+        session.create("/admin/delete_topics/old")
+        session.create("/admin/reassign_partitions", encoded(REASSIGNED))
+        wait_until(lambda: assigned(session).get("adding_replicas"), what="orders is being reassigned", timeout_s=60)
+        assert under_way(seen(store, cluster)) == Judged(
+            Verdict.DECIDE,
+            (
+                "/admin/delete_topics/old",
+                "/admin/reassign_partitions",
+                "/brokers/topics/orders: partition 0 adding [9], removing []",
+            ),
+        )
+        plan = plan_cancel(store, "alpha")
+        apply_plan(
+            store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ada", now=datetime.now(UTC),
+            zookeeper=ClusterAddress(cluster.zookeeper_connect), brokers=BrokersAsked(cluster.bootstrap_servers),
+        )  # fmt: skip
+        assert under_way(seen(store, cluster)).evidence == ("/admin/delete_topics/old",)
+        cluster.add_broker()
+        wait_until(lambda: "old" not in session.children("/brokers/topics"), what="old is deleted", timeout_s=60)
+        assert under_way(seen(store, cluster)) == Judged(Verdict.MET)
+        assert message_counts(cluster, "orders") == {0: produced}
+
+
+def seen(store, cluster):
+    """The tree of a snapshot taken now."""
+    address, run = ClusterAddress(cluster.zookeeper_connect), f"r{time.monotonic_ns()}"
+    taken = take_snapshot(address=address, cluster="alpha", store=store, run_id=run, now=datetime.now(UTC))
+    return tree_of(read_raw(store, taken.manifest))
 
 
 REASSIGNED = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 9]}]}
