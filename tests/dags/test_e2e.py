@@ -75,6 +75,9 @@ def test_the_days_election_plan_is_applied_after_a_yes_and_verified(live, analys
     run_id = live.start("elect_preferred_leaders", {"cluster": CLUSTER, "plan": plan["digest"]})
     gate = live.approver.wait_gate("elect_preferred_leaders", run_id, timeout_s=120)
     assert plan["digest"] in gate.body
+    assert live.operator.run("elect_preferred_leaders", run_id)["note"] == (
+        f"elect_preferred_leaders on {CLUSTER}, started by operator: waits for 1 approval by anybody who may answer in Airflow"
+    )
     assert live.leaders() == before
     live.answer(gate, "Approve")
     assert live.leaders() == [1, 2, 3, 1, 2, 3]

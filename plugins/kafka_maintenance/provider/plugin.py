@@ -4,7 +4,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from kafka_maintenance.tasks import pools
+from kafka_maintenance.tasks import pools, run_notes
 from kafka_maintenance.tasks.links import PAGES
 
 
@@ -19,10 +19,10 @@ class PagesWhenAsked:
 
 
 class KafkaMaintenancePlugin(AirflowPlugin):
-    """Registers the pages (two tabs of a run, four in the menu Browse) and the listener that makes pools."""
+    """Registers the pages (two tabs of a run, four in the menu Browse), the listener that makes pools, and that of the notes of runs."""
 
     name = "kafka_maintenance"
-    listeners: list[Any] = [pools]  # noqa: RUF012 - Airflow's form
+    listeners: list[Any] = [pools, run_notes]  # noqa: RUF012 - Airflow's form
     fastapi_apps: list[Any] = [{"app": PagesWhenAsked(), "url_prefix": PAGES, "name": "Kafka maintenance"}]  # noqa: RUF012 - Airflow's form
     external_views: list[Any] = [  # noqa: RUF012 - Airflow's form
         {

@@ -72,16 +72,19 @@ def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **c
         conf: of the run.
     """
     named = {"trigger_dag_id": dag_for(kind, cluster), "trigger_run_id": f"{why}__{day}__{cluster}__{what}"}
-    note = f"{kind} on {cluster}, for {why} {what} of {day}: waits for {_who_approves(kind, cluster)}"
+    note = f"{kind} on {cluster}, for {why} {what} of {day}: {waits_for(kind, cluster)}"
     return {**named, "note": note, "conf": {"cluster": cluster, **conf}}
 
 
-def _who_approves(kind: str, cluster: str) -> str:
-    """For the note of a run, which must not keep other runs from being opened: the gate itself says why it cannot ask."""
+def waits_for(kind: str, cluster: str, requester: str | None = None) -> str:
+    """Whose approval a run waits for, in the words of its note.
+
+    A policy that cannot be read keeps no run from being started: the gate itself says why it cannot ask.
+    """
     try:
-        return hooks.policy_for(cluster).who_approves(kind)
+        return f"waits for {hooks.policy_for(cluster).who_approves(kind, requester)}"
     except ControllerCoreError as error:
-        return f"an approval, and whose is not known: {error}"
+        return f"waits for an approval, and whose is not known: {error}"
 
 
 def batches(names: Sequence[str]) -> list[list[str]]:

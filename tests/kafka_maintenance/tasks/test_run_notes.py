@@ -1,0 +1,81 @@
+"""The note of a run that a person starts: what waits, and for whom."""
+
+from tests import airflow_home  # isort: skip  # before anything of Airflow
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from tests.airflow_home import ROOT
+
+assert airflow_home
+
+ANYBODY = "by anybody who may answer in Airflow"
+
+
+@pytest.fixture(autouse=True)
+def connection(monkeypatch):
+    connection = {"conn_type": "kafka_zookeeper", "host": "zk:2181", "extra": {"approvers": "olivia, otto"}}
+    monkeypatch.setenv("AIRFLOW_CONN_BLUE", json.dumps(connection))
+
+
+def _noted(dag_id, conf=None, *, user="ada", run_type="manual", note=None):
+    from kafka_maintenance.tasks.run_notes import on_dag_run_running
+
+    run = SimpleNamespace(dag_id=dag_id, run_id="r", run_type=run_type, conf=conf, triggering_user_name=user, note=note)
+    on_dag_run_running(run)
+    return run.note
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf", "note"),
+    [
+        ("elect_preferred_leaders", {"cluster": "green"}, f"elect_preferred_leaders on green, started by ada: waits for 1 approval {ANYBODY}"),
+        ("elect_preferred_leaders", {"cluster": "blue"}, "elect_preferred_leaders on blue, started by ada: waits for 1 approval by olivia, otto"),
+        ("restore_metadata__blue", None, "restore_metadata on blue, started by ada: waits for 1 approval by olivia, otto"),
+        ("drain_isr_notifications", {"cluster": "blue"}, None),
+        ("drain_isr_notifications", {"cluster": "blue", "act": True}, "drain_isr_notifications on blue, started by ada: waits for 1 approval by olivia, otto"),
+        ("retain_snapshots", None, None),
+        ("nightly_analysis", {"cluster": "blue"}, None),
+    ],
+)  # fmt: skip
+def test_a_gated_run_says_for_whose_approval_it_waits(dag_id, conf, note):
+    assert _noted(dag_id, conf) == note
+
+
+def test_where_nobody_vouches_for_who_started_it_a_deletion_waits_for_two():
+    assert _noted("delete_topics", {"cluster": "green"}, user=None) == (
+        f"delete_topics on green, started by nobody that Airflow names: waits for 2 approvals {ANYBODY}"
+    )
+
+
+def test_a_note_that_is_there_stays_and_a_scheduled_run_gets_none():
+    conf = {"cluster": "blue"}
+    assert _noted("move_leaders", conf, note="CHG-7") == "CHG-7"
+    assert _noted("move_leaders", conf, run_type="scheduled") is None
+
+
+def test_a_policy_that_cannot_be_read_is_named_and_the_run_starts(monkeypatch, tmp_path):
+    monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(tmp_path / "gone.yaml"))
+    assert _noted("move_leaders", {"cluster": "blue"}).startswith(
+        "move_leaders on blue, started by ada: waits for an approval, and whose is not known: "
+    )
+
+
+def test_what_airflow_cannot_read_leaves_no_note_and_does_no_harm(monkeypatch, caplog):
+    from kafka_maintenance import hooks
+
+    def broken(_):
+        raise RuntimeError("no database")
+
+    monkeypatch.setattr(hooks, "policy_for", broken)
+    assert _noted("move_leaders", {"cluster": "blue"}) is None
+    assert "run r of move_leaders has no note" in caplog.text
+
+
+def test_each_dag_with_a_gate_is_known():
+    from kafka_maintenance.tasks.run_notes import KINDS
+
+    gated = {path.stem for path in (ROOT / "dags").glob("*.py") if "PlanApprovalOperator(" in path.read_text()}
+    assert set(KINDS) == gated
