@@ -1,4 +1,4 @@
-"""The events that Airflow's provider of OpenLineage emits of a gated run, held to the classes that OpenLineage makes of its JSON schema.
+"""The events that Airflow's provider of OpenLineage emits of runs, held to the classes that OpenLineage makes of its JSON schema.
 
 `test_lineage.py` runs this file in a pytest of its own, with the provider on the path and the name of the file of events in `EVENTS_OF_TESTS`.
 """
@@ -19,6 +19,9 @@ import attr
 import pytest
 
 from tests.dags.test_gates import _answer, _run, answering
+from tests.dags.test_snapshots import OLD_DAYS, _take_old, _xcom, spark, store, zookeeper
+
+FIXTURES = (spark, store, zookeeper)
 
 
 def classes():
@@ -64,30 +67,59 @@ def problems_of_object(value, hint, known, where):
         yield from problems(value[name], fields[name].type, known, f"{where}.{name}")
 
 
+@pytest.fixture(autouse=True)
+def collected_anew():
+    """What tasks tell in one process adds up; in an Airflow each has its own, here each test."""
+    from airflow.sdk.lineage import get_hook_lineage_collector
+
+    get_hook_lineage_collector.cache_clear()
+
+
 @pytest.fixture
-def events(bag, clients, plan):
+def datasets():
+    """`datasets()`: the objects that the events since the test began name, by task; every event is held to the classes of the schema."""
+    file = Path(os.environ["EVENTS_OF_TESTS"])
+    before = len(file.read_text().splitlines()) if file.exists() else 0
+    known = classes()
+    of_run = next(each for address, each in known.items() if address.endswith("/RunEvent"))
+
+    def read():
+        found = [json.loads(line) for line in file.read_text().splitlines()[before:]]
+        assert [each for event in found for each in problems(event, of_run, known)] == []
+        assert all(UUID(event["run"]["runId"]) and datetime.fromisoformat(event["eventTime"]) for event in found)
+        assert {event["schemaURL"] for event in found} == {of_run._get_schema()}
+        assert {"START", "COMPLETE"} <= {event["eventType"] for event in found}
+        ended = {event["job"]["name"].rpartition(".")[2]: event for event in found if event["eventType"] == "COMPLETE"}
+        return {
+            task: [{(each["namespace"], each["name"]) for each in event[side]} for side in ("inputs", "outputs")]
+            for task, event in ended.items()
+        }
+
+    return read
+
+
+def test_the_datasets_of_a_gated_run_lead_from_plan_to_receipt(bag, clients, plan, datasets):
     with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
         run, _ = _run(bag, plan)
     assert str(run.state) == "success"
     receipt = run.get_task_instance("apply_plan").xcom_pull(task_ids="apply_plan")["receipt"]
-    return [json.loads(line) for line in Path(os.environ["EVENTS_OF_TESTS"]).read_text().splitlines()], receipt
+    named = datasets()
+    assert named["plan_elections"] == [set(), {("file", plan.uri)}]
+    # One process runs all tasks of a run here, so what is collected adds up.
+    assert named["apply_plan"] == [{("file", plan.uri)}, {("file", plan.uri), ("file", receipt)}]
 
 
-def test_each_event_is_as_the_schema_says_and_the_datasets_lead_from_plan_to_receipt(events, plan):
-    found, receipt = events
-    known = classes()
-    of_run = next(each for address, each in known.items() if address.endswith("/RunEvent"))
-    assert [each for event in found for each in problems(event, of_run, known)] == []
-    assert all(UUID(event["run"]["runId"]) and datetime.fromisoformat(event["eventTime"]) for event in found)
-    assert {event["schemaURL"] for event in found} == {of_run._get_schema()}
-    ended = {event["job"]["name"].rpartition(".")[2]: event for event in found if event["eventType"] == "COMPLETE"}
-    named = {
-        task: [[(each["namespace"], each["name"]) for each in event[side]] for side in ("inputs", "outputs")]
-        for task, event in ended.items()
-    }
-    assert named["plan_elections"] == [[], [("file", plan.uri)]]
-    # One process runs all tasks here, so what is collected adds up.
-    assert named["apply_plan"] == [[("file", plan.uri)], [("file", plan.uri), ("file", receipt)]]
+def test_the_datasets_of_a_day_lead_from_snapshot_to_analysis(bag, request, datasets):
+    zookeeper, store, _ = (request.getfixturevalue(name) for name in ("zookeeper", "store", "spark"))
+    run = bag.dags["snapshot_metadata"].test(logical_date=None, run_conf={"clusters": ["alpha"]})
+    taken = _xcom(run, "take_snapshot", 0)["manifest"]
+    assert datasets()["take_snapshot"] == [set(), {("file", taken)}]
+
+    earlier, day = _take_old(zookeeper, store, OLD_DAYS[0]).manifest, datetime.fromisoformat(f"{OLD_DAYS[0]}T03:00Z")
+    run = bag.dags["nightly_analysis"].test(logical_date=day, run_after=day)
+    analysis = _xcom(run, "publish_report")["manifest"]
+    assert f"/date={OLD_DAYS[0]}/" in analysis
+    assert datasets()["publish_report"] == [{("file", earlier.uri)}, {("file", taken), ("file", analysis)}]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_an_object_in_s3_is_named_as_openlineage_names_it(monkeypatch):
 
 
 @pytest.mark.services
-def test_the_events_of_a_gated_run_are_as_openlineages_own_classes_say(tmp_path):
+def test_the_events_of_runs_are_as_openlineages_own_classes_say(tmp_path):
     """In a pytest of its own: where the provider is installed, every task of this Airflow would emit events."""
     site, events = tmp_path / "site", tmp_path / "events.jsonl"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", site)
