@@ -27,6 +27,7 @@ for _name in [name for name in os.environ if name.startswith(("AIRFLOW_", "KAFKA
 os.environ.update(
     {
         "AIRFLOW_HOME": str(HOME),
+        "_AIRFLOW_PROCESS_CONTEXT": "server",  # as in the API server, whose pages the tests ask for
         "AIRFLOW__API__BASE_URL": "http://localhost:8080",
         "AIRFLOW__API_AUTH__JWT_SECRET": "k" * 64,
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),

@@ -262,31 +262,82 @@ def test_a_viewer_sees_no_address_that_airflow_withholds_from_him(clients, world
 
 
 @pytest.fixture
-def half_read(database):
-    """A connection in the database whose extra is no JSON, as an older Airflow took it."""
+def stored_connections(database):
+    """Connections in Airflow's database: one that is well, one whose extra is no JSON, two that another key encrypted."""
     from airflow.models.connection import Connection
     from airflow.models.crypto import get_fernet
     from airflow.utils.session import create_session
+    from cryptography.fernet import Fernet
+    from sqlalchemy import delete
 
-    made = Connection(conn_id="half_read", conn_type="generic", host="zk1")
-    made._extra, made.is_extra_encrypted = get_fernet().encrypt(b'{"tls": true,}').decode(), get_fernet().is_encrypted
+    def stored(conn_id, **columns):
+        made = Connection(conn_id=conn_id, conn_type="generic", host=f"{conn_id}:2181")
+        for column, value in columns.items():
+            setattr(made, column, value)
+        with create_session() as session:
+            session.add(made)
+        ids.append(made.id)
+
+    ids, ours, other = [], get_fernet(), Fernet(Fernet.generate_key())
+    stored("well")
+    stored("half-read", _extra=ours.encrypt(b'{"tls": true,}').decode(), is_extra_encrypted=ours.is_encrypted)
+    stored("lost-extra", _extra=other.encrypt(b"{}").decode(), is_extra_encrypted=True)
+    yield stored, other
     with create_session() as session:
-        session.add(made)
-    yield made.conn_id
-    with create_session() as session:
-        session.delete(session.get(Connection, made.id))
+        session.execute(delete(Connection).where(Connection.id.in_(ids)))  # without loading them
 
 
-def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(clients, world, half_read, monkeypatch):
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps([half_read, "comma", CLUSTER]))
+@pytest.fixture
+def with_a_key(monkeypatch):
+    """An Airflow that encrypts what it keeps."""
+    from airflow.models import crypto
+    from cryptography.fernet import Fernet
+
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", Fernet.generate_key().decode())
+    crypto.get_fernet.cache_clear()
+    yield
+    monkeypatch.undo()
+    crypto.get_fernet.cache_clear()
+
+
+@pytest.mark.parametrize("a_password_is_lost", [False, True])
+def test_a_connection_that_cannot_be_read_is_one_row_of_the_overview(
+    clients, world, with_a_key, stored_connections, monkeypatch, a_password_is_lost
+):
+    stored, other = stored_connections
+    names = ["well", "half-read", "lost-extra", "comma", CLUSTER]
+    if a_password_is_lost:
+        stored("lost-password", _password=other.encrypt(b"secret").decode(), is_encrypted=True)
+        names.append("lost-password")
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", json.dumps(names))
     monkeypatch.setenv("AIRFLOW_CONN_COMMA", '{"conn_type": "generic", "host": "zk1", "extra": "{,}"}')
     monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", "generic://zk1:2181")
     answer = clients["olivia"].get(f"{PREFIX}/clusters")
     assert answer.status_code == 200
-    for name in (half_read, "comma"):
-        said = f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read"
-        assert said in answer.text
-    assert "zk1:2181" in answer.text
+    rows = answer.text
+    for name in {*names} - {"well", CLUSTER, "half-read", "comma"}:
+        assert f"connection &#39;{name}&#39; not used: there is none of that id, or none that Airflow can read" in rows
+    assert "connection &#39;half-read&#39; not used: " in rows
+    assert "connection &#39;comma&#39; not used: its extra is not JSON" in rows
+    assert "zk1:2181" in rows
+    assert "well:2181" in rows
+
+
+def test_connections_of_the_database_are_read_at_once_and_those_of_a_secret_backend_one_by_one(
+    database, with_a_key, stored_connections, monkeypatch
+):
+    from kafka_maintenance import hooks
+    from kafka_maintenance.web import airflow_records
+
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS", '["well", "well_too"]')
+    monkeypatch.setenv("AIRFLOW_CONN_WELL_TOO", "generic://zk1:2181")
+    asked, connection = [], hooks.KafkaClusterHook.settings
+    monkeypatch.setattr(hooks.KafkaClusterHook, "settings", lambda hook: asked.append(hook.cluster) or connection(hook))
+    assert [one.zookeeper for one in airflow_records.listed_clusters()] == ["well:2181", "zk1:2181"]
+    assert asked == ["well_too"]
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", "airflow.secrets.local_filesystem.LocalFilesystemBackend")
+    assert [one.zookeeper for one in airflow_records.listed_clusters()] == ["well:2181", "zk1:2181"]
+    assert asked == ["well_too", "well", "well_too"]
 
 
 def test_a_row_leads_to_report_runs_and_gates_of_its_cluster(clients, world, tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
-"""What the pages need of Airflow's database: plans and reports of runs, questions that wait, clusters, the store.
+"""What the pages need of Airflow: plans and reports of runs, questions that wait, clusters, the store.
 
-Runs in the API server, so connections and variables come from Airflow's models, not from the Task SDK.
+Runs, XComs and questions come from Airflow's models, which are no public interface: docs/adr/0019 says why, and that it is here alone.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 from urllib.parse import quote
@@ -12,18 +13,18 @@ from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
-from airflow.models.variable import Variable
 from airflow.models.xcom import XComModel
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.configuration import conf
 from airflow.utils.session import create_session
+from cryptography.fernet import InvalidToken
 from sqlalchemy import select
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from kafka_maintenance import hooks
-from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE, cluster_from, names_from
+from kafka_maintenance.connections.clusters import cluster_from
 from kafka_maintenance.connections.fields import no_connection
-from kafka_maintenance.connections.store import STORE_CONNECTION, STORE_VARIABLE, store_settings_from
+from kafka_maintenance.connections.store import STORE_VARIABLE
 from kafka_maintenance.operations.gate.airflow_record import GATE_TASK
 from kafka_maintenance.web.views.approvals import Gate
 from kafka_maintenance.web.views.clusters import Listed, Waiting
@@ -60,7 +61,7 @@ def report_of_run(dag_id: str, run_id: str) -> str:
         for note in _returned(dag_id, run_id, (CHOOSING_TASK,), key="note"):
             raise NothingToShowError(str(note))
         raise NothingToShowError("This run has published no report: only runs of nightly_analysis do, at their end.")
-    opened = store()
+    opened = hooks.store()
     return opened.get(key_of(opened, str(values[-1]["report_html"]))).decode()
 
 
@@ -143,16 +144,34 @@ def listed_clusters() -> list[Listed]:
     Raises:
         SettingsMissingError: the Variable is missing or cannot be read.
     """
-    return [_listed(name) for name in names_from(_variable(CLUSTERS_VARIABLE))]
+    names = hooks.cluster_names()
+    stored = _stored_connections(names)
+    return [_listed(name, stored.get(name)) for name in names]
 
 
-def _listed(name: str) -> Listed:
+def _stored_connections(names: tuple[str, ...]) -> dict[str, Connection]:
+    """The connections that Airflow takes from its database, in one query: a thousand, asked for one by one, take more than a second.
+
+    None where a secret backend comes first, or a password cannot be decrypted: each is asked for alone then, and its row says what is wrong.
+    """
+    if conf.get("secrets", "backend", fallback=None):
+        return {}
+    asked = [name for name in names if f"AIRFLOW_CONN_{name.upper()}" not in os.environ]
+    statement = select(Connection).where(Connection.conn_id.in_(asked), Connection.team_name.is_(None))
     try:
-        settings = cluster_from(name, Connection.get_connection_from_secrets(name))
-    except AirflowNotFoundException:
-        return Listed(name=name, problem=str(no_connection(name)))
+        with create_session() as session:
+            return {str(each.conn_id): each for each in session.scalars(statement)}
+    except InvalidToken:  # of a password
+        return {}
+
+
+def _listed(name: str, stored: Connection | None) -> Listed:
+    try:
+        settings = cluster_from(name, stored) if stored is not None else hooks.KafkaClusterHook(name).settings()
     except ControllerCoreError as error:
         return Listed(name=name, problem=str(error))
+    except InvalidToken:
+        return Listed(name=name, problem=str(no_connection(name)))
     tags = (f"Kafka {settings.kafka_version}",) if settings.kafka_version else ()
     return Listed(name=name, zookeeper=settings.address.zookeeper, tags=tags, archived=settings.archived)
 
@@ -171,15 +190,6 @@ def key_of(opened: ObjectStore, uri: str) -> str:
     return uri.removeprefix(prefix)
 
 
-def store() -> ObjectStore:
-    """The store that Airflow uses; raises SettingsMissingError or StoreUnreachableError."""
-    try:
-        connection = Connection.get_connection_from_secrets(STORE_CONNECTION)
-    except AirflowNotFoundException:
-        connection = None
-    return store_settings_from(_variable(STORE_VARIABLE), connection).open()
-
-
 def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...], key: str = "return_value") -> Iterator[Any]:
     with create_session() as session:
         query = XComModel.get_many(run_id=run_id, key=key, task_ids=task_ids, dag_ids=dag_id)
@@ -188,7 +198,3 @@ def _returned(dag_id: str, run_id: str, task_ids: tuple[str, ...], key: str = "r
             value = XComModel.deserialize_value(row)
             if value:
                 yield value
-
-
-def _variable(name: str) -> str | None:
-    return Variable.get_variable_from_secrets(name)

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as AnyHttpError
 
 from controller_core.model.errors import ControllerCoreError, ObjectMissingError
 from controller_core.plans.plan import PlanKind
+from kafka_maintenance import hooks
 from kafka_maintenance.operations.analysis.overviews import report_of_date
 from kafka_maintenance.operations.apply.executions import executions as recorded_executions
 from kafka_maintenance.operations.errors import BadInputError
@@ -91,7 +92,7 @@ def report(request: Request, dag_id: DagId, run_id: RunId) -> Response:
 @app.get("/date-report", dependencies=[_ANALYSES])
 def date_report(request: Request, date: Name) -> Response:
     """The current report of a date, whoever analysed it."""
-    return _report(request, lambda: report_of_date(airflow_records.store(), date))
+    return _report(request, lambda: report_of_date(hooks.store(), date))
 
 
 def _report(request: Request, read: Callable[[], str]) -> Response:
@@ -120,7 +121,7 @@ def plan(request: Request, dag_id: DagId, run_id: RunId, digest: Text = "") -> R
             return plans_page(dag_id, run_id, chosen)
         if not chosen:
             raise airflow_records.NothingToShowError(f"This run has made no plan with digest {digest}.")
-        return plan_page(airflow_records.store(), chosen[0], gate=airflow_records.gate_of_run(dag_id, run_id))
+        return plan_page(hooks.store(), chosen[0], gate=airflow_records.gate_of_run(dag_id, run_id))
 
     return _answer(request, "Plan", page)
 
@@ -130,7 +131,7 @@ def stored_plan(request: Request, user: GetUserDep, cluster: Name, kind: Name, d
     """A plan by its digest, whoever made it."""
     _require_dag(user, airflow_records.dags_of(cluster)(kind))
     named = Named(kind=kind, cluster=cluster, digest=digest)
-    return _answer(request, "Plan", lambda: plan_page(airflow_records.store(), named))
+    return _answer(request, "Plan", lambda: plan_page(hooks.store(), named))
 
 
 @app.get("/executions")
@@ -138,7 +139,7 @@ def executions(request: Request, user: GetUserDep, cluster: Text = "") -> Respon
     """Every plan that was begun, of the DAGs that the user may read; of one cluster where it is named."""
 
     def page() -> Page:
-        found = [each for each in recorded_executions(airflow_records.store()) if cluster in {"", each.cluster}]
+        found = [each for each in recorded_executions(hooks.store()) if cluster in {"", each.cluster}]
         dags = {cluster: airflow_records.dags_of(cluster) for cluster in {each.cluster for each in found}}
         dag_ids = {(each.cluster, each.kind): dags[each.cluster](each.kind) for each in found}
         readable = {dag_id for dag_id in set(dag_ids.values()) if _reads_dag(user, dag_id)}
@@ -169,7 +170,7 @@ def execution(request: Request, user: GetUserDep, cluster: Name, digest: Name) -
 
 
 def _execution(user: GetUserDep, cluster: str, digest: str) -> Page:
-    record, dag_of = read_record(airflow_records.store(), cluster, digest), airflow_records.dags_of(cluster)
+    record, dag_of = read_record(hooks.store(), cluster, digest), airflow_records.dags_of(cluster)
     for kind in PlanKind if record.kind is None else (record.kind,):
         _require_dag(user, dag_of(kind))
     return execution_page(record, dag_of=dag_of, now=datetime.now(UTC))
@@ -184,7 +185,7 @@ def clusters(request: Request, user: GetUserDep) -> Response:
         listed = [
             each if _sees_connection(user, each.name) else each.withheld for each in airflow_records.listed_clusters()
         ]
-        return clusters_page(airflow_records.store(), listed, waiting, now=datetime.now(UTC))
+        return clusters_page(hooks.store(), listed, waiting, now=datetime.now(UTC))
 
     return _answer(request, "Clusters", page)
 
@@ -195,14 +196,14 @@ def cluster(request: Request, name: Name, date: Text = "", against: Text = "", t
     return _answer(
         request,
         name,
-        lambda: cluster_page(airflow_records.store(), name, date=date or None, against=against, topic=topic),
+        lambda: cluster_page(hooks.store(), name, date=date or None, against=against, topic=topic),
     )
 
 
 @app.get("/topic", dependencies=[_ANALYSES])
 def topic(request: Request, cluster: Name, name: Name) -> Response:
     """One topic in the newest snapshot of a cluster."""
-    return _answer(request, name, lambda: topic_page(airflow_records.store(), cluster, name))
+    return _answer(request, name, lambda: topic_page(hooks.store(), cluster, name))
 
 
 @app.get("/approvals")
@@ -222,7 +223,7 @@ def history(request: Request, cluster: Text = "", before: Text = "", after: Text
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
-        return history_page(airflow_records.store(), names, cluster, before, after, subject)
+        return history_page(hooks.store(), names, cluster, before, after, subject)
 
     return _answer(request, "History", page)
 
@@ -233,7 +234,7 @@ def kraft(request: Request, cluster: Text = "") -> Response:
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
-        return kraft_page(airflow_records.store(), names, cluster, datetime.now(UTC))
+        return kraft_page(hooks.store(), names, cluster, datetime.now(UTC))
 
     return _answer(request, "KRaft", page)
 
