@@ -102,15 +102,29 @@ def test_the_jars_of_a_drill_are_in_the_image_where_the_workers_look():
 
 def test_every_image_is_pinned_by_a_tag():
     for name, service in SERVICES.items():
-        tag = service["image"].rpartition(":")[2]
+        tag = _default(service["image"]).rpartition(":")[2]
         assert re.fullmatch(r"\d+(\.\d+)+", tag), f"{name}: {service['image']}"
     stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
     bases = set(re.findall(r"^\s*FROM (\S+)", TEXT + DOCKERFILE, re.MULTILINE)) - stages
     (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
-    bases = [default if base == "${PYTHON_IMAGE}" else base for base in bases]
+    bases = [default if base == "${PYTHON_IMAGE}" else _default(base) for base in bases]
     assert bases
     assert all(":" in base and not base.endswith(":latest") for base in bases)
     assert re.findall(r"go install \S+@(\S+)", TEXT) == ["v1.8.0"]
+
+
+def _default(image):
+    """Of `${NAME:-image}`."""
+    return re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", image)
+
+
+def test_each_image_of_a_registry_may_be_set_to_a_digest():
+    taken = {service["image"] for service in SERVICES.values() if not service["image"].startswith("kafka-maintenance-")}
+    taken |= set(re.findall(r"^\s*FROM (\S+)", TEXT, re.MULTILINE))
+    names = [re.fullmatch(r"\$\{(\w+_IMAGE):-.+\}", image) for image in taken]
+    assert len(names) == 5
+    assert all(names), taken
+    assert SERVICES["airflow-init"]["build"]["args"] == ["PYTHON_IMAGE"]
 
 
 def test_images_without_a_build_come_from_a_registry():

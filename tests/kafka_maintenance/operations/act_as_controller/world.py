@@ -1,5 +1,6 @@
 """A real cluster under traffic, a plan to drain a broker of leadership, and what must be so after a run."""
 
+import secrets
 import socket
 import threading
 import time
@@ -196,11 +197,12 @@ class Readers:
     """
 
     def __init__(self, kafka: KafkaCluster, topic: str) -> None:
+        group = f"readers-{secrets.token_hex(4)}"  # another one of the same name would go on where it ended
         self._consumers = [
             KafkaConsumer(
                 topic,
                 bootstrap_servers=kafka.bootstrap_servers,
-                group_id=f"readers of {topic}",
+                group_id=group,
                 auto_offset_reset="earliest",
                 auto_commit_interval_ms=1000,
                 session_timeout_ms=6000,
