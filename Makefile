@@ -78,8 +78,9 @@ test-pythons: $(VENV)/.installed ## `test-fast` on each other Python of this mac
 	done; \
 	for each in "$${running[@]}"; do wait "$$each" || failed=1; done; exit $${failed:-0}
 
-test-kafka: setup ## each operation on real brokers of VERSIONS="3.9 2.8 2.4 1.1 0.10.2"
+test-kafka: setup ## each operation on real brokers of VERSIONS="3.9 2.8 2.4 1.1 0.10.2", then under traffic and disturbed
 	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/kafka_maintenance/operations/apply/test_kafka.py | sed -u ''
+	$(BIN)/python -m tests.kafka_maintenance.operations.apply.traffic_matrix --versions "$(VERSIONS)"
 
 test-airflow-versions: setup ## from an empty environment to an approved change, by docs/install.md alone, on each Airflow of AIRFLOW_VERSIONS="3.2 3.3"
 	AIRFLOW_VERSIONS_OF_TESTS="$(AIRFLOW_VERSIONS)" $(BIN)/python -m pytest -rA tests/kafka_maintenance/provider/test_how_to.py | sed -u ''

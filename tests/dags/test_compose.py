@@ -127,6 +127,17 @@ def test_each_image_of_a_registry_may_be_set_to_a_digest():
     assert SERVICES["airflow-init"]["build"]["args"] == ["PYTHON_IMAGE"]
 
 
+def test_nobody_runs_as_root_but_who_makes_the_keys_without_any_capability():
+    """Kafka's and ZooKeeper's images say themselves that they run as `appuser`."""
+    own = {name for name, service in SERVICES.items() if service["image"].startswith("kafka-maintenance-")}
+    foreign = {name for name, service in SERVICES.items() if "confluentinc/" in service["image"]}
+    assert {"USER s3", "USER 50000"} <= {line.strip() for line in (TEXT + DOCKERFILE).splitlines()}
+    assert SERVICES["postgres"]["user"] == "postgres"
+    assert SERVICES.keys() - own - foreign == {"keys", "postgres"}
+    assert all(service["cap_drop"] == ["ALL"] for service in SERVICES.values())
+    assert SERVICES["keys"]["network_mode"] == "none"
+
+
 def test_images_without_a_build_come_from_a_registry():
     built = {service["image"] for service in SERVICES.values() if "build" in service}
     ours = {service["image"] for service in SERVICES.values() if service["image"].startswith("kafka-maintenance-")}

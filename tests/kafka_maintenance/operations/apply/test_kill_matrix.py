@@ -1,6 +1,6 @@
 """A run that dies, loses an answer or its session, at each write of every operation, with the controller of every Kafka version.
 
-The next run ends where an undisturbed one ends: the same tree, times and sessions apart, and the same requests.
+The next run ends where an undisturbed one ends: the same tree, times and sessions apart, the same requests, and a record that ends each step alike.
 `docs/reliability.md` has the counts: `python -m tests.kafka_maintenance.operations.apply.test_kill_matrix`.
 """
 
@@ -30,6 +30,7 @@ from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
+from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.kafka_maintenance.operations.apply.prepared import copies
 from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
 from tests.kafka_maintenance.operations.apply.test_simulated import (
@@ -38,6 +39,7 @@ from tests.kafka_maintenance.operations.apply.test_simulated import (
     deletion,
     elections,
     moves,
+    re_election,
     simulated,
 )
 
@@ -55,6 +57,7 @@ OPERATIONS = {
     "elections": Operation(elections),
     "moves in two waves": Operation(moves),
     "a deletion": Operation(deletion),
+    "a re-election": Operation(re_election),
 }
 OF_BROKERS = {
     f"{name}, asked of the brokers": OPERATIONS[name]._replace(brokers=BrokersAsked("b1:9092"))
@@ -62,6 +65,7 @@ OF_BROKERS = {
 }
 KILLED = ("killed before", "killed after")
 FAULTS = (*KILLED, "the request is lost", "the answer is lost", "the session expires")
+ENDS = (EventKind.VERIFIED, EventKind.OVER, EventKind.DONE)
 REQUESTS = (znode.REASSIGN_PARTITIONS, znode.PREFERRED_REPLICA_ELECTION, f"{znode.DELETE_TOPICS}/")
 
 
@@ -167,10 +171,11 @@ class World(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The tree in the end, and the requests that were made."""
+    """The tree in the end, the requests that were made, and how the record ends each step and the plan."""
 
     tree: dict[str, bytes]
     requests: list[str]
+    record: list[tuple[str, int | None]]
 
 
 def world(version: str, operation: Operation) -> World:
@@ -215,7 +220,8 @@ def outcome(world: World, brokers: BrokersAsked | None, faults: Faults) -> Ended
     assert verify(store=plain, plan_uri=plan.uri, zookeeper=Session(cluster, Faults())).done
     tree = {path: data for path, data in cluster.server.snapshot().items() if path != znode.CONTROLLER}
     assert not [path for path in tree if path.startswith((LOCK_PATH, EXECUTION_PATH))]
-    return Ended(tree, requests)
+    told = read_events(plain, "demo", plan.digest)
+    return Ended(tree, requests, [(each.event, each.step) for each in told if each.event in ENDS])
 
 
 def differs(version: str, operation: Operation) -> tuple[int, list[str]]:
@@ -230,7 +236,9 @@ def differs(version: str, operation: Operation) -> tuple[int, list[str]]:
             count += 1
             ended = outcome(World(*another()), operation.brokers, Faults(fault, at=at))
             if ended != expected:
-                found.append(f"{fault} write {at}: {ended.requests} asked, {expected.requests} expected")
+                found.append(
+                    f"{fault} write {at}: {ended.requests} asked, {expected.requests} expected; {ended.record}"
+                )
     return count, found
 
 

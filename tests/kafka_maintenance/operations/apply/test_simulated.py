@@ -91,6 +91,20 @@ def deletion(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPl
     )
 
 
+def re_election(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan | None:
+    """For a request that outlived its topic."""
+    zookeeper, moving = session(cluster), TopicPartition("old", 0)
+    zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: ids(1, 2, 4)}))  # 4 is not there
+    cluster.settle()
+    zookeeper.create(znode.delete_topic_path("old"))
+    cluster.settle()
+    cluster.start_broker(BrokerId(4))
+    cluster.settle()
+    assert zookeeper.exists(znode.topic_path("old")) is None
+    assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is not None
+    return planning.plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
+
+
 @pytest.mark.parametrize("make", [elections, moves, proposed, deletion])
 def test_kafka_does_what_was_predicted(
     cluster: SimulatedCluster, make: Callable[[MemoryStore, SimulatedCluster], planning.StoredPlan | None]
@@ -110,17 +124,8 @@ def test_kafka_does_what_was_predicted(
 
 
 def test_a_request_that_outlived_its_topic_is_cleared(cluster: SimulatedCluster):
-    zookeeper, moving = session(cluster), TopicPartition("old", 0)
-    zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: ids(1, 2, 4)}))  # 4 is not there
-    cluster.settle()
-    zookeeper.create(znode.delete_topic_path("old"))
-    cluster.settle()
-    cluster.start_broker(BrokerId(4))
-    cluster.settle()
-    assert zookeeper.exists(znode.topic_path("old")) is None
-    assert zookeeper.exists(znode.REASSIGN_PARTITIONS) is not None
-    store = MemoryStore()
-    plan = planning.plan_drain(store, "demo", zookeeper=zookeeper, kafka_version=cluster.dialect.version, now=NOW)
+    store, zookeeper = MemoryStore(), session(cluster)
+    plan = re_election(store, cluster)
     assert plan is not None
     apply_plan(
         store=store, plan_uri=plan.uri, approved_digest=plan.digest, approver="ann", zookeeper=zookeeper, now=NOW
