@@ -1,8 +1,9 @@
-"""Rehearsals of migrations to KRaft by size: seconds, and memory of controller, ZooKeeper and everything together.
+"""Rehearsals of migrations to KRaft by size: seconds, CPU seconds of everything together, and memory of controller, ZooKeeper and everything together.
 
 python -m tests.benchmarks.bench_kraft [PARTITIONS …]
 """
 
+import resource
 import sys
 import threading
 import time
@@ -69,22 +70,30 @@ class Peak:
             self.bytes = max(self.bytes, total)
 
 
+def _cpu_s():
+    """CPU seconds of this process and of all its children that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 def main(sizes):
     print(
-        "| partitions | whole rehearsal | controller start to dual write | controller | ZooKeeper | all processes at most | bar |"
+        "| partitions | whole rehearsal | CPU | controller start to dual write | controller | ZooKeeper | all processes at most | bar |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for size in sizes:
         copy = copy_of(big_tree(size))
         with Peak() as peak:
-            begun_s = time.monotonic()
+            begun_s, cpu_s = time.monotonic(), _cpu_s()
             outcome = rehearse(copy, Quorum())
-            total_s = time.monotonic() - begun_s
+            total_s, cpu_s = time.monotonic() - begun_s, _cpu_s() - cpu_s
         assert outcome.passed, outcome
         cost = outcome.cost
         memory = [f"{count >> 20} MB" for count in (cost.controller_bytes, cost.zookeeper_bytes, peak.bytes)]
         bar = BARS.get(size, "-")
-        print(f"| {size:,} | {total_s:.0f} s | {cost.migrated_s:.1f} s | {' | '.join(memory)} | {bar} |", flush=True)
+        print(
+            f"| {size:,} | {total_s:.0f} s | {cpu_s:.0f} s | {cost.migrated_s:.1f} s | {' | '.join(memory)} | {bar} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ MIGRATING_VERSIONS: Final = ("3.6", "3.7", "3.9")
 """Version lines whose jars are pinned and whose migration is whole (docs/kraft.md, R1)."""
 UNINITIALIZED: Final = "UNINITIALIZED"
 _FORMAT_TIMEOUT_S: Final = 120
+_ACTIVE: Final = b"Becoming the active controller"
 _TRANSITION: Final = re.compile(rb"transitioning from \w+ to (\w+) state")
 _MIGRATING: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=true")
 _REGISTERED: Final = re.compile(r"RegisterBrokerRecord\(brokerId=(\d+), isMigratingZkBroker=false")
@@ -153,6 +154,11 @@ class KRaftController(Server):
         """The state of the migration, as Kafka names it (`MigrationDriverState`)."""
         found = _TRANSITION.findall(self.child.log.read_bytes())
         return found[-1].decode() if found else UNINITIALIZED
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has become the active controller of its quorum; no state of a migration is entered before."""
+        return _ACTIVE in self.child.log.read_bytes()
 
     @property
     def kraft_brokers(self) -> frozenset[int]:

@@ -1,9 +1,9 @@
-"""A real cluster is migrated from ZooKeeper as its run-book says, under the watch, to finalised or back; its snapshot is rehearsed before.
+"""A real cluster is migrated from ZooKeeper by the run-book that is generated from its snapshot, under the watch, to finalised or back; the snapshot is rehearsed before.
 
     python -m tests.kafka_maintenance.operations.kraft.real_migration [end|back|left-over]
 
 `back` returns from dual write to ZooKeeper instead of finalising; `left-over` goes back right after the copy and forgets `/migration`, which is refused until it is deleted; a second quorum then
-copies again. A snapshot is taken in every phase. Three brokers and one controller of Kafka 3.9, records produced in every phase. Exit status 0: each phase was told, no acknowledged record was lost, and the records of the
+copies again. Ids, cluster and order of the brokers are those of the run-book, each step of which is ticked off when its check holds; `end` leaves no step of it open. A snapshot is taken in every phase. Three brokers and one controller of Kafka 3.9, records produced in every phase. Exit status 0: each phase was told, no acknowledged record was lost, and the records of the
 real migration are those of the rehearsal but for leaders and epochs.
 """
 
@@ -13,18 +13,26 @@ import sys
 import time
 from datetime import UTC, datetime
 
+from kafka.admin import NewTopic
+
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MigratingClusterError
 from kafka_maintenance.demo.traffic import create_topic, message_counts, produce
-from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
+from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
 from kafka_maintenance.operations.kraft.brokers_say import ask_topics, contradictions, cut_off
 from kafka_maintenance.operations.kraft.certificate import certify, is_ready
+from kafka_maintenance.operations.kraft.departure import leave
 from kafka_maintenance.operations.kraft.drift import disagreements, read_log
 from kafka_maintenance.operations.kraft.rehearsal.attempt import attempt
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.expected import facts_of
+from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import rehearse_snapshot
 from kafka_maintenance.operations.kraft.rehearsal.records import migrated
+from kafka_maintenance.operations.kraft.rehearsal.report import rehearsal_json
+from kafka_maintenance.operations.kraft.rehearsal.run import Quorum
+from kafka_maintenance.operations.kraft.runbook import brokers_in_order, controller_ids, runbook
 from kafka_maintenance.operations.kraft.watch import Advice, judge, judgement_text, look
 from kafka_maintenance.operations.snapshots.catalog import read_raw
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
@@ -38,6 +46,9 @@ from spark_jobs.kraft.tree import tree_of
 VERSION = "3.9"
 TOPIC = "orders"
 PAUSE_S = 6
+RACKS = ("b", "a", "c")
+NOT_HERE = ("On 3 hosts of their own", "Offset still -1", "Nothing but Kafka")
+"""Beginnings of steps for hosts, for people, or for what did not happen."""
 REPLICATED = {"offsets.topic.replication.factor": "3", "min.insync.replicas": "2"}
 
 
@@ -47,7 +58,7 @@ class Day:
     def __init__(self, cluster):
         self.cluster, self.address = cluster, ClusterAddress(cluster.zookeeper_connect)
         self.begun_s, self.acknowledged, self.controller = time.monotonic(), 0, None
-        self.store = MemoryStore("day")
+        self.store, self.book = MemoryStore("day"), ""
 
     def say(self, text):
         print(f"[{time.monotonic() - self.begun_s:5.1f} s] {text}", flush=True)
@@ -82,16 +93,35 @@ class Day:
         manifest, tree = self.snapshot()
         return certify(tree, manifest)
 
-    def rehearsed(self):
-        """The facts of the records of a rehearsal of a snapshot taken now."""
-        copy = copy_of(self.snapshot()[1])
+    def read_runbook(self):
+        """The run-book of a snapshot taken now, with the counts and times of its rehearsal; the tree of that snapshot."""
+        manifest, tree = self.snapshot()
+        rehearsal = rehearsal_json(rehearse_snapshot(self.store, manifest, Quorum(version=VERSION)))
+        self.book = runbook(certify(tree, manifest), tree, rehearsal)
+        return tree
+
+    def done(self, part, words):
+        """Ticks off the one step of that part of the run-book which has these words."""
+        (section,) = (each for each in self.book.split("\n## ") if each.startswith(f"{part}."))
+        (step,) = (line for line in section.splitlines() if line.startswith("- [ ]") and words in line)
+        self.book = self.book.replace(step, step.replace("[ ]", "[x]", 1), 1)
+        self.say(step.replace("[ ]", "[x]", 1))
+
+    def left(self):
+        """The steps of the day that are not ticked off; what comes before it are decisions."""
+        day = self.book.partition("\n## 1.")[2]
+        return [line.removeprefix("- [ ] ") for line in day.splitlines() if line.startswith("- [ ]")]
+
+    def rehearsed(self, tree):
+        """The facts of the records of a rehearsal of the tree."""
+        copy = copy_of(tree)
         with ZooKeeperServer() as zookeeper:
             storage = Storage(zookeeper.workspace, version=VERSION, node_id=3000, cluster_id=copy.cluster_id)
             found = attempt(copy, storage, zookeeper, "rehearsal", {})
         self.say(f"rehearsal: {found.end.value}, {found.records.counts}")
         return copy.cluster_id, facts(found.records)
 
-    def start_quorum(self, cluster_id, node_id=3000):
+    def start_quorum(self, cluster_id, node_id):
         storage = Storage(self.cluster.workspace, version=VERSION, node_id=node_id, cluster_id=cluster_id)
         name = f"controller-{node_id}"
         self.controller = KRaftController(storage, zookeeper_connect=self.cluster.zookeeper_connect, name=name).start()
@@ -101,13 +131,13 @@ class Day:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         }
 
-    def roll_into_migration_mode(self):
+    def roll_into_migration_mode(self, brokers):
         self.cluster.config |= {"zookeeper.metadata.migration.enable": "true", **self.quorum}
-        for broker in self.cluster.brokers.values():
+        for broker in brokers:
             broker.terminate()
             broker.start()
             self.traffic()
-            self.say(f"broker {broker.id} is in migration mode")
+            self.done(2, f"Broker {broker.id},")
 
     def roll_into_kraft_mode(self, broker):
         settings = {
@@ -146,6 +176,15 @@ class Day:
         wait_until(lambda: not differences(), what="brokers and ZooKeeper agree", timeout_s=60)
         self.say("brokers tell clients of the topics, ids, replicas and leaders of ZooKeeper")
 
+    def clients_topic_reaches_zookeeper(self):
+        """As a client makes it, through the brokers."""
+        brokers = BrokersAsked(self.cluster.bootstrap_servers)
+        with admin_client("a topic", brokers, 30.0, NoBrokerAnsweredError) as admin:
+            admin.create_topics([NewTopic("made-in-dual-write", 1, 3)])
+        with self.cluster.session() as session:
+            state = "/brokers/topics/made-in-dual-write/partitions/0/state"
+            wait_until(lambda: session.exists(state), what="the topic is in ZooKeeper", timeout_s=60)
+
     def finalise(self):
         self.controller.child.stop()
         path = self.controller.folder / "controller.properties"
@@ -174,27 +213,40 @@ def to_dual_write(day):
     create_topic(day.cluster, TOPIC, {0: (1, 2, 3), 1: (2, 3, 1)})
     day.traffic()
     day.await_phase(PhaseId.ZOOKEEPER)
-    cluster_id, rehearsed = day.rehearsed()
-    day.start_quorum(cluster_id)
+    tree = day.read_runbook()
+    cluster_id, rehearsed = day.rehearsed(tree)
+    day.done(1, f"format -t {cluster_id} ")
+    day.start_quorum(cluster_id, controller_ids(tree)[0])
     day.await_phase(PhaseId.QUORUM_STARTED)
-    day.roll_into_migration_mode()
+    day.done(1, "`/migration` appears with offset -1")
+    order = [day.cluster[line.broker] for line in brokers_in_order(tree)]
+    day.roll_into_migration_mode(order)
     day.await_phase(PhaseId.HYBRID)
+    day.done(3, "`/controller` is persistent")
+    day.done(3, "its version rises")
     day.brokers_agree()
     real = facts(migrated(day.controller.dump_lines()))
     assert real == rehearsed, real ^ rehearsed
+    assert "Completed migration of metadata from ZooKeeper to KRaft" in day.controller.log_text
+    day.done(3, "with the counts of the rehearsal")
     day.say(f"{len(real)} facts of the real records are those of the rehearsal")
-    return cluster_id
+    return cluster_id, order
 
 
 def to_kraft(day):
     """From ZooKeeper mode to dual write with all brokers in KRaft mode, each phase told by the watch."""
-    to_dual_write(day)
-    for broker in day.cluster.brokers.values():
+    _, order = to_dual_write(day)
+    day.clients_topic_reaches_zookeeper()
+    day.done(3, "made through the Admin API")
+    for broker in order:
         day.roll_into_kraft_mode(broker)
         day.traffic()
-        if broker.id < len(day.cluster.brokers):
+        if broker is not order[-1]:
             day.await_phase(PhaseId.PARTLY_KRAFT)
         day.brokers_agree()
+        day.done(4, f"Broker {broker.id},")
+    assert "another KRaft controller is making writes" not in day.controller.log_text
+    day.done(5, "Daily:")
     day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT)  # the registrations are not known
 
 
@@ -204,9 +256,15 @@ def to_the_end(day):
     registrations = day.registrations()
     assert registrations == dict.fromkeys(day.cluster.brokers, False), registrations
     day.await_phase(PhaseId.ALL_KRAFT, registrations=registrations)
+    day.done(6, "`kraft watch --metadata-log …` says GO")
     day.finalise()
     day.traffic()
-    day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT, registrations=registrations)  # /migration stands still
+    day.done(6, "On each controller")
+    day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT, registrations=registrations)
+    day.done(6, "`/migration` stands still")
+    leave(day.store, "day", by="ann", reason="finalised", now=datetime.now(UTC))
+    day.done(6, "kafka-maintenance kraft left")
+    assert [step for step in day.left() if not step.startswith(NOT_HERE)] == []
 
 
 def back_to_zookeeper(day):
@@ -240,7 +298,7 @@ def roll_out_of_migration_mode(day):
 
 def over_what_is_left(day):
     """A way back right after the copy that forgets /migration: everything is told to stop until it is deleted, then a second quorum copies."""
-    cluster_id = to_dual_write(day)
+    cluster_id, order = to_dual_write(day)
     day.controller.child.kill()
     with day.cluster.session() as session:
         session.delete("/controller", -1)
@@ -259,9 +317,10 @@ def over_what_is_left(day):
         session.delete("/migration", -1)
     day.await_phase(PhaseId.ZOOKEEPER)
     assert is_ready(day.certified())
+    day.read_runbook()
     day.start_quorum(cluster_id, node_id=3001)
     day.await_phase(PhaseId.QUORUM_STARTED)
-    day.roll_into_migration_mode()
+    day.roll_into_migration_mode(order)
     day.await_phase(PhaseId.HYBRID)
 
 
@@ -270,7 +329,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=ways, nargs="?", default="end")
     way = ways[parser.parse_args().way]
-    with KafkaCluster(VERSION, config=REPLICATED, heap_mb=128) as cluster:
+    with KafkaCluster(VERSION, racks=RACKS, config=REPLICATED, heap_mb=128) as cluster:
         day = Day(cluster)
         way(day)
         held = message_counts(cluster, TOPIC)

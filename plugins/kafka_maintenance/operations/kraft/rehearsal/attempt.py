@@ -91,7 +91,7 @@ def attempt(
             controller_port=controller.port,
             with_directories=storage.version != "3.6",
         ) as brokers:  # fmt: skip
-            end = _await_end(controller, brokers, quiet_s=_QUIET_S + copy.partition_count / _PARTITIONS_PER_QUIET_S)
+            end = await_end(controller, brokers, quiet_s=_QUIET_S + copy.partition_count / _PARTITIONS_PER_QUIET_S)
             if end is End.DUAL_WRITE and not _migration_rises(session):
                 end = End.HANGS
             cost = Cost(
@@ -112,18 +112,26 @@ def attempt(
             )
 
 
-def _await_end(controller: KRaftController, brokers: ImitatedBrokers, quiet_s: float) -> End:
-    """Until dual write, the end of the process, or nothing new for `quiet_s` after all brokers have registered or were refused; a third of it where the state complains."""
+def await_end(controller: KRaftController, brokers: ImitatedBrokers, quiet_s: float) -> End:
+    """Until dual write, the end of the process, or nothing new for `quiet_s` after the controller rules and all brokers have registered or were refused.
+
+    A third of that time where the state complains.
+
+    Args:
+        controller: that migrates.
+        brokers: that register.
+        quiet_s: after which nothing more is expected.
+    """
     seen: tuple[object, ...] = ()
     changed_s = time.monotonic()
     while controller.child.is_alive:
         state = controller.migration_state
         if state == DUAL_WRITE:
             return End.DUAL_WRITE
-        now = (state, brokers.all_registered, len(brokers.refused))
+        now = (state, controller.is_active, brokers.all_registered, len(brokers.refused))
         if now != seen:
             seen, changed_s = now, time.monotonic()
-        settled = brokers.all_registered or bool(brokers.refused)
+        settled = controller.is_active and (brokers.all_registered or bool(brokers.refused))
         complains = any(word in controller.log_text.rpartition("transitioning from")[2] for word in _ERRORS)
         if settled and time.monotonic() - changed_s > (quiet_s / 3 if complains else quiet_s):
             return End.HANGS

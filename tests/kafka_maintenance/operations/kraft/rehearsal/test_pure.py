@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.asked import Answer, Answers
 from kafka_maintenance.operations.kraft.certificate import certify
-from kafka_maintenance.operations.kraft.rehearsal.attempt import Attempt, Cost, End
+from kafka_maintenance.operations.kraft.rehearsal.attempt import DUAL_WRITE, Attempt, Cost, End, await_end
 from kafka_maintenance.operations.kraft.rehearsal.compare import compared
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.kraft.rehearsal.difference import Kind
@@ -333,3 +334,25 @@ def test_the_report_tells_what_real_brokers_refused():
     document = rehearsal_json(told)["real_brokers"]
     assert json.loads(json.dumps(document))["refusals"][0]["mode"] == "KRaft mode"
     assert document["passed"] is False
+
+
+class SlowController:
+    """A controller on a busy machine: what it shows, look by look, of the state and of whether it rules."""
+
+    child, log_text = SimpleNamespace(is_alive=True), ""
+
+    def __init__(self, *looks):
+        self._looks = iter(looks)
+
+    @property
+    def migration_state(self):
+        state, self.is_active = next(self._looks)
+        return state
+
+
+def test_a_controller_that_has_not_begun_to_rule_does_not_hang():
+    nobody = SimpleNamespace(all_registered=True, refused={})
+    late = [("UNINITIALIZED", False)] * 3 + [(DUAL_WRITE, True)]
+    assert await_end(SlowController(*late), nobody, quiet_s=0.0) is End.DUAL_WRITE
+    waits = [("UNINITIALIZED", False), *[("WAIT_FOR_BROKERS", True)] * 3, (DUAL_WRITE, True)]
+    assert await_end(SlowController(*waits), nobody, quiet_s=0.0) is End.HANGS
