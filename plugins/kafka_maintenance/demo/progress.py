@@ -16,7 +16,7 @@ class Progress:
     `plans` are put to a person, and the move is put twice; `remark` stands in the closing line, where a version cannot do what others can.
     """
 
-    plans: int = 4
+    plans: int = 5
     cancels: bool = True
     remark: str = ""
     started_s: float = field(default_factory=time.monotonic)

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from types import FrameType
@@ -20,8 +20,9 @@ from typing import Any, NoReturn
 from kafka.errors import KafkaError
 
 from controller_core.adapters.object_store.open import ObjectStore, open_store
-from controller_core.model.dialect import dialect_for
+from controller_core.model.dialect import dialect_for, parse_version
 from controller_core.model.errors import ControllerCoreError
+from controller_core.model.partitions import BrokerId, TopicPartition
 from kafka_maintenance.connections.airflow_api import AIRFLOW_CONNECTION
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.demo.airflow_api import PERSON_TIMEOUT_S, RUN_ENDED, AirflowApi
@@ -36,6 +37,7 @@ from kafka_maintenance.demo.cluster import (
 from kafka_maintenance.demo.progress import Progress
 from kafka_maintenance.demo.stack import CLUSTER_NAME, REPOSITORY, LocalStack, StackSettings
 from kafka_maintenance.demo.throttled_move import RejectedMoveError, ThrottledMove
+from kafka_maintenance.demo.traffic import Writer, create_topic, message_counts, partition_states
 from kafka_maintenance.operations.snapshots.catalog import read_manifest, read_table
 from kafka_maintenance.servers.broker_jvm import class_data_archive
 from kafka_maintenance.servers.errors import LocalStackError
@@ -56,7 +58,12 @@ COMMENT = "make demo APPROVE=yes"
 RUN_TIMEOUT_S = 900.0
 GATE_TIMEOUT_S = 600.0
 BACKFILL_TIMEOUT_S = 1800.0
-APPLY_TASK, VERIFY_TASK = "apply_plan", "verify"
+APPLY_TASK, ACT_TASK, VERIFY_TASK = "apply_plan", "act_as_controller", "verify"
+OLDEST_COMMANDED, OLDEST_FENCED = (1, 0), (2, 1)
+"""Versions of brokers that an active controller of ours commands, and whose former controller is fenced: others need a second confirmation."""
+LED_TOPIC = "ledger"
+LED = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 2)}
+DRAINED = BrokerId(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,11 @@ class Demo:
         self.drains = dialect_for(version).failover_deletes_notifications
         if not self.drains:
             progress.plans -= 1
-            progress.remark = f"; Kafka {version} cannot drain by re-election: three plans"
+            progress.remark = f"; Kafka {version} cannot drain by re-election"
+        self.acts = parse_version(version) >= OLDEST_COMMANDED
+        if not self.acts:
+            progress.plans -= 1
+            progress.remark += f"; no leaders are moved on Kafka {version}"
         progress.cancels = dialect_for(version).adding_and_removing_replicas
         if not progress.cancels:
             progress.remark += f"; Kafka {version} cannot cancel a reassignment"
@@ -105,6 +116,9 @@ class Demo:
             self._repair()
         with part("a move under a throttle: stopped, resumed, cancelled"):
             self._brake()
+        if self.acts:
+            with part("move_leaders: a broker is drained of leadership"):
+                self._drain_leadership()
         with part("second snapshot"):
             self._compare(first, self._snapshot())
         with part("backfill of seven dates, awaited"):
@@ -208,6 +222,40 @@ class Demo:
         except LocalStackError as error:
             self.progress.fault(str(error))
 
+    def _drain_leadership(self) -> None:
+        """A few seconds as active controller, under a producer that notes its longest pause; the connection allows them from here on."""
+        kafka, version = self.stack.kafka, parse_version(self.stack.settings.kafka_version)
+        self.stack.add_cluster(
+            self.stack.settings.cluster,
+            kafka.zookeeper_connect,
+            description="The cluster of the local stack, where leaders may be moved",
+            bootstrap_servers=kafka.bootstrap_servers,
+            may_act_as_controller=True,
+        )
+        partitions = create_topic(kafka, LED_TOPIC, LED)
+        with Writer(kafka, partitions) as writer:
+            writer.await_flowing()
+            confirmed = version < OLDEST_FENCED
+            run = self._trigger("move_leaders", drain_brokers=[DRAINED], confirm_unfenced_controller=confirmed)
+            if not self._gated(run, ACT_TASK):
+                return
+            writer.await_flowing()
+        led = self._led_by(DRAINED, partitions)
+        counts = message_counts(kafka, LED_TOPIC)
+        lost = sum(max(0, written - counts[each.partition]) for each, written in writer.acknowledged.items())
+        if led or lost:
+            self.progress.fault(f"broker {DRAINED} leads {led} of {LED_TOPIC}, {lost} acknowledged messages were lost")
+        else:
+            self.progress.say(
+                f"broker {DRAINED} leads none of {LED_TOPIC} any more; the longest pause of its producers was {writer.longest_gap_s:.1f} s, "
+                f"all {writer.acknowledged.total()} acknowledged messages are there"
+            )
+
+    def _led_by(self, broker: BrokerId, partitions: Sequence[TopicPartition]) -> int:
+        with self.stack.kafka.session() as zookeeper:
+            states = partition_states(zookeeper, partitions)
+        return sum(state is None or state.leader == broker for state in states.values())
+
     def _start_backfill(self) -> None:
         """The recorded week goes into the store, and Airflow begins to analyse each date from its own snapshot.
 
@@ -269,7 +317,7 @@ class Demo:
         self.operator.pause(dag_id, paused=False)
         return GatedRun(dag_id, self.operator.trigger(dag_id, {"cluster": self.stack.settings.cluster, **conf}))
 
-    def _gated(self, run: GatedRun) -> bool:
+    def _gated(self, run: GatedRun, apply_task: str = APPLY_TASK) -> bool:
         """Wait until the run is at its gate, and until it is answered; whether its plan was carried out."""
         try:
             gate = self.operator.wait_gate(run.dag_id, run.run_id, timeout_s=GATE_TIMEOUT_S)
@@ -284,9 +332,9 @@ class Demo:
         else:
             self.progress.say(f"approve it as {self.approver.user}: {self.stack.airflow.url}{gate.page}")
             self.operator.wait_run(run.dag_id, run.run_id, timeout_s=PERSON_TIMEOUT_S)
-        return self._count_gated(run)
+        return self._count_gated(run, apply_task)
 
-    def _count_gated(self, run: GatedRun) -> bool:
+    def _count_gated(self, run: GatedRun, apply_task: str = APPLY_TASK) -> bool:
         states = self.operator.task_states(run.dag_id, run.run_id)
         answer = self.operator.last_answer(run.dag_id, run.run_id)
         person = (answer.get("responded_by_user") or {}).get("name")
@@ -296,7 +344,7 @@ class Demo:
             return False
         done = {
             "approved": answer.get("chosen_options") == ["Approve"],
-            "applied": states[APPLY_TASK] == "success",
+            "applied": states[apply_task] == "success",
             "verified": states[VERIFY_TASK] == "success",
         }
         for name, happened in done.items():

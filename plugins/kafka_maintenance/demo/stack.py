@@ -181,6 +181,7 @@ class LocalStack(Service):
         archived: bool = False,
         description: str = "",
         bootstrap_servers: str | None = None,
+        may_act_as_controller: bool = False,
     ) -> None:
         """Make a cluster known to Airflow, or change what it knows: a connection, and its name in the variable that lists them.
 
@@ -190,12 +191,14 @@ class LocalStack(Service):
             archived: the cluster is gone; its past snapshots are analysed, no new one is tried.
             description: a sentence for the list of connections.
             bootstrap_servers: brokers that may be asked, `host:port` with commas; None: nobody is asked.
+            may_act_as_controller: leaders may be moved by a few seconds as its active controller.
         """
         api = self.airflow.api("admin")
         extra = {
             "archived": archived,
             "kafka_version": self.settings.kafka_version,
             "inter_broker_protocol_version": self.settings.inter_broker_protocol_version,
+            "may_act_as_controller": may_act_as_controller,
             **({"bootstrap_servers": bootstrap_servers} if bootstrap_servers else {}),
         }
         api.set_connection(name, "generic", host=zookeeper, extra=extra, description=description)

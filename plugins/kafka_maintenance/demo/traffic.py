@@ -173,6 +173,91 @@ class Traffic:
             self._answered_s = time.monotonic()
 
 
+class Writer:
+    """An application with one message in flight, acknowledged by the whole ISR; it notes its longest pause.
+
+    Each message is another one, also where it was not acknowledged and the application tries again; only the client itself sends one twice.
+
+    Attributes:
+        acknowledged: how many messages of each partition.
+        messages: those that were acknowledged.
+        longest_gap_s: between two acknowledged messages of one partition, since `reset`.
+    """
+
+    def __init__(self, kafka: KafkaCluster, partitions: Sequence[TopicPartition], *, idempotent: bool = False) -> None:
+        self._partitions = partitions
+        self._name = "idempotent" if idempotent else "plain"
+        self._producers = [
+            KafkaProducer(
+                bootstrap_servers=kafka.bootstrap_servers,
+                acks="all",
+                enable_idempotence=idempotent,
+                max_in_flight_requests_per_connection=1,
+                linger_ms=0,
+                retries=1000,
+                retry_backoff_ms=50,
+                request_timeout_ms=10_000,
+                delivery_timeout_ms=60_000,
+                metadata_max_age_ms=30_000,
+            )
+            for _ in partitions
+        ]
+        self.acknowledged: Counter[TopicPartition] = Counter()
+        self.messages: set[str] = set()
+        self.longest_gap_s = 0.0
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._write, args=each, daemon=True)
+            for each in zip(self._producers, partitions, strict=True)
+        ]
+
+    def __enter__(self) -> Self:
+        for each in self._threads:
+            each.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """What is on its way is waited for. Stopping twice does nothing."""
+        self._stopped.set()
+        for each in self._threads:
+            each.join(70)
+        for producer in self._producers:
+            producer.close(timeout=5)
+
+    def await_flowing(self) -> None:
+        """Wait until each partition has acknowledged two more messages."""
+        before = self.acknowledged.copy()
+        wait_until(
+            lambda: all(self.acknowledged[each] > before[each] + 1 for each in self._partitions),
+            what="messages flow",
+            timeout_s=SETTLE_TIMEOUT_S,
+        )
+
+    def reset(self) -> None:
+        """Forget the longest pause so far."""
+        self.longest_gap_s = 0.0
+
+    def _write(self, producer: KafkaProducer, partition: TopicPartition) -> None:
+        last_s, number = None, 0
+        while not self._stopped.is_set():
+            number += 1
+            message = f"{self._name} {partition} {number}".ljust(100)
+            try:
+                producer.send(partition.topic, message.encode(), partition=partition.partition).get(timeout=70)
+            except KafkaError:
+                continue
+            now_s = time.monotonic()
+            if last_s is not None:
+                self.longest_gap_s = max(self.longest_gap_s, now_s - last_s)
+            last_s = now_s
+            self.acknowledged[partition] += 1
+            self.messages.add(message)
+            self._stopped.wait(0.02)
+
+
 def _producer(cluster: KafkaCluster) -> KafkaProducer:
     return KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers,

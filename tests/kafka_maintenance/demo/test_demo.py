@@ -27,7 +27,7 @@ def test_the_closing_line_of_a_whole_demo():
     progress = demo.Progress()
     progress.counts.update(progress.expected)
     assert progress.closing_line() == (
-        "demo: 2 snapshots, 1 report, 4 plans approved, 4 applied, 4 verified, "
+        "demo: 2 snapshots, 1 report, 5 plans approved, 5 applied, 5 verified, "
         "1 throttled move stopped in mid-wave, resumed, its second wave cancelled, 7 dates backfilled"
     )
     assert progress.missing() == []
@@ -39,23 +39,30 @@ def test_the_closing_line_of_a_whole_demo():
         pytest.param(
             "2.4",
             True,
-            "4 plans approved, 4 applied, 4 verified, 1 throttled move stopped in mid-wave, resumed, its second wave cancelled, "
+            "5 plans approved, 5 applied, 5 verified, 1 throttled move stopped in mid-wave, resumed, its second wave cancelled, "
             "7 dates backfilled",
             id="all",
         ),
         pytest.param(
             "1.1",
             True,
-            "4 plans approved, 4 applied, 4 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
+            "5 plans approved, 5 applied, 5 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
             "Kafka 1.1 cannot cancel a reassignment",
             id="no cancel",
         ),
         pytest.param(
             "1.0",
             False,
-            "3 plans approved, 3 applied, 3 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
-            "Kafka 1.0 cannot drain by re-election: three plans; Kafka 1.0 cannot cancel a reassignment",
+            "4 plans approved, 4 applied, 4 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
+            "Kafka 1.0 cannot drain by re-election; Kafka 1.0 cannot cancel a reassignment",
             id="no drain by re-election",
+        ),
+        pytest.param(
+            "0.11",
+            False,
+            "3 plans approved, 3 applied, 3 verified, 1 throttled move stopped in mid-wave, resumed, finished, 7 dates backfilled; "
+            "Kafka 0.11 cannot drain by re-election; no leaders are moved on Kafka 0.11; Kafka 0.11 cannot cancel a reassignment",
+            id="no leaders moved",
         ),
     ],
 )
@@ -90,7 +97,7 @@ def test_a_rejected_plan_is_counted_as_rejected_and_the_demo_is_whole(capsys):
     assert not rejecting._count_gated(demo.GatedRun("delete_topics", "r"))
     assert "delete_topics: rejected by ann; nothing was applied" in capsys.readouterr().out
     rejecting.progress.counts.update(rejecting.progress.expected)
-    assert "3 plans approved, 1 rejected, 3 applied, 3 verified" in rejecting.progress.closing_line()
+    assert "4 plans approved, 1 rejected, 4 applied, 4 verified" in rejecting.progress.closing_line()
     assert (rejecting.progress.missing(), rejecting.progress.faults) == ([], [])
 
 
@@ -108,7 +115,7 @@ def test_a_part_that_did_not_happen_is_named(capsys):
     progress = demo.Progress()
     progress.counts.update({**progress.expected, "verified": 3})
     progress.fault("reassign_partitions not verified")
-    assert progress.missing() == ["verified: expected 4, found 3"]
+    assert progress.missing() == ["verified: expected 5, found 3"]
     assert "NOT DONE: reassign_partitions not verified" in capsys.readouterr().out
 
 

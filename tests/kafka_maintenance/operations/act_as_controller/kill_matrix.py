@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from controller_core.adapters.brokers.connection import BrokerConnection
 from controller_core.model.errors import BrokerUnreachableError
 from controller_core.model.partitions import TopicPartition
-from kafka_maintenance.demo.traffic import message_counts
+from kafka_maintenance.demo.traffic import Writer, message_counts
 from kafka_maintenance.operations.act_as_controller import refusals
 from kafka_maintenance.operations.act_as_controller.controllership import Point
 from kafka_maintenance.servers.kafka import KafkaCluster
@@ -92,7 +92,7 @@ class Matrix:
         self.partitions: list[TopicPartition] = world.make_topic(kafka, partitions=6)
         self.turn = 0
 
-    def run(self, writer: world.Writer, fault: str, point: Point) -> Row:
+    def run(self, writer: Writer, fault: str, point: Point) -> Row:
         plan = None
         while plan is None:
             self.turn += 1
@@ -142,7 +142,7 @@ def rows_of(version: str, say: Callable[[str], None], points: tuple[Point, ...] 
         KafkaCluster(version, brokers=3, mode="shared_jvm") as kafka,
     ):
         matrix = Matrix(kafka, version, Path(folder))
-        with world.Writer(kafka, matrix.partitions) as writer:
+        with Writer(kafka, matrix.partitions) as writer:
             writer.await_flowing()
             for fault in FAULTS:
                 for point in points:

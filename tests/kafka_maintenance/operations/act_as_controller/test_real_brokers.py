@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
-from kafka_maintenance.demo.traffic import message_counts
+from kafka_maintenance.demo.traffic import Writer, message_counts
 from kafka_maintenance.operations.act_as_controller import refusals
 from kafka_maintenance.operations.act_as_controller.controllership import Point
 from kafka_maintenance.operations.errors import NotFinishedError, RefusedError
@@ -37,7 +37,7 @@ def test_real_brokers_obey_once_it_is_allowed_and_nothing_is_lost(
         world.act(folder, plan, kafka.zookeeper_connect)
     monkeypatch.setattr(refusals, "CONTROLLER_AGE_MIN_MS", 0)  # a test has no minute to wait
 
-    with world.Writer(kafka, partitions) as writer:
+    with Writer(kafka, partitions) as writer:
         writer.await_flowing()
         # the time is up before anything moves: the same plan may be applied again
         with pytest.raises(NotFinishedError, match="no leader was moved"):

@@ -33,7 +33,7 @@ from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicP
 from controller_core.plans.request_znodes import Target
 from controller_core.znodes import TopicZnode, decode_topic, encode_reassign_partitions, encode_topic
 from controller_core.znodes import paths as znode
-from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states
+from kafka_maintenance.demo.traffic import Writer, create_topic, message_counts, partition_states
 from kafka_maintenance.operations.apply.execution import Road
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
@@ -42,7 +42,7 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
-from tests.kafka_maintenance.operations.act_as_controller.world import Readers, Writer
+from tests.kafka_maintenance.operations.act_as_controller.world import Readers
 
 CLUSTER: Final = "alpha"
 TOPIC, DOOMED, BESIDE, JBOD_BROKER = "moved", "doomed", "beside", 4
