@@ -2,7 +2,7 @@
 # Wiring: a typed function is handed an XComArg or a template.
 """### Move leaders to chosen in-sync replicas
 
-Reads the cluster, plans the fewest moves after which the named brokers or racks lead nothing, waits for a person, takes the place of the
+Reads the cluster, plans the fewest moves after which the named brokers or racks lead nothing, or leaders are spread by bytes, waits for a person, takes the place of the
 active controller for at most 4 s, and checks. Off unless the cluster's connection says `may_act_as_controller`; the gate says what
 stalls meanwhile. Nothing is written before the approval; a rejected or unanswered plan is dropped.
 
@@ -39,6 +39,12 @@ KIND = "move_leaders"
             [], type="array", items={"type": "integer", "minimum": 0}, description="Brokers that shall lead nothing"
         ),
         "drain_racks": Param([], type="array", items={"type": "string"}, description="Racks that shall lead nothing"),
+        "spread_bytes": Param(
+            None,
+            type=["number", "null"],
+            minimum=0,
+            description="Each broker shall lead at most this much more than the mean, in bytes: 0.1 is a tenth; brokers tell the sizes",
+        ),
         "confirm_unfenced_controller": Param(
             False, type="boolean", description="Second confirmation, for brokers of Kafka 2.0 or older"
         ),
@@ -47,7 +53,10 @@ KIND = "move_leaders"
 def move_leaders() -> None:
     """Plan → gate → act as controller → verify."""
     plan = linked(
-        plan_leader_moves(given("cluster"), given("plan"), given("drain_brokers"), given("drain_racks")), PLAN
+        plan_leader_moves(
+            given("cluster"), given("plan"), given("drain_brokers"), given("drain_racks"), given("spread_bytes")
+        ),
+        PLAN,
     )
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan=plan, doc_md=GATE_DOC)
     acted = linked(act_as_controller(given("confirm_unfenced_controller")), PLAN_AND_EXECUTION)

@@ -87,7 +87,12 @@ def brokers_of_racks(observed: Observation, racks: Collection[str]) -> frozenset
 
 
 def leader_moves_plan(
-    observed: Observation, origin: Origin, moves: Sequence[LeaderMove], *, left_out: Sequence[LeftOut] = ()
+    observed: Observation,
+    origin: Origin,
+    moves: Sequence[LeaderMove],
+    *,
+    left_out: Sequence[LeftOut] = (),
+    remarks: Sequence[str] = (),
 ) -> Plan | Refused:
     """Leaders moved to in-sync replicas by a few seconds as active controller.
 
@@ -96,6 +101,7 @@ def leader_moves_plan(
         origin: for which cluster.
         moves: partitions with their new leaders; those over `LEADERS_PER_RUN` wait for another run.
         left_out: partitions that cannot be helped, with the reason.
+        remarks: what comes of it beside, for the approver.
 
     Returns:
         A plan without steps when there is nothing to move; `Refused` when a new leader is not in sync, or no controller is
@@ -115,7 +121,7 @@ def leader_moves_plan(
         snapshot=origin.snapshot,
         expectations=cluster_conditions(observed, replicas),
         steps=(_step(chosen, observed),) if chosen else (),
-        predicted=tuple(_predicted(chosen, observed)),
+        predicted=(*remarks, *_predicted(chosen, observed)),
         left_out=(*left_out, *over),
         risks=what_stalls(observed),
         rollback=Rollback(

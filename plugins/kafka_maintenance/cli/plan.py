@@ -31,7 +31,7 @@ from kafka_maintenance.cli.arguments import (
     store_of,
     throttle,
 )
-from kafka_maintenance.cli.plan_goals import add_goal_arguments, goals_of, limits_of, sizes_of
+from kafka_maintenance.cli.plan_goals import add_goal_arguments, add_size_arguments, goals_of, limits_of, sizes_of
 from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
@@ -137,6 +137,13 @@ def _add_leaders(kinds: Any) -> None:
         default=[],
         help="a new leader (repeatable)",
     )
+    leaders.add_argument(
+        "--spread-bytes",
+        metavar="X",
+        type=float,
+        help="each broker shall lead at most this much more than the mean, in bytes: 0.1 is a tenth; needs --sizes",
+    )
+    add_size_arguments(leaders)
     leaders.add_argument(
         "--topics", metavar="PATTERN", action="append", default=[], help="only these topics (repeatable)"
     )
@@ -266,14 +273,18 @@ def _plan_rollback(arguments: argparse.Namespace) -> int:
 
 
 def _plan_leaders(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.leaders import plan_leader_moves  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves  # noqa: PLC0415 - the other commands start faster
 
+    if (arguments.spread_bytes is None) != (arguments.sizes is None):
+        raise BadInputError("nothing planned: --spread-bytes and --sizes belong together; give both or none")
+    sizes = sizes_of(arguments)
     return _planned(
         arguments,
         plan_leader_moves,
         brokers=arguments.drain_broker,
         racks=arguments.drain_rack,
         moves=arguments.move,
+        by_bytes=None if arguments.spread_bytes is None else ByBytes(arguments.spread_bytes, sizes),
         topics=arguments.topics,
     )
 

@@ -22,7 +22,12 @@ def add_goal_arguments(moves: argparse.ArgumentParser) -> None:
     """Adds goals, sizes and limits, which count without `--targets`."""
     goals = moves.add_argument_group("what the planner is to achieve, without --targets")
     add_planner_arguments(goals, tolerance=None)
-    _add_size_arguments(goals)
+    add_size_arguments(goals)
+    goals.add_argument("--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave")
+    goals.add_argument(
+        "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
+    )
+    goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
 
 
 def add_planner_arguments(goals: Any, *, tolerance: int | None) -> None:
@@ -62,7 +67,8 @@ def add_planner_arguments(goals: Any, *, tolerance: int | None) -> None:
     )
 
 
-def _add_size_arguments(goals: Any) -> None:
+def add_size_arguments(goals: Any) -> None:
+    """Adds where the sizes of partitions come from, for `sizes_of`."""
     goals.add_argument(
         "--sizes",
         metavar=f"FILE|{LOG_DIRS}",
@@ -70,11 +76,6 @@ def _add_size_arguments(goals: Any) -> None:
     )
     goals.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", help=f"brokers to ask, for --sizes {LOG_DIRS}")
     add_client_settings_argument(goals)
-    goals.add_argument("--wave-bytes", metavar="N", type=positive, help="bytes a broker receives, or sends, in a wave")
-    goals.add_argument(
-        "--bandwidth", metavar="BYTES", type=positive, help="per second and broker, for the estimated duration"
-    )
-    goals.add_argument("--window-s", metavar="S", type=positive, help="how long a wave may take, for its throttle")
 
 
 def goals_of(arguments: argparse.Namespace) -> Any:

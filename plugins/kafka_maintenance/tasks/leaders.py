@@ -8,7 +8,7 @@ from airflow.sdk import task
 
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved
-from kafka_maintenance.tasks.common import cluster_of_run, context_of_run, run_name
+from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.plans import stored, summed_up
 from kafka_maintenance.tasks.pools import APPLY_POOL
 
@@ -18,20 +18,38 @@ KIND = "move_leaders"
 
 @task(multiple_outputs=False)
 def plan_leader_moves(
-    cluster: str, plan: str | None, drain_brokers: list[int], drain_racks: list[str]
+    cluster: str, plan: str | None, drain_brokers: list[int], drain_racks: list[str], spread_bytes: float | None
 ) -> dict[str, Any]:
-    """The fewest moves after which these brokers and racks lead nothing that another in-sync replica can lead."""
+    """The fewest moves after which these brokers and racks lead nothing that another in-sync replica can lead, or leaders are spread by bytes.
+
+    Sizes are what the brokers say: `bootstrap_servers` of the cluster's connection.
+    """
     from controller_core.model.partitions import BrokerId
+    from kafka_maintenance.operations.errors import BadInputError
+    from kafka_maintenance.operations.plans.leaders import ByBytes
     from kafka_maintenance.operations.plans.leaders import plan_leader_moves as planned
+    from kafka_maintenance.operations.plans.sizes import sizes_from_log_dirs
 
     if plan:
-        return stored(KIND, cluster, plan, drain_brokers=drain_brokers, drain_racks=drain_racks)
+        return stored(
+            KIND, cluster, plan, drain_brokers=drain_brokers, drain_racks=drain_racks, spread_bytes=spread_bytes
+        )
+    by_bytes = None
+    if spread_bytes is not None:
+        brokers = brokers_of(hooks.cluster(cluster), None)
+        if brokers is None:
+            raise BadInputError(
+                f"leaders of {cluster!r} not spread by bytes: brokers that tell the sizes expected, found no bootstrap_servers in its connection; "
+                "name them there"
+            )
+        by_bytes = ByBytes(spread_bytes, sizes_from_log_dirs(brokers))
     made = planned(
         hooks.store(),
         cluster,
         zookeeper=hooks.cluster(cluster).address,
         brokers=[BrokerId(broker) for broker in drain_brokers],
         racks=drain_racks,
+        by_bytes=by_bytes,
     )
     return summed_up(made, cluster)
 

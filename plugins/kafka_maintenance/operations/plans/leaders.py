@@ -1,4 +1,4 @@
-"""Plans of leader moves: brokers or racks that shall lead nothing, or single partitions with their new leaders.
+"""Plans of leader moves: brokers or racks that shall lead nothing, leaders spread by bytes, or single partitions with their new leaders.
 
 Always from a live read: an ISR of a snapshot is no promise. Making one writes nothing to a cluster.
 """
@@ -6,10 +6,11 @@ Always from a live read: an ISR of a snapshot is no promise. Making one writes n
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.partitions import BrokerId
+from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.kinds import Origin, Refused, brokers_of_racks, choose_leader_moves, leader_moves_plan
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut
@@ -17,7 +18,17 @@ from controller_core.plans.request_znodes import LeaderMove
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.observe import observe, session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
+from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, store_plan
+from spark_jobs.planner.errors import SolverFailedError
+from spark_jobs.planner.spread_leaders import CONSIDERED_MAX, Led, bytes_led, spread_leaders
+
+
+class ByBytes(NamedTuple):
+    """Leaders are spread so that each broker leads at most (1 + tolerance) of the mean bytes."""
+
+    tolerance: float
+    sizes: Sizes
 
 
 def plan_leader_moves(
@@ -28,10 +39,11 @@ def plan_leader_moves(
     brokers: Collection[BrokerId] = (),
     racks: Collection[str] = (),
     moves: Sequence[LeaderMove] = (),
+    by_bytes: ByBytes | None = None,
     topics: Sequence[str] = (),
     now: datetime | None = None,
 ) -> StoredPlan | None:
-    """The fewest moves after which these brokers, and those of these racks, lead nothing that another can lead.
+    """The fewest moves after which these brokers, and those of these racks, lead nothing that another can lead, or leaders are spread by bytes.
 
     Args:
         store: where the plan goes.
@@ -40,33 +52,90 @@ def plan_leader_moves(
         brokers: those that shall lead nothing.
         racks: those whose brokers shall lead nothing.
         moves: single partitions with their new leaders, instead of brokers and racks.
-        topics: only topics that match one of these shell patterns; empty: all. For brokers and racks.
+        by_bytes: spread the leaders, instead of brokers, racks and single partitions.
+        topics: only topics that match one of these shell patterns; empty: all. Not for single partitions.
         now: the time, for the folder; None: the clock's.
 
     Returns:
         The stored plan, or None when there is nothing to move.
 
     Raises:
-        RefusedError: a new leader is not in sync, or no controller is active; with the reasons.
-        BadInputError: nothing was named, a broker, rack or partition does not exist, or there is no Kafka tree.
+        RefusedError: a new leader is not in sync, no controller is active, or no spread was found; with the reasons.
+        BadInputError: nothing was named or too much, a broker, rack or partition does not exist, the size of a partition is not known, or
+            there is no Kafka tree.
     """
     with session(zookeeper) as opened_session:
         observed = observe(opened_session)
     left_out: tuple[LeftOut, ...] = ()
-    if moves:
+    remarks: tuple[str, ...] = ()
+    if by_bytes is not None:
+        if brokers or racks or moves:
+            raise BadInputError(
+                f"nothing planned for {cluster!r}: leaders spread by bytes alone expected, found brokers, racks or single partitions beside it; "
+                "make two plans"
+            )
+        moves, remarks = _spread(cluster, observed, by_bytes, topics)
+    elif moves:
         _require_known(cluster, observed, brokers, racks, moves)
     else:
         avoided = _avoided(cluster, observed, brokers, racks)
         chosen = choose_leader_moves(observed, avoided)
         moves = [move for move in chosen.moves if _matches(move.partition.topic, topics)]
         left_out = chosen.left_out
-    made = leader_moves_plan(observed, Origin(cluster), moves, left_out=left_out)
+    made = leader_moves_plan(observed, Origin(cluster), moves, left_out=left_out, remarks=remarks)
     if isinstance(made, Refused):
         raise RefusedError(f"nothing planned for {cluster!r}: {listed(made.reasons)}")
     if not made.steps:
         return None
     day = (now or datetime.now(UTC)).astimezone(UTC).date()
     return store_plan(store, made, f"v1/cluster={cluster}/date={day}/live/")
+
+
+def _spread(
+    cluster: str, observed: Observation, by_bytes: ByBytes, topics: Sequence[str]
+) -> tuple[list[LeaderMove], tuple[str, ...]]:
+    """The fewest moves that spread the leaders, and what comes of them in words."""
+    states = {each: state for each, state in sorted(observed.states.items()) if state.leader in observed.brokers}
+    unknown = [str(each) for each in states if each not in by_bytes.sizes]
+    if unknown or by_bytes.tolerance < 0:
+        found = f"none of {listed(unknown)}" if unknown else f"a tolerance of {by_bytes.tolerance:g}"
+        raise BadInputError(
+            f"nothing planned for {cluster!r}: the size of every partition and a tolerance from 0 on expected, found {found}; correct it"
+        )
+    led = [
+        Led(state.leader, _others(observed, each) if _matches(each.topic, topics) else (), by_bytes.sizes[each])
+        for each, state in states.items()
+    ]
+    try:
+        spread = spread_leaders(led, observed.brokers, by_bytes.tolerance)
+    except SolverFailedError as error:
+        raise RefusedError(str(error)) from error
+    before, after = bytes_led(led, {}), bytes_led(led, spread.moves)
+    proof = "proven fewest" if spread.moves_least == len(spread.moves) else f"{spread.moves_least} are needed at least"
+    if sum(bool(each.others) for each in led) > CONSIDERED_MAX:
+        proof += f", of the {CONSIDERED_MAX:,} largest partitions that can move"
+    remarks = [
+        f"leads {before[broker]:,} → {after[broker]:,} bytes: broker {broker}"
+        for broker in sorted(observed.brokers)
+        if before[broker] != after[broker]
+    ]
+    wanted = f"{by_bytes.tolerance:.0%} above the mean"
+    reached = (
+        f"no broker leads more than {wanted}" if spread.within else f"nothing found brings every broker within {wanted}"
+    )
+    partitions = list(states)
+    moves = [LeaderMove(partitions[number], BrokerId(leader)) for number, leader in sorted(spread.moves.items())]
+    return moves, (f"{reached}; {len(moves)} leaders move, {proof}", *remarks)
+
+
+def _others(observed: Observation, partition: TopicPartition) -> tuple[int, ...]:
+    """Live in-sync replicas that do not lead it now; none while it is being reassigned."""
+    assignment, state = observed.assignments.get(partition), observed.states[partition]
+    if assignment is None or assignment.is_being_reassigned:
+        return ()
+    return tuple(
+        each for each in assignment.replicas if each in state.isr and each in observed.brokers and each != state.leader
+    )
 
 
 def _avoided(

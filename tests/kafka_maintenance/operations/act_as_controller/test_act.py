@@ -9,16 +9,19 @@ from controller_core.adapters.brokers.access import BrokerAccess, BrokerLogin, B
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidAccessError
-from controller_core.model.partitions import BrokerId
+from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.request_znodes import MoveLeaders
 from kafka_maintenance.operations.act_as_controller.act import Permission, act_as_controller
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, RefusedError
-from kafka_maintenance.operations.plans.leaders import plan_leader_moves
+from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves
 from kafka_maintenance.operations.plans.make import plan_elections
+from kafka_maintenance.operations.plans.store import read_plan
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 
 NOW = datetime(2026, 10, 5, 3, 0, tzinfo=UTC)
 NOBODY = ClusterAddress("127.0.0.1:1")
+PAGES = [TopicPartition("pages", number) for number in range(3)]
 
 
 @pytest.fixture
@@ -51,6 +54,42 @@ def acted(store: MemoryStore, plan: Any, **change: Any) -> Any:
 
 def drained(store: MemoryStore, world: KafkaWorld) -> Any:
     return plan_leader_moves(store, "alpha", zookeeper=world.zookeeper(), brokers=[BrokerId(1)], now=NOW)
+
+
+def spread(store: MemoryStore, world: KafkaWorld, *sizes: int, tolerance: float = 0.0, **more: Any) -> Any:
+    """Of the partitions of `orders`, then of `pages`."""
+    partitions = [TopicPartition("orders", 0), TopicPartition("orders", 1), *PAGES]
+    by_bytes = ByBytes(tolerance, dict(zip(partitions, sizes, strict=False)))
+    return plan_leader_moves(store, "alpha", zookeeper=world.zookeeper(), by_bytes=by_bytes, now=NOW, **more)
+
+
+def test_leaders_are_spread_by_bytes(store: MemoryStore, world: KafkaWorld) -> None:
+    world.topic("pages", ((1, 3, 2), 1, (1, 3, 2)), ((1, 2, 3), 1, (1, 2, 3)), ((1, 2, 3), 1, (1,)))
+    plan = read_plan(store, spread(store, world, 30, 30, 30, 30, 10, tolerance=0.0).uri)
+    (effect,) = plan.effects
+    assert isinstance(effect, MoveLeaders)
+    assert {move.partition for move in effect.moves} < {TopicPartition("orders", 0), *PAGES[:2]}
+    assert "nothing found brings every broker within 0% above the mean; 2 leaders move, proven fewest" in plan.predicted
+    plan = read_plan(store, spread(store, world, 30, 30, 30, 30, 10, tolerance=0.4).uri)
+    assert "no broker leads more than 40% above the mean; 2 leaders move, proven fewest" in plan.predicted
+    assert "leads 100 → 40 bytes: broker 1" in plan.predicted
+    assert spread(store, world, 30, 30, 30, 30, 10, tolerance=2.0) is None
+    assert spread(store, world, 30, 30, 30, 30, 10, tolerance=0.4, topics=["nothing*"]) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "more", "complaint"),
+    [
+        pytest.param((1,), {}, "found none of orders-1", id="a size is missing"),
+        pytest.param((1, 1), {"tolerance": -0.1}, "found a tolerance of -0.1", id="below zero"),
+        pytest.param((1, 1), {"brokers": [BrokerId(1)]}, "make two plans", id="a broker beside it"),
+    ],
+)
+def test_what_cannot_be_spread(
+    store: MemoryStore, world: KafkaWorld, sizes: tuple[int, ...], more: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(BadInputError, match=complaint):
+        spread(store, world, *sizes, **more)
 
 
 def test_it_is_off_unless_switched_on(store: MemoryStore, world: KafkaWorld) -> None:
