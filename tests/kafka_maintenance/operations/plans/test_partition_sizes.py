@@ -241,3 +241,10 @@ def test_brokers_that_are_too_old_are_named():
         pytest.raises(SizesUnknownError, match=r"broker 1 of Kafka 2.0 or later expected, found an older one"),
     ):
         sizes_from_log_dirs(BrokersAsked(kafka.bootstrap_servers))
+
+
+@pytest.mark.parametrize("given", [("--spread-bytes", "0.1"), ("--drain-broker", "1", "--sizes", "/nowhere.json")])
+def test_leaders_are_spread_by_sizes_and_sizes_are_for_nothing_else(given, capsys):
+    where = ["--cluster", "c", "--store", "/nowhere", "--zookeeper", "127.0.0.1:1"]
+    assert main(["plan", "leaders", *where, *given]) == 2
+    assert "--spread-bytes and --sizes belong together" in capsys.readouterr().err
