@@ -5,7 +5,7 @@ Source: docs/operations.md, "A few seconds as active controller"; docs/adr/0013.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from controller_core.adapters.brokers.access import PLAIN_ACCESS, BrokerAccess
 from controller_core.adapters.brokers.channels import BrokerAnswered, ChannelSettings, TcpChannels
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.errors import ZooKeeperError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.checks import check
 from controller_core.plans.conditions import LedBy
@@ -234,11 +235,7 @@ class _Run:
         self, epoch: int, leaders: Mapping[TopicPartition, BrokerId], left_out: Mapping[TopicPartition, str]
     ) -> None:
         """Waits until everything is verified, and records it."""
-        problems = (
-            ()
-            if not leaders
-            else await_verified(self.zookeeper, epoch, leaders, self.permission.access, timeout_s=self.verify_timeout_s)
-        )
+        problems = self._problems(epoch, leaders) if leaders else ()
         if problems:
             self.record.append(EventKind.UNFINISHED, step=0, reasons=list(problems[:100]))
             raise NotFinishedError(
@@ -253,6 +250,13 @@ class _Run:
             )
         self.record.append(EventKind.VERIFIED, step=0, conditions=len(leaders), **_rows("differing", left_out))
         self.record.append(EventKind.DONE, steps=1)
+
+    def _problems(self, epoch: int, leaders: Mapping[TopicPartition, BrokerId]) -> Sequence[str]:
+        access, timeout_s = self.permission.access, self.verify_timeout_s
+        try:
+            return await_verified(self.zookeeper, epoch, leaders, access, timeout_s=timeout_s)
+        except ZooKeeperError as error:  # the session of the whole run broke, too, as where a network is cut
+            return (f"ZooKeeper: {error}",)
 
     def _refuse(self, reasons: list[str]) -> None:
         self.record.append(EventKind.REFUSED, step=0, reasons=reasons[:100])

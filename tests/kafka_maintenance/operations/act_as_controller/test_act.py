@@ -8,15 +8,17 @@ import pytest
 from controller_core.adapters.brokers.access import BrokerAccess, BrokerLogin, BrokerTls, access_from
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.errors import InvalidAccessError
+from controller_core.model.errors import InvalidAccessError, SessionExpiredError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import MoveLeaders
+from kafka_maintenance.operations.act_as_controller import act
 from kafka_maintenance.operations.act_as_controller.act import Permission, act_as_controller
 from kafka_maintenance.operations.apply.plan import apply_plan
-from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, RefusedError
+from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, PlanChangedError, RefusedError
 from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves
 from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 
 NOW = datetime(2026, 10, 5, 3, 0, tzinfo=UTC)
@@ -118,6 +120,23 @@ def test_the_usual_way_of_applying_refuses_it(store: MemoryStore, world: KafkaWo
             now=NOW,
         )
     assert world.wrote == []
+
+
+def test_a_session_that_ends_before_the_end_is_verified_says_what_was_reached(
+    store: MemoryStore, world: KafkaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expired(*_: Any, **__: Any) -> Any:
+        raise SessionExpiredError("sync /: the session is over")
+
+    monkeypatch.setattr(act, "await_verified", expired)
+    made = drained(store, world)
+    record = ReceiptLog(store, cluster="alpha", digest=made.digest, run="r", approver="anna", now=NOW)
+    run = act._Run(read_plan(store, made.uri), world.zookeeper(), record, Permission(may_act=True), 4.0, 1.0, print)
+    with pytest.raises(
+        NotFinishedError, match=r"1 leader\(s\) moved, .* ZooKeeper: sync /: the session is over.*run again"
+    ):
+        run._conclude(3, {TopicPartition("orders", 0): BrokerId(2)}, {})
+    assert [each.event for each in read_events(store, "alpha", made.digest)] == [EventKind.UNFINISHED]
 
 
 @pytest.mark.parametrize(
