@@ -184,7 +184,9 @@ class Matrix:
             process.start()
             if not disturbed:
                 disturbed = True
-                wait_until(lambda: "requested" in self.events(plan), what="the first wave is asked for", timeout_s=60)
+                wait_until(
+                    lambda: "requested" in self.events(plan), what="the first wave is asked for", timeout_s=WAIT_S
+                )
                 with self.disturbance(fault, process.pid):
                     time.sleep(AWAY_S)
             process.join(WAIT_S + 60)
@@ -308,7 +310,7 @@ class Matrix:
                 for state in states.values()
             )
 
-        wait_until(is_whole, what="every ISR is whole", timeout_s=90)
+        wait_until(is_whole, what="every ISR is whole", timeout_s=WAIT_S)
 
 
 FAULTS: Final = (
