@@ -133,15 +133,15 @@ class ImitatedBrokers:
                 _, error, epoch = struct.unpack(
                     ">ihq", controller.ask(registration_request(said, controller.next_id()))[:14]
                 )
-                if error == _NO_ERROR:
-                    self._epochs[said.broker_id] = epoch
-                    self._refused.pop(said.broker_id, None)
-                else:
+                if error != _NO_ERROR:
                     self._refused[said.broker_id] = error
-            else:
-                answer = controller.ask(heartbeat_request(said.broker_id, epoch, controller.next_id()))
-                if struct.unpack(">ih", answer[:6])[1] != _NO_ERROR:
-                    self._epochs.pop(said.broker_id)
+                    continue
+                self._epochs[said.broker_id] = epoch
+                self._refused.pop(said.broker_id, None)
+            # at once: one that is unfenced after the copy gets the partitions without a leader, which the copy left without one
+            answer = controller.ask(heartbeat_request(said.broker_id, epoch, controller.next_id()))
+            if struct.unpack(">ih", answer[:6])[1] != _NO_ERROR:
+                self._epochs.pop(said.broker_id)
 
 
 class _Connection:

@@ -1,5 +1,6 @@
-"""The requests of an imitated broker, held against a schema library; the real controller is in tests/…/kraft/rehearsal."""
+"""The requests of an imitated broker and their order, held against a schema library; the real controller is in tests/…/kraft/rehearsal."""
 
+import struct
 import uuid
 
 import pytest
@@ -9,7 +10,14 @@ from kio.schema.broker_registration.v2.request import BrokerRegistrationRequest 
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
-from kafka_maintenance.servers.imitated_brokers import Registration, heartbeat_request, registration_request
+from kafka_maintenance.servers.imitated_brokers import (
+    HEARTBEAT,
+    REGISTRATION,
+    ImitatedBrokers,
+    Registration,
+    heartbeat_request,
+    registration_request,
+)
 
 INCARNATION, DIRECTORY = uuid.UUID(int=7), uuid.UUID(int=8)
 
@@ -43,3 +51,27 @@ def test_a_heartbeat_wants_to_be_unfenced():
     assert (header.request_api_key, header.request_api_version, header.correlation_id) == (63, 0, 42)
     assert (body.broker_id, body.broker_epoch, body.want_fence, body.want_shut_down) == (3, 17, False, False)
     assert body.current_metadata_offset > 1 << 32
+
+
+class Controller:
+    """A connection to a controller that refuses the registration of some brokers; `heard` has each request's kind and broker."""
+
+    def __init__(self, *refused):
+        self._refused, self.heard = refused, []
+
+    def next_id(self):
+        return len(self.heard)
+
+    def ask(self, request):
+        schema = {REGISTRATION: RegistrationV2, HEARTBEAT: BrokerHeartbeatRequest}
+        header, _ = entity_reader(RequestHeader)(request, 0)
+        broker = read(schema[header.request_api_key], request)[1].broker_id
+        self.heard.append((header.request_api_key, broker))
+        return struct.pack(">ihq", 0, 119 if broker in self._refused else 0, 17)
+
+
+def test_who_is_registered_is_unfenced_before_the_next_one_is():
+    brokers, controller = ImitatedBrokers([1, 2, 3], cluster_id="c", controller_port=1), Controller(2)
+    brokers._round(controller)
+    assert controller.heard == [(REGISTRATION, 1), (HEARTBEAT, 1), (REGISTRATION, 2), (REGISTRATION, 3), (HEARTBEAT, 3)]
+    assert (brokers.all_registered, brokers.refused) == (False, {2: 119})
