@@ -69,6 +69,16 @@ def controllers_told(zookeeper: ZooKeeper) -> set[int]:
     return {told_by(zookeeper, broker, "nothing")["controller"] for broker in live - {CONTROLLER_ID}}
 
 
+def await_all_known(zookeeper: ZooKeeper) -> None:
+    """A broker that the controller does not know yet leads nothing that is created now."""
+    everybody = [*BROKERS, CONTROLLER_ID]
+    wait_until(
+        lambda: all(told_by(zookeeper, broker, "nothing")["brokers"] == everybody for broker in BROKERS),
+        what="every broker knows all brokers",
+        timeout_s=TIMEOUT_S,
+    )
+
+
 @contextmanager
 def under_kafkas(version: str, config: Mapping[str, str] = CONFIG) -> Iterator[World]:
     """Four brokers; Kafka's controller is the fourth."""
@@ -87,6 +97,7 @@ def under_kafkas(version: str, config: Mapping[str, str] = CONFIG) -> Iterator[W
     ):
         if kafka.controller_id() != CONTROLLER_ID:
             succeed(kafka, zookeeper)
+        await_all_known(zookeeper)
         yield World(kafka, zookeeper, lambda: succeed(kafka, zookeeper), lambda: kafkas_cpu_s(kafka[CONTROLLER_ID]))
 
 
@@ -106,4 +117,5 @@ def under_the_core(version: str, config: Mapping[str, str] = CONFIG) -> Iterator
             succeed(kafka, zookeeper)
             wait_until(lambda: ours.is_active, what="the core is active again", timeout_s=TIMEOUT_S)
 
+        await_all_known(zookeeper)
         yield World(kafka, zookeeper, successor, our_cpu_s)
