@@ -140,7 +140,12 @@ def plan_and_digest(plan: Plan, *, code_version: str | None = None) -> tuple[byt
 
 
 def plan_from_bytes(data: bytes, *, where: str) -> Plan:
-    """The plan in a stored document.
+    """The plan in a stored document; arguments and errors as of `plan_and_digest_from_bytes`."""
+    return plan_and_digest_from_bytes(data, where=where)[0]
+
+
+def plan_and_digest_from_bytes(data: bytes, *, where: str) -> tuple[Plan, str]:
+    """The plan in a stored document, and its digest.
 
     Args:
         data: what `plan_to_bytes` wrote.
@@ -155,21 +160,19 @@ def plan_from_bytes(data: bytes, *, where: str) -> Plan:
     if version != SCHEMA_VERSION:
         raise document.refused("schema_version", str(SCHEMA_VERSION), version)
     stored = document.text("digest")
-    found = _digest({name: value for name, value in document.values.items() if name not in _OUTSIDE_THE_DIGEST})
+    digested = canonical({name: value for name, value in document.values.items() if name not in _OUTSIDE_THE_DIGEST})
+    found = hashlib.sha256(digested).hexdigest()
     if found != stored:
         raise PlanAlteredError(
             f"plan {where} was altered: it names digest {stored[:12]}, its content has {found[:12]}; "
             "make the plan again and have it approved again"
         )
-    beside = [name for name in _OUTSIDE_THE_DIGEST if name in document.values]
     plan = _plan_from_json(document)
-    if canonical({**_plan_to_json(plan), **{name: document.values[name] for name in beside}}) != canonical(
-        document.values
-    ):
+    if canonical(_plan_to_json(plan)) != digested:
         raise InvalidPlanError(
             f"plan not read: {where}: expected the fields of schema version {SCHEMA_VERSION} and no others; make the plan again"
         )
-    return plan
+    return plan, stored
 
 
 def open_conditions(plan: Plan, *, first_step: int = 0) -> tuple[Condition, ...]:

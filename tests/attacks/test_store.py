@@ -244,7 +244,7 @@ def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
     from controller_core.adapters.object_store.open import MemoryStore
     from kafka_maintenance.operations.errors import RefusedError
     from kafka_maintenance.operations.plans import make
-    from kafka_maintenance.operations.plans.store import key_of, read_proof
+    from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
     from tests.kafka_maintenance.operations.plans.test_plans import plan_of, three_brokers
 
     store, world = MemoryStore(), three_brokers()
@@ -252,7 +252,7 @@ def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
     made = plan_of(make.plan_reassignment, world, store)
     store.delete(key_of(store, made.uri).replace(".json", ".proof.json"))
     with pytest.raises(RefusedError, match="expected the planner's proof with hash"):
-        read_proof(store, made.uri)
+        read_proof(store, made.uri, read_plan(store, made.uri))
 
 
 class TestFolder:

@@ -242,7 +242,7 @@ def _refuse_unfit(store: ObjectStore, plan: Plan, uri: str) -> None:
             f"plan {uri} not applied: no request moves a leader to a chosen replica; a run as active controller does "
             "(kafka-maintenance act-as-controller, or the DAG move_leaders)"
         )
-    proof = read_proof(store, uri)
+    proof = read_proof(store, uri, plan)
     if proof is not None:
         verify_again(plan, proof)
 

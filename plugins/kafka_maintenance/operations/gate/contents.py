@@ -38,8 +38,9 @@ def contents_of_stored(store: ObjectStore, stored: object) -> Contents:
     """
     if not isinstance(stored, StoredPlan):
         return Contents()
-    proof = read_proof(store, stored.uri)
-    return contents_of(read_plan(store, stored.uri), None if proof is None else _sizes(proof))
+    plan = read_plan(store, stored.uri)
+    proof = read_proof(store, stored.uri, plan)
+    return contents_of(plan, None if proof is None else _sizes(proof))
 
 
 def contents_of(plan: Plan, sizes: Mapping[TopicPartition, int] | None = None) -> Contents:

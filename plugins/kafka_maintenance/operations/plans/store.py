@@ -14,8 +14,8 @@ from controller_core.plans.fields import canonical
 from controller_core.plans.plan import (
     Plan,
     plan_and_digest,
+    plan_and_digest_from_bytes,
     plan_digest,
-    plan_from_bytes,
     plan_to_bytes,
     rollback_plan,
 )
@@ -125,6 +125,12 @@ def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> St
         BadInputError: the store has no such plan.
         InvalidPlanError: what is stored under that name is another plan, or was altered.
     """
+    uri = uri_of_plan(store, cluster=cluster, kind=kind, digest=digest)
+    return load_plan(store, uri, kind=kind, cluster=cluster, digest=digest)
+
+
+def uri_of_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> str:
+    """Where the plan of that name lies, which is not read; arguments and errors as of `find_plan`."""
     try:
         key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()
     except ObjectMissingError:
@@ -136,12 +142,7 @@ def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> St
         raise InvalidPlanError(
             f"plan {digest[:12]} not read: expected one in a folder of {cluster!r}, found {key[:200]!r}; plan again"
         )
-    found = load_plan(store, store.uri_of(key), kind=kind, cluster=cluster)
-    if found.digest != digest:
-        raise InvalidPlanError(
-            f"plan {found.uri} not taken: expected digest {digest[:12]}, found {found.digest[:12]}; plan again"
-        )
-    return found
+    return store.uri_of(key)
 
 
 def _digest_in_full(digest: str) -> str:
@@ -168,36 +169,37 @@ def _keep_name(store: ObjectStore, plan: Plan, digest: str, key: str) -> None:
         put_once(store, name, key.encode())
 
 
-def read_proof(store: ObjectStore, uri: str) -> Mapping[str, Any] | None:
-    """The proof that a plan names and that lies beside it; None where it names none: its targets were given.
+def read_proof(store: ObjectStore, uri: str, plan: Plan) -> Mapping[str, Any] | None:
+    """The proof that the plan at `uri` names and that lies beside it; None where it names none: its targets were given.
 
     Raises:
-        RefusedError: it is gone, or it is another one; errors of the plan as of `load_plan`.
+        RefusedError: it is gone, or it is another one.
     """
-    wanted = read_plan(store, uri).proof
-    if wanted is None:
+    if plan.proof is None:
         return None
     stem = key_of(store, uri).removesuffix(".json")
     try:
         about: dict[str, Any] = json.loads(store.get(f"{stem}.proof.json"))
         proof = {**about, "certificate": json.loads(store.get(f"{stem}.certificate.json"))}
-        found = _hash(proof)
+        found = hashlib.sha256(canonical(proof)).hexdigest()
     except (ObjectMissingError, ValueError, TypeError) as error:
         found = f"none ({error})"
         proof = {}
-    if found != wanted:
+    if found != plan.proof:
         raise RefusedError(
-            f"plan {uri} not applied: expected the planner's proof with hash {wanted[:12]} beside it, found {found[:200]}; plan again"
+            f"plan {uri} not applied: expected the planner's proof with hash {plan.proof[:12]} beside it, found {found[:200]}; plan again"
         )
     return proof
 
 
 def _hash(proof: Mapping[str, Any]) -> str:
-    """SHA-256 of the proof as it is read again, where every key is text."""
+    """SHA-256 of the proof as `read_proof` finds it, where every key is text."""
     return hashlib.sha256(canonical(json.loads(canonical(dict(proof))))).hexdigest()
 
 
-def load_plan(store: ObjectStore, uri: str, *, kind: str | None = None, cluster: str | None = None) -> StoredPlan:
+def load_plan(
+    store: ObjectStore, uri: str, *, kind: str | None = None, cluster: str | None = None, digest: str | None = None
+) -> StoredPlan:
     """A stored plan, its own digest verified.
 
     Args:
@@ -205,36 +207,54 @@ def load_plan(store: ObjectStore, uri: str, *, kind: str | None = None, cluster:
         uri: its address, or its key.
         kind: which it has to be; None: any.
         cluster: whose it has to be; None: any.
+        digest: which it has to have; None: any.
 
     Raises:
-        InvalidPlanError: no plan, an altered one, or one of another kind or cluster than was asked for.
+        InvalidPlanError: no plan, an altered one, or one of another kind, cluster or digest than was asked for.
         BadInputError: no object of this store.
     """
-    plan = read_plan(store, uri)
-    for what, expected, found in (("kind", kind, plan.kind), ("cluster", cluster, plan.cluster)):
-        if expected is not None and expected != found:
-            raise InvalidPlanError(
-                f"plan {uri} not taken: expected {what} {expected!r}, found {str(found)!r}; name another plan"
-            )
+    plan, found = plan_in(document_at(store, uri), uri, kind=kind, cluster=cluster, digest=digest)
     key = key_of(store, uri)
     rollback = key.removesuffix(".json") + ".rollback.json"
-    digest = plan_digest(plan)
     rollback_key = rollback if plan.rollback.steps and store.list(rollback) else None
-    return _described(store, plan, digest, plan_markdown(plan, digest=digest), key, rollback_key)
+    return _described(store, plan, found, plan_markdown(plan, digest=found), key, rollback_key)
 
 
 def read_plan(store: ObjectStore, uri: str) -> Plan:
     """The plan at `uri`, checked by the rules of its kind; errors as of `load_plan`."""
-    key = key_of(store, uri)
+    return plan_in(document_at(store, uri), uri)[0]
+
+
+def document_at(store: ObjectStore, uri: str) -> bytes:
+    """The document at `uri`, unread.
+
+    Raises:
+        BadInputError: no object of this store.
+    """
     try:
-        data = store.get(key)
+        return store.get(key_of(store, uri))
     except ObjectMissingError:
         raise BadInputError(
             f"plan {uri} not read: the store {store.uri} has no such object; list its plans, or plan again"
         ) from None
-    plan = plan_from_bytes(data, where=uri)
+
+
+def plan_in(
+    document: bytes, uri: str, *, kind: str | None = None, cluster: str | None = None, digest: str | None = None
+) -> tuple[Plan, str]:
+    """The plan in a stored document, checked by the rules of its kind, and its digest; arguments and errors as of `load_plan`."""
+    plan, found = plan_and_digest_from_bytes(document, where=uri)
     check_plan(plan, uri)
-    return plan
+    for what, expected, is_there in (
+        ("kind", kind, plan.kind.value),
+        ("cluster", cluster, plan.cluster),
+        ("digest", digest, found),
+    ):
+        if expected not in {None, is_there}:
+            raise InvalidPlanError(
+                f"plan {uri} not taken: expected {what} {expected!r}, found {is_there!r}; name another plan, or plan again"
+            )
+    return plan, found
 
 
 def _described(

@@ -1,5 +1,6 @@
 """The page Plan: what a stored plan does to brokers and racks, read from its effects; nothing is computed again."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +13,9 @@ from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import render_request
 from controller_core.plans.text import plan_summary
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.plans.store import find_plan, read_plan, read_proof
+from kafka_maintenance.operations.plans.store import document_at, plan_in, read_proof, uri_of_plan
 from kafka_maintenance.operations.restore.document import KIND as RESTORE
 from kafka_maintenance.operations.restore.document import StoredRestore, find_restore
 from kafka_maintenance.operations.retention.plan import RetentionPlan
@@ -58,9 +60,8 @@ def plan_page(store: ObjectStore, named: Named, *, gate: str | None = None) -> P
             restore = find_restore(store, cluster=named.cluster, digest=named.digest)
             uri, head, sections = restore.uri, *_restore(restore)
         else:
-            uri = find_plan(store, cluster=named.cluster, kind=named.kind, digest=named.digest).uri
-            plan = read_plan(store, uri)
-            head, sections = _head(plan), _sections(store, uri, plan)
+            uri = uri_of_plan(store, cluster=named.cluster, kind=named.kind, digest=named.digest)
+            head, sections = _of_plan(store, uri, named)
     except InvalidPlanError as error:
         head = [Note(f"It will be refused: {error}", "critical")]
     except BadInputError as error:
@@ -109,6 +110,19 @@ def plans_page(dag_id: str, run_id: str, plans: Sequence[Named]) -> Page:
     return Page(title=f"{len(plans)} plans", subtitle=f"Run {run_id} of {dag_id}", here="plan", head=(table,))
 
 
+def _of_plan(store: ObjectStore, uri: str, named: Named) -> tuple[list[Block], list[Section]]:
+    """What a page says of a plan beside its record; kept as long as the stored document has the same bytes."""
+    document = document_at(store, uri)
+
+    def made() -> tuple[tuple[list[Block], list[Section]], int]:
+        plan, _ = plan_in(document, uri, kind=named.kind, cluster=named.cluster, digest=named.digest)
+        return (_head(plan), _sections(plan, read_proof(store, uri, plan))), len(document)
+
+    key = ("page of a plan", uri, named.cluster, named.kind, named.digest, hashlib.sha256(document).hexdigest())
+    kept: tuple[list[Block], list[Section]] = CACHE.get(key, made)
+    return kept
+
+
 def _head(plan: Plan) -> list[Block]:
     moves = Counter(moved_replicas(plan))
     touched = {partition for partition, _, _ in changed(plan)}
@@ -136,11 +150,11 @@ def _head(plan: Plan) -> list[Block]:
     return blocks
 
 
-def _sections(store: ObjectStore, uri: str, plan: Plan) -> list[Section]:
+def _sections(plan: Plan, proof: Mapping[str, Any] | None) -> list[Section]:
     moves = Counter(moved_replicas(plan))
     sections = []
     if moves:
-        before_after = _before_after(plan, read_proof(store, uri))
+        before_after = _before_after(plan, proof)
         sections.append(Section(title="Before and after", anchor="before-after", blocks=before_after))
         matrix = figures.matrix(
             "moves",

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.plans.plan import PlanKind
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.apply.executions import detail_text
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.record.receipts import receipt_prefix
@@ -91,13 +92,18 @@ def _events(store: ObjectStore, cluster: str, digest: str) -> list[RecordedEvent
 
 
 def _event(store: ObjectStore, key: str) -> RecordedEvent:
-    """An entry of the record; one that is no JSON is shown as it lies in the store."""
-    content = store.get(key)
-    try:
-        document: RecordedEvent = json.loads(content)
-    except ValueError as error:
-        return {"event": "damaged", "detail": {"error": str(error), "bytes": content.decode(errors="replace")}}
-    return document
+    """An entry of the record, which never changes and is read once; one that is no JSON is shown as it lies in the store."""
+
+    def read() -> tuple[RecordedEvent, int]:
+        content = store.get(key)
+        try:
+            return json.loads(content), len(content)
+        except ValueError as error:
+            bytes_ = content.decode(errors="replace")
+            return {"event": "damaged", "detail": {"error": str(error), "bytes": bytes_}}, len(content)
+
+    event: RecordedEvent = CACHE.get((store.uri, key), read)
+    return event
 
 
 def started_of(events: Sequence[RecordedEvent]) -> dict[str, Any]:

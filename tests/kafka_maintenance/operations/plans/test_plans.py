@@ -334,7 +334,7 @@ def test_the_proof_beside_a_plan_confirms_it_without_a_solver(goals):
     world, store = three_brokers(), MemoryStore()
     world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
     plan = plan_of(planning.plan_reassignment, world, store, goals=goals)
-    proof = read_proof(store, plan.uri)
+    proof = read_proof(store, plan.uri, read_plan(store, plan.uri))
     assert proof is not None
     assert verify_again(read_plan(store, plan.uri), proof).gap == 0
 
@@ -364,7 +364,7 @@ def test_what_the_verifier_does_not_confirm_is_not_applied(alter, said):
     world, store = three_brokers(), MemoryStore()
     world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
     plan = plan_of(planning.plan_reassignment, world, store, goals=Goals(replication_factor=3))
-    proof = read_proof(store, plan.uri)
+    proof = read_proof(store, plan.uri, read_plan(store, plan.uri))
     alter(proof)
     with pytest.raises(RefusedError, match=said):
         verify_again(read_plan(store, plan.uri), proof)
