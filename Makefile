@@ -122,7 +122,7 @@ docs: setup ## the site of docs/ in .local/site, with search and checked links
 
 docs-screenshots: setup ## the pictures of docs/tutorial.md, taken anew from the real pages in a real browser
 	@.ci/browser
-	$(BIN)/python -m pytest -q tests/dags/test_pages.py -k tutorial
+	$(BIN)/python -m pytest -q tests/dags/test_pages.py tests/dags/test_red_run.py -k "tutorial or red_run"
 	cp build/screenshots/tutorial/*.png docs/images/
 
 dist: setup ## a wheel of everything in dist/, the DAG files included

@@ -39,7 +39,7 @@ FLEET = tuple(
     for number in range(1000)
 )
 WELL = Sick("well", brokers=200, racks=4, topics=2000, partitions=100)
-PLANS = {1: "1,000 moves", 10: "30,000 moves"}  # brokers that are emptied; of one at most so many copies
+PLANS = {1: "3,000 moves", 10: "30,000 moves"}  # brokers that are emptied
 WAVES, OBSERVATIONS, LAGGING, GATES = 150, 10, 200, 1000
 DATES = 30
 PARTITIONS = 200_000
@@ -78,7 +78,6 @@ def _pages(folder):
             "well",
             goals=goals,
             limits=Limits(in_max=20, out_max=20),
-            move_count_max=1000 if drained == 1 else None,
         )
         return partial(plan_page, of_plans, Named(kind=made.kind, cluster=made.cluster, digest=made.digest))
 
