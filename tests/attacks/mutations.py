@@ -84,7 +84,7 @@ MUTATIONS = (
     Mutation(("store", "test_the_first_break_of_the_chain_is_named"), _AUDIT, {'if (link["number"], link["previous"]) != (number, previous):': "if False:"}),
     Mutation(("store", "test_an_entry_that_somebody_else_signed_is_a_break"), _AUDIT, {"        if self.public is None:\n            return None\n": "        if True:\n            return None\n"}),
     Mutation(("store", "test_entries_removed_from_the_end_are_missed_by_who_saw_one_of_them"), _AUDIT, {"if head is not None and head not in hashes:": "if False:"}),
-    Mutation(("store", "test_a_reassignment_without_its_proof_is_not_applied"), _PLANS, {"    if found != wanted:\n": "    if False:\n"}),
+    Mutation(("store", "test_a_reassignment_without_its_proof_is_not_applied"), _PLANS, {"    if found != plan.proof:\n": "    if False:\n"}),
     Mutation(
         ("store", "TestFolder::test_a_link_that_leads_out_is_neither_read_nor_written"),
         _FOLDER,
@@ -234,7 +234,7 @@ MUTATIONS = (
         _PLANS,
         {
             "key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()": 'key = store.get(next(each for each in store.list("v1/plans/") if digest in each)).decode()',
-            "found = load_plan(store, store.uri_of(key), kind=kind, cluster=cluster)": "found = load_plan(store, store.uri_of(key), cluster=cluster)",
+            "return load_plan(store, uri, kind=kind, cluster=cluster, digest=digest)": "return load_plan(store, uri, cluster=cluster, digest=digest)",
         },
     ),
     Mutation(("xcom", "test_nothing_of_what_the_worker_runs_comes_from_an_xcom"), _ANALYSIS, {_SUBMITTED: f"application=choice, {_SUBMITTED}"}),

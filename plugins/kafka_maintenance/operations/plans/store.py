@@ -130,7 +130,18 @@ def find_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> St
 
 
 def uri_of_plan(store: ObjectStore, *, cluster: str, kind: str, digest: str) -> str:
-    """Where the plan of that name lies, which is not read; arguments and errors as of `find_plan`."""
+    """Where the plan of that name lies; it is not read.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        kind: of the plan.
+        digest: of the plan, SHA-256 in hex.
+
+    Raises:
+        BadInputError: the store has no such plan.
+        InvalidPlanError: the name leads out of the folder of the cluster.
+    """
     try:
         key = store.get(_name_key(cluster, kind, _digest_in_full(digest))).decode()
     except ObjectMissingError:
@@ -242,7 +253,18 @@ def document_at(store: ObjectStore, uri: str) -> bytes:
 def plan_in(
     document: bytes, uri: str, *, kind: str | None = None, cluster: str | None = None, digest: str | None = None
 ) -> tuple[Plan, str]:
-    """The plan in a stored document, checked by the rules of its kind, and its digest; arguments and errors as of `load_plan`."""
+    """The plan in a stored document, checked by the rules of its kind, and its digest.
+
+    Args:
+        document: as it was stored.
+        uri: where it lies, for messages.
+        kind: which it has to be; None: any.
+        cluster: whose it has to be; None: any.
+        digest: which it has to have; None: any.
+
+    Raises:
+        InvalidPlanError: no plan, an altered one, or one of another kind, cluster or digest than was asked for.
+    """
     plan, found = plan_and_digest_from_bytes(document, where=uri)
     check_plan(plan, uri)
     for what, expected, is_there in (
