@@ -5,6 +5,7 @@ Runs, XComs and questions come from Airflow's models, which are no public interf
 
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -43,6 +44,8 @@ PLANNING_TASKS = (
 CHOOSING_TASK = "choose_snapshots"
 PUBLISHING_TASK = "publish_report"
 _WITHOUT_GATE = "nightly_analysis"
+_WAITING = ("awaiting_input", "deferred")
+"""States of a gate that has asked: that of Airflow 3.3, and that of 3.2, where the triggerer waits."""
 
 
 class NothingToShowError(Exception):
@@ -94,7 +97,7 @@ def open_gates(dag_ids: set[str]) -> list[Gate]:
         select(HITLDetail, TaskInstance, DagRun)
         .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
         .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
-        .where(HITLDetail.responded_at.is_(None), TaskInstance.state == "awaiting_input", DagRun.dag_id.in_(dag_ids))
+        .where(HITLDetail.responded_at.is_(None), TaskInstance.state.in_(_WAITING), DagRun.dag_id.in_(dag_ids))
     )
     with create_session() as session:
         return [
@@ -105,11 +108,18 @@ def open_gates(dag_ids: set[str]) -> list[Gate]:
                 subject=detail.subject,
                 requester=run.triggering_user_name or str(run.run_type),
                 asked=detail.created_at,
-                expires=instance.trigger_timeout,
+                expires=_expires(instance),
                 address=f"/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}/tasks/{quote(instance.task_id)}/required_actions",
             )
             for detail, instance, run in session.execute(statement)
         ]
+
+
+def _expires(instance: TaskInstance) -> datetime | None:
+    """When no answer counts as Reject: the task knows in Airflow 3.3, its trigger in 3.2."""
+    of_trigger = {} if instance.trigger is None else instance.trigger.kwargs
+    expires: datetime | None = instance.trigger_timeout or of_trigger.get("timeout_datetime")
+    return expires
 
 
 def dags_of(cluster: str) -> Callable[[str], str]:

@@ -1,4 +1,4 @@
-"""From an empty environment to a first report and an approved election on real brokers, by docs/install.md alone, on each Airflow version.
+"""From an empty environment to a first report and an approved election on real brokers, by docs/install.md alone, on each Airflow version, with DAGs from a git repository.
 
 `make test-airflow-versions` takes every version; `make test` takes the one on which no other test runs.
 """
@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -29,12 +30,14 @@ RELEASES = {"3.2": "3.2.2", "3.3": "3.3.2"}
 OTHERWISE_PINNED = {"3.2": {"aiosqlite"}, "3.3": set()}
 """Libraries for which that Airflow wants another version than requirements.txt pins."""
 VERSIONS = os.environ.get("AIRFLOW_VERSIONS_OF_TESTS", "3.2").split()
+GIT = ("apache-airflow-providers-git==1.0.1", "GitPython==3.2.1")
 HOSTS, DAGS, STORE, WHEEL = (
     "zk1:2181,zk2:2181",
     "/opt/airflow/dags",
     "/var/lib/kafka-maintenance",
     "dist/kafka_maintenance-0.2.0-py3-none-any.whl",
 )
+COMPANY = ("-c", "user.name=company", "-c", "user.email=company@example.com")
 ONCE_A_YEAR = "0 0 1 1 *"
 ELECT = "elect_preferred_leaders"
 TIMEOUT_S = 480.0  # far more than it takes on two idle cores
@@ -72,7 +75,7 @@ def python(request, tmp_path, monkeypatch):
     (tmp_path / "constraints.txt").write_text(constraints(request.param))
     airflow = f"apache-airflow=={RELEASES[request.param]}"
     install = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python")
-    run(*install, "--constraint", tmp_path / "constraints.txt", airflow, "psycopg2-binary", "asyncpg")
+    run(*install, "--constraint", tmp_path / "constraints.txt", airflow, "psycopg2-binary", "asyncpg", *GIT)
     return folder / "bin" / "python"
 
 
@@ -99,23 +102,34 @@ def kafka(workspace):
 
 
 @pytest.fixture
-def airflow(python, workspace):
-    """The Airflow that is there already, with a bundle of DAGs of its own."""
+def repository(workspace):
+    """A company's git repository, out of which its Airflow takes DAGs."""
+    folder = workspace.subfolder("company")
+    (folder / "dags").mkdir()
+    run("git", "-C", folder, "init", "--quiet", "--initial-branch", "main")
+    run("git", "-C", folder, *COMPANY, "commit", "--quiet", "--allow-empty", "-m", "empty")
+    return folder
+
+
+@pytest.fixture
+def airflow(python, repository, workspace):
+    """The Airflow that is there already, with the bundle of a git repository."""
     with PostgresServer(workspace) as postgres:
         crons = ("SNAPSHOT", "ANALYSIS", "DRAIN", "DRILL", "CHECK", "RETENTION")
         env = {f"KAFKA_MAINTENANCE_{name}_CRON": ONCE_A_YEAR for name in crons}
         env |= {"KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g", "KAFKA_MAINTENANCE_POKE_INTERVAL_S": "2"}
         env |= {"KAFKA_MAINTENANCE_SCRATCH": str(workspace.subfolder("scratch"))}
-        dags = workspace.subfolder("dags")
-        kwargs = {"path": str(dags), "refresh_interval": 5}
-        bundle = {
-            "name": "company",
-            "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-            "kwargs": kwargs,
-        }
+        where = {"repo_url": str(repository), "tracking_ref": "main", "subdir": "dags", "refresh_interval": 5}
+        bundle = {"name": "company", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": where}
         env |= {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle])}
+        env |= {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(workspace.subfolder("bundles"))}
         with AirflowServer(
-            workspace, database_url=postgres.url, repository=ROOT, python=python, dags_folder=dags, env=env
+            workspace,
+            database_url=postgres.url,
+            repository=ROOT,
+            python=python,
+            dags_folder=repository / "dags",
+            env=env,
         ) as server:
             yield server
 
@@ -128,6 +142,9 @@ def by_the_page(section, airflow, examples, cwd):
         if "dags unpause" in command:
             airflow.api().wait_dags(DAG_IDS)
         run("bash", "-c", command, env=airflow.env, cwd=cwd)
+        if section == "Install" and "pip install" in command:  # as the page says
+            airflow.stop()
+            airflow.start()
 
 
 def next_version(folder):
@@ -152,6 +169,10 @@ def wheel_of(source, folder):
     return str(wheel)
 
 
+def commit_of(repository):
+    return run("git", "-C", repository, "rev-parse", "HEAD").strip()
+
+
 def leaders(kafka):
     with kafka.session() as zookeeper:
         from controller_core.model.partitions import TopicPartition
@@ -160,37 +181,74 @@ def leaders(kafka):
     return [int(state.leader) for state in states.values()]
 
 
+def commands_of_git(repository):
+    """The commands of the page that write or remove DAG files, as the section on bundles says: in a repository, and committed."""
+    dags, git = repository / "dags", shlex.join(("git", "-C", str(repository), *COMPANY))
+    written, committed = commands_of("DAG bundles")
+    command = written.removesuffix(" dags")
+    return {
+        f"{command} {DAGS}": f"{command} {dags} && {committed.replace('git', git)}",
+        f"rm {DAGS}/kafka_maintenance_*.py": f"{git} rm --quiet 'dags/kafka_maintenance_*.py' && {git} commit --quiet -m removed",
+    }
+
+
+def page(api, address):
+    answer = api._send("GET", f"/kafka-maintenance/{address}", None, None)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def first_report(api, store, commit):
+    """Waits for both runs, which are of the commit, and looks at what they left."""
+    for dag_id in ("snapshot_metadata", "nightly_analysis"):
+        (first,) = api.runs(dag_id, run_type="manual")
+        state = api.wait_run(dag_id, first["dag_run_id"], timeout_s=TIMEOUT_S)
+        assert state == "success", api.failures(dag_id, first["dag_run_id"])
+        assert api.run(dag_id, first["dag_run_id"])["bundle_version"] == commit
+    published = api.xcom("nightly_analysis", first["dag_run_id"], "publish_report")
+    assert "blue" in store.get(published["report"].removeprefix(f"{store.uri}/")).decode()
+    assert "blue" in page(api, "clusters")
+
+
+def is_shown(api, run):
+    """The run that waits is on the pages, and its note says for whom."""
+    run_id, user = run["dag_run_id"], run["triggering_user_name"]
+    (waiting,) = json.loads(page(api, "approvals?json=1"))["sections"][0]["blocks"][0]["rows"]
+    assert run_id in json.dumps(waiting)
+    assert "never" not in json.dumps(waiting), "no answer counts as Reject in the end"
+    assert "orders-1" in page(api, f"plan?dag_id={ELECT}&run_id={quote(run_id)}")
+    waits = "waits for 1 approval by anybody who may answer in Airflow"
+    assert api.run(ELECT, run_id)["note"] == f"{ELECT} on blue, started by {user}: {waits}"
+
+
 def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
-    python, kafka, airflow, workspace, tmp_path
+    python, kafka, repository, airflow, workspace, tmp_path
 ):
     store = workspace.subfolder("store")
     examples = {
+        **commands_of_git(repository),
         "make dist": "true",
         "pip install": f"{python} -m pip install --no-compile --constraint {tmp_path / 'constraints.txt'}",
         "pip uninstall": f"{python} -m pip uninstall",
         WHEEL: wheel_of(ROOT, tmp_path / "dist"),
-        DAGS: str(airflow.env["AIRFLOW__CORE__DAGS_FOLDER"]),
         HOSTS: kafka.zookeeper.hosts,
         STORE: str(store),
     }
     by_the_page("Install", airflow, examples, tmp_path)
     api, approver = airflow.api(), airflow.api("approver")
     assert api.import_errors() == []
+    commit = commit_of(repository)
     pools = {pool["name"] for pool in api.request("GET", "/pools")["pools"]}
     assert pools == {"default_pool", "spark", "kafka_apply", "kafka_apply_blue"}
-    for dag_id in ("snapshot_metadata", "nightly_analysis"):
-        (first,) = api.runs(dag_id, run_type="manual")
-        state = api.wait_run(dag_id, first["dag_run_id"], timeout_s=TIMEOUT_S)
-        assert state == "success", api.failures(dag_id, first["dag_run_id"])
-    published = api.xcom("nightly_analysis", first["dag_run_id"], "publish_report")
     opened = open_store(str(store))
-    assert "blue" in opened.get(published["report"].removeprefix(f"{opened.uri}/")).decode()
+    first_report(api, opened, commit)
 
     assert leaders(kafka) == [1, 1]
     by_the_page("The first approved change", airflow, examples, tmp_path)
     (gated,) = api.runs(ELECT)
     gate = approver.wait_gate(ELECT, gated["dag_run_id"], timeout_s=TIMEOUT_S)
     assert "orders-1" in gate.body
+    is_shown(api, gated)
     assert leaders(kafka) == [1, 1]
 
     source, version = next_version(tmp_path / "next")
@@ -200,6 +258,7 @@ def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
     state = approver.wait_run_answering(ELECT, gated["dag_run_id"], "Approve", timeout_s=TIMEOUT_S, comment="first")
     assert state == "success", api.failures(ELECT, gated["dag_run_id"])
     assert leaders(kafka) == [1, 2]
+    assert api.run(ELECT, gated["dag_run_id"])["bundle_version"] == commit != commit_of(repository)
     receipts = opened.list("v1/receipts/cluster=blue/")
     records = [json.loads(opened.get(key)) for key in [*opened.list("v1/approvals/cluster=blue/"), *receipts]]
     versions = [record["code_version"] for record in records]

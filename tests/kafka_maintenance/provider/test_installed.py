@@ -67,6 +67,7 @@ def environment(site, tmp_path_factory):
         "PYTHONPATH": os.pathsep.join((str(site), str(company))),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(home / "bundles"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_VAR_KAFKA_MAINTENANCE_CLUSTERS": '["100"]',
     }
