@@ -92,9 +92,9 @@ class Results:
         partitions = self._current["partitions"]
         failures = [datasets.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
         core = cache(lambda: self._keep(facts.core_facts(self._facts_current, self._current)))
-        for name, analysis in self._analyses():
+        for name, analysis, rows, told in self._analyses(partitions, core):
             schema, groups = schemas.OUTPUTS[name], len(self.analysed)
-            analysed = self._keep(bridge.per_snapshot(partitions, core(), analysis, schema, groups=groups))
+            analysed = self._keep(bridge.per_snapshot(rows, told, analysis, schema, groups=groups))
             yield name, partial(bridge.results, analysed, schema)
             failures.append(bridge.failures(analysed, name))
         if self._args.with_drill and self._args.wants("failure_drill"):
@@ -109,11 +109,16 @@ class Results:
             failures.append(bridge.failures(judged, "kraft_readiness"))
         yield NOT_ANALYSED, lambda: reduce(DataFrame.unionByName, failures)
 
-    def _analyses(self) -> Iterable[tuple[str, bridge.Analysis]]:
+    def _analyses(
+        self, partitions: DataFrame, core: Callable[[], DataFrame]
+    ) -> Iterable[tuple[str, bridge.Analysis, DataFrame, DataFrame]]:
+        """Name, analysis, and the partitions and CORE_FACTS of the snapshots that it is run for."""
         if self._args.wants("deletion_prediction"):
-            yield "deletion_prediction", predict_deletions
+            queued = core().where(F.size("queued_topics") > 0)
+            of_queued = partitions.join(F.broadcast(queued.select(*facts.KEY)), facts.KEY, how="left_semi")
+            yield "deletion_prediction", predict_deletions, of_queued, queued
         if self._args.with_plans and self._args.wants("proposals"):
-            yield "proposals", propose(self._args.goals)
+            yield "proposals", propose(self._args.goals), partitions, core()
 
     def _slices(self) -> int | None:
         """Slices of all clusters in the failure drill; None where a manifest does not count its partitions."""
