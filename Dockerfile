@@ -27,7 +27,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends curl openjdk-17-jre-headless procps \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 50000 airflow \
- && mkdir -p /opt/airflow/home /opt/airflow/state /opt/airflow/logs /opt/airflow/scratch \
+ && mkdir -p /opt/airflow/home /opt/airflow/state /opt/airflow/logs /opt/airflow/scratch /opt/airflow/keys/database /opt/airflow/keys/s3 \
  && chown -R airflow /opt/airflow
 
 FROM jvm AS jars

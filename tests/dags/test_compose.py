@@ -127,15 +127,22 @@ def test_each_image_of_a_registry_may_be_set_to_a_digest():
     assert SERVICES["airflow-init"]["build"]["args"] == ["PYTHON_IMAGE"]
 
 
-def test_nobody_runs_as_root_but_who_makes_the_keys_without_any_capability():
+def test_nobody_runs_as_root():
     """Kafka's and ZooKeeper's images say themselves that they run as `appuser`."""
     own = {name for name, service in SERVICES.items() if service["image"].startswith("kafka-maintenance-")}
     foreign = {name for name, service in SERVICES.items() if "confluentinc/" in service["image"]}
     assert {"USER s3", "USER 50000"} <= {line.strip() for line in (TEXT + DOCKERFILE).splitlines()}
     assert SERVICES["postgres"]["user"] == "postgres"
-    assert SERVICES.keys() - own - foreign == {"keys", "postgres"}
+    assert SERVICES.keys() - own - foreign == {"postgres"}
     assert all(service["cap_drop"] == ["ALL"] for service in SERVICES.values())
+
+
+def test_the_keys_are_made_without_a_network_in_folders_that_the_user_of_the_image_owns():
+    """A new volume gets the owner of the folder that it is mounted over."""
     assert SERVICES["keys"]["network_mode"] == "none"
+    folders = {volume.split(":")[1] for volume in SERVICES["keys"]["volumes"]}
+    made = re.search(r"mkdir -p (.+) \\\n && chown -R airflow /opt/airflow\n", DOCKERFILE)
+    assert folders <= set(made[1].split())
 
 
 def test_images_without_a_build_come_from_a_registry():
@@ -250,16 +257,16 @@ def test_no_password_stands_in_the_file_and_keys_go_only_where_they_are_needed()
 
 def test_the_keys_are_made_once_and_kept(tmp_path):
     """The shell script of the service `keys`, run twice on folders instead of volumes."""
-    script = SERVICES["keys"]["entrypoint"][-1].replace("$$", "$").replace("/run/", f"{tmp_path}/")
+    script = SERVICES["keys"]["command"][-1].replace("$$", "$").replace("/opt/airflow/keys/", f"{tmp_path}/")
     for folder in ("database", "s3"):
         (tmp_path / folder).mkdir()
-    found = []
+    found, written = [], []
     for _ in range(2):
         subprocess.run(["bash", "-euc", script], check=True)
         found.append({path.name: path.read_text() for path in sorted(tmp_path.glob("*/*"))})
-        for path in tmp_path.glob("*/*"):
-            path.chmod(0o644)  # root of a container may write them all the same
-    assert found[0] == found[1]
+        written.append([path.stat().st_mtime_ns for path in sorted(tmp_path.glob("*/*"))])
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*/*")} == {0o444}
+    assert (found[0], written[0]) == (found[1], written[1]), "nobody may write a file of mode 444 again"
     assert len({found[0][name] for name in ("password", "access_key", "secret_key")}) == 3
     assert all(re.fullmatch("[0-9a-f]{48}", found[0][name]) for name in ("password", "access_key", "secret_key"))
     assert found[0]["url"] == f"postgresql+psycopg2://airflow:{found[0]['password']}@postgres:5432/airflow\n"
