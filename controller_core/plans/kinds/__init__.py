@@ -18,7 +18,13 @@ from controller_core.plans.kinds.drain import (
     makes_no_notifications,
 )
 from controller_core.plans.kinds.elections import ELECTIONS, election_step, elections_plan
-from controller_core.plans.kinds.leaders import LEADERS, brokers_of_racks, choose_leader_moves, leader_moves_plan
+from controller_core.plans.kinds.leaders import (
+    LEADERS,
+    brokers_of_racks,
+    choose_leader_moves,
+    leader_moves_plan,
+    may_lead,
+)
 from controller_core.plans.kinds.moves import MOVES, cancel_plan, reassignment_plan, reassignment_step, target_refusals
 from controller_core.plans.plan import PlanKind
 
@@ -39,6 +45,7 @@ __all__ = [
     "lingering_notifications",
     "lingering_requests",
     "makes_no_notifications",
+    "may_lead",
     "reassignment_plan",
     "reassignment_step",
     "target_refusals",

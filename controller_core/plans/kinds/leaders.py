@@ -62,23 +62,25 @@ def choose_leader_moves(observed: Observation, avoided: Collection[BrokerId]) ->
         assignment = observed.assignments.get(partition)
         if state.leader not in avoided or assignment is None:
             continue
-        may_lead = tuple(
-            each
-            for each in assignment.replicas
-            if each in state.isr and each in observed.brokers and each not in avoided
-        )
+        others = may_lead(observed, partition, avoided)
         if assignment.is_being_reassigned:
             left_out.append(LeftOut(str(partition), "is being reassigned"))
-        elif not may_lead:
+        elif not others:
             left_out.append(LeftOut(str(partition), f"no other replica is in sync and live: ISR {list(state.isr)}"))
         else:
-            choices[partition] = may_lead
+            choices[partition] = others
     moves = []
     for partition in sorted(choices, key=lambda each: (len(choices[each]), each)):
         leader = min(choices[partition], key=lambda each: led[each])
         led[leader] += 1
         moves.append(LeaderMove(partition, leader))
     return Chosen(tuple(sorted(moves)), tuple(left_out))
+
+
+def may_lead(observed: Observation, partition: TopicPartition, avoided: Collection[BrokerId]) -> tuple[BrokerId, ...]:
+    """The live in-sync replicas of a partition that is there, without the avoided ones, in the order of its replicas."""
+    isr, replicas = observed.states[partition].isr, observed.assignments[partition].replicas
+    return tuple(each for each in replicas if each in isr and each in observed.brokers and each not in avoided)
 
 
 def brokers_of_racks(observed: Observation, racks: Collection[str]) -> frozenset[BrokerId]:
@@ -164,11 +166,7 @@ def isr_needs_controller(observed: Observation) -> bool:
 
 def proves_fencing(observed: Observation) -> bool:
     """Whether what is seen proves brokers of Kafka 2.1 or newer, whose controllers are fenced by the controller epoch."""
-    return (
-        isr_needs_controller(observed)
-        or (observed.controller_json_version or 0) > 1
-        or max(observed.topic_json_versions, default=0) > 1
-    )
+    return isr_needs_controller(observed) or (observed.controller_json_version or 0) > 1 or observed.shows_moves
 
 
 def _in_sync(moves: Iterable[LeaderMove]) -> Iterable[Condition]:

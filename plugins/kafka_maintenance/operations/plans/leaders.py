@@ -11,7 +11,14 @@ from typing import NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.kinds import Origin, Refused, brokers_of_racks, choose_leader_moves, leader_moves_plan
+from controller_core.plans.kinds import (
+    Origin,
+    Refused,
+    brokers_of_racks,
+    choose_leader_moves,
+    leader_moves_plan,
+    may_lead,
+)
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import LeaderMove
@@ -130,12 +137,10 @@ def _spread(
 
 def _others(observed: Observation, partition: TopicPartition) -> tuple[int, ...]:
     """Live in-sync replicas that do not lead it now; none while it is being reassigned."""
-    assignment, state = observed.assignments.get(partition), observed.states[partition]
+    assignment = observed.assignments.get(partition)
     if assignment is None or assignment.is_being_reassigned:
         return ()
-    return tuple(
-        each for each in assignment.replicas if each in state.isr and each in observed.brokers and each != state.leader
-    )
+    return may_lead(observed, partition, {observed.states[partition].leader})
 
 
 def _avoided(
