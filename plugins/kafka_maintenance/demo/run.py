@@ -59,8 +59,8 @@ RUN_TIMEOUT_S = 900.0
 GATE_TIMEOUT_S = 600.0
 BACKFILL_TIMEOUT_S = 1800.0
 APPLY_TASK, ACT_TASK, VERIFY_TASK = "apply_plan", "act_as_controller", "verify"
-OLDEST_COMMANDED, OLDEST_FENCED = (1, 0), (2, 1)
-"""Versions of brokers that an active controller of ours commands, and whose former controller is fenced: others need a second confirmation."""
+OLDEST_COMMANDED = (1, 0)
+"""Version of brokers that an active controller of ours commands."""
 LED_TOPIC = "ledger"
 LED = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 2)}
 DRAINED = BrokerId(1)
@@ -224,7 +224,7 @@ class Demo:
 
     def _drain_leadership(self) -> None:
         """A few seconds as active controller, under a producer that notes its longest pause; the connection allows them from here on."""
-        kafka, version = self.stack.kafka, parse_version(self.stack.settings.kafka_version)
+        kafka = self.stack.kafka
         self.stack.add_cluster(
             self.stack.settings.cluster,
             kafka.zookeeper_connect,
@@ -235,8 +235,8 @@ class Demo:
         partitions = create_topic(kafka, LED_TOPIC, LED)
         with Writer(kafka, partitions) as writer:
             writer.await_flowing()
-            confirmed = version < OLDEST_FENCED
-            run = self._trigger("move_leaders", drain_brokers=[DRAINED], confirm_unfenced_controller=confirmed)
+            unfenced = not dialect_for(self.stack.settings.kafka_version).epoch_fencing
+            run = self._trigger("move_leaders", drain_brokers=[DRAINED], confirm_unfenced_controller=unfenced)
             if not self._gated(run, ACT_TASK):
                 return
             writer.await_flowing()
