@@ -175,13 +175,7 @@ def test_what_is_under_way_is_ended_by_a_plan_only_while_no_broker_is_registered
 def test_a_real_broker_that_starts_after_the_repair_finds_nothing_under_way(store):
     """Of a reassignment and a deletion that wait for a broker that never comes, nothing is left but the data."""
     with KafkaCluster(brokers=1) as cluster, cluster.session() as session:
-        create_topic(cluster, "orders", {0: (1,)})
-        produced = produce(cluster, "orders", 0, count=20)
-        session.create("/brokers/topics/old", encoded(topic(1, 9, topic_id="b2xkLW9sZC1vbGQtb2xkLQ")))
-        wait_until(lambda: state_of(session, "old")["leader"] == 1, what="old has a leader", timeout_s=60)
-        session.create("/admin/delete_topics/old")
-        session.create("/admin/reassign_partitions", encoded(REASSIGNED))
-        wait_until(lambda: assigned(session).get("adding_replicas"), what="orders is being reassigned", timeout_s=60)
+        produced = waiting(cluster, session, absent=9)
         cluster[1].terminate()
         plan = planned(store, cluster.zookeeper_connect, brokers_stopped=True)
         applied(store, cluster.zookeeper_connect, plan)
@@ -199,13 +193,7 @@ def test_a_real_broker_that_starts_after_the_repair_finds_nothing_under_way(stor
 def test_beside_a_running_controller_what_is_under_way_is_ended_one_after_the_other(store):
     """A move that waits for a broker is taken back by an approved plan; a deletion that waits for it goes on when an empty one has its id."""
     with KafkaCluster(brokers=2) as cluster, cluster.session() as session:
-        create_topic(cluster, "orders", {0: (1,)})
-        produced = produce(cluster, "orders", 0, count=20)
-        session.create("/brokers/topics/old", encoded(topic(1, 3, topic_id="b2xkLW9sZC1vbGQtb2xkLQ")))
-        wait_until(lambda: state_of(session, "old")["leader"] == 1, what="old has a leader", timeout_s=60)
-        session.create("/admin/delete_topics/old")
-        session.create("/admin/reassign_partitions", encoded(REASSIGNED))
-        wait_until(lambda: assigned(session).get("adding_replicas"), what="orders is being reassigned", timeout_s=60)
+        produced = waiting(cluster, session, absent=3)
         assert under_way(seen(store, cluster)) == Judged(
             Verdict.DECIDE,
             (
@@ -234,6 +222,18 @@ def seen(store, cluster):
 
 
 REASSIGNED = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 9]}]}
+
+
+def waiting(cluster, session, *, absent):
+    """A move of orders to broker 9, and the deletion of old, with a replica on the absent broker; how many messages orders has."""
+    create_topic(cluster, "orders", {0: (1,)})
+    produced = produce(cluster, "orders", 0, count=20)
+    session.create("/brokers/topics/old", encoded(topic(1, absent, topic_id="b2xkLW9sZC1vbGQtb2xkLQ")))
+    wait_until(lambda: state_of(session, "old")["leader"] == 1, what="old has a leader", timeout_s=60)
+    session.create("/admin/delete_topics/old")
+    session.create("/admin/reassign_partitions", encoded(REASSIGNED))
+    wait_until(lambda: assigned(session).get("adding_replicas"), what="orders is being reassigned", timeout_s=60)
+    return produced
 
 
 def assigned(session):
