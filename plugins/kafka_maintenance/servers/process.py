@@ -79,8 +79,14 @@ class Child:
             self._popen.send_signal(signal_number)
 
     def pause(self) -> None:
-        """SIGSTOP: the process keeps its connections and does nothing."""
+        """SIGSTOP: the process keeps its connections and does nothing. Returns when all its threads stand.
+
+        On a busy machine some of them run on for a while after the signal, as long as the one that it goes to waits for
+        a processor.
+        """
         self.send(signal.SIGSTOP)
+        if hasattr(os, "waitid") and self.is_alive:  # not on macOS before Python 3.13
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT after `pause`."""

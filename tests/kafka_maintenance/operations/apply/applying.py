@@ -1,6 +1,6 @@
 """Plans of every kind for one small cluster, and how they are applied in tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,17 +23,25 @@ ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
 
 
-class StopsAfter(MemoryStore):
-    """A store that asks the run to stop when an event whose key ends so is recorded."""
+class ActsAfter(MemoryStore):
+    """A store that acts when an event is recorded: the end of its key → what happens then."""
 
-    def __init__(self, store: MemoryStore, end: str, stop: Stop) -> None:
+    def __init__(self, store: MemoryStore, actions: Mapping[str, Callable[[], object]]) -> None:
         super().__init__()
-        self._objects, self._end, self._stop = store._objects, end, stop
+        self._objects, self._actions = store._objects, actions
 
     def put_new(self, key: str, data: bytes) -> None:
         super().put_new(key, data)
-        if key.endswith(self._end):
-            self._stop.ask("SIGTERM")
+        for end, act in self._actions.items():
+            if key.endswith(end):
+                act()
+
+
+class StopsAfter(ActsAfter):
+    """A store that asks the run to stop when an event whose key ends so is recorded."""
+
+    def __init__(self, store: MemoryStore, end: str, stop: Stop) -> None:
+        super().__init__(store, {end: lambda: stop.ask("SIGTERM")})
 
 
 def cluster() -> KafkaWorld:
