@@ -161,7 +161,8 @@ class Results:
         now = {name: self._only(chosen, frame) for name, frame in self._tables.items()}
         told = self._only(chosen, self._facts)
         if any(each.slices > 1 for each in sample):
-            now |= {name: agreement.in_sample(now[name], sample) for name in ("partitions", "topics", "requests")}
+            of_sample = {name: agreement.in_sample(now[name], sample) for name in ("partitions", "topics", "requests")}
+            now |= {name: self._keep(frame) for name, frame in of_sample.items()}  # each is read nine times
             told = datasets.through_driver(self._describe(now), schemas.FACTS)
         return agreement.disagreements(
             now["partitions"], now["topics"], now["requests"], told, facts.core_facts(told, now)

@@ -54,7 +54,9 @@ def _of_row() -> list[Column]:
     """What one row says against itself."""
     nulls_in_state = [F.col(name).isNull() for name in _STATE_COLUMNS]
     half_a_state = F.greatest(*nulls_in_state) != F.least(*nulls_in_state)
-    has_hole = F.exists("replicas", lambda replica: replica.isNull() | (replica < 0))
+    # No lambda: Spark would interpret it row by row. Nulls are sorted to the front.
+    least = F.get(F.sort_array("replicas"), F.lit(0))
+    has_hole = (F.size("replicas") > 0) & (least.isNull() | (least < 0))
     checks = (
         (F.col("topic").isNull() | F.col("partition").isNull(), "topic or partition is null"),
         (F.col("partition") < 0, "partition number is negative"),

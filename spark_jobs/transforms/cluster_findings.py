@@ -8,7 +8,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 
 from spark_jobs.transforms import racks
 from spark_jobs.transforms.facts import KEY, STATE_PATH, UNCLEAN, kraft_begun, ruled_by_kraft
-from spark_jobs.transforms.findings import BROKER_DOWN, CRITICAL, INFO, WARNING, as_findings, each, finding, listed
+from spark_jobs.transforms.findings import (
+    BROKER_DOWN,
+    CRITICAL,
+    INFO,
+    WARNING,
+    as_findings,
+    each_finding,
+    finding,
+    listed,
+)
 
 STUCK_AFTER_S = 600
 """A request older than this is called stuck; Kafka handles one in seconds, data movement apart."""
@@ -94,7 +103,7 @@ def registration_findings(facts: DataFrame, brokers: DataFrame, cluster: DataFra
     )
     ruled = cluster.select(*KEY, "controller_id", ruled_by_kraft().alias("ruled_by_kraft"))
     judged = facts.join(ruled, KEY, how="left").join(formats, KEY, how="left")
-    return as_findings(judged.select(*KEY, each(*checks)).select(*KEY, "finding.*"))
+    return as_findings(each_finding(judged, KEY, *checks))
 
 
 def unclean_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
@@ -106,7 +115,7 @@ def unclean_findings(configs: DataFrame, facts: DataFrame) -> DataFrame:
         WARNING,
         f"unclean.leader.election.enable is true for every topic that does not say otherwise: {may_lose}",
     )
-    of_cluster = as_findings(facts.select(*KEY, each(by_default)).select(*KEY, "finding.*"))
+    of_cluster = as_findings(each_finding(facts, KEY, by_default))
     says_so = (F.col("key") == UNCLEAN) & (F.lower(F.trim("value")) == "true") & (F.col("entity_type") == "topics")
     of_topics = (
         configs.where(says_so)
@@ -279,12 +288,8 @@ def cluster_findings(
             ~F.col("consistent"), "inconsistent_snapshot", INFO, "the tree changed while it was read; see its manifest"
         ),
     )
-    of_cluster = (
-        cluster.join(F.broadcast(before), ["cluster"], how="left")
-        .join(F.broadcast(registered), KEY, how="left")
-        .select(*KEY, each(*checks))
-        .select(*KEY, "finding.*")
-    )
+    compared = cluster.join(F.broadcast(before), ["cluster"], how="left").join(F.broadcast(registered), KEY, how="left")
+    of_cluster = each_finding(compared, KEY, *checks)
     is_state = F.col("path").rlike(STATE_PATH)
     unreadable = bad_rows.select(
         *KEY,

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
 from spark_jobs.transforms.facts import KEY
-from spark_jobs.transforms.findings import CRITICAL, INFO, WARNING, as_findings, each, finding
+from spark_jobs.transforms.findings import CRITICAL, INFO, WARNING, as_findings, each_finding, finding
 
 FREE_MIN, FREE_CRITICAL = 0.15, 0.05
 """Of a volume: a broker whose log directory cannot be written ends."""
@@ -29,9 +29,9 @@ def disk_findings(disks: DataFrame, partitions: DataFrame, facts: DataFrame) -> 
     volumes = named.groupBy(*KEY, "broker_id", "log_dir").agg(
         *(F.max(name).alias(name) for name in ("error_code", "total_bytes", "usable_bytes"))
     )
-    of_volumes = volumes.select(*KEY, each(*_of_volume())).select(*KEY, "finding.*")
+    of_volumes = each_finding(volumes, KEY, *_of_volume())
     loads = _compared(_loads(named, partitions), of_cluster)
-    of_loads = loads.select(*KEY, each(*_of_load())).select(*KEY, "finding.*")
+    of_loads = each_finding(loads, KEY, *_of_load())
     return as_findings(of_volumes.unionByName(of_loads))
 
 

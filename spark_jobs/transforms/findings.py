@@ -1,5 +1,7 @@
 """What a finding looks like, for all that make some."""
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
@@ -42,9 +44,14 @@ def finding(
     return F.when(condition, whole.cast(_FINDING))
 
 
-def each(*findings: Column) -> Column:
-    """One row for each of the `findings` that is not null."""
-    return F.explode(F.array_compact(F.array(*findings))).alias("finding")
+def each_finding(rows: DataFrame, columns: Sequence[str], *findings: Column) -> DataFrame:
+    """`columns` and the fields of a finding: one row for each of the `findings` of a row that is not null.
+
+    Spark compiles this. It interprets whatever stands inside a lambda, `array_compact` included, row by row.
+    """
+    judged = rows.select(*columns, F.array(*findings).alias("findings"))
+    several = judged.select(*columns, F.explode_outer("findings").alias("finding"))
+    return several.where(F.col("finding").isNotNull()).select(*columns, "finding.*")
 
 
 def listed(brokers: Column) -> Column:

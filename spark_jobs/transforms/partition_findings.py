@@ -10,7 +10,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from spark_jobs.schemas import FINDINGS
 from spark_jobs.transforms import racks
 from spark_jobs.transforms.facts import KEY, being_reassigned, led_by_another, min_isr_of_topics, offline, staying
-from spark_jobs.transforms.findings import BROKER_DOWN, CRITICAL, INFO, WARNING, as_findings, each, finding, listed
+from spark_jobs.transforms.findings import (
+    BROKER_DOWN,
+    CRITICAL,
+    INFO,
+    WARNING,
+    as_findings,
+    each_finding,
+    finding,
+    listed,
+)
 
 
 def partition_findings(partitions: DataFrame, facts: DataFrame, configs: DataFrame) -> DataFrame:
@@ -24,12 +33,8 @@ def partition_findings(partitions: DataFrame, facts: DataFrame, configs: DataFra
          where Kafka counts none), single_replica, rack_violation, non_preferred_leader, no_state, leader_outside_isr,
          isr_outside_assignment, min_isr_unreachable, empty_reassignment_target, being_reassigned.
     """
-    return (
-        _judged(staying(partitions, facts), facts, configs)
-        .select(*KEY, "topic", "partition", each(*_checks()))
-        .select(*KEY, "topic", "partition", "finding.*")
-        .select(*FINDINGS.names)
-    )
+    judged = _judged(staying(partitions, facts), facts, configs)
+    return each_finding(judged, (*KEY, "topic", "partition"), *_checks()).select(*FINDINGS.names)
 
 
 def unmoved_findings(partitions: DataFrame, earlier: DataFrame) -> DataFrame:
@@ -117,8 +122,8 @@ def _with_min_isr(partitions: DataFrame, of_cluster: DataFrame, configs: DataFra
 def _judged(partitions: DataFrame, facts: DataFrame, configs: DataFrame) -> DataFrame:
     """Suspicious PARTITIONS with `min_isr`, `min_isr_wanted`, `lagging`, `live`, and what `racks.too_close` looks at.
 
-    `racks` are those of the replicas, null for a broker that is not registered; `dead` are replicas, and a leader, that
-    are not.
+    `racks` are those of the replicas, null for a broker that is not registered, and as a whole where none can lie too close;
+    `dead` are replicas, and a leader, that are not registered.
     """
     of_cluster = facts.select(
         *KEY, "live", "min_isr_capped", "min_isr_default", "rack_count", "unreadable_states", *racks.of_snapshot()
@@ -131,7 +136,7 @@ def _judged(partitions: DataFrame, facts: DataFrame, configs: DataFrame) -> Data
             {
                 "lagging": lagging(),
                 "dead": F.array_except(_holders(), "live"),
-                "racks": replica_racks,
+                "racks": F.when(racks.may_lie_close(), replica_racks),
                 "even": F.get("spreads", F.size(_target())),
             }
         )

@@ -83,8 +83,8 @@ def too_close() -> Column:
 def racks_in_words() -> Column:
     """How many of a partition's replicas lie in each rack, as text."""
     counts = F.expr("""
-        array_sort(transform(filter(array_distinct(racks), rack -> rack is not null),
-            name -> concat(name, ': ', size(filter(racks, rack -> rack = name)))))
+        transform(sort_array(array_distinct(racks)),
+            name -> concat(name, ': ', size(racks) - size(array_remove(racks, name))))
     """)
     unknown = F.expr("size(filter(racks, rack -> rack is null))")
     return F.concat(

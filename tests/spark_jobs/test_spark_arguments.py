@@ -10,6 +10,7 @@ import pytest
 
 from kafka_maintenance.spark import submit
 from kafka_maintenance.spark.submit import (
+    COMPILES_ALL_JAVA,
     LARGE_JAVA,
     QUICK_JAVA,
     SparkJobError,
@@ -56,10 +57,12 @@ def test_operator_and_command_say_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "row_count", "java", "generates_code", "loopback"),
     [
-        pytest.param(SparkSettings(), 150, QUICK_JAVA, False, True, id="few rows on this machine"),
-        pytest.param(SparkSettings(), 200_000, QUICK_JAVA, True, True, id="a large cluster"),
-        pytest.param(SparkSettings(), 6_000_000, LARGE_JAVA, True, True, id="many rows"),
-        pytest.param(SparkSettings(), None, LARGE_JAVA, True, True, id="unknown"),
+        pytest.param(
+            SparkSettings(), 150, f"{QUICK_JAVA} {COMPILES_ALL_JAVA}", False, True, id="few rows on this machine"
+        ),
+        pytest.param(SparkSettings(), 200_000, f"{QUICK_JAVA} {COMPILES_ALL_JAVA}", True, True, id="a large cluster"),
+        pytest.param(SparkSettings(), 6_000_000, f"{LARGE_JAVA} {COMPILES_ALL_JAVA}", True, True, id="many rows"),
+        pytest.param(SparkSettings(), None, f"{LARGE_JAVA} {COMPILES_ALL_JAVA}", True, True, id="unknown"),
         pytest.param(SparkSettings(master="spark://h:7077"), 150, "", True, False, id="a cluster"),
     ],
 )
@@ -69,6 +72,7 @@ def test_the_rows_and_the_master_decide_how_the_jvm_is_started(
     monkeypatch.setattr(sys, "prefix", str(tmp_path))  # where no classes are recorded
     conf = submit_arguments("history", [], work_folder=tmp_path, settings=settings, row_count=row_count).conf
     assert conf["spark.driver.extraJavaOptions"].partition("-Dlog4j2")[0].strip() == java
+    assert conf.get("spark.executor.extraJavaOptions") == (None if settings.local else COMPILES_ALL_JAVA)
     assert (conf.get("spark.sql.codegen.wholeStage") != "false") == generates_code
     assert ("spark.driver.host" in conf) == loopback
 

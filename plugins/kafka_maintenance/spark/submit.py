@@ -31,12 +31,15 @@ FEW_CONF = {
 }
 QUICK_ROWS_MAX = 1_000_000
 """Input rows up to which the JVM's quick compiler alone is cheaper than both: a job asks each question once, and ends before the slow one has paid."""
+COMPILES_ALL_JAVA = "-XX:-DontCompileHugeMethods"
+"""Of its own accord the JVM interprets a method of over 8,000 bytes for ever. Spark writes a stage as one method: that of the findings took five times the CPU."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """Starts a job of so many rows. The cache is as large as a JVM with both compilers reserves: of its own accord this one reserves
 48 MB, which the third run of a session fills, and then nothing more is compiled."""
 LARGE_JAVA = "-XX:+UseParallelGC"
 """Starts another job on a local master: a tenth to a quarter less CPU than with the JVM's own choice where rows are sorted or joined."""
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 _PACKAGES = (controller_core, spark_jobs)
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _LOG4J2 = """\
@@ -235,10 +238,12 @@ def spark_submit_path() -> str:
 def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_count: int | None) -> dict[str, str]:
     local = settings.local
     few, quick = (local and row_count is not None and row_count <= most for most in (FEW_ROWS_MAX, QUICK_ROWS_MAX))
-    java = f"{QUICK_JAVA if quick else LARGE_JAVA} {recorded_classes()} " if local else ""
+    java = f"{QUICK_JAVA if quick else LARGE_JAVA} {COMPILES_ALL_JAVA} {recorded_classes()} " if local else ""
+    executors = {} if local else {EXECUTOR_JAVA_OPTIONS: COMPILES_ALL_JAVA}
     loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if local else {}
     return {
         **loopback,
+        **executors,
         JAVA_OPTIONS: f"{java}-Dlog4j2.configurationFile={log_settings.as_uri()}",
         "spark.local.dir": str(work_folder / "spark-local"),
         "spark.pyspark.driver.python": sys.executable,

@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 
 import pytest
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import StructType
 
 from spark_jobs import schemas, transforms
@@ -111,6 +112,12 @@ def made(spark):
         "min_isr_findings": partition_findings.min_isr_findings(good["partitions"], known, today["configs"]),
         "broker_findings": moved,
         "as_findings": findings.as_findings(moved.select("cluster", "snapshot_id", "kind", "severity", "detail")),
+        "each_finding": findings.each_finding(
+            good["partitions"],
+            ("topic", "partition"),
+            findings.finding(F.col("leader").isNull(), "no_state", "warning", "the first of two that are asked for"),
+            findings.finding(F.size("isr") < F.size("replicas"), "lags", "info", "the second", F.col("isr")),
+        ),
         "registration_findings": cluster_findings.registration_findings(known, today["brokers"], today["cluster"]),
         "unclean_findings": cluster_findings.unclean_findings(today["configs"], known),
         "request_findings": cluster_findings.request_findings(today["requests"], today["notifications"]),
