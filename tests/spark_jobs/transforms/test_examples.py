@@ -78,6 +78,13 @@ DISKS = [  # broker 1 leads and holds nearly all, 2 has little left, a directory
 ]  # fmt: skip
 
 
+def two_findings():
+    return (
+        findings.finding(F.col("leader").isNull(), "no_state", "warning", "the first of two that are asked for"),
+        findings.finding(F.size("isr") < F.size("replicas"), "lags", "info", "the second", F.col("isr")),
+    )
+
+
 @pytest.fixture(scope="module")
 def made(spark):
     """What the job has when it calls a transform: tables of today, of today and yesterday, facts, judged rows."""
@@ -112,12 +119,7 @@ def made(spark):
         "min_isr_findings": partition_findings.min_isr_findings(good["partitions"], known, today["configs"]),
         "broker_findings": moved,
         "as_findings": findings.as_findings(moved.select("cluster", "snapshot_id", "kind", "severity", "detail")),
-        "each_finding": findings.each_finding(
-            good["partitions"],
-            ("topic", "partition"),
-            findings.finding(F.col("leader").isNull(), "no_state", "warning", "the first of two that are asked for"),
-            findings.finding(F.size("isr") < F.size("replicas"), "lags", "info", "the second", F.col("isr")),
-        ),
+        "each_finding": findings.each_finding(good["partitions"], ("topic", "partition"), *two_findings()),
         "registration_findings": cluster_findings.registration_findings(known, today["brokers"], today["cluster"]),
         "unclean_findings": cluster_findings.unclean_findings(today["configs"], known),
         "request_findings": cluster_findings.request_findings(today["requests"], today["notifications"]),
