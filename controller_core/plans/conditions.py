@@ -250,15 +250,16 @@ def condition_to_json(condition: Condition) -> dict[str, object]:
 
     What is as it is by default is not written: a plan of an older version keeps its digest.
     """
-    row: dict[str, object] = {"condition": type(condition).__name__}
-    for each in fields(condition):
-        value = getattr(condition, each.name)
-        if value == each.default:
+    kind = type(condition).__name__
+    row: dict[str, object] = {"condition": kind}
+    for name, default in _FIELDS[kind].items():
+        value = getattr(condition, name)
+        if value == default:
             continue
         if isinstance(value, TopicPartition):
             row |= partition_row(value)
         else:
-            row[each.name] = list(value) if isinstance(value, tuple) else value
+            row[name] = list(value) if isinstance(value, tuple) else value
     return row
 
 
@@ -272,8 +273,12 @@ def condition_from_json(row: PlanFields) -> Condition:
     kind = _KINDS.get(name)
     if kind is None:
         raise row.refused("condition", "a condition that this version knows", name)
-    named = [each.name for each in fields(kind) if each.default is MISSING or each.name in row.values]
-    condition: Condition = kind(**{name: _READERS[name](row) for name in named})
+    given = {
+        field: _READERS[field](row)
+        for field, default in _FIELDS[name].items()
+        if default is MISSING or field in row.values
+    }
+    condition: Condition = kind(**given)
     return condition
 
 
@@ -287,6 +292,8 @@ _KINDS: Final[Mapping[str, type[Any]]] = {
         *(NotificationsLinger, NotificationsGone),
     )
 }
+_FIELDS: Final = {name: {each.name: each.default for each in fields(kind)} for name, kind in _KINDS.items()}
+"""Condition → its fields with their defaults, `MISSING` where there is none: a plan has hundreds of thousands of them."""
 _READERS: Final[Mapping[str, Callable[[PlanFields], object]]] = {
     "partition": PlanFields.partition,
     **{name: methodcaller("text", name) for name in ("cluster_id", "topic", "path")},

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import BrokerId, TopicPartition
 
 _FOUND_MAX = 80
+_INTEGERS: Final = frozenset({int})
 _Value = TypeVar("_Value")
 
 
@@ -39,10 +40,9 @@ class PlanFields(NamedTuple):
     def brokers(self, name: str) -> tuple[BrokerId, ...]:
         """A mandatory array of broker ids."""
         items = self.items(name)
-        for item in items:
-            if type(item) is not int:
-                raise self.refused(name, "an array of broker ids", items)
-        return tuple(BrokerId(item) for item in items if type(item) is int)
+        if not _INTEGERS.issuperset(map(type, items)):
+            raise self.refused(name, "an array of broker ids", items)
+        return tuple(cast("list[BrokerId]", items))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A mandatory array of strings."""

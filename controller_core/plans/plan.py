@@ -5,6 +5,7 @@ Source: docs/operations.md, "The plan"; docs/adr/0007.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,6 +30,10 @@ from controller_core.plans.safeguards import safeguards
 
 SCHEMA_VERSION: Final = 1
 _OUTSIDE_THE_DIGEST: Final = ("digest", "code_version")
+_HEAD: Final = re.compile(
+    rb'(\{"cluster":"(?:[^"\\]|\\.)*",)(?:"code_version":"(?:[^"\\]|\\.)*",)?"digest":"[0-9a-f]{64}",', re.DOTALL
+)
+"""How a document begins that is spelt as it was stored, with what stands outside of its digest."""
 
 
 class PlanKind(StrEnum):
@@ -160,8 +165,14 @@ def plan_and_digest_from_bytes(data: bytes, *, where: str) -> tuple[Plan, str]:
     if version != SCHEMA_VERSION:
         raise document.refused("schema_version", str(SCHEMA_VERSION), version)
     stored = document.text("digest")
-    digested = canonical({name: value for name, value in document.values.items() if name not in _OUTSIDE_THE_DIGEST})
+    head = _HEAD.match(data)
+    digested = head[1] + data[head.end() :] if head else data
     found = hashlib.sha256(digested).hexdigest()
+    if found != stored:  # one that is spelt in another way has its digest, too
+        digested = canonical(
+            {name: value for name, value in document.values.items() if name not in _OUTSIDE_THE_DIGEST}
+        )
+        found = hashlib.sha256(digested).hexdigest()
     if found != stored:
         raise PlanAlteredError(
             f"plan {where} was altered: it names digest {stored[:12]}, its content has {found[:12]}; "

@@ -420,6 +420,28 @@ def test_an_altered_plan_names_both_digests():
         plan_from_bytes(data, where="p.json")
 
 
+def test_a_document_that_is_spelt_in_another_way_is_the_same_plan():
+    document = json.loads(plan_to_bytes(PLAN, code_version="0.2"))
+    assert plan_from_bytes(json.dumps(document, indent=1).encode(), where="p.json") == PLAN
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(b'"cluster":"demo",', b'"cluster":"demo","confirmed":true,', id="beside-the-cluster"),
+        pytest.param(b'"code_version":"0.2",', b'"code_version":"0.2","confirmed":true,', id="beside-the-version"),
+        pytest.param(b'"code_version":"0.2",', b'"code_version":"0.2","x":"\\",', id="behind-a-backslash"),
+        pytest.param(b'"schema_version"', b'"digest":"' + b"0" * 64 + b'","schema_version"', id="a-second-digest"),
+    ],
+)
+def test_what_is_put_beside_the_digest_of_a_stored_document_is_refused(old, new):
+    stored = plan_to_bytes(PLAN, code_version="0.2")
+    altered = stored.replace(old, new, 1)
+    assert altered != stored
+    with pytest.raises(InvalidPlanError):
+        plan_from_bytes(altered, where="p.json")
+
+
 def test_optional_fields_are_read_as_null_or_value():
     fields = fields_of({"a": None, "b": 1}, "here")
     assert (fields.integer_or_none("a"), fields.integer_or_none("b"), fields.text_or_none("a")) == (None, 1, None)

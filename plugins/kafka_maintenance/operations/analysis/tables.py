@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from controller_core.model.gc_pause import collector_paused
 from kafka_maintenance.operations.snapshots.catalog import at_once
 
 CACHE_BYTES_MAX: Final = 256 * 2**20
@@ -36,7 +37,8 @@ class ByteCache:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][0]
-        value, size = make()
+        with collector_paused():
+            value, size = make()
         with self._lock:
             if size <= self._bytes_max and key not in self._kept:
                 self._kept[key] = (value, size)

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -28,6 +29,8 @@ from kafka_maintenance.web.views.record import receipt_blocks
 
 EFFECTS_READ_MAX: Final = 20_000
 _BROKERS_SHOWN_MAX: Final = 400
+_Moves = Mapping[tuple[int, int], int]
+"""(source, target) → how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +119,16 @@ def _of_plan(store: ObjectStore, uri: str, named: Named) -> tuple[list[Block], l
 
     def made() -> tuple[tuple[list[Block], list[Section]], int]:
         plan, _ = plan_in(document, uri, kind=named.kind, cluster=named.cluster, digest=named.digest)
-        return (_head(plan), _sections(plan, read_proof(store, uri, plan))), len(document)
+        moves, led = Counter(moved_replicas(plan)), Counter(moved_leaders(plan))
+        proof = read_proof(store, uri, plan)
+        return (_head(plan, moves, led), _sections(plan, moves, led, proof)), len(document)
 
     key = ("page of a plan", uri, named.cluster, named.kind, named.digest, hashlib.sha256(document).hexdigest())
     kept: tuple[list[Block], list[Section]] = CACHE.get(key, made)
     return kept
 
 
-def _head(plan: Plan) -> list[Block]:
-    moves = Counter(moved_replicas(plan))
+def _head(plan: Plan, moves: _Moves, led: _Moves) -> list[Block]:
     touched = {partition for partition, _, _ in changed(plan)}
     facts: list[tuple[str, Cell]] = [
         ("Steps", number(len(plan.steps))),
@@ -137,7 +141,6 @@ def _head(plan: Plan) -> list[Block]:
             ("Brokers that send", number(len({source for source, _ in moves}))),
             ("Brokers that receive", number(len({target for _, target in moves}))),
         ]
-    led = Counter(moved_leaders(plan))
     if led:
         facts += [
             ("Leaders that move", number(sum(led.values()))),
@@ -150,8 +153,7 @@ def _head(plan: Plan) -> list[Block]:
     return blocks
 
 
-def _sections(plan: Plan, proof: Mapping[str, Any] | None) -> list[Section]:
-    moves = Counter(moved_replicas(plan))
+def _sections(plan: Plan, moves: _Moves, led: _Moves, proof: Mapping[str, Any] | None) -> list[Section]:
     sections = []
     if moves:
         before_after = _before_after(plan, proof)
@@ -165,7 +167,6 @@ def _sections(plan: Plan, proof: Mapping[str, Any] | None) -> list[Section]:
             head=("from broker", "to broker", "replicas"),
         )
         sections.append(Section(title="Moves", anchor="moves-section", blocks=[matrix]))
-    led = Counter(moved_leaders(plan))
     if led:
         matrix = figures.matrix(
             "leader-moves",
@@ -190,8 +191,9 @@ def _before_after(plan: Plan, proof: Mapping[str, Any] | None) -> list[Block]:
     """Replicas and preferred leaders by broker and by rack: what the proof says was there, and the plan's changes to it."""
     state = proof["state"] if proof else {"brokers": [], "partitions": []}
     racks = {int(row["id"]): str(row.get("rack") or "no rack") for row in state["brokers"]}
-    held = Counter(int(broker) for row in state["partitions"] for broker in row["replicas"])
-    led = Counter(int(row["replicas"][0]) for row in state["partitions"] if row["replicas"])
+    replicas = [row["replicas"] for row in state["partitions"]]
+    held = Counter[int](chain.from_iterable(replicas))
+    led = Counter[int](each[0] for each in replicas if each)
     held_after, led_after = held.copy(), led.copy()
     for _, before, after in changed(plan):
         held_after.subtract(map(int, before))
@@ -277,23 +279,18 @@ def _waves(plan: Plan) -> Block:
 
 
 def _changes_table(plan: Plan) -> Table:
-    rows = []
-    for number_, step in enumerate(plan.steps, start=1):
-        for partition, before, after in changed_in(step):
-            left = ", ".join(str(broker) for broker in before if broker not in after)
-            came = ", ".join(str(broker) for broker in after if broker not in before)
-            rows.append(
-                (
-                    Cell(str(partition)),
-                    Cell(str(number_), value=number_),
-                    Cell(_ids(before)),
-                    Cell(_ids(after)),
-                    Cell(left),
-                    Cell(came),
-                )
-            )
-            if len(rows) >= EFFECTS_READ_MAX:
-                break
+    found = [(number_, *one) for number_, step in enumerate(plan.steps, start=1) for one in changed_in(step)]
+    rows = [
+        (
+            Cell(str(partition)),
+            Cell(str(number_), value=number_),
+            Cell(_ids(before)),
+            Cell(_ids(after)),
+            Cell(_ids([broker for broker in before if broker not in after])),
+            Cell(_ids([broker for broker in after if broker not in before])),
+        )
+        for number_, partition, before, after in found[:EFFECTS_READ_MAX]
+    ]
     columns = (
         Column("Partition"),
         Column("Step", numeric=True),
@@ -307,6 +304,7 @@ def _changes_table(plan: Plan) -> Table:
         caption="Partitions that change",
         columns=columns,
         rows=rows,
+        more=max(0, len(found) - EFFECTS_READ_MAX),
         searchable=True,
         empty="No assignment and no leader is changed by a request; see the requests.",
         rows_shown_max=2000,

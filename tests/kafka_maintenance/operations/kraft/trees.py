@@ -70,7 +70,7 @@ HEALTHY = {
 
 
 def encoded(value):
-    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    return value if value is None or isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
 
 
 def tree(changes=None, unread=None):
