@@ -7,7 +7,7 @@ fractions, ignores what follows the first value, and reports everything wrong as
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.model.partitions import BrokerId
@@ -61,7 +61,7 @@ class Fields(NamedTuple):
 
     def brokers(self, name: str) -> tuple[BrokerId, ...]:
         """A mandatory JSON array of broker ids; any integer passes, as in Kafka."""
-        return tuple(BrokerId(broker) for broker in self.integers(name))
+        return cast("tuple[BrokerId, ...]", self.integers(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A mandatory JSON array of strings."""

@@ -30,7 +30,7 @@ from kafka_maintenance.operations.snapshots.catalog import (
 )
 from kafka_maintenance.operations.snapshots.changes import KINDS, Change, Diff, Side
 from kafka_maintenance.operations.snapshots.diff_text import shown_value
-from kafka_maintenance.operations.snapshots.diff_znodes import without_equal_topics, znode_changes
+from kafka_maintenance.operations.snapshots.diff_znodes import without_equal, znode_changes
 from kafka_maintenance.operations.snapshots.take import require_kafka_tree
 from kafka_maintenance.operations.snapshots.unreadable import without_hidden, znode_of
 
@@ -47,7 +47,7 @@ def side_of_snapshot(store: ObjectStore, manifest: Manifest | str) -> Side:
 def sides_of_snapshots(store: ObjectStore, before: Manifest | str, after: Manifest | str) -> tuple[Side, Side]:
     """Two stored snapshots to compare: `diff` finds in them what it finds in the whole ones.
 
-    Topics that nobody wrote to in between are left out before anything is decoded, which takes nine tenths of the time; not where one of both
+    What nobody wrote to in between is left out before anything is decoded, which takes nine tenths of the time; not where one of both
     snapshots has a znode that could not be parsed, for such a one is named also where it is the same.
 
     Raises:
@@ -56,7 +56,7 @@ def sides_of_snapshots(store: ObjectStore, before: Manifest | str, after: Manife
     manifests = [read_manifest(store, each) if isinstance(each, str) else each for each in (before, after)]
     old, new = at_once(partial(read_raw, store), manifests)
     if not any(manifest.counts["bad_rows"] for manifest in manifests):
-        old, new = without_equal_topics(old, new)
+        old, new = without_equal(old, new)
     return side_of_raw(store, manifests[0], old), side_of_raw(store, manifests[1], new)
 
 

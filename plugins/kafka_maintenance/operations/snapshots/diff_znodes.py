@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +15,7 @@ from kafka_maintenance.operations.snapshots.changes import Change, Side
 from kafka_maintenance.operations.snapshots.unreadable import is_hidden
 
 _BELOW_TOPICS: Final = f"{znodes.TOPICS}/"
+_BELOW_CONFIG: Final = f"{znodes.CONFIG}/"
 _DATA_SHOWN_MAX: Final = 200
 _COLUMNS: Final = ("data", "acl", "left_out", "mzxid", "mtime")
 _WRITTEN: Final = ("data", "czxid", "mzxid", "acl", "left_out")
@@ -21,7 +23,7 @@ _WRITTEN: Final = ("data", "czxid", "mzxid", "acl", "left_out")
 _TABLED: Final = (
     _BELOW_TOPICS,
     f"{znodes.BROKER_IDS}/",
-    f"{znodes.CONFIG}/",
+    _BELOW_CONFIG,
     f"{znodes.ISR_CHANGE_NOTIFICATION}/",
     f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/",
     f"{znodes.DELETE_TOPICS}/",
@@ -99,37 +101,48 @@ def znode_changes(
 _Znode = Mapping[str, Any]
 
 
-def without_equal_topics(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The raw layers without the topics that were not written in between, if both sides have every znode of them: nothing of these can differ.
+def without_equal(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The raw layers without what nobody wrote to in between and both have: the topics, the states of the others, and the configs.
+
+    A topic's znode stays with each znode below it that is different. Of a secret the raw layer does not tell all: it stays.
 
     Args:
         before: columns of `raw_layer`.
         after: likewise.
     """
-    old, new = (raw.filter(pc.starts_with(raw["path"], _BELOW_TOPICS)) for raw in (before, after))
+    old, new = (raw.filter(_is_compared(raw)) for raw in (before, after))
     joined = _joined(old, new, _WRITTEN)
-    differ = reduce(pc.or_, (_differ(joined, name) for name in (*_WRITTEN, "there")))
-    topics = _topics(joined["path"].filter(differ)).unique()
+    secret = pc.or_(pc.is_valid(joined["left_out_old"]), pc.is_valid(joined["left_out_new"]))
+    differ = reduce(pc.or_, (_differ(joined, name) for name in (*_WRITTEN, "there")), secret)
+    paths = joined["path"].filter(differ).combine_chunks()
+    topics = pc.replace_substring_regex(paths, f"^({_BELOW_TOPICS}[^/]*).*$", r"\1")
+    wanted = pa.concat_arrays([paths, topics])
 
     def kept(raw: pa.Table) -> pa.Table:
-        elsewhere = pc.invert(pc.starts_with(raw["path"], _BELOW_TOPICS))
-        return raw.filter(pc.or_(elsewhere, pc.is_in(_topics(raw["path"]), value_set=topics)))
+        return raw.filter(pc.or_(pc.invert(_is_compared(raw)), pc.is_in(raw["path"], value_set=wanted)))
 
     return kept(before), kept(after)
 
 
-def _topics(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The topic of each path below `/brokers/topics`; another path stays as it is."""
-    return pc.replace_substring_regex(paths, f"^{_BELOW_TOPICS}([^/]*).*$", r"\1")
+def _is_compared(raw: pa.Table) -> pa.ChunkedArray:
+    return pc.or_(pc.starts_with(raw["path"], _BELOW_TOPICS), pc.starts_with(raw["path"], _BELOW_CONFIG))
 
 
 def _joined(before: pa.Table, after: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Path, and `columns` and `there` of both sides with the suffixes `_old` and `_new`; null where one has no such path."""
-    sides = []
-    for raw, suffix in ((before, "_old"), (after, "_new")):
-        table = raw.select(["path", *columns]).append_column("there", pa.repeat(pa.scalar(value=True), raw.num_rows))
-        sides.append(table.rename_columns(["path", *(f"{name}{suffix}" for name in (*columns, "there"))]))
-    return sides[0].join(sides[1], keys="path", join_type="full outer", use_threads=False)
+    old, new = (raw["path"].combine_chunks() for raw in (before, after))
+    in_old = pc.index_in(new, value_set=old)
+    came = in_old.is_null().to_numpy(zero_copy_only=False)
+    places = np.where(came, len(old) + np.cumsum(came) - 1, in_old.fill_null(0).to_numpy())
+    at_new = np.full(len(old) + int(came.sum()), -1)
+    at_new[places] = np.arange(len(new))
+    at_old = np.where(np.arange(len(at_new)) < len(old), np.arange(len(at_new)), -1)
+    found = {"path": pa.concat_arrays([old, new.filter(pa.array(came))])}
+    for raw, places_in_raw, suffix in ((before, at_old, "_old"), (after, at_new, "_new")):
+        at = pa.array(places_in_raw, mask=places_in_raw < 0)
+        found |= {f"{name}{suffix}": raw[name].combine_chunks().take(at) for name in columns}
+        found[f"there{suffix}"] = at.is_valid()
+    return pa.table(found)
 
 
 def _different(before: pa.Table, after: pa.Table) -> Iterator[tuple[str, _Znode | None, _Znode | None]]:

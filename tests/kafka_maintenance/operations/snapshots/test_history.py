@@ -21,7 +21,7 @@ from kafka_maintenance.operations.snapshots.blame import blame, blame_json, blam
 from kafka_maintenance.operations.snapshots.catalog import read_raw, read_table
 from kafka_maintenance.operations.snapshots.diff import diff, side_of_cluster, side_of_snapshot, sides_of_snapshots
 from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text
-from kafka_maintenance.operations.snapshots.diff_znodes import without_equal_topics
+from kafka_maintenance.operations.snapshots.diff_znodes import without_equal
 from kafka_maintenance.operations.snapshots.query import query_history, query_text
 from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits
 from kafka_maintenance.operations.snapshots.take import take_snapshot
@@ -126,14 +126,21 @@ def test_noise_is_left_out_unless_asked_for(kafka, chroot, store):
     assert (change.kind, change.before["leader_epoch"], change.after["leader_epoch"]) == ("epoch_changed", 0, 5)
 
 
-def test_topics_that_nobody_wrote_to_are_not_decoded(kafka, chroot, store):
+def test_what_nobody_wrote_to_is_not_decoded(kafka, chroot, store):
     before = take(chroot, store)
     kafka.set("/config/topics/payments", world.config(retention_ms="7"), -1)
     kafka.set("/brokers/topics/orders/partitions/0/state", world.state(2, 1, (2,)), -1)
     after = take(chroot, store, 1)
     assert len(compared(store, before, after).changes) > 1
-    for side in sides_of_snapshots(store, before, after):
+    for side, changed in zip(sides_of_snapshots(store, before, after), (set(), {"payments"}), strict=True):
         assert side.tables["topics"]["topic"].to_pylist() == ["orders"]
+        partitions = side.tables["partitions"]
+        numbers = partitions["partition"].filter(partitions["leader"].is_valid()).to_pylist()
+        assert numbers == [0]  # of the state of which is read
+        assert {*side.tables["configs"]["entity_name"].to_pylist()} == {
+            "alice",
+            *changed,
+        }  # of a secret raw tells not all
 
 
 def test_a_zxid_that_an_ensemble_issued_twice_hides_no_other_data(kafka, chroot, store):
@@ -146,7 +153,7 @@ def test_a_zxid_that_an_ensemble_issued_twice_hides_no_other_data(kafka, chroot,
     set_back = raw.set_column(
         raw.schema.get_field_index("data"), raw.schema.field("data"), pa.array(other, raw.schema.field("data").type)
     )
-    for found in without_equal_topics(raw, set_back):
+    for found in without_equal(raw, set_back):
         assert path in found["path"].to_pylist()
         assert "/brokers/topics/payments" not in found["path"].to_pylist()
 
