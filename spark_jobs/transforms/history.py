@@ -8,13 +8,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from pyspark.sql.window import Window
 
 from spark_jobs.schemas import BROKER_HISTORY, CONTROLLER_CHURN, GROWTH, LEADER_CHURN, UNSTABLE_PARTITIONS
+from spark_jobs.transforms.partition_findings import lagging
 
 FLAPS_MIN = 3
 """A broker that went away this often within the window is called flapping."""
 
 
 def partition_changes(partitions: DataFrame) -> DataFrame:
-    """Each date of a partition that differs from the day before, or in which a replica lagged.
+    """Each date of a partition that differs from the day before, or in which it was under-replicated.
 
     In:  schemas.PARTITIONS, one snapshot per cluster and date.
     Out: cluster, date, topic, partition, leader_changed, leader_epoch_steps, isr_changed, assignment_changed, lags. The
@@ -27,7 +28,7 @@ def partition_changes(partitions: DataFrame) -> DataFrame:
         *(*key, "taken_at", "leader", "leader_epoch"),
         F.when(F.col("isr").isNotNull(), F.xxhash64("isr")).alias("in_sync"),
         F.xxhash64("replicas").alias("assigned"),
-        (F.size("isr") < F.size("replicas")).alias("lags"),
+        (F.size(lagging()) > 0).alias("lags"),
     )
     days = Window.partitionBy(*key).orderBy("taken_at")
     compared = ("leader", "leader_epoch", "in_sync", "assigned")

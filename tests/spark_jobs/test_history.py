@@ -11,6 +11,7 @@ from kafka_maintenance.operations.analysis.run import stage
 from kafka_maintenance.operations.snapshots.compact import keep_compact
 from spark_jobs import nightly_analysis, schemas
 from spark_jobs.transforms import history
+from spark_jobs.transforms.partition_findings import lagging
 from tests.spark_jobs.worlds import DAY, World, frame, publish
 
 FIRST = DAY - timedelta(days=3)
@@ -64,6 +65,25 @@ def test_changes_are_counted_by_day_and_by_partition(spark):
         (FIRST + timedelta(days=2), 2, 5, 3, 5 / 3),
         (DAY, 2, 5, 3, 5 / 3),
     ]
+
+
+def test_a_replica_that_is_being_added_makes_no_partition_under_replicated(spark):
+    """The definition of the finding, the summary and Kafka's metric: what the history counts adds up with them."""
+    worlds = [
+        World(
+            partitions=(
+                ("added", 0, (1, 2, 3), 2 - day, (1, 2), (3,), ()),
+                ("stray", 0, (1, 2), 2 - day, (1, 9)),
+                ("offline", 0, (1, 2), -day, (1,)),
+            )
+        ).on(day)
+        for day in range(2)
+    ]
+    partitions = frame(spark, "partitions", *worlds)
+    unstable = history.unstable_partitions(history.partition_changes(partitions))
+    lacking = partitions.where(F.size(lagging()) > 0).groupBy("topic").count()
+    assert dict(rows_of(unstable, "topic", "nights_under_replicated")) == {"added": 0, "stray": 2, "offline": 2}
+    assert rows_of(lacking, "topic", "count") == [("offline", 2), ("stray", 2)]
 
 
 def test_a_topic_made_again_is_another_topic(spark):
