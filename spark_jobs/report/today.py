@@ -13,7 +13,8 @@ _GROUP_OF: Mapping[str, int] = {
     **dict.fromkeys(("under_min_isr", "min_isr_unreachable"), 2),
     **dict.fromkeys(
         ("under_replicated", "unreadable_znode", "stale_isr_change", "stale_log_dir_event", "empty_reassignment_target",
-         "disk_nearly_full", "single_replica", "min_isr_equals_replication_factor", "unclean_election_allowed", "stuck_reassignment"),
+         "disk_nearly_full", "single_replica", "min_isr_equals_replication_factor", "unclean_election_allowed", "stuck_reassignment",
+         "analysis_disagrees", "kraft_migration"),
         3,
     ),
 }  # fmt: skip
@@ -43,23 +44,26 @@ def first_lines(page: Page, clusters: Iterable[str]) -> tuple[str, ...]:
         return ()
     chosen = list(clusters)
     named = len(page.order) > 1
-    needed = [text for cluster in chosen for text in _needs_a_person(page.by_cluster[cluster], cluster * named)]
+    needed = [found for cluster in chosen for found in _needs_a_person(page.by_cluster[cluster], cluster * named)]
+    needed.sort(key=lambda found: found[0])  # of all clusters: one that is down stands before what is at risk elsewhere
     yes = [text for cluster in chosen for text in _repaired_by_a_yes(page.by_cluster[cluster], cluster)]
     changed = [text for cluster in chosen for text in _changed(page, cluster, cluster * named)]
     return (
-        f"Needs a person today: {_listed(needed) or 'nothing'}.",
+        f"Needs a person today: {_listed([text for _, text in needed]) or 'nothing'}.",
         f"Can be repaired by a yes: {_listed(yes) or 'nothing'}.",
         f"Changed since the day before: {_listed(changed) or 'nothing that is counted here'}.",
     )
 
 
-def _needs_a_person(rows: Mapping[str, Rows], cluster: str) -> Iterator[str]:
+def _needs_a_person(rows: Mapping[str, Rows], cluster: str) -> Iterator[tuple[int, str]]:
+    """Critical findings that stand alone, each with its group."""
     for row in in_order(rows["findings"]):
         if row["severity"] != SEVERITIES[0] or row["cause"] is not None:
             continue
         where = "-".join(str(part) for part in (row["topic"], row["partition"]) if part is not None)
         more = f" (and {row['count'] - 1:,} more {row['kind']})" if row["count"] > 1 else ""
-        yield _of(cluster, f"{where}: {row['detail']}{more}" if where else f"{row['detail']}{more}")
+        text = f"{where}: {row['detail']}{more}" if where else f"{row['detail']}{more}"
+        yield group_of(row["kind"]), _of(cluster, text)
 
 
 def _repaired_by_a_yes(rows: Mapping[str, Rows], cluster: str) -> Iterator[str]:

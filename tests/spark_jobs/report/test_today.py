@@ -1,7 +1,9 @@
 """What stands first in a report, and in which order findings are read."""
 
+import re
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +47,26 @@ def test_findings_are_read_by_what_they_endanger_and_beneath_their_cause():
     ]
 
 
+RUNBOOK = (Path(__file__).parents[3] / "docs" / "runbooks" / "findings.md").read_text(encoding="utf-8")
+GROUP_OF_HEADING = {
+    "A broker or the controller is down": "broker or controller down",
+    "Partitions without a leader": "offline",
+    "Below min ISR": "below min ISR",
+    "At risk": "at risk",
+    "Hygiene": "hygiene",
+}
+
+
+def test_the_run_book_has_the_findings_in_the_groups_of_the_report():
+    in_book, heading = {}, ""
+    for level, words in re.findall(r"(?m)^(##+) (.+)$", RUNBOOK):
+        if level == "##":
+            heading = GROUP_OF_HEADING[words]
+        else:
+            in_book[words.strip("`")] = heading
+    assert in_book == {kind: today.GROUPS[today.group_of(kind)] for kind in in_book}
+
+
 def test_the_three_lines_of_a_healthy_cluster_say_so():
     assert today.first_lines(page_of(), ["alpha"]) == (
         "Needs a person today: nothing.",
@@ -72,6 +94,14 @@ def test_what_no_result_counts_stands_in_the_third_line_and_in_a_table():
 def test_the_first_line_names_the_cluster_the_finding_and_how_many_more():
     page = page_of(found("offline", "critical", count=3, cluster="beta"), clusters=("alpha", "beta"))
     assert today.first_lines(page, page.order)[0] == "Needs a person today: beta: offline it is (and 2 more offline)."
+
+
+def test_of_all_clusters_the_broker_that_is_down_stands_first():
+    at_risk = [found(kind, "critical") for kind in ("stale_isr_change", "analysis_disagrees", "kraft_migration")]
+    down = found("broker_down", "critical", cluster="beta")
+    page = page_of(*at_risk, down, clusters=("alpha", "beta"))
+    assert page.order == ["alpha", "beta"]
+    assert today.first_lines(page, page.order)[0].startswith("Needs a person today: beta: broker_down it is; alpha: ")
 
 
 def test_what_a_yes_repairs_names_the_plan():
