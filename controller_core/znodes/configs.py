@@ -3,6 +3,7 @@
 Source: Kafka 3.9 `ConfigEntityZNode`, `ConfigEntityChangeNotificationZNode`, `DynamicConfigManager`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
@@ -12,6 +13,9 @@ from controller_core.znodes.json_text import encode_object, parse_object
 from controller_core.znodes.key_order import properties_order
 
 CHANGE_VERSION_TYPE_AND_NAME, CHANGE_VERSION_PATH = 1, 2
+POSITIVE = r"^[\x00-\x20]*\+?([0-9]{1,10})[\x00-\x20]*$"
+"""What Kafka reads as a positive integer setting: Java's `trim` and `Integer.parseInt`. Spark SQL reads settings by this pattern, too."""
+_INTEGER_MAX = 2**31 - 1
 _VERSION = 1
 
 
@@ -46,6 +50,13 @@ def decode_config(data: bytes | None, *, path: str) -> ConfigZnode:
         return ConfigZnode({}, extra)
     config = document.child("config")
     return ConfigZnode({name: config.text(name) for name in config.values}, extra)
+
+
+def positive_setting(text: str) -> int | None:
+    """A setting that has to be an integer of at least 1, such as min.insync.replicas; None for what Kafka refuses."""
+    found = re.match(POSITIVE, text)
+    number = int(found[1]) if found else 0
+    return number if 1 <= number <= _INTEGER_MAX else None
 
 
 def encode_config(znode: ConfigZnode) -> bytes:

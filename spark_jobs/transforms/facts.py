@@ -6,14 +6,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import StructType
 
+from controller_core.znodes.configs import POSITIVE
 from spark_jobs.schemas import CORE_FACTS, FACTS, SNAPSHOT_KEY
 
 KEY = list(SNAPSHOT_KEY)
 NO_LEADER = -1
 STATE_PATH = "^/brokers/topics/([^/]+)/partitions/([0-9]+)/state$"
 _TOPIC_OF_PATH = "^/brokers/topics/([^/]+)"
-_WHOLE_NUMBER = r"^[\x00-\x20]*\+?([0-9]{1,10})[\x00-\x20]*$"
-"""What Kafka reads as a positive integer config: Java's `trim` and `Integer.parseInt`."""
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
@@ -187,8 +186,8 @@ def min_isr_of_topics(configs: DataFrame) -> DataFrame:
 
 
 def _min_isr() -> Column:
-    """The column `value` as min.insync.replicas; null for what Kafka refuses."""
-    number = F.regexp_extract("value", _WHOLE_NUMBER, 1).try_cast("int")
+    """The column `value` as min.insync.replicas, as `positive_setting` reads it; null for what Kafka refuses."""
+    number = F.regexp_extract("value", POSITIVE, 1).try_cast("int")
     return F.when(number >= 1, number)
 
 

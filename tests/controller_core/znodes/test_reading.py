@@ -16,6 +16,7 @@ from controller_core.model.partitions import (
     TopicPartition,
 )
 from controller_core.znodes import ScalaVersion, paths
+from controller_core.znodes.configs import positive_setting
 from controller_core.znodes.json_text import Fraction, json_text, parse
 from controller_core.znodes.key_order import immutable_map_order, mutable_map_order, properties_order
 from tests.controller_core.znodes.test_bytes import CASES
@@ -374,6 +375,14 @@ def test_requests_come_back(targets):
     assert znodes.decode_reassign_partitions(znodes.encode_reassign_partitions(targets)) == targets
     partitions = tuple(targets)
     assert znodes.decode_preferred_replica_election(znodes.encode_preferred_replica_election(partitions)) == partitions
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("2", 2), (" 2\n", 2), ("+3", 3), ("2147483647", 2147483647), ("2147483648", None), ("0", None), ("-1", None), ("2.0", None), ("x", None), ("", None)],
+)  # fmt: skip
+def test_an_integer_setting_is_read_as_kafka_parses_it(text, number):
+    assert positive_setting(text) == number
 
 
 @given(config=st.dictionaries(st.text(), st.text(), max_size=30))

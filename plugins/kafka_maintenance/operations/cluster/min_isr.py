@@ -8,7 +8,7 @@ from typing import Final
 
 from controller_core.model.errors import MalformedZnodeError
 from controller_core.ports.zookeeper import ZooKeeper
-from controller_core.znodes.configs import decode_config
+from controller_core.znodes.configs import decode_config, positive_setting
 from controller_core.znodes.paths import BROKER_CONFIGS, TOPIC_CONFIGS, config_path
 
 _KEY: Final = "min.insync.replicas"
@@ -16,8 +16,8 @@ _ALL_BROKERS: Final = "<default>"
 
 
 def min_insync_replicas(zookeeper: ZooKeeper, topics: Collection[str]) -> dict[str, int]:
-    """The setting of each topic: its own, else the one that all brokers got at run time; what stands nowhere in ZooKeeper, or is no
-    number, is left out, so that a value of `server.properties` is not known.
+    """The setting of each topic: its own, else the one that all brokers got at run time; what stands nowhere in ZooKeeper, or is what
+    Kafka refuses, is left out, so that a value of `server.properties` is not known.
 
     Args:
         zookeeper: a session on the cluster's chroot.
@@ -40,4 +40,4 @@ def _setting(data: bytes, path: str) -> int | None:
         text = decode_config(data, path=path).config.get(_KEY, "")
     except MalformedZnodeError:  # also what Kafka cannot parse
         return None
-    return int(text) if text.isdecimal() else None
+    return positive_setting(text)

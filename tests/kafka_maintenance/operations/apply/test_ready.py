@@ -45,7 +45,7 @@ def set_config(world: Any, entity: str, setting: bytes) -> None:
     world.own.create(f"/config/{entity}", setting)
 
 
-def min_isr(count: int) -> bytes:
+def min_isr(count: int | str) -> bytes:
     return encode_config(ConfigZnode({"min.insync.replicas": str(count)}))
 
 
@@ -254,5 +254,8 @@ def test_min_insync_replicas_are_the_topics_own_or_those_of_all_brokers():
     set_config(world, "brokers/<default>", min_isr(2))
     set_config(world, "topics/old", min_isr(3))
     set_config(world, "topics/bad", b"{")
-    assert min_insync_replicas(world.own, {"old", "orders", "bad"}) == {"old": 3, "orders": 2, "bad": 2}
+    set_config(world, "topics/spaced", min_isr(" 4"))
+    set_config(world, "topics/refused", min_isr("0"))
+    found = min_insync_replicas(world.own, {"old", "orders", "bad", "spaced", "refused"})
+    assert found == {"old": 3, "orders": 2, "bad": 2, "spaced": 4, "refused": 2}
     assert min_insync_replicas(world.own, ()) == {}
