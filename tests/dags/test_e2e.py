@@ -75,11 +75,14 @@ def test_the_days_election_plan_is_applied_after_a_yes_and_verified(live, analys
     run_id = live.start("elect_preferred_leaders", {"cluster": CLUSTER, "plan": plan["digest"]})
     gate = live.approver.wait_gate("elect_preferred_leaders", run_id, timeout_s=120)
     assert plan["digest"] in gate.body
-    assert live.operator.run("elect_preferred_leaders", run_id)["note"] == (
-        f"elect_preferred_leaders on {CLUSTER}, started by operator: waits for 1 approval by anybody who may answer in Airflow"
-    )
+    who = f"elect_preferred_leaders on {CLUSTER}, started by operator: "
+    waits = f"{who}waits for 1 approval by anybody who may answer in Airflow"
+    assert live.operator.run("elect_preferred_leaders", run_id)["note"] == waits
     assert live.leaders() == before
     live.answer(gate, "Approve")
+    assert live.operator.run("elect_preferred_leaders", run_id)["note"] == (
+        f"{who}ended successfully: approved by approver; apply_plan success, its receipt is on the page Plan of this run"
+    )
     assert live.leaders() == [1, 2, 3, 1, 2, 3]
     (apply_task,) = [
         ti for ti in live.operator.task_instances("elect_preferred_leaders", run_id) if ti["task_id"] == "apply_plan"
@@ -111,6 +114,11 @@ def test_who_asked_for_a_deletion_does_not_approve_it_alone_and_a_rejection_hold
     again = live.start("delete_topics", {"cluster": CLUSTER, "plan": answers()[0]["digest"]})
     assert live.operator.wait_run("delete_topics", again, timeout_s=TASK_TIMEOUT_S) == "failed"
     assert "'approver' rejected it" in live.operator.failures("delete_topics", again)
+    notes = [live.operator.run("delete_topics", each)["note"].rpartition("operator: ")[2] for each in (run_id, again)]
+    assert notes == [
+        "ended successfully: rejected by approver; nothing was changed",
+        "failed at approve: nobody was asked; nothing was changed",
+    ]
     assert "kept" in live.topics()
 
 

@@ -81,6 +81,20 @@ def answering(clients, dag_id, act, *if_asked_again):
         thread.join(ANSWER_TIMEOUT_S)
 
 
+@contextmanager
+def _run_of(gate):
+    """The run in Airflow's database, which is written at the end."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    ti = gate["task_instance"]
+    with create_session() as session:
+        yield session.scalars(
+            select(DagRun).where(DagRun.dag_id == ti["dag_id"], DagRun.run_id == ti["dag_run_id"])
+        ).one()
+
+
 def _answer(client, option, comment="planned window"):
     return lambda gate: client.patch(
         _url(gate), json={"chosen_options": [option], "params_input": {"comment": comment}}
@@ -102,6 +116,19 @@ def _clear(client, dag_id, run_id, task_id):
     what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True}
     how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
     return client.post(f"/api/v2/dags/{dag_id}/clearTaskInstances", json=what | how)
+
+
+def _end(dag, run):
+    """Lets the run end once more, as the scheduler does: in one session from its tasks to its note."""
+    from airflow.models.dagrun import DagRun
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        ended = session.get(DagRun, run.id)
+        ended.dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+        ended.state = "running"
+        assert ended.update_state(session=session) == ([], None)
 
 
 def _go_on(dag, run):
@@ -215,6 +242,60 @@ def test_the_brake_ends_a_run_that_is_deferred_and_says_who_pulled_it(bag, clien
     last = _receipt(tmp_path, plan)[-1]
     assert last["event"] == "stopped"
     assert last["detail"]["reason"] == "ada in run stop_execution.manual asked for it: the disks are full"
+
+
+def _note(client, run):
+    return client.get(f"/api/v2/dags/{run.dag_id}/dagRuns/{run.run_id}").json()["note"]
+
+
+@pytest.mark.parametrize(
+    ("option", "breaks", "ended"),
+    [
+        ("Approve", False, "ended successfully: approved by olivia; apply_plan success, its receipt is on the page Plan of this run"),
+        ("Approve", True, "failed at apply_plan: approved by olivia; apply_plan failed, its receipt is on the page Plan of this run"),
+        ("Reject", False, "ended successfully: rejected by olivia; nothing was changed"),
+    ],
+    ids=["approved", "broken", "rejected"],
+)  # fmt: skip
+def test_the_note_of_a_run_that_ended_tells_how(bag, clients, world, plan, tmp_path, option, breaks, ended):
+    from kafka_maintenance.tasks.run_notes import on_dag_run_running
+
+    notes = []
+
+    def act(gate):
+        with _run_of(gate) as run:
+            on_dag_run_running(run)
+            notes.append(run.note)
+        if breaks:
+            (document,) = (tmp_path / "v1").rglob(f"*{plan.digest[:12]}.json")
+            document.write_bytes(b"{}")
+        return _answer(clients["olivia"], option)(gate)
+
+    with answering(clients, "elect_preferred_leaders", act) as answer:
+        run, _ = _run(bag, plan)
+    assert answer.result().status_code == 200
+    _end(bag.dags[run.dag_id], run)
+    who = f"elect_preferred_leaders on {CLUSTER}, started by dag_test: "
+    assert notes == [f"{who}waits for 1 approval by anybody who may answer in Airflow"]
+    assert _note(clients["ada"], run) == f"{who}{ended}"
+
+
+def test_a_note_that_a_person_changed_stays_after_the_end(bag, clients, world, plan):
+    from kafka_maintenance.tasks.run_notes import on_dag_run_running
+
+    said = f"elect_preferred_leaders on {CLUSTER}, started by ada: waits for the night"
+
+    def act(gate):
+        with _run_of(gate) as run:
+            on_dag_run_running(run)
+        ti = gate["task_instance"]
+        clients["ada"].patch(f"/api/v2/dags/{ti['dag_id']}/dagRuns/{ti['dag_run_id']}", json={"note": said})
+        return _answer(clients["olivia"], "Reject")(gate)
+
+    with answering(clients, "elect_preferred_leaders", act):
+        run, _ = _run(bag, plan)
+    _end(bag.dags[run.dag_id], run)
+    assert _note(clients["ada"], run) == said
 
 
 def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_person(bag, clients, world, plan, tmp_path):

@@ -1,14 +1,19 @@
-"""The note of a gated run that a person starts: what will wait, and for whom. Runs that schedules open bring theirs (`common.gated_run`).
+"""The note of a gated run: what waits and for whom, and how it ended. Runs that schedules open bring theirs (`common.gated_run`).
 
-A task cannot write the note of its run; a listener of the scheduler can, in the transaction in which the run starts.
+A task cannot write the note of its run; a listener of the scheduler can, in the transaction in which the run starts or ends. What a person wrote
+stays, and so does a note of ours that a person changed.
 """
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from airflow.listeners import hookimpl
+from sqlalchemy import inspect
+
+from kafka_maintenance.operations.gate.airflow_record import GATE_TASK
 
 KINDS: Final = {
     "delete_topics": "delete_topics",
@@ -21,24 +26,101 @@ KINDS: Final = {
 }
 """Common DAG → kind of the plans that its gate asks about."""
 _WITHOUT_ACT_ONLY_REPORTS: Final = {"drain_isr_notifications", "retain_snapshots"}
+_CHANGING: Final = ("apply_plan", "act_as_controller", "apply_restore", "remove_snapshots")
+"""The task behind the gate, of which a DAG has one."""
+_ANSWERED: Final = {"Approve": "approved", "Reject": "rejected"}
+_WAITS, _ENDED, _FAILED = "waits for", "ended successfully", "failed"
+_OURS: Final = re.compile(
+    rf"(?P<run>(?P<kind>{'|'.join({*KINDS, *KINDS.values()})}) on (?P<cluster>[^\s,]+), .*?): (?:{_WAITS}|{_ENDED}|{_FAILED})\b.*",
+    re.DOTALL,
+)
+_LETTERS_MAX: Final = 1000
+"""What Airflow's database holds of a note."""
 
 log = logging.getLogger(__name__)
 
 
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
-    """Writes the note as the run starts; one that is there stays.
+    """Writes whom the run waits for as it starts, and anew where it was cleared after its end.
 
     The policy is read in a thread of its own: the scheduler, which calls this in the middle of its work, forbids others to end its session.
     """
-    if dag_run.run_type != "manual" or dag_run.note:
-        return
-    try:
+    requester = dag_run.triggering_user_name if dag_run.run_type == "manual" else None
+
+    def note() -> str | None:
+        ours = _ours(dag_run)
+        if ours is None and (dag_run.run_type != "manual" or dag_run.note):
+            return None
         with ThreadPoolExecutor(max_workers=1) as other:
-            run = dag_run.dag_id, dag_run.conf or {}, dag_run.triggering_user_name
-            dag_run.note = other.submit(note_of, *run).result()
-    except Exception:  # the listeners of others must still be called
+            if ours is not None:
+                return other.submit(_waiting_again, ours, requester).result()
+            return other.submit(note_of, dag_run.dag_id, dag_run.conf or {}, requester).result()
+
+    _write(dag_run, note)
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any) -> None:
+    """Writes how the run ended, where its note says for whom it waits."""
+    _write(dag_run, lambda: _with_end(dag_run, _ENDED))
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any) -> None:
+    """Likewise, with the tasks that failed."""
+    _write(dag_run, lambda: _with_end(dag_run, _FAILED))
+
+
+def _write(dag_run: Any, note: Callable[[], str | None]) -> None:
+    """Writes the note, unless there is none to write; never raises: the listeners of others must still be called."""
+    try:
+        text = note()
+        if text is not None:
+            dag_run.note = text[:_LETTERS_MAX]
+    except Exception:
         log.exception("run %s of %s has no note", dag_run.run_id, dag_run.dag_id)
+
+
+def _ours(dag_run: Any) -> re.Match[str] | None:
+    """The parts of a note of ours that nobody changed: Airflow keeps which user wrote one."""
+    state = inspect(dag_run, raiseerr=False)
+    if state is not None and state.detached:  # a run of `dag.test`, which has no scheduler and no session of its own
+        return None
+    written = dag_run.dag_run_note
+    return None if written is None or written.user_id is not None else _OURS.fullmatch(written.content)
+
+
+def _waiting_again(ours: re.Match[str], requester: str | None) -> str:
+    from kafka_maintenance.tasks.common import waits_for
+
+    return f"{ours['run']}: {waits_for(KINDS.get(ours['kind'], ours['kind']), ours['cluster'], requester)}"
+
+
+def _with_end(dag_run: Any, how: str) -> str | None:
+    """The note with what the tasks of the run say; None where it is not ours."""
+    ours = _ours(dag_run)
+    if ours is None:
+        return None
+    tasks = {each.task_id: each for each in dag_run.task_instances if each.map_index < 0}
+    failed = sorted({each.task_id for each in dag_run.task_instances if each.state == "failed"})
+    changed = [f"{name} {tasks[name].state}" for name in _CHANGING if name in tasks and tasks[name].try_number]
+    what = f"{changed[0]}, its receipt is on the page Plan of this run" if changed else "nothing was changed"
+    at = f" at {', '.join(failed)}" if failed else ""
+    return f"{ours['run']}: {how}{at}: {_answer(tasks.get(GATE_TASK))}; {what}"
+
+
+def _answer(gate: Any) -> str:
+    """Who answered the question, as Airflow keeps it; of two who approve, the second."""
+    from airflow.models.hitl import HITLDetail
+
+    asked = None if gate is None else inspect(gate).session.get(HITLDetail, gate.id)
+    if asked is None:
+        return "approved by a rule" if gate is not None and gate.state == "success" else "nobody was asked"
+    if not asked.responded_by:
+        return "nobody answered in time"
+    options = [_ANSWERED.get(option, option) for option in asked.chosen_options or ()]
+    return f"{', '.join(options)} by {asked.responded_by['name']}"
 
 
 def note_of(dag_id: str, conf: Mapping[str, Any], requester: str | None) -> str | None:

@@ -221,6 +221,13 @@ def is_shown(api, run):
     assert api.run(ELECT, run_id)["note"] == f"{ELECT} on blue, started by {user}: {waits}"
 
 
+def has_ended(api, run_id, state):
+    """The run has succeeded, and its note says how."""
+    assert state == "success", api.failures(ELECT, run_id)
+    how = "approved by approver; apply_plan success, its receipt is on the page Plan of this run"
+    assert api.run(ELECT, run_id)["note"].endswith(f": ended successfully: {how}")
+
+
 def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
     python, kafka, repository, airflow, workspace, tmp_path
 ):
@@ -256,7 +263,7 @@ def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
     by_the_page("Upgrade", airflow, examples | {WHEEL: wheel_of(source, tmp_path / "dist-of-next")}, tmp_path)
     airflow.start()
     state = approver.wait_run_answering(ELECT, gated["dag_run_id"], "Approve", timeout_s=TIMEOUT_S, comment="first")
-    assert state == "success", api.failures(ELECT, gated["dag_run_id"])
+    has_ended(api, gated["dag_run_id"], state)
     assert leaders(kafka) == [1, 2]
     assert api.run(ELECT, gated["dag_run_id"])["bundle_version"] == commit != commit_of(repository)
     receipts = opened.list("v1/receipts/cluster=blue/")

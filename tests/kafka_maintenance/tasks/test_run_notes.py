@@ -20,10 +20,25 @@ def connection(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_BLUE", json.dumps(connection))
 
 
-def _noted(dag_id, conf=None, *, user="ada", run_type="manual", note=None):
+class Run(SimpleNamespace):
+    """A run with a note as Airflow keeps it: with who wrote it, None for a program."""
+
+    dag_run_note: SimpleNamespace | None
+
+    @property
+    def note(self):
+        return self.dag_run_note and self.dag_run_note.content
+
+    @note.setter
+    def note(self, text):
+        self.dag_run_note = SimpleNamespace(content=text, user_id=self.dag_run_note and self.dag_run_note.user_id)
+
+
+def _noted(dag_id, conf=None, *, user="ada", run_type="manual", note=None, by=None):
     from kafka_maintenance.tasks.run_notes import on_dag_run_running
 
-    run = SimpleNamespace(dag_id=dag_id, run_id="r", run_type=run_type, conf=conf, triggering_user_name=user, note=note)
+    written = note and SimpleNamespace(content=note, user_id=by)
+    run = Run(dag_id=dag_id, run_id="r", run_type=run_type, conf=conf, triggering_user_name=user, dag_run_note=written)
     on_dag_run_running(run)
     return run.note
 
@@ -54,6 +69,28 @@ def test_a_note_that_is_there_stays_and_a_scheduled_run_gets_none():
     conf = {"cluster": "blue"}
     assert _noted("move_leaders", conf, note="CHG-7") == "CHG-7"
     assert _noted("move_leaders", conf, run_type="scheduled") is None
+
+
+ENDED = "{} on blue, {}: ended successfully: rejected by otto; nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "approvals"),
+    [
+        ("move_leaders", "started by ada", "1 approval"),
+        ("restore_metadata", "started by ada", "2 approvals"),
+        ("retain_snapshots", "for retention abc of 2026-11-02", "2 approvals"),
+    ],
+)
+def test_a_run_that_was_cleared_after_its_end_waits_again(kind, how, approvals):
+    waits = f"{kind} on blue, {how}: waits for {approvals} by olivia, otto"
+    assert _noted(kind, note=ENDED.format(kind, how), run_type="operator_triggered") == waits
+    assert _noted(kind, note=ENDED.format(kind, how), by="7") == ENDED.format(kind, how)
+
+
+def test_a_note_is_as_short_as_airflow_can_hold(monkeypatch, tmp_path):
+    monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(tmp_path / ("gone" * 400)))
+    assert len(_noted("move_leaders", {"cluster": "blue"})) == 1000
 
 
 def test_a_policy_that_cannot_be_read_is_named_and_the_run_starts(monkeypatch, tmp_path):
