@@ -110,7 +110,7 @@ def without_equal(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table
         before: columns of `raw_layer`.
         after: likewise.
     """
-    old, new = (raw.filter(_is_compared(raw)) for raw in (before, after))
+    old, new = (raw.select(["path", *_WRITTEN]).filter(_is_compared(raw)) for raw in (before, after))
     joined = _joined(old, new, _WRITTEN)
     secret = pc.or_(pc.is_valid(joined["left_out_old"]), pc.is_valid(joined["left_out_new"]))
     differ = reduce(pc.or_, (_differ(joined, name) for name in (*_WRITTEN, "there")), secret)
