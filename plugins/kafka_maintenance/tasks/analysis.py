@@ -193,6 +193,8 @@ class AnalyseOperator(SparkSubmitOperator):
         for left in analyse.remove_abandoned(SETTINGS.scratch, long_ago):
             self.log.info("removed what a failed run left: %s", left)
         store = hooks.store()
+        for lost in range(1, tried):
+            analyse.remove_unpublished(store, _run_of_try(cast("dict[str, Any]", context), lost))
         staged = _staged(store, self.choice, folder, run)
         submit = spark.submit_arguments(
             analyse.JOB,

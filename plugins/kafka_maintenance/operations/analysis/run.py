@@ -111,7 +111,7 @@ def stage(
     if in_place:
         output = _s3a(store.uri_of(_unpublished(run_id)))
         inputs = [_s3a(manifest.uri.removesuffix(f"/{MANIFEST}")) for manifest in wanted]
-        _empty_in_store(store, _unpublished(run_id))
+        remove_unpublished(store, run_id)
         verified = []
     else:
         output = str(folder / _OUTPUT)
@@ -162,6 +162,13 @@ def remove_abandoned(scratch: Path, before: datetime) -> list[Path]:
                 shutil.rmtree(folder)
                 removed.append(folder)
     return removed
+
+
+def remove_unpublished(store: ObjectStore, run_id: str) -> None:
+    """Removes what a job that worked in place has left of a run: nobody publishes it any more."""
+    for key in store.list(f"{_unpublished(run_id)}/"):
+        if not key.endswith("/"):
+            store.delete(key)
 
 
 def works_in_place(store: ObjectStore, settings: spark.SparkSettings) -> bool:
@@ -298,13 +305,6 @@ def _empty(output: Path) -> None:
 
 def _unpublished(run_id: str) -> str:
     return f"{UNPUBLISHED}run={run_token(run_id)}"
-
-
-def _empty_in_store(store: ObjectStore, prefix: str) -> None:
-    """Likewise for a job that works in place."""
-    for key in store.list(f"{prefix}/"):
-        if not key.endswith("/"):
-            store.delete(key)
 
 
 def _s3a(uri: str) -> str:
