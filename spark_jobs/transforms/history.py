@@ -28,7 +28,7 @@ def partition_changes(partitions: DataFrame) -> DataFrame:
         *(*key, "taken_at", "leader", "leader_epoch"),
         F.when(F.col("isr").isNotNull(), F.xxhash64("isr")).alias("in_sync"),
         F.xxhash64("replicas").alias("assigned"),
-        (F.size(lagging()) > 0).alias("lags"),
+        ((F.col("isr") != F.col("replicas")) & (F.size(lagging()) > 0)).alias("lags"),  # sets are made of the few
     )
     days = Window.partitionBy(*key).orderBy("taken_at")
     compared = ("leader", "leader_epoch", "in_sync", "assigned")
