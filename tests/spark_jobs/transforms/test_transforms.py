@@ -668,7 +668,7 @@ def test_a_hole_and_a_broker_named_twice_are_seen_in_each_place_of_a_list(spark,
     good = World(brokers={1: None}, partitions=(("t", 0, tuple(range(1, length + 1)), 1, (1,)),))
     (row,) = good.rows("partitions")
     columns = schemas.PARTITIONS.names
-    lists = [list(range(1, length + 1)) for _ in range(3 * length)]
+    lists: list[list[int | None]] = [list(range(1, length + 1)) for _ in range(3 * length)]
     for place in range(length):
         lists[place][place] = None
         lists[length + place][place] = -1
@@ -679,7 +679,12 @@ def test_a_hole_and_a_broker_named_twice_are_seen_in_each_place_of_a_list(spark,
     judged = bad_rows.with_reason(spark.createDataFrame(rows, schemas.PARTITIONS))
     holes, twice = "replica list holds null or a negative broker id", "replica list names a broker twice"
     isr_holes, isr_twice = "ISR holds null or a negative broker id", "ISR names a broker twice"
-    expected = [*[isr_holes] * (2 * length), *[isr_twice] * length, *[holes] * (2 * length), *[twice] * length]
+    expected: list[str | None] = [
+        *[isr_holes] * (2 * length),
+        *[isr_twice] * length,
+        *[holes] * (2 * length),
+        *[twice] * length,
+    ]
     if length == 1:  # one broker is its own neighbour: nothing is wrong with the last list of each kind
         expected[2] = expected[5] = None
     assert [each["reason"] for each in judged.orderBy("partition").collect()] == [None, *expected]
