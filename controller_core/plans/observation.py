@@ -91,6 +91,11 @@ class Observation:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def leaders(self) -> Mapping[TopicPartition, BrokerId]:
+        """Who leads each partition that has a state; `NO_LEADER` where nobody does."""
+        return {partition: state.leader for partition, state in self.states.items()}
+
+    @property
     def abandoned_requests(self) -> Mapping[str, tuple[TopicPartition, ...]]:
         """Path of a request znode → the partitions that it names, where none of them exists any more.
 

@@ -6,7 +6,7 @@ Source: docs/operations.md, "Applying".
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from controller_core.model.partitions import BrokerId, LeaderAndIsr, TopicPartition
+from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.checks import check
 from controller_core.plans.conditions import AssignedTo, CaughtUp, LedBy, TopicGone
 from controller_core.plans.observation import Observation
@@ -68,13 +68,13 @@ def copies(step: PlanStep) -> tuple[Copy, ...]:
 
 
 def copy_seconds(
-    step: PlanStep, states: Mapping[TopicPartition, LeaderAndIsr], sizes: Mapping[TopicPartition, int], bytes_per_s: int
+    step: PlanStep, leaders: Mapping[TopicPartition, BrokerId], sizes: Mapping[TopicPartition, int], bytes_per_s: int
 ) -> float:
     """How long the copies of the step take at that rate: as long as the broker that sends or receives most.
 
     Args:
         step: of a reassignment.
-        states: who leads each partition, and sends it.
+        leaders: who leads each partition, and sends it.
         sizes: bytes of a replica of each partition; what is not known counts as empty.
         bytes_per_s: what each broker may send, and receive.
     """
@@ -83,8 +83,8 @@ def copy_seconds(
     for partition, broker in copies(step):
         size = sizes.get(partition, 0)
         received[broker] = received.get(broker, 0) + size
-        if partition in states:
-            sent[states[partition].leader] = sent.get(states[partition].leader, 0) + size
+        if partition in leaders:
+            sent[leaders[partition]] = sent.get(leaders[partition], 0) + size
     return max((*sent.values(), *received.values()), default=0) / bytes_per_s
 
 

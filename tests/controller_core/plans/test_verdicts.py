@@ -213,11 +213,11 @@ def test_an_unknown_rule_is_refused():
 
 def test_copies_take_as_long_as_the_broker_that_sends_or_receives_most():
     copied = {A0: 1_000}
-    states = seen(BOTH).states
-    assert copy_seconds(MOVE, states, copied, 100) == 10.0
+    leaders = seen(BOTH).leaders
+    assert copy_seconds(MOVE, leaders, copied, 100) == 10.0
     assert copy_seconds(MOVE, {}, copied, 100) == 10.0
-    assert copy_seconds(MOVE, states, {}, 100) == 0.0
-    assert copy_seconds(ELECTION, states, copied, 100) == 0.0
+    assert copy_seconds(MOVE, leaders, {}, 100) == 0.0
+    assert copy_seconds(ELECTION, leaders, copied, 100) == 0.0
 
 
 def test_progress_counts_replicas_that_are_copied_and_outcomes():

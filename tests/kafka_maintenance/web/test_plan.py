@@ -1,10 +1,17 @@
 """The page Plan of a plan that moves leaders: who leads less, who leads more, and what stalls."""
 
-from controller_core.adapters.object_store.open import open_store
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore, open_store
+from controller_core.model.partitions import TopicPartition
+from controller_core.plans.rules import ThrottleBand
+from kafka_maintenance.operations.plans.make import plan_reassignment
 from kafka_maintenance.operations.plans.store import store_plan
 from kafka_maintenance.web.render import page_html
 from kafka_maintenance.web.views.plan import Named, plan_page
+from spark_jobs.planner.copies import Limits
 from tests.controller_core.plans.test_leaders import RING, observed, planned
+from tests.kafka_maintenance.operations.plans.test_partition_sizes import world
 
 
 def test_a_plan_of_leaders_shows_each_leader_that_moves_between_which_brokers_and_what_stalls(tmp_path):
@@ -44,3 +51,44 @@ def test_a_name_that_leads_to_another_plan_is_refused(tmp_path):
     store.put(f"v1/plans/cluster=alpha/{plan.kind}-{other}", store.get(name))
     html = page_html(plan_page(store, Named(kind=plan.kind, cluster="alpha", digest=other)), nonce="n")
     assert f"expected digest &#39;{other}&#39;, found &#39;{stored.digest}&#39;" in html
+
+
+@pytest.mark.parametrize(
+    ("known", "throttle", "columns", "axis"),
+    [
+        pytest.param(False, 10, {}, "replicas copied so far", id="no sizes"),
+        pytest.param(True, None, {"Bytes copied": "200 bytes"}, "bytes copied so far", id="no throttle"),
+        pytest.param(
+            True,
+            10,
+            {"Bytes copied": "200 bytes", "Takes at 10 bytes/s": "20 s"},
+            "seconds at 10 bytes/s so far",
+            id="a throttle",
+        ),
+        pytest.param(
+            True,
+            ThrottleBand(10, 40),
+            {"Bytes copied": "200 bytes", "Takes at 10 bytes/s to 40 bytes/s": "5 s to 20 s"},
+            "seconds at 10 bytes/s so far",
+            id="a band",
+        ),
+    ],
+)
+def test_a_wave_tells_its_bytes_and_how_long_they_take_where_these_are_known(known, throttle, columns, axis):
+    store, sizes = MemoryStore(), {TopicPartition("a", number): 100 for number in range(6)} if known else None
+    stored = plan_reassignment(
+        store,
+        "demo",
+        zookeeper=world().zookeeper(),
+        sizes=sizes,
+        limits=Limits(partitions_max=2),
+        throttle_bytes_per_s=throttle,
+    )
+    page = plan_page(store, Named(kind=stored.kind, cluster="demo", digest=stored.digest))
+    (figure,) = next(section for section in page.sections if section.anchor == "waves").blocks
+    rows = [dict(zip([each.name for each in figure.table.columns], row, strict=True)) for row in figure.table.rows]
+    assert len(rows) == 3  # the last one only orders replicas anew
+    told = {"Bytes copied", *(name for name in rows[0] if name.startswith("Takes"))}
+    assert {name: cell.text for name, cell in rows[0].items() if name in told} == columns
+    assert figure.layout["xaxis"]["title"]["text"] == axis
+    assert sum(figure.traces[0]["x"][:2]) == {"replicas": 4, "bytes": 400, "seconds": 40}[axis.split()[0]]

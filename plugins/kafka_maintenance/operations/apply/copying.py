@@ -163,7 +163,7 @@ def estimate_details(
     return (
         {"bytes": total}
         if rate is None
-        else {"bytes": total, "estimate_s": round(copy_seconds(step, observed.states, largest(found), rate))}
+        else {"bytes": total, "estimate_s": round(copy_seconds(step, observed.leaders, largest(found), rate))}
     )
 
 

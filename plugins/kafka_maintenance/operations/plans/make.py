@@ -397,7 +397,7 @@ def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Pla
     if isinstance(made, Refused) or sizes is None or (throttle := made.rules.throttle_bytes_per_s) is None:
         return made
     rates = (throttle.least, throttle.most) if isinstance(throttle, ThrottleBand) else (throttle,)
-    lasts = [[copy_seconds(step, seen.observed.states, sizes, rate) for step in made.steps] for rate in rates]
+    lasts = [[copy_seconds(step, seen.observed.leaders, sizes, rate) for step in made.steps] for rate in rates]
     words = " to ".join(f"{sum(seconds):,.0f} s at {rate:,}" for seconds, rate in zip(lasts, rates, strict=True))
     longest = max(lasts[-1], default=0.0)
     told = (

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import InvalidPlanError
-from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import render_request
 from controller_core.plans.text import plan_summary
@@ -25,6 +24,7 @@ from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
 from kafka_maintenance.web.views.plan_changes import changed, changed_in, moved_leaders, moved_replicas
+from kafka_maintenance.web.views.plan_waves import waves
 from kafka_maintenance.web.views.record import receipt_blocks
 
 EFFECTS_READ_MAX: Final = 20_000
@@ -178,7 +178,7 @@ def _sections(plan: Plan, moves: _Moves, led: _Moves, proof: Mapping[str, Any] |
         )
         sections.append(Section(title="Leaders", anchor="leaders-section", blocks=[matrix]))
     if len(plan.steps) > 1:
-        sections.append(Section(title="Waves", anchor="waves", blocks=[_waves(plan)]))
+        sections.append(Section(title="Waves", anchor="waves", blocks=[waves(plan, proof)]))
     sections += [
         Section(title="Every change", anchor="changes", blocks=[_changes_table(plan)]),
         Section(title="In words", anchor="words", blocks=_words(plan)),
@@ -240,42 +240,6 @@ def _pair(
 
 def _range(values: Sequence[int]) -> str:
     return f"{min(values)} to {max(values)}" if values else "none"
-
-
-def _waves(plan: Plan) -> Block:
-    """Steps one after the other, each as long as the replicas that it copies; the document knows no rate, so no time."""
-    spans, rows, begin = [], [], 0.0
-    for number_, step in enumerate(plan.steps, start=1):
-        held = {one.partition: one.replicas for one in step.expectations if isinstance(one, AssignedTo)}
-        targets = {one.partition: one.replicas for one in step.outcomes if isinstance(one, AssignedTo)}
-        copied = sum(len(set(after) - set(held.get(partition, after))) for partition, after in targets.items())
-        size = copied or len(step.outcomes)
-        spans.append(
-            (f"step {number_}", begin, float(size), "--series-1", f"{copied} replicas of {len(targets)} partitions")
-        )
-        rows.append(
-            (
-                Cell(f"step {number_}", value=number_),
-                number(len(targets)),
-                number(copied),
-                number(len(step.effects)),
-                number(len(step.conditions)),
-            )
-        )
-        begin += size
-    columns = (
-        Column("Step"),
-        *(Column(text, numeric=True) for text in ("Partitions", "Replicas copied", "Requests", "Conditions checked")),
-    )
-    table = Table(id="waves-table", caption="Waves", columns=columns, rows=rows)
-    return figures.time_line(
-        "waves-line",
-        "Waves",
-        f"{len(plan.steps)} steps; each begins only when the one before is done and verified.",
-        spans,
-        axis="replicas copied so far",
-        table=table,
-    )
 
 
 def _changes_table(plan: Plan) -> Table:
