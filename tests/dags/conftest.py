@@ -168,12 +168,13 @@ def plan(world, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def live():
+def live(tmp_path_factory):
     """The whole stack, started once for all tests that need it."""
     from tests.dags.live import started
+    from tests.dags.spark_job import detached_submit
 
     gated = {"elect_preferred_leaders", "reassign_partitions", "delete_topics", "nightly_analysis"}
-    running = started(frozenset(gated))
+    running = started(frozenset(gated), {"PATH": detached_submit(tmp_path_factory.mktemp("bin"))})
     yield running
     running.stack.stop()
 

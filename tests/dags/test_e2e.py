@@ -2,13 +2,19 @@
 
 import json
 from datetime import UTC, datetime
+from io import BytesIO
 
+import pyarrow.parquet as pq
 import pytest
 
+from controller_core.adapters.snapshot.manifest import MANIFEST
 from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
 from kafka_maintenance.demo.brakes import MESSAGES
 from kafka_maintenance.demo.throttled_move import ThrottledMove
+from kafka_maintenance.operations.analysis.published import key_of, list_analyses
+from kafka_maintenance.servers.process import wait_until
 from tests.dags.live import CLUSTER, TASK_TIMEOUT_S
+from tests.dags.spark_job import SparkJob
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
@@ -45,26 +51,41 @@ def test_no_gated_run_was_opened_by_itself(live, analysed):
     assert live.operator.runs("elect_preferred_leaders", run_id_pattern="nightly__%") == []
 
 
-def test_workers_that_are_lost_delay_the_analysis_and_each_finding_is_published_once(live, analysed):
-    from kafka_maintenance.operations.analysis.published import list_analyses
+@pytest.fixture
+def job(live):
+    """A further run of today's analysis, and the Spark job of its first try."""
+    today = datetime.now(UTC).date().isoformat()
+    started = SparkJob(live.start("nightly_analysis", {"alarm_severity": "none"}, partition_key=today))
+    yield started
+    started.kill()
 
-    airflow, today = live.stack.airflow, datetime.now(UTC).date().isoformat()
-    run_id = live.start("nightly_analysis", {"alarm_severity": "none"}, partition_key=today)
 
-    def state():
-        return live.operator.task_states("nightly_analysis", run_id).get("analyse")
+def test_workers_are_lost_their_jvm_is_frozen_and_each_finding_is_published_once(live, analysed, job):
+    airflow = live.stack.airflow
 
-    live.operator.wait_for(lambda: state() == "running", what="the analysis runs", timeout_s=240)
+    wait_until(job.has_results, what="the analysis has written results", timeout_s=240)
+    job.freeze()
     for worker in airflow.workers:
-        airflow.kill(worker)
+        airflow.kill(worker, spared=job.processes)
     for worker in airflow.workers:
         airflow.start_worker(worker)
-    live.succeed("nightly_analysis", run_id)
-    (analyse,) = [ti for ti in live.operator.task_instances("nightly_analysis", run_id) if ti["task_id"] == "analyse"]
+    live.succeed("nightly_analysis", job.run_id)
+    (analyse,) = [
+        ti for ti in live.operator.task_instances("nightly_analysis", job.run_id) if ti["task_id"] == "analyse"
+    ]
     assert analyse["try_number"] == 2
-    found = {each.run_id: each.summary["clusters"][CLUSTER]["findings"] for each in list_analyses(live.store)}
-    first, second = (found[next(name for name in found if run in name)] for run in (analysed, run_id))
-    assert second == first != {}
+    assert job.jvm in job.runs()  # it stood beside the second try
+
+    def findings(run_id):
+        (published,) = [each for each in list_analyses(live.store) if run_id in each.run_id]
+        keys = live.store.list(key_of(live.store, published.uri).removesuffix(MANIFEST) + "findings")
+        return sorted(str(row) for key in keys for row in pq.read_table(BytesIO(live.store.get(key))).to_pylist())
+
+    assert findings(job.run_id) == findings(analysed) != []
+    job.thaw()
+    wait_until(lambda: not job.runs(), what="the job without a submitter has ended", timeout_s=60)
+    assert not job.has_delivered()
+    assert findings(job.run_id) == findings(analysed)
 
 
 def test_the_days_election_plan_is_applied_after_a_yes_and_verified(live, analysed):

@@ -17,13 +17,14 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import httpx
+import psutil
 
 from kafka_maintenance.demo.airflow_api import AirflowApi
 from kafka_maintenance.servers.cache import cache_folder
@@ -170,10 +171,13 @@ class AirflowServer(Service):
         self._children[worker] = child
         return child
 
-    def kill(self, part: str) -> None:
-        """SIGKILL for a Celery worker or a component and all that it started, tasks and their supervisors included, as when its machine is lost."""
+    def kill(self, part: str, spared: Collection[psutil.Process] = ()) -> None:
+        """SIGKILL for a Celery worker or a component and all that it started, tasks and their supervisors included, as when its machine is lost.
+
+        The `spared` processes live on, without it.
+        """
         child = self._children.pop(part)
-        kin = family(child.record)
+        kin = [each for each in family(child.record) if each not in spared]
         child.kill()
         kill_processes(kin)
 
