@@ -38,6 +38,13 @@ Throttle = int | ThrottleBand | None
 """A rate in bytes per second and broker, a band of rates, or None: as fast as the brokers can."""
 
 
+def rates_of(throttle: Throttle) -> tuple[int, ...]:
+    """The rate, or the least and the most of a band, in bytes per second and broker; none without a throttle."""
+    if throttle is None:
+        return ()
+    return (throttle.least, throttle.most) if isinstance(throttle, ThrottleBand) else (throttle,)
+
+
 EXPECTED_THROTTLE: Final = "a throttle is bytes per second above 0, `auto:LEAST-MOST`, `auto:BROKER=NETWORK/DISK,…` (`*` for the other brokers) or `none`"
 
 

@@ -1,7 +1,6 @@
 """Rows that no analysis may use, with the reason; everything else passes on unchanged."""
 
 from functools import reduce
-from itertools import combinations
 from operator import or_
 
 from pyspark.sql import Column, DataFrame
@@ -9,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from pyspark.sql.window import Window
 
 from spark_jobs.schemas import PARTITIONS, REFUSED_ROWS
-from spark_jobs.transforms.facts import KEY, NO_LEADER
+from spark_jobs.transforms.facts import KEY, NO_LEADER, some_are_equal
 
 _PLACES = range(4)
 """Of an array, that are compared one by one, which takes half the time of a set or a sort; longer arrays are rare."""
@@ -95,6 +94,5 @@ def _has_hole(numbers: str) -> Column:
 def _names_twice(numbers: str) -> Column:
     """Whether an array holds a number twice; a set is made only of long arrays."""
     places = [F.get(numbers, F.lit(place)) for place in _PLACES]
-    pairs = [F.coalesce(one == other, F.lit(False)) for one, other in combinations(places, 2)]
     is_long = F.size(numbers) > len(_PLACES)
-    return reduce(or_, pairs, is_long & (F.size(F.array_distinct(numbers)) != F.size(numbers)))
+    return some_are_equal(places) | (is_long & (F.size(F.array_distinct(numbers)) != F.size(numbers)))

@@ -1,6 +1,9 @@
 """One row per snapshot with what a rule must know about the cluster as a whole; and the rows no rule may see."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import combinations
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
@@ -14,6 +17,12 @@ NO_LEADER = -1
 STATE_PATH = "^/brokers/topics/([^/]+)/partitions/([0-9]+)/state$"
 _TOPIC_OF_PATH = "^/brokers/topics/([^/]+)"
 UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
+
+
+def some_are_equal(columns: Sequence[Column]) -> Column:
+    """Whether two of the columns are equal; null equals nothing. Compiled code compares them in pairs, which is for a few columns."""
+    pairs = [F.coalesce(one == other, F.lit(False)) for one, other in combinations(columns, 2)]
+    return reduce(or_, pairs)
 
 
 def snapshot_facts(tables: Mapping[str, DataFrame], rules: DataFrame, refused: DataFrame | None = None) -> DataFrame:

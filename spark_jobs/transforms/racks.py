@@ -1,9 +1,9 @@
 """How a partition's replicas lie in racks, beside the most even spread that its cluster allows."""
 
-from itertools import combinations
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+
+from spark_jobs.transforms.facts import some_are_equal
 
 _REPLICAS_MAX = 64
 """How an even spread looks is worked out for partitions of up to so many replicas."""
@@ -39,10 +39,7 @@ def some_without_rack() -> Column:
 def may_lie_close() -> Column:
     """False only where the racks of a partition's replicas are all different: compiled code, no set or lambda for a row."""
     places = [F.get("rack_numbers", F.get("replicas", F.lit(place))) for place in range(_LOOKED_AT)]
-    same = [F.coalesce(one == other, F.lit(False)) for one, other in combinations(places, 2)]
-    close = F.size("replicas") > _LOOKED_AT
-    for each in same:
-        close = close | each
+    close = some_are_equal(places) | (F.size("replicas") > _LOOKED_AT)
     return (F.col("rack_count") > 1) & ~F.col("some_without_rack") & (close | (F.array_max("replicas") > _FLAGS_MAX))
 
 

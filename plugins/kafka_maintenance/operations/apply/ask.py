@@ -23,7 +23,7 @@ from controller_core.plans.request_znodes import (
     request_data,
     request_path,
 )
-from controller_core.plans.rules import OnDifference, ThrottleBand
+from controller_core.plans.rules import OnDifference, rates_of
 from controller_core.plans.verdicts import differing, request_partitions, without
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation
 from controller_core.znodes.paths import CONTROLLER_EPOCH, topic_path
@@ -68,9 +68,8 @@ def ask(
     if run.plan.rules.on_difference is OnDifference.STOP:
         common, left_out = (*common, *dict.fromkeys(left_out.values())), {}
     narrowed = without(step, left_out.keys())
-    rule = run.plan.rules.throttle_bytes_per_s
-    most = rule.most if isinstance(rule, ThrottleBand) else rule
-    slow = () if most is None else too_slow(measured.written, most)
+    rates = rates_of(run.plan.rules.throttle_bytes_per_s)
+    slow = too_slow(measured.written, rates[-1]) if rates else ()
     refuse_stale(run, number, (*common, *no_room(narrowed, measured.log_dirs or ()), *slow))
     rate = rate_of(run, number, max(measured.written.values(), default=0.0))
     run.log.append(

@@ -29,7 +29,7 @@ from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut, Plan
 from controller_core.plans.progress import copy_seconds
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
-from controller_core.plans.rules import Throttle, ThrottleBand
+from controller_core.plans.rules import Throttle, rates_of
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
@@ -396,8 +396,8 @@ def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Pla
     """The plan with how long its copies take under its throttle, where sizes are known."""
     if isinstance(made, Refused) or sizes is None or (throttle := made.rules.throttle_bytes_per_s) is None:
         return made
-    rates = (throttle.least, throttle.most) if isinstance(throttle, ThrottleBand) else (throttle,)
-    lasts = [[copy_seconds(step, seen.observed.leaders, sizes, rate) for step in made.steps] for rate in rates]
+    rates, leaders = rates_of(throttle), seen.observed.leaders
+    lasts = [[copy_seconds(step, leaders, sizes, rate) for step in made.steps] for rate in rates]
     words = " to ".join(f"{sum(seconds):,.0f} s at {rate:,}" for seconds, rate in zip(lasts, rates, strict=True))
     longest = max(lasts[-1], default=0.0)
     told = (

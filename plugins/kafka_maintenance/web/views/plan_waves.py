@@ -7,7 +7,7 @@ from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import Plan
 from controller_core.plans.progress import copies, copy_seconds
-from controller_core.plans.rules import ThrottleBand
+from controller_core.plans.rules import rates_of
 from kafka_maintenance.operations.apply.copying import in_bytes
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Table, age_text, number
@@ -24,7 +24,7 @@ def waves(plan: Plan, proof: Mapping[str, Any] | None) -> Block:
         proof: the state that the planner saw; None: not known.
     """
     sizes, leaders = _seen(plan, proof)
-    rates = _rates(plan)
+    rates = rates_of(plan.rules.throttle_bytes_per_s)
     spans, rows, begin = [], [], 0.0
     for number_, step in enumerate(plan.steps, start=1):
         partitions = [one for one in step.outcomes if isinstance(one, AssignedTo)]
@@ -80,14 +80,6 @@ def _seen(
         if "size" in row:
             sizes[partition] = int(row["size"])
     return sizes, leaders
-
-
-def _rates(plan: Plan) -> Sequence[int]:
-    """Bytes per second and broker, the least first; none without a throttle."""
-    throttle = plan.rules.throttle_bytes_per_s
-    if throttle is None:
-        return ()
-    return (throttle.least, throttle.most) if isinstance(throttle, ThrottleBand) else (throttle,)
 
 
 def _lasting(seconds: Sequence[float]) -> str:
