@@ -34,6 +34,7 @@ from controller_core.plans.rules import (
     ExecutionRules,
     OnDifference,
     ThrottleBand,
+    rates_of,
     rules_from_json,
     rules_text,
     rules_to_json,
@@ -267,3 +268,8 @@ def test_a_move_of_leaders_names_its_partitions_and_is_guarded_like_an_election(
     assert safeguards(request) == safeguards(CreatePreferredReplicaElection(partitions=(A0, B0)))
     step = PlanStep(effects=(request,), expectations=(), outcomes=())
     assert without(step, {A0}).effects == (MoveLeaders(moves=(LeaderMove(B0, BrokerId(1)),)),)
+
+
+@pytest.mark.parametrize(("throttle", "rates"), [(None, ()), (10, (10,)), (ThrottleBand(10, 40), (10, 40))])
+def test_the_rates_of_a_throttle_are_the_least_first(throttle, rates):
+    assert rates_of(throttle) == rates
