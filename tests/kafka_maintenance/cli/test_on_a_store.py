@@ -21,6 +21,7 @@ READING = (
     "snapshots find newest /brokers/topics/returns",
     f"diff {OLDEST} newest",
     "blame returns --cluster sample-history",
+    "explain --cluster sample-history --broker-fails 1",
     "kraft fleet",
     "kraft readiness newest",
     "kraft runbook newest",

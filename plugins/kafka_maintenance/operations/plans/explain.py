@@ -89,8 +89,9 @@ def _tree(raw: pa.Table, epoch: int) -> MemoryServer:
     server = MemoryServer()
     session = server.session()
     session.create("/controller_epoch", str(epoch - 1).encode())
-    for path, data in zip(raw["path"].to_pylist(), raw["data"].to_pylist(), strict=True):
-        if path in _REQUESTS or path.startswith(_LOADED):
+    for path, found, left_out in zip(*(raw[name].to_pylist() for name in ("path", "data", "left_out")), strict=True):
+        if left_out is None and (path in _REQUESTS or path.startswith(_LOADED)):
+            data = found or b""  # Kafka makes the paths above topics and configs with no data at all
             try:
                 session.create(path, data, make_parents=True)
             except NodeExistsError:  # made as the parent of another
