@@ -151,6 +151,10 @@ class ReassignmentPlan:
         points = [f"{p.tolerance}: {p.moves}{'' if p.proven else ' or more'}" for p in self.curve]
         return f"Fewest moves by tolerance (replicas off the mean): {', '.join(points)}."
 
+    def curve_json(self) -> list[dict[str, Any]]:
+        """The trade-off curve as JSON values."""
+        return [point._asdict() for point in self.curve]
+
     def reasons(self) -> list[str]:
         """Why each changed partition changes, in the order of `changed`."""
         return explain.reasons(self.state, self.problem, self.lists, self.changed)
@@ -168,7 +172,7 @@ class ReassignmentPlan:
             "leader_changes_bound": self.verdict.leader_changes_bound,
             "bytes_moved": self.bytes_moved,
             "balance": self.balance(),
-            "curve": [point._asdict() for point in self.curve],
+            "curve": self.curve_json(),
             "reasons": explain.counted(self.state, self.problem, self.lists, self.changed),
             "remarks": list(self.remarks),
         }

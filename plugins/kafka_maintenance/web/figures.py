@@ -136,30 +136,47 @@ def matrix(
 
 
 def lines(
-    figure_id: str, title: str, says: str, dates: Sequence[str], series: Mapping[str, Sequence[float | None]]
+    figure_id: str,
+    title: str,
+    says: str,
+    at: Sequence[str] | Sequence[int],
+    series: Mapping[str, Sequence[float | None]],
+    *,
+    head: str = "date",
+    measure: str = "",
+    table: Table | None = None,
 ) -> Figure:
-    """One line per series over the dates.
+    """One line per series over dates, the newest at the top of the table, or over numbers.
 
     Args:
         figure_id: its id in the page.
         title: stands above it.
         says: what it shows, in one sentence.
-        dates: ISO 8601, in order.
-        series: name → a value per date, None where there is none.
+        at: dates in ISO 8601, or numbers; in order.
+        series: name → a value for each of them, None where there is none.
+        head: what they are.
+        measure: what the values count, as the title of their axis; empty: the series say it.
+        table: the same as a table; None: a column per series.
     """
+    dated = isinstance(next(iter(at), ""), str)
     traces = [
         {
             "type": "scatter",
             "mode": "lines+markers",
             "name": name,
-            "x": list(dates),
+            "x": list(at),
             "y": list(values),
-            "marker": {"size": 5},
+            "marker": {"size": 5 if dated else 9},
         }
         for name, values in series.items()
     ]
-    columns = [Column("date"), *(Column(name, numeric=True) for name in series)]
-    rows = [(Cell(day), *(number(values[at]) for values in series.values())) for at, day in enumerate(dates)]
+    if table is None:
+        columns = [Column(head, numeric=not dated), *(Column(name, numeric=True) for name in series)]
+        rows = [
+            (Cell(str(each), value=each), *(number(values[place]) for values in series.values()))
+            for place, each in enumerate(at)
+        ]
+        table = Table(id=f"{figure_id}-table", caption=title, columns=columns, rows=rows[::-1] if dated else rows)
     return Figure(
         id=figure_id,
         title=title,
@@ -167,11 +184,13 @@ def lines(
         traces=traces,
         layout={
             "hovermode": "x unified",
-            "xaxis": {"type": "date", "tickformat": "%d %b<br>%Y"},
-            "yaxis": {"rangemode": "tozero"},
+            "xaxis": {"type": "date", "tickformat": "%d %b<br>%Y"}
+            if dated
+            else {"title": {"text": head}, "tickvals": list(at)},
+            "yaxis": {"rangemode": "tozero", **({"title": {"text": measure}} if measure else {})},
             "showlegend": True,
         },
-        table=Table(id=f"{figure_id}-table", caption=title, columns=columns, rows=rows[::-1]),
+        table=table,
         height=280,
         half=True,
     )

@@ -8,8 +8,11 @@ from controller_core.plans.rules import ThrottleBand
 from kafka_maintenance.operations.plans.make import plan_reassignment
 from kafka_maintenance.operations.plans.store import store_plan
 from kafka_maintenance.web.render import page_html
+from kafka_maintenance.web.views import plan as view
 from kafka_maintenance.web.views.plan import Named, plan_page
+from kafka_maintenance.web.views.plan_curve import trade_off
 from spark_jobs.planner.copies import Limits
+from spark_jobs.planner.goals import Goals
 from tests.controller_core.plans.test_leaders import RING, observed, planned
 from tests.kafka_maintenance.operations.plans.test_partition_sizes import world
 
@@ -92,3 +95,46 @@ def test_a_wave_tells_its_bytes_and_how_long_they_take_where_these_are_known(kno
     assert {name: cell.text for name, cell in rows[0].items() if name in told} == columns
     assert figure.layout["xaxis"]["title"]["text"] == axis
     assert sum(figure.traces[0]["x"][:2]) == {"replicas": 4, "bytes": 400, "seconds": 40}[axis.split()[0]]
+
+
+def page_of(**planned):
+    """The page of a reassignment that was planned so."""
+    store = MemoryStore()
+    stored = plan_reassignment(store, "demo", zookeeper=world().zookeeper(), **planned)
+    return plan_page(store, Named(kind=stored.kind, cluster="demo", digest=stored.digest))
+
+
+def test_the_trade_off_curve_is_drawn_from_the_stored_proof_beside_what_the_plan_moves():
+    page = page_of(goals=Goals(curve_tolerances=(0, 3)))
+    (figure,) = next(section for section in page.sections if section.anchor == "trade-off").blocks
+    moves = next(int(cell.text) for name, cell in page.head[1].facts if name == "Replicas copied")
+    fewest, own = figure.traces
+    assert (fewest["x"], own["y"]) == ([0, 3], [moves, moves])
+    assert fewest["y"][0] > fewest["y"][1]
+    assert [[cell.text for cell in row] for row in figure.table.rows] == [
+        [str(at), str(least), "yes", str(least - moves)] for at, least in zip((0, 3), fewest["y"], strict=True)
+    ]
+    assert f"This plan copies {moves}, with 0 for replicas, 0 for leaders and 1 for a topic." in figure.says
+    assert "trade-off-curve" in page_html(page, nonce="n")
+
+
+def test_a_plan_without_a_curve_has_no_figure_of_one():
+    assert "trade-off" not in {section.anchor for section in page_of(goals=Goals(curve_tolerances=())).sections}
+
+
+def test_a_point_of_the_curve_that_is_not_proven_is_told_apart():
+    points = [{"tolerance": 0, "moves": 9, "proven": True}, {"tolerance": 2, "moves": 4, "proven": False}]
+    figure = trade_off(points, {"replicas": 1, "leaders": 0, "topic": 1}, 8)
+    assert "At 2 it may take more" in figure.says
+    assert [[cell.text for cell in row[2:]] for row in figure.table.rows] == [
+        ["yes", "1"],
+        ["no, it may take more", "-4"],
+    ]
+
+
+def test_changes_that_the_page_leaves_out_are_counted(monkeypatch):
+    monkeypatch.setattr(view, "EFFECTS_READ_MAX", 2)
+    page = page_of(limits=Limits(partitions_max=2))
+    table = page.table("changes-table")
+    assert (len(table.rows), table.more) == (2, 3)
+    assert "3 more rows are not shown." in page_html(page, nonce="n")

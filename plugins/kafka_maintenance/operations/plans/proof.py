@@ -1,6 +1,6 @@
-"""The proof that lies beside a planned reassignment: the state it was made from, its goals and its certificate.
+"""The proof that lies beside a planned reassignment: the state it was made from, its goals, its certificate and its trade-off curve.
 
-Whoever has these three and the plan can check, without a solver, that the plan keeps its bounds and how near it is to the
+Whoever has the first three and the plan can check, without a solver, that the plan keeps its bounds and how near it is to the
 proven minimum. The apply step does so again, after the approval.
 Source: docs/planning.md, "Why the number is minimal".
 """
@@ -27,10 +27,11 @@ Proof = Mapping[str, Any]
 
 
 def proof_of(plan: ReassignmentPlan) -> Proof:
-    """What has to be kept to verify the plan again, as JSON values."""
+    """What has to be kept to verify the plan again, and what other tolerances would cost, as JSON values."""
     replicas_and_topics, leaders = plan.widened
     return {
         "certificate": plan.certificate_json(),
+        "curve": plan.curve_json(),
         "goals": plan.goals.to_json(),
         "state": plan.state.to_json(),
         "widened": {"replicas_and_topics": replicas_and_topics, "leaders": leaders},

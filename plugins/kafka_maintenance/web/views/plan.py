@@ -24,6 +24,7 @@ from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
 from kafka_maintenance.web.views.plan_changes import changed, changed_in, moved_leaders, moved_replicas
+from kafka_maintenance.web.views.plan_curve import trade_off
 from kafka_maintenance.web.views.plan_waves import waves
 from kafka_maintenance.web.views.record import receipt_blocks
 
@@ -167,6 +168,9 @@ def _sections(plan: Plan, moves: _Moves, led: _Moves, proof: Mapping[str, Any] |
             head=("from broker", "to broker", "replicas"),
         )
         sections.append(Section(title="Moves", anchor="moves-section", blocks=[matrix]))
+        if proof and proof.get("curve"):
+            curve = trade_off(proof["curve"], proof["goals"]["tolerance"], sum(moves.values()))
+            sections.append(Section(title="Trade-off", anchor="trade-off", blocks=[curve]))
     if led:
         matrix = figures.matrix(
             "leader-moves",
