@@ -7,7 +7,7 @@ import yaml
 
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.gate.contents import Contents
-from tests.dags.test_gates import _answer, _receipt, _run, _states, answering
+from tests.dags.test_gates import _answer, _end, _note, _receipt, _run, _run_of, _states, answering
 from tests.dags.world import CLUSTER
 
 DAG = "elect_preferred_leaders"
@@ -46,9 +46,15 @@ def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_person
 def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
     bag, clients, world, plan, policy, tmp_path, airflow_is_asked
 ):
+    from kafka_maintenance.tasks.run_notes import on_dag_run_running
+
     policy(kinds={DAG: {"approvals": 2}}, airflow_must_agree=True)
-    olivia = _answer(clients["olivia"], "Approve")
     seen = []
+
+    def olivia(gate):
+        with _run_of(gate) as run:
+            on_dag_run_running(run)
+        return _answer(clients["olivia"], "Approve")(gate)
 
     def once_more(gate):
         seen.append(len(world.requests))
@@ -59,11 +65,13 @@ def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
         return _answer(clients["ada"], "Approve")(gate)
 
     with answering(clients, DAG, olivia, once_more, ada):
-        _, states = _run(bag, plan)
+        run, states = _run(bag, plan)
     assert seen == [0, 0], "nothing was written while an approval was missing"
     assert states["verify"] == "success"
     assert {event["approver"] for event in _receipt(tmp_path, plan)} == {"olivia, ada"}
     assert [each["user"] for each in _kept(tmp_path, "decided-0?")] == ["olivia", "olivia", "ada"]
+    _end(bag.dags[DAG], run)
+    assert "ended successfully: approved by olivia, ada; apply_plan success" in _note(clients["ada"], run)
 
 
 def test_the_connection_of_a_cluster_says_who_approves_and_the_gate_asks_on(

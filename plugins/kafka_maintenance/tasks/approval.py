@@ -8,6 +8,7 @@ task is not a lock, and what Airflow holds can be edited.
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,7 @@ from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
     from controller_core.adapters.object_store.open import ObjectStore
+    from kafka_maintenance.operations.gate.approvals import Asked
 
 log = logging.getLogger(__name__)
 _RETRY_DELAY = timedelta(seconds=5)
@@ -49,7 +51,7 @@ class PlanApprovalOperator(ApprovalOperator):
         kind: of the plans that this DAG applies.
         plan: what the planning task returned, of which only `digest` is used.
     Returns (XCom):
-        `chosen_options`, `params_input`, `responded_at`, `responded_by_user`, for people.
+        `chosen_options`, `params_input`, `responded_at`, `responded_by_user`, and `approved_by`, all who approved; for people.
     """
 
     template_fields = ("plan",)
@@ -81,7 +83,7 @@ class PlanApprovalOperator(ApprovalOperator):
         text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
         earlier = self._answered_before(context, store, text.plan.digest)
         if earlier is not None:
-            return super().execute_complete(context, earlier)
+            return self._decided(context, _event_of(earlier.answers[-1]), earlier)
         self.subject, self.body = text.subject, text.body
         contents = contents_of_stored(store, text.plan)
         refusals = policy.refusals(self.kind, contents)
@@ -122,8 +124,8 @@ class PlanApprovalOperator(ApprovalOperator):
         push_links(context, PLAN)
         raise parking(self, context)
 
-    def _answered_before(self, context: Context, store: "ObjectStore", digest: str) -> dict[str, Any] | None:
-        """The answer to an earlier try of this gate, where it decides: the scheduler of Airflow 3.3 may take a gate for lost
+    def _answered_before(self, context: Context, store: "ObjectStore", digest: str) -> "Asked | None":
+        """What was asked and answered at an earlier try of this gate, where it decides: the scheduler of Airflow 3.3 may take a gate for lost
         that was answered, and try it again. A gate that was cleared has another id, and asks again.
         """
         asked = self._asked(context)
@@ -132,15 +134,10 @@ class PlanApprovalOperator(ApprovalOperator):
             return None
         if not found.answers or not found.answers[-1]["user"]:
             return None
-        last, policy = found.answers[-1], hooks.policy_for(asked["cluster"])
+        policy = hooks.policy_for(asked["cluster"])
         if found.approvals and policy.verdict(self.kind, found.question["requester"], found.approvals).missing:
             return None
-        return {
-            "chosen_options": list(last["options"]),
-            "params_input": {"comment": last["comment"]},
-            "responded_at": datetime.fromisoformat(last["at"]),
-            "responded_by_user": {"id": last["user"], "name": last["user"]},
-        }
+        return found
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """The answer, kept before anything follows from it, with what was shown; asks on while the policy wants more of them."""
@@ -171,7 +168,12 @@ class PlanApprovalOperator(ApprovalOperator):
                 alarm = f"BREAK GLASS: {answer['user']} approved alone: {answer['comment']}"
                 log.error("%s", alarm)
                 ring(context, alarm, self.notifiers)
-        return super().execute_complete(context, event)
+        return self._decided(context, event, found)
+
+    def _decided(self, context: Context, event: dict[str, Any], found: "Asked | None") -> dict[str, Any]:
+        """What follows from the last answer, with the names of all who approved."""
+        names = () if found is None else dict.fromkeys(each.user for each in found.approvals)
+        return {**super().execute_complete(context, event), "approved_by": list(names)}
 
     def _asked(self, context: Context) -> dict[str, Any]:
         """Names the question in the store: a clear gives the task instance a fresh UUIDv7, a retry the next number."""
@@ -181,6 +183,16 @@ class PlanApprovalOperator(ApprovalOperator):
             "run": run_name(values),
             "ask_id": f"{context['ti'].id}-{context['ti'].try_number:04d}",
         }
+
+
+def _event_of(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer that was kept, as Airflow hands one in."""
+    return {
+        "chosen_options": list(answer["options"]),
+        "params_input": {"comment": answer["comment"]},
+        "responded_at": datetime.fromisoformat(answer["at"]),
+        "responded_by_user": {"id": answer["user"], "name": answer["user"]},
+    }
 
 
 def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> Approval:

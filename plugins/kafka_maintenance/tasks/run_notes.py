@@ -111,16 +111,26 @@ def _with_end(dag_run: Any, how: str) -> str | None:
 
 
 def _answer(gate: Any) -> str:
-    """Who answered the question, as Airflow keeps it; of two who approve, the second."""
+    """Who answered the question: as Airflow keeps it, and of several who approve as the gate returned it, for Airflow keeps the last."""
     from airflow.models.hitl import HITLDetail
 
-    asked = None if gate is None else inspect(gate).session.get(HITLDetail, gate.id)
+    session = None if gate is None else inspect(gate).session
+    asked = None if session is None else session.get(HITLDetail, gate.id)
     if asked is None:
         return "approved by a rule" if gate is not None and gate.state == "success" else "nobody was asked"
     if not asked.responded_by:
         return "nobody answered in time"
     options = [_ANSWERED.get(option, option) for option in asked.chosen_options or ()]
-    return f"{', '.join(options)} by {asked.responded_by['name']}"
+    return f"{', '.join(options)} by {', '.join(_approvers(gate, session) or [asked.responded_by['name']])}"
+
+
+def _approvers(gate: Any, session: Any) -> list[str]:
+    """All who approved, in their order; none where it was rejected, or the gate did not come to its end."""
+    from airflow.models.xcom import XComModel
+
+    returned = XComModel.get_many(run_id=gate.run_id, key="return_value", task_ids=gate.task_id, dag_ids=gate.dag_id)
+    values = [XComModel.deserialize_value(row) for row in session.scalars(returned)]
+    return [str(name) for value in values for name in value.get("approved_by", ())]
 
 
 def note_of(dag_id: str, conf: Mapping[str, Any], requester: str | None) -> str | None:
