@@ -57,6 +57,13 @@ class Looked:
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
 
+    def resize(self, width, height=900):
+        """Gives the window that size, and waits until its figures are no wider."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.main-svg')].every((p) => p.clientWidth <= innerWidth)"
+        )
+
     def _hear(self, message):
         if message.type in {"error", "warning"} and message.text != BOTH_ALLOWED:
             self.said.append(message.text)

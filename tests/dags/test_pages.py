@@ -166,7 +166,7 @@ def look(clients, settings):
 def assert_well_made(looked, name):
     """In both widths and both themes; a page that is refused or cannot be made has its status in the console, by Chromium."""
     for width, scheme in ((1280, "light"), (390, "dark")):
-        looked.page.set_viewport_size({"width": width, "height": 900})
+        looked.resize(width)
         looked.page.emulate_media(color_scheme=scheme)
         looked.page.screenshot(path=SCREENSHOTS / f"{name}-{width}.png", full_page=True)
         assert looked.page.locator("html").get_attribute("data-theme") == scheme
@@ -186,7 +186,7 @@ def test_a_page_is_quiet_accessible_and_fits_its_window(look, name):
 def test_the_tutorial_shows_pages_as_they_are(look, name):
     path, words = PICTURES[name]
     looked = look(path)
-    looked.page.set_viewport_size({"width": 1280, "height": 860})
+    looked.resize(1280, 860)
     PICTURES_TAKEN.mkdir(parents=True, exist_ok=True)
     looked.page.screenshot(path=PICTURES_TAKEN / f"{name}.png")
     shown = looked.page.locator("main").inner_text()
