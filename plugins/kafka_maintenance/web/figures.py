@@ -139,7 +139,7 @@ def lines(
     figure_id: str,
     title: str,
     says: str,
-    at: Sequence[str] | Sequence[int],
+    at: Sequence[str | int],
     series: Mapping[str, Sequence[float | None]],
     *,
     head: str = "date",
