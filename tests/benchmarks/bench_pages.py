@@ -21,7 +21,7 @@ from kafka_maintenance.web.views.approvals import Gate, approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import Listed, clusters_page
 from kafka_maintenance.web.views.execution import execution_page
-from kafka_maintenance.web.views.history import history_page
+from kafka_maintenance.web.views.history import Asked, history_page
 from kafka_maintenance.web.views.plan import Named, plan_page
 from kafka_maintenance.web.views.record import read_record
 from kafka_maintenance.web.views.topic import topic_page
@@ -97,7 +97,7 @@ def _pages(folder):
         f"Execution, {WAVES} waves, {WAVES * (OBSERVATIONS + 3)} events": execution,
         f"Approvals, {GATES:,} that wait": _approvals,
         "History, 200,000 partitions, 4,000 written": lambda: partial(
-            history_page, _two_dates(), ["blue"], "", "", "", ""
+            history_page, _two_dates(), ["blue"], Asked(), sees_analyses=True
         ),
     }
 

@@ -6,7 +6,7 @@ light and dark. The screenshots lie in `build/screenshots`.
 
 import json
 import tempfile
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -15,13 +15,15 @@ from kafka_maintenance.demo.sample_history import CLUSTER as RECORDED
 from kafka_maintenance.demo.sample_history import copy_into
 from tests.airflow_home import ROOT
 from tests.dags.browsing import Looked, chromium, served
-from tests.kafka_maintenance.web.fleet import Sick, publish, today
+from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
 from tests.kafka_maintenance.web.records import DONE, STUCK, put_record
 
 pytestmark = pytest.mark.browser
 PREFIX = "/kafka-maintenance"
 SCREENSHOTS = ROOT / "build" / "screenshots"
 PICTURES_TAKEN = SCREENSHOTS / "tutorial"
+RECORDED_LAST = "2026-10-11"
+"""The newest date of the recorded cluster."""
 ALPHA = Sick("alpha", critical=3, warnings=7, queued=True)
 CLUSTERS = (
     ALPHA,
@@ -54,7 +56,7 @@ PICTURES = {
         ("What to weigh first", "proven minimal", "Before and after"),
     ),
     "execution": (f"execution?cluster=alpha&digest={'a' * 64}", ("stuck", "To go", "broker 6 is not registered")),
-    "history": (f"history?cluster={RECORDED}&subject=orders", ("What changed", "replicas moved")),
+    "history": (f"history?cluster={RECORDED}&subject=orders", ("What changed", "replicas moved", "The worst: broker 1 takes 2 partitions offline")),
 }
 """The pictures of docs/tutorial.md, with words that it says are on them; `make docs-screenshots` puts them into docs/images."""
 NOT_SHOWN = {
@@ -100,6 +102,7 @@ def _filled(store):
 
     publish(store, CLUSTERS)
     copy_into(store)
+    publish_date(store, [Sick(RECORDED, critical=2)], (today() - date.fromisoformat(RECORDED_LAST)).days)
     plan = plan_reassignment(store, RECORDED, manifest=newest_snapshot(store, RECORDED).uri)
     put_record(store, RECORDED, plan.digest, DONE)
     put_record(store, "alpha", "a" * 64, STUCK)

@@ -29,7 +29,7 @@ from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import clusters_page
 from kafka_maintenance.web.views.execution import execution_page
 from kafka_maintenance.web.views.executions import executions_page
-from kafka_maintenance.web.views.history import history_page
+from kafka_maintenance.web.views.history import Asked, history_page
 from kafka_maintenance.web.views.kraft import kraft_page
 from kafka_maintenance.web.views.plan import Named, plan_page, plans_page
 from kafka_maintenance.web.views.record import read_record
@@ -218,12 +218,15 @@ def approvals(request: Request, user: GetUserDep, cluster: Text = "") -> Respons
 
 
 @app.get("/history", dependencies=[_SNAPSHOTS])
-def history(request: Request, cluster: Text = "", before: Text = "", after: Text = "", subject: Text = "") -> Response:
-    """What differs between two snapshots, and since when a topic is as it is."""
+def history(
+    request: Request, user: GetUserDep, cluster: Text = "", before: Text = "", after: Text = "", subject: Text = ""
+) -> Response:
+    """What differs between two snapshots, since when a topic is as it is, and the failure drill of the newer date."""
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
-        return history_page(hooks.store(), names, cluster, before, after, subject)
+        asked, sees = Asked(cluster, before, after, subject), _reads_dag(user, "nightly_analysis")
+        return history_page(hooks.store(), names, asked, sees_analyses=sees)
 
     return _answer(request, "History", page)
 

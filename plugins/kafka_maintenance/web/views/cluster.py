@@ -16,7 +16,6 @@ from kafka_maintenance.web.blocks import (
     Choice,
     Column,
     Facts,
-    Figure,
     Filter,
     Form,
     Lines,
@@ -29,11 +28,11 @@ from kafka_maintenance.web.blocks import (
 )
 from kafka_maintenance.web.views.clusters import DATES_SHOWN
 from kafka_maintenance.web.views.compare import compare_blocks
+from kafka_maintenance.web.views.drill import drill_blocks
 from kafka_maintenance.web.views.topic import topics_table
 
 Row = Mapping[str, Any]
 FINDINGS_READ_MAX: Final = 5000
-_DRILLS_SHOWN: Final = 15
 _PENDING: Final = ("being_reassigned", "stuck_reassignment", "stuck_election", "stuck_deletion", "kraft_migration")
 """Kinds of findings that are work in progress."""
 
@@ -70,7 +69,7 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         Section(title="Findings", anchor="findings", blocks=_findings(store, name, findings, before, chosen)),
         Section(title="Brokers", anchor="brokers", blocks=[_heat(store, chosen, name)]),
         Section(title="What waits, and why", anchor="waits", blocks=_waits(store, chosen, name, findings)),
-        Section(title="When brokers fail", anchor="drill", blocks=_drill(store, chosen, name)),
+        Section(title="When brokers fail", anchor="drill", blocks=drill_blocks(store, chosen, name)),
         Section(title="History", anchor="history", blocks=_history(store, chosen, of_cluster, name)),
         Section(title="Compare", anchor="compare", blocks=compare_blocks(overviews, chosen, name, against)),
         Section(
@@ -299,73 +298,6 @@ def _proposal(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
     )
     title = f"Proposed reassignment: {plan['moves']} replica moves ({proof}), {plan['leader_changes']} changes of preferred leaders"
     return [Lines(title, [line for line in (plan["explanation"] or "").split("\n") if line])]
-
-
-def _drill(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
-    drills = sorted(_rows(store, chosen, "failure_drill", name), key=lambda row: row["rank"])
-    if not drills:
-        return [Note("The analysis has no failure drill.")]
-    names = [_failed(row) for row in drills]
-    worst = drills[0]
-    bars = figures.bars(
-        "drill",
-        "What fails, the worst first",
-        f"The worst: {names[0]} takes {worst['offline_count']} partitions offline and {worst['under_min_isr_count']} below min.insync.replicas.",
-        head="fails",
-        names=names[:_DRILLS_SHOWN],
-        series={
-            "offline": [row["offline_count"] for row in drills[:_DRILLS_SHOWN]],
-            "below min ISR": [row["under_min_isr_count"] for row in drills[:_DRILLS_SHOWN]],
-            "leaders that move": [row["leaders_moved_count"] for row in drills[:_DRILLS_SHOWN]],
-        },
-        colours={"offline": "--critical", "below min ISR": "--warning", "leaders that move": "--series-1"},
-        lying=True,
-    )
-    columns = (
-        Column("Fails"),
-        *(
-            Column(text, numeric=True)
-            for text in ("Partitions offline", "Below min ISR", "Elected uncleanly", "Leaders that move")
-        ),
-        Column("Gains most"),
-    )
-    table = Table(
-        id="drill-table",
-        caption="Imagined failures, the worst first",
-        columns=columns,
-        rows=[_drill_row(text, row) for text, row in zip(names, drills, strict=True)],
-        searchable=True,
-    )
-    return [
-        Figure(
-            id="drill",
-            title=bars.title,
-            says=bars.says,
-            traces=bars.traces,
-            layout=bars.layout,
-            table=table,
-            height=bars.height,
-        )
-    ]
-
-
-def _drill_row(text: str, row: Row) -> tuple[Cell, ...]:
-    gains = f"{row['leaders_gained_max_broker']} (+{row['leaders_gained_max']})" if row["leaders_gained_max"] else "-"
-    return (
-        Cell(text, value=row["rank"]),
-        number(row["offline_count"], tone="critical" if row["offline_count"] else None),
-        number(row["under_min_isr_count"], tone="warning" if row["under_min_isr_count"] else None),
-        number(row["unclean_count"], tone="critical" if row["unclean_count"] else None),
-        number(row["leaders_moved_count"]),
-        Cell(gains),
-    )
-
-
-def _failed(row: Row) -> str:
-    brokers = row["failed"] or []
-    if row["scenario"].startswith("rack:"):
-        return f"rack {row['scenario'].removeprefix('rack:')}"
-    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
 
 
 def _history(store: ObjectStore, chosen: Overview, overviews: Sequence[Overview], name: str) -> list[Block]:

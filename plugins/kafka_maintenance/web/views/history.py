@@ -1,13 +1,14 @@
-"""The page History: what differs between two snapshots, and since when a topic is as it is."""
+"""The page History: what differs between two snapshots, since when a topic is as it is, and what a failure would have hurt at that date."""
 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
-from controller_core.model.errors import ObjectMissingError
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from kafka_maintenance.operations.analysis.overviews import newest_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.snapshots.blame import blame
 from kafka_maintenance.operations.snapshots.catalog import keys_by_date, newest_of
@@ -15,37 +16,48 @@ from kafka_maintenance.operations.snapshots.changes import KINDS, Diff
 from kafka_maintenance.operations.snapshots.diff import diff, sides_of_snapshots
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Choice, Column, Filter, Form, Note, Page, Section, Table
+from kafka_maintenance.web.views.drill import drill_blocks
 
 CHANGES_READ_MAX: Final = 20_000
+NOT_SEEN: Final = "Only who may read the DAG nightly_analysis sees what it found."
 _DATES_SHOWN: Final = 60
 _VALUE_MAX: Final = 300
 _CHANGE_BYTES: Final = 1000
 """What a change takes in memory, about."""
 
 
-def history_page(
-    store: ObjectStore, clusters: Sequence[str], cluster: str, before: str, after: str, subject: str
-) -> Page:
-    """Two dates of a cluster compared, and the history of one topic or partition.
+class Asked(NamedTuple):
+    """What the address of the page asks for.
+
+    `cluster`: empty for the first; `before` and `after`: UTC dates of two snapshots, empty for the two newest; `subject`: a topic, or
+    TOPIC-NUMBER, empty for none.
+    """
+
+    cluster: str = ""
+    before: str = ""
+    after: str = ""
+    subject: str = ""
+
+
+def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, sees_analyses: bool) -> Page:
+    """Two dates of a cluster compared, the failure drill of the newer one, and the history of one topic or partition.
 
     Args:
         store: where the snapshots are.
         clusters: all there are.
-        cluster: the chosen one; empty for the first.
-        before: UTC date of the older snapshot; empty for the one before the newest.
-        after: UTC date of the newer snapshot; empty for the newest.
-        subject: a topic, or TOPIC-NUMBER; empty for none.
+        asked: which of it.
+        sees_analyses: whether the reader may see what the analyses found.
 
     Raises:
         ControllerCoreError: a snapshot cannot be read.
     """
-    chosen = cluster or next(iter(clusters), "")
+    chosen = asked.cluster or next(iter(clusters), "")
     if not chosen:
         return Page(title="History", here="history", head=(Note("No cluster is listed.", "info"),))
     by_date = keys_by_date(store, chosen)
     dates = sorted(by_date)[-_DATES_SHOWN:]
-    newer = after or (dates[-1] if dates else "")
-    older = before or (dates[-2] if len(dates) > 1 else newer)
+    newer = asked.after or (dates[-1] if dates else "")
+    older = asked.before or (dates[-2] if len(dates) > 1 else newer)
     choices = [(day, day) for day in reversed(dates)]
     form = Form(
         action="history",
@@ -54,11 +66,12 @@ def history_page(
             Choice(name="cluster", label="Cluster", value=chosen, choices=[(name, name) for name in clusters]),
             Choice(name="before", label="From", value=older, choices=choices),
             Choice(name="after", label="To", value=newer, choices=choices),
-            Choice(name="subject", label="Topic or partition", value=subject),
+            Choice(name="subject", label="Topic or partition", value=asked.subject),
         ],
     )
     blocks = _diff(store, chosen, by_date, older, newer)
-    history = _blame(store, chosen, subject)
+    history = _blame(store, chosen, asked.subject)
+    drill = _drill(store, chosen, newer) if sees_analyses else [Note(NOT_SEEN)]
     return Page(
         title="History",
         subtitle=f"{len(by_date)} dates of {chosen} are stored",
@@ -67,6 +80,7 @@ def history_page(
         sections=[
             Section(title="What changed", anchor="diff", blocks=blocks),
             Section(title="Since when", anchor="blame", blocks=history),
+            Section(title="When brokers fail", anchor="drill", blocks=drill),
         ],
     )
 
@@ -125,6 +139,19 @@ def _found(store: ObjectStore, before: Manifest, after: Manifest) -> Diff:
 
     kept: Diff = CACHE.get(("diff", before.uri, before.digest, after.uri, after.digest), make)
     return kept
+
+
+def _drill(store: ObjectStore, cluster: str, date: str) -> list[Block]:
+    """The failure drill of the newest analysis of a date."""
+    try:
+        found = newest_overviews(store, 1, until=date)
+    except ObjectDamagedError as error:
+        return [Note(str(error), "warning")]
+    if not found or found[-1].date != date or cluster not in found[-1].clusters:
+        return [
+            Note(f"No published analysis has {cluster} on {date or 'any date'}: run nightly_analysis for it.", "info")
+        ]
+    return [Note(f"Of the analysis of {date}, run {found[-1].run_id}."), *drill_blocks(store, found[-1], cluster)]
 
 
 def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:
