@@ -6,13 +6,13 @@ light and dark. The screenshots lie in `build/screenshots`.
 
 import json
 import tempfile
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.demo.sample_history import CLUSTER as RECORDED
-from kafka_maintenance.demo.sample_history import copy_into
+from kafka_maintenance.demo.sample_history import DAYS, copy_into
 from tests.airflow_home import ROOT
 from tests.dags.browsing import Looked, chromium, served
 from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
@@ -22,8 +22,6 @@ pytestmark = pytest.mark.browser
 PREFIX = "/kafka-maintenance"
 SCREENSHOTS = ROOT / "build" / "screenshots"
 PICTURES_TAKEN = SCREENSHOTS / "tutorial"
-RECORDED_LAST = "2026-10-11"
-"""The newest date of the recorded cluster."""
 ALPHA = Sick("alpha", critical=3, warnings=7, queued=True)
 CLUSTERS = (
     ALPHA,
@@ -42,6 +40,7 @@ PAGES = {
     "execution": f"execution?cluster=alpha&digest={'a' * 64}",
     "stored-plan-gone": f"stored-plan?cluster=alpha&kind=reassign_partitions&digest={'a' * 64}",
     "history": f"history?cluster={RECORDED}&subject=orders",
+    "history-trend": f"history?cluster={RECORDED}&table=partitions&column=leader_epoch&how=mean",
     "history-without-snapshots": "history?cluster=new",
     "kraft": f"kraft?cluster={RECORDED}",
     "plan": "plan?dag_id=reassign_partitions&run_id=one",
@@ -56,7 +55,10 @@ PICTURES = {
         ("What to weigh first", "proven minimal", "Before and after"),
     ),
     "execution": (f"execution?cluster=alpha&digest={'a' * 64}", ("stuck", "To go", "broker 6 is not registered")),
-    "history": (f"history?cluster={RECORDED}&subject=orders", ("What changed", "replicas moved", "The worst: broker 1 takes 2 partitions offline")),
+    "history": (
+        f"history?cluster={RECORDED}&subject=orders",
+        ("What changed", "replicas moved", "The worst: broker 1 takes 2 partitions offline"),
+    ),
 }
 """The pictures of docs/tutorial.md, with words that it says are on them; `make docs-screenshots` puts them into docs/images."""
 NOT_SHOWN = {
@@ -102,7 +104,7 @@ def _filled(store):
 
     publish(store, CLUSTERS)
     copy_into(store)
-    publish_date(store, [Sick(RECORDED, critical=2)], (today() - date.fromisoformat(RECORDED_LAST)).days)
+    publish_date(store, [Sick(RECORDED, critical=2)], (today() - DAYS[-1]).days)
     plan = plan_reassignment(store, RECORDED, manifest=newest_snapshot(store, RECORDED).uri)
     put_record(store, RECORDED, plan.digest, DONE)
     put_record(store, "alpha", "a" * 64, STUCK)
@@ -296,6 +298,24 @@ def test_rows_are_searched_filtered_and_sorted_by_keyboard(look):
     page.keyboard.press("Enter")
     assert rows.nth(0).locator("th").inner_text() == "huge"
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("Partitions")
+
+
+def test_a_trend_is_chosen_by_keyboard_and_what_was_chosen_stays(look):
+    page = look(PAGES["history"]).page
+    page.get_by_label("Table", exact=True).select_option("failure_drill")
+    page.get_by_role("button", name="Choose").press("Enter")
+    page.get_by_label("Column").select_option("offline_count")
+    page.get_by_label("Of its values the").select_option("largest")
+    page.get_by_role("button", name="Draw").press("Enter")
+    page.get_by_text("Largest of offline_count in failure_drill").first.wait_for()
+    with page.expect_download() as table:
+        page.locator("[data-plot=trend]").wait_for()
+        page.get_by_text("Table of Largest of offline_count").press("Enter")
+        page.get_by_role("link", name="Download CSV of Largest of offline_count").click()
+    assert table.value.path().read_text() == f"date,largest of offline_count in failure_drill\n{DAYS[-1]},2\n"
+    page.get_by_role("button", name="Show").click()
+    page.get_by_text("Largest of offline_count in failure_drill").first.wait_for()
+    assert page.get_by_label("Topic or partition").input_value() == "orders"
 
 
 def test_the_steps_of_a_run_book_stay_ticked(look):

@@ -160,11 +160,11 @@ def table_to_parquet(table: pa.Table) -> bytes:
     return content
 
 
-def table_from_parquet(content: bytes, uri: str) -> pa.Table:
-    """The table in a Parquet file; `ObjectDamagedError` when it is none, or cut off, or larger than any of ours."""
+def table_from_parquet(content: bytes, uri: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table in a Parquet file, or those of its columns; `ObjectDamagedError` when it is none, or cut off, or larger than any of ours."""
     require_bounded(content, uri)
     try:  # one thread: pyarrow's pool sometimes aborts a short process at its exit
-        return pq.read_table(pa.BufferReader(content), use_threads=False)
+        return pq.read_table(pa.BufferReader(content), use_threads=False, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(uri, error) from error
 

@@ -34,6 +34,7 @@ from kafka_maintenance.web.views.kraft import kraft_page
 from kafka_maintenance.web.views.plan import Named, plan_page, plans_page
 from kafka_maintenance.web.views.record import read_record
 from kafka_maintenance.web.views.topic import topic_page
+from kafka_maintenance.web.views.trend import Measure
 
 COMMON_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -219,13 +220,22 @@ def approvals(request: Request, user: GetUserDep, cluster: Text = "") -> Respons
 
 @app.get("/history", dependencies=[_SNAPSHOTS])
 def history(
-    request: Request, user: GetUserDep, cluster: Text = "", before: Text = "", after: Text = "", subject: Text = ""
+    request: Request,
+    user: GetUserDep,
+    cluster: Text = "",
+    before: Text = "",
+    after: Text = "",
+    subject: Text = "",
+    table: Text = "",
+    column: Text = "",
+    how: Text = "",
 ) -> Response:
-    """What differs between two snapshots, since when a topic is as it is, and the failure drill of the newer date."""
+    """What differs between two snapshots, since when a topic is as it is, the failure drill of the newer date, and a trend."""
 
     def page() -> Page:
         names = [one.name for one in airflow_records.listed_clusters()]
-        asked, sees = Asked(cluster, before, after, subject), _reads_dag(user, "nightly_analysis")
+        asked = Asked(cluster, before, after, subject, Measure(table, column, how))
+        sees = _reads_dag(user, "nightly_analysis")
         return history_page(hooks.store(), names, asked, sees_analyses=sees)
 
     return _answer(request, "History", page)

@@ -225,6 +225,15 @@ def number(value: float | None, *, digits: int = 0, unit: str = "", tone: Tone |
     return Cell(f"{value:,.{digits}f}{unit}", tone, value)
 
 
+def short(value: float | None) -> str:
+    """A number of any size as it reads best; empty where there is none."""
+    if value is None:
+        return ""
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"  # noqa: PLR2004 - below, a tenth tells too little
+
+
 def age_text(seconds: float) -> str:
     """An age in the unit that reads best."""
     for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):

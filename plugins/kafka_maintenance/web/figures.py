@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
-from kafka_maintenance.web.blocks import Cell, Column, Figure, Table, number
+from kafka_maintenance.web.blocks import Cell, Column, Figure, Table, number, short
 
 _ROW_HEIGHT: Final = 26
 _TEXTS_SHOWN_MAX: Final = 24
@@ -66,7 +66,7 @@ def heat_map(
     }
     if len(names) <= _TEXTS_SHOWN_MAX:
         trace |= {
-            "text": [[_short(value) for value in values] for values in measures.values()],
+            "text": [[short(value) for value in values] for values in measures.values()],
             "texttemplate": "%{text}",
         }
     return Figure(
@@ -173,7 +173,7 @@ def lines(
     if table is None:
         columns = [Column(head, numeric=not dated), *(Column(name, numeric=True) for name in series)]
         rows = [
-            (Cell(str(each), value=each), *(number(values[place]) for values in series.values()))
+            (Cell(str(each), value=each), *(_shaded(values[place], None) for values in series.values()))
             for place, each in enumerate(at)
         ]
         table = Table(id=f"{figure_id}-table", caption=title, columns=columns, rows=rows[::-1] if dated else rows)
@@ -300,11 +300,4 @@ def time_line(
 def _shaded(value: float | None, heat: float | None) -> Cell:
     if value is None:
         return Cell("-", "quiet")
-    text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-    return Cell(text, value=value, heat=heat if heat and abs(heat) >= 0.1 else None)  # noqa: PLR2004 - a tenth is no news
-
-
-def _short(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return Cell(short(value), value=value, heat=heat if heat and abs(heat) >= 0.1 else None)  # noqa: PLR2004 - a tenth is no news

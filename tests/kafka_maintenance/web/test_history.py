@@ -1,18 +1,22 @@
-"""The page History: the failure drill of the date that is picked."""
+"""The page History: the failure drill of the date that is picked, and the trend of any number of the stored tables."""
 
 from datetime import date
 
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
-from kafka_maintenance.demo.sample_history import CLUSTER, copy_into
+from controller_core.adapters.snapshot.tables import TABLES
+from kafka_maintenance.demo.sample_history import CLUSTER, DAYS, copy_into
 from kafka_maintenance.operations.analysis.overviews import PREFIX
+from kafka_maintenance.operations.snapshots.catalog import keys_by_date, newest_of, read_table
+from kafka_maintenance.spark import submit
 from kafka_maintenance.web.blocks import Figure
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.history import NOT_SEEN, Asked, history_page
+from kafka_maintenance.web.views.trend import Measure
 from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
-NEWEST, BEFORE, UNANALYSED = "2026-10-11", "2026-10-10", "2026-10-09"
+UNANALYSED, BEFORE, NEWEST = map(str, DAYS[-3:])
 
 
 @pytest.fixture
@@ -57,3 +61,99 @@ def test_a_damaged_overview_is_told_and_the_rest_of_the_page_is_there(store):
     (note,) = blocks(store, "drill")
     assert (note.tone, "expected the counts of an analysis" in note.text) == ("warning", True)
     assert blocks(store, "diff")[-1].id == "changes"
+
+
+def drawn(store, *measure):
+    """The table of the trend, oldest first, and what is beside its figure."""
+    form, *rest = blocks(store, "trend-section", trend=Measure(*measure))
+    figure = next(each for each in rest if isinstance(each, Figure))
+    assert {name: fields.value for fields in form.fields for name in [fields.name]} == Measure(*measure)._asdict()
+    return [[cell.text for cell in row] for row in figure.table.rows[::-1]], [each for each in rest if each != figure]
+
+
+def of_snapshots(store, value):
+    """What `value` makes of the table `partitions` of each date."""
+    return [
+        [day, value(read_table(store, newest_of(store, keys), "partitions").to_pylist())]
+        for day, keys in sorted(keys_by_date(store, CLUSTER).items())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        (("rows", "sum"), len),
+        (("leader_epoch", "sum"), lambda rows: sum(row["leader_epoch"] or 0 for row in rows)),
+        (("leader_epoch", "largest"), lambda rows: max(row["leader_epoch"] for row in rows)),
+        (("leader", "smallest"), lambda rows: min(row["leader"] for row in rows if row["leader"] is not None)),
+        (("preferred_leader", "distinct values"), lambda rows: len({row["preferred_leader"] for row in rows})),
+    ],
+)
+def test_a_column_of_the_snapshots_is_drawn_over_all_dates_and_no_spark_is_started(store, measure, value):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(submit, "run_job", None)
+        rows, beside = drawn(store, "partitions", *measure)
+    assert rows == [[day, str(number)] for day, number in of_snapshots(store, value)]
+    assert len({number for _, number in rows}) > 1 or measure[0] == "preferred_leader"
+    assert beside == []
+
+
+@pytest.mark.parametrize(
+    ("measure", "values"),
+    [
+        (("failure_drill", "offline_count", "sum"), ["0", "6"]),
+        (("failure_drill", "offline_count", "mean"), ["0", "2"]),
+        (("broker_load", "live", "sum"), ["3", "3"]),
+        (("imbalance", "ratio", "largest"), ["0.15", "0.15"]),
+        (("findings", "rows", "sum"), ["0", "0"]),
+        (("growth", "rows", "sum"), ["1", "1"]),
+    ],
+    ids="-".join,
+)
+def test_a_column_of_the_analyses_is_drawn_over_their_dates_and_of_several_dates_its_own_counts(store, measure, values):
+    rows, _ = drawn(store, *measure)
+    assert rows == [[BEFORE, values[0]], [NEWEST, values[1]]]
+
+
+def test_the_columns_to_choose_are_the_numbers_of_the_table_and_the_choice_stays_in_both_forms(store):
+    page = history_page(
+        store, [CLUSTER], Asked(CLUSTER, trend=Measure("topics", "partition_count", "mean")), sees_analyses=True
+    )
+    dates, form = page.head[0], page.sections[-1].blocks[0]
+    assert dates.hidden == {"table": "topics", "column": "partition_count", "how": "mean"}
+    assert form.hidden == {"cluster": CLUSTER, "before": BEFORE, "after": NEWEST, "subject": ""}
+    names = [name for name, _ in form.fields[1].choices]
+    assert names == ["rows", "partition_count", "json_version", "znode_version", "czxid", "mzxid", "deletion_requested"]
+
+
+def test_a_column_of_another_table_gives_the_number_of_rows_and_a_table_that_is_not_there_is_told(store):
+    form, figure = blocks(store, "trend-section", trend=Measure("topics", "leader_epoch", "median"))
+    assert [field.value for field in form.fields] == ["topics", "rows", "sum"]
+    assert figure.title == "Rows of topics"
+    form, note = blocks(store, "trend-section", trend=Measure("passwords"))
+    assert note.text == "There is no table 'passwords' to choose."
+
+
+def test_who_may_not_see_analyses_chooses_of_snapshots_alone(store):
+    choices = {}
+    for sees in (True, False):
+        form, _ = blocks(store, "trend-section", sees_analyses=sees, trend=Measure())
+        choices[sees] = {name for name, _ in form.fields[0].choices}
+    assert choices[True] - choices[False] >= {"findings", "failure_drill"}
+    assert choices[False] == {"", *TABLES}
+    _, note = blocks(store, "trend-section", sees_analyses=False, trend=Measure("findings"))
+    assert note.text == "There is no table 'findings' to choose."
+
+
+def test_a_date_that_cannot_be_read_is_a_gap_and_is_named(store, tmp_path):
+    (damaged,) = tmp_path.rglob(f"date={UNANALYSED}/*/partitions.parquet")
+    damaged.chmod(0o644)
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    rows, (unread,) = drawn(store, "partitions", "leader_epoch", "sum")
+    assert [day for day, value in rows if value == "-"] == [UNANALYSED]
+    assert [line.partition(": ")[0] for line in unread.lines] == [UNANALYSED]
+
+
+def test_a_table_without_any_value_says_so(store):
+    _, note = blocks(store, "trend-section", trend=Measure("requests", "partition", "mean"))
+    assert note.text == "No date has a value of it."

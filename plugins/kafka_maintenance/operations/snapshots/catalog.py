@@ -252,10 +252,11 @@ def read_raw(store: ObjectStore, manifest: Manifest) -> pa.Table:
     return raw_from_parquet(checked_object(store, stored), store.uri_of(stored.key))
 
 
-def read_table(store: ObjectStore, manifest: Manifest, table: str) -> pa.Table:
-    """A decoded table as it was stored, checked; columns that came later are null."""
+def read_table(store: ObjectStore, manifest: Manifest, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """A decoded table as it was stored, or those of its columns, checked; columns that came later are null."""
     stored = manifest.object(table)
-    return with_later_columns(table_from_parquet(checked_object(store, stored), store.uri_of(stored.key)), table)
+    found = table_from_parquet(checked_object(store, stored), store.uri_of(stored.key), columns)
+    return with_later_columns(found, table)
 
 
 def read_tables(store: ObjectStore, manifest: Manifest) -> dict[str, pa.Table]:

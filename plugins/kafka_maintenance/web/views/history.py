@@ -1,4 +1,4 @@
-"""The page History: what differs between two snapshots, since when a topic is as it is, and what a failure would have hurt at that date."""
+"""The page History: what differs between two snapshots, since when a topic is as it is, what a failure would have hurt, and any trend."""
 
 import json
 from collections import Counter
@@ -17,6 +17,7 @@ from kafka_maintenance.operations.snapshots.diff import diff, sides_of_snapshots
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Choice, Column, Filter, Form, Note, Page, Section, Table
 from kafka_maintenance.web.views.drill import drill_blocks
+from kafka_maintenance.web.views.trend import Measure, trend_blocks
 
 CHANGES_READ_MAX: Final = 20_000
 NOT_SEEN: Final = "Only who may read the DAG nightly_analysis sees what it found."
@@ -30,17 +31,18 @@ class Asked(NamedTuple):
     """What the address of the page asks for.
 
     `cluster`: empty for the first; `before` and `after`: UTC dates of two snapshots, empty for the two newest; `subject`: a topic, or
-    TOPIC-NUMBER, empty for none.
+    TOPIC-NUMBER, empty for none; `trend`: which number to draw over the dates.
     """
 
     cluster: str = ""
     before: str = ""
     after: str = ""
     subject: str = ""
+    trend: Measure = Measure()
 
 
 def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, sees_analyses: bool) -> Page:
-    """Two dates of a cluster compared, the failure drill of the newer one, and the history of one topic or partition.
+    """Two dates of a cluster compared, the failure drill of the newer one, the history of one topic or partition, and that of a number.
 
     Args:
         store: where the snapshots are.
@@ -68,10 +70,13 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
             Choice(name="after", label="To", value=newer, choices=choices),
             Choice(name="subject", label="Topic or partition", value=asked.subject),
         ],
+        hidden={name: value for name, value in asked.trend._asdict().items() if value},
     )
+    stays = {"cluster": chosen, "before": older, "after": newer, "subject": asked.subject}
     blocks = _diff(store, chosen, by_date, older, newer)
     history = _blame(store, chosen, asked.subject)
     drill = _drill(store, chosen, newer) if sees_analyses else [Note(NOT_SEEN)]
+    trend = trend_blocks(store, chosen, by_date, asked.trend, hidden=stays, sees_analyses=sees_analyses)
     return Page(
         title="History",
         subtitle=f"{len(by_date)} dates of {chosen} are stored",
@@ -81,6 +86,7 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
             Section(title="What changed", anchor="diff", blocks=blocks),
             Section(title="Since when", anchor="blame", blocks=history),
             Section(title="When brokers fail", anchor="drill", blocks=drill),
+            Section(title="Trend", anchor="trend-section", blocks=trend),
         ],
     )
 
