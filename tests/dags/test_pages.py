@@ -302,10 +302,10 @@ def test_rows_are_searched_filtered_and_sorted_by_keyboard(look):
 
 def test_a_trend_is_chosen_by_keyboard_and_what_was_chosen_stays(look):
     page = look(PAGES["history"]).page
-    page.get_by_label("Table", exact=True).select_option("failure_drill")
+    page.locator("select[name=table]").select_option("failure_drill")
     page.get_by_role("button", name="Choose").press("Enter")
-    page.get_by_label("Column").select_option("offline_count")
-    page.get_by_label("Of its values the").select_option("largest")
+    page.locator("select[name=column]").select_option("offline_count")
+    page.locator("select[name=how]").select_option("largest")
     page.get_by_role("button", name="Draw").press("Enter")
     page.get_by_text("Largest of offline_count in failure_drill").first.wait_for()
     with page.expect_download() as table:
