@@ -253,7 +253,14 @@ def read_raw(store: ObjectStore, manifest: Manifest) -> pa.Table:
 
 
 def read_table(store: ObjectStore, manifest: Manifest, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """A decoded table as it was stored, or those of its columns, checked; columns that came later are null."""
+    """A decoded table as it was stored, checked; columns that came later are null.
+
+    Args:
+        store: where the snapshot is.
+        manifest: of the snapshot.
+        table: of `tables.TABLES`.
+        columns: only these, and those that came later; None: all.
+    """
     stored = manifest.object(table)
     found = table_from_parquet(checked_object(store, stored), store.uri_of(stored.key), columns)
     return with_later_columns(found, table)
