@@ -24,7 +24,6 @@ LONG_FILES = {
     "controller_core/adapters/zookeeper/session.py": "a session: every call of the port, on kazoo",
     "controller_core/runtime/simulated/zookeeper.py": "a simulated server and its session, which share the tree",
     "plugins/kafka_maintenance/demo/run.py": "one demo, part after part",
-    "plugins/kafka_maintenance/web/views/cluster.py": "one page",
     "spark_jobs/planner/flow.py": "one network of flows",
 }
 CLOSED = {
