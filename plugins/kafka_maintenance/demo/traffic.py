@@ -86,7 +86,22 @@ def produce(cluster: KafkaCluster, topic: str, partition: int, *, count: int) ->
 
 
 def message_counts(cluster: KafkaCluster, topic: str) -> dict[int, int]:
-    """Partition → messages that a consumer can read, of one topic."""
+    """Partition → messages that a consumer can read, of one topic.
+
+    Raises:
+        KafkaError: the brokers do not answer, not even when asked again for a minute.
+    """
+    deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
+    while True:
+        try:
+            return _message_counts(cluster, topic)
+        except KafkaError:  # asking for the metadata, the client does not ask a second broker
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(ROUND_INTERVAL_S)
+
+
+def _message_counts(cluster: KafkaCluster, topic: str) -> dict[int, int]:
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
     try:
         numbers = consumer.partitions_for_topic(topic) or set()
