@@ -5,11 +5,12 @@ Source: docs/adr/0016-a-command-of-argparse-and-rich.md.
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from rich_argparse import RawDescriptionRichHelpFormatter
 
 from kafka_maintenance.cli.examples import EXAMPLES, FOUND, REFUSED
+from kafka_maintenance.operations.errors import BadInputError
 
 PROGRAM: Final = "kafka-maintenance"
 
@@ -23,6 +24,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises BadInputError: a wrong command line is told as every other bad input, without the usage of all options above it."""
+        raise BadInputError(f"{message}; `{self.prog} --help` has every argument, and examples")
 
 
 def leaves(

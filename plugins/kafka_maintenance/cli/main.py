@@ -56,7 +56,6 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
     tell,
-    wants_json,
 )
 from kafka_maintenance.cli.command_parser import PROGRAM, CommandParser, explain_commands
 from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
@@ -70,18 +69,17 @@ _INTERRUPTED: Final = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit status; an error is one line on standard error, never a traceback.
 
-    With `--json` the error is also a document on standard output: `{"error": class, "message": text}`. A traceback is
-    printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
+    With `--json` the error is also a document on standard output: `{"error": class, "message": text}`; a wrong command line has
+    not been understood, so the option is looked for in its words. A traceback is printed when the environment variable `KAFKA_MAINTENANCE_TRACEBACK` is set.
     """
     log_to_stderr()
-    root = parser()
+    root, given = parser(), sys.argv[1:] if arguments is None else arguments
     if COMPLETION_VARIABLE in os.environ:
         import argcomplete  # noqa: PLC0415 - only for a shell that asks
 
         argcomplete.autocomplete(root)
-    parsed = root.parse_args(arguments)
     try:
-        return _finished(parsed)
+        return _finished(root.parse_args(given))
     except BrokenPipeError:  # the reader has enough; the end of the process must not write the rest either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.DONE
@@ -93,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         status = exit_status(error)
         message = _message(error)
-        if wants_json(parsed):
+        if "--json" in given:
             print(json.dumps({"error": type(error).__name__, "message": message, "exit_status": int(status)}, indent=1))
         print(f"kafka-maintenance: {message}", file=sys.stderr)
         return int(status)
@@ -107,7 +105,7 @@ def run() -> NoReturn:
     """
     try:
         status = main()
-    except SystemExit as ended:  # argparse
+    except SystemExit as ended:  # argparse, after --help or --version
         status = int(ended.code or 0)
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does first
     atexit._run_exitfuncs()  # noqa: SLF001 - and then

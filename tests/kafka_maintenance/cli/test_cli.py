@@ -89,9 +89,14 @@ def test_version(capsys):
 )
 def test_a_wrong_command_line_is_bad_input(capsys, monkeypatch, arguments):
     monkeypatch.delenv(STORE_VARIABLE, raising=False)
-    status, _, err = run(capsys, *arguments)
-    assert status == 2
-    assert "usage:" in err.lower()
+    status, out, err = run(capsys, *arguments)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert " --help` has every argument, and examples" in err
+    status, out, _ = run(capsys, *arguments, "--json")
+    assert (status, json.loads(out)) == (
+        2,
+        {"error": "BadInputError", "message": err.removeprefix("kafka-maintenance: ").strip(), "exit_status": 2},
+    )
 
 
 def test_the_store_may_come_from_the_environment(capsys, monkeypatch, tmp_path):
