@@ -75,7 +75,10 @@ def test_each_command_is_explained(command):
     assert COMMANDS[command].description
     assert "--json" in said
     for action in COMMANDS[command]._actions:
-        assert action.help or action.metavar, action
+        assert action.help, action
+        assert not action.help.startswith("("), (
+            f"{action.option_strings} of {command} says what is usual, and not what it is"
+        )
         assert action.metavar or action.choices or action.nargs == 0, (
             f"{action.option_strings} of {command} has no word"
         )
@@ -88,6 +91,18 @@ def test_each_example_is_a_command_line_of_its_command(command, example, monkeyp
     parsed = parser().parse_args(line)
     assert parsed.run is COMMANDS[command].get_default("run")
     assert line[: len(command.split())] == command.split()
+
+
+@pytest.mark.parametrize("group", sorted({name.split()[0] for name in COMMANDS if " " in name}))
+def test_a_group_of_commands_is_explained_with_an_example_of_each(group, capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args([group, "--help"])
+    said = capsys.readouterr().out
+    described = said.index("\n\n") + 2
+    assert said[described].isupper()
+    assert not said[described:].startswith("Options")
+    examples = [line.split()[1:3] for line in said.splitlines() if line.startswith(f"  {PROGRAM} ")]
+    assert examples == [name.split() for name in COMMANDS if name.split()[0] == group]
 
 
 def test_every_command_has_an_example_and_no_other_has():

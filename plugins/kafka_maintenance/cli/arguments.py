@@ -165,7 +165,7 @@ def add_zookeeper_arguments(parser: argparse.ArgumentParser, *, required: bool =
         "--zookeeper-scheme",
         choices=("digest", "sasl", "kerberos"),
         default="sasl",
-        help="(default: %(default)s); of kerberos the user is the principal, and there is no password",
+        help="how to log in (default: %(default)s); of kerberos the user is the principal, and there is no password",
     )
     parser.add_argument("--zookeeper-tls", action="store_true", help="TLS; any of the following asks for it, too")
     parser.add_argument("--zookeeper-ca", metavar="FILE", help="authorities as PEM (default: those of the system)")

@@ -44,7 +44,9 @@ def add_parsers(commands: Any) -> None:
     keygen = actions.add_parser(
         "keygen", help="make a key that signs", description="Makes an Ed25519 key: FILE and FILE.pub."
     )
-    keygen.add_argument("file", metavar="FILE", type=Path)
+    keygen.add_argument(
+        "file", metavar="FILE", type=Path, help="where the new key goes; its public half beside it, as FILE.pub"
+    )
     keygen.set_defaults(run=_keygen)
     for action, run in ((verify, _verify), (export, _export)):
         add_store_arguments(action)

@@ -4,7 +4,7 @@ Source: docs/adr/0016-a-command-of-argparse-and-rich.md.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
 from rich_argparse import RawDescriptionRichHelpFormatter
@@ -34,19 +34,30 @@ def leaves(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The commands that do something, each by its words: `snapshots list` and its parser."""
-    children = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001 - argparse names no other way
-    for action in children:
-        for name, child in action.choices.items():
-            yield from leaves(child, (*path, name))
+    children = _children(parser)
+    for name, child in children.items():
+        yield from leaves(child, (*path, name))
     if not children:
         yield " ".join(path), parser
 
 
 def explain_commands(root: argparse.ArgumentParser) -> None:
-    """Writes examples and exit statuses at the end of each command's help."""
+    """Writes examples and exit statuses at the end of each command's help; of a group one example of each of its commands."""
     for name, parser in leaves(root):
-        examples = "\n".join(f"  {PROGRAM} {each}" for each in EXAMPLES.get(name, ()))
-        parser.epilog = f"Examples:\n{examples}\n\n{_statuses(name)}"
+        parser.epilog = f"{_examples(EXAMPLES.get(name, ()))}\n\n{_statuses(name)}"
+    for group, parser in _children(root).items():
+        if actions := _children(parser):
+            parser.epilog = _examples([EXAMPLES[f"{group} {action}"][0] for action in actions])
+
+
+def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The sub-commands of a parser by name."""
+    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001 - argparse names no other way
+    return {name: child for action in actions for name, child in action.choices.items()}
+
+
+def _examples(lines: Iterable[str]) -> str:
+    return "Examples:\n" + "\n".join(f"  {PROGRAM} {each}" for each in lines)
 
 
 def _statuses(command: str) -> str:

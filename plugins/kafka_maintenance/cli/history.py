@@ -78,7 +78,9 @@ def _add_blame(commands: Any) -> None:
         description="Tells since when each value of a topic, partition or znode stands: from the snapshots of a cluster, or, "
         "with --zookeeper-data, every transaction with time and session from the logs of a ZooKeeper server.",
     )
-    command.add_argument("subject", metavar="TOPIC[-PARTITION]|/PATH")
+    command.add_argument(
+        "subject", metavar="TOPIC[-PARTITION]|/PATH", help="a topic, a partition as orders-3, or the path of a znode"
+    )
     add_store_arguments(command, required=False)
     add_cluster_filter(command)
     add_files_arguments(command, "--zookeeper-data")
@@ -124,7 +126,9 @@ def _add_query(commands: Any) -> None:
         default="auto",
         help="auto: DuckDB for what it is known to compute as Spark does, else Spark (default: %(default)s)",
     )
-    command.add_argument("--rows-max", metavar="N", type=int, default=1000, help="(default: %(default)s)")
+    command.add_argument(
+        "--rows-max", metavar="N", type=int, default=1000, help="rows that are printed at most (default: %(default)s)"
+    )
     command.add_argument("--folder", metavar="DIR", type=Path, help="keeps the fetched tables (default: in the cache)")
 
 

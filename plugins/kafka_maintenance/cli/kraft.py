@@ -28,9 +28,11 @@ from kafka_maintenance.cli.arguments import (
 
 def add_parsers(commands: Any) -> None:
     """Adds the sub-command."""
-    kraft = commands.add_parser("kraft", help="judge a cluster's way from ZooKeeper to KRaft").add_subparsers(
-        title="actions", metavar="ACTION", required=True
-    )
+    kraft = commands.add_parser(
+        "kraft",
+        help="judge a cluster's way from ZooKeeper to KRaft",
+        description="From the first judgement to the day on which a cluster leaves ZooKeeper, in the order of docs/kraft.md. Nothing here writes to a cluster.",
+    ).add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_readiness(kraft)
     _add_fleet(kraft)
     _add_rehearse(kraft)
@@ -192,7 +194,13 @@ def _brokers_asked(arguments: argparse.Namespace) -> Any:
 
 
 def _add_snapshot_arguments(command: Any) -> None:
-    command.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", default="newest", help="(default: %(default)s)")
+    command.add_argument(
+        "snapshot",
+        metavar="SNAPSHOT",
+        nargs="?",
+        default="newest",
+        help="address, id or its beginning (default: %(default)s)",
+    )
     command.add_argument("--cluster", metavar="NAME", help="where the store holds several clusters")
     add_store_arguments(command)
     add_json_argument(command)

@@ -126,7 +126,8 @@ def parser() -> argparse.ArgumentParser:
     root = CommandParser(
         prog=PROGRAM,
         description="Snapshots, analysis and approved repairs of ZooKeeper-mode Kafka clusters.",
-        epilog="Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 something was found.",
+        epilog=f"`{PROGRAM} COMMAND --help` has every argument, with examples.\n"
+        "Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside failed, 4 something was found.",
     )
     root.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     add_json_argument(root)
@@ -335,8 +336,16 @@ def _add_stack(commands: Any) -> None:
         add_json_argument(action)
         action.set_defaults(run=_stack, action=name)
         if name == "up":
-            action.add_argument("--kafka-version", metavar="X.Y", default="3.9", help="(default: %(default)s)")
-            action.add_argument("--brokers", metavar="N", type=positive, default=3, help="(default: %(default)s)")
+            action.add_argument(
+                "--kafka-version", metavar="X.Y", default="3.9", help="of the brokers (default: %(default)s)"
+            )
+            action.add_argument(
+                "--brokers",
+                metavar="N",
+                type=positive,
+                default=3,
+                help="how many, in three racks (default: %(default)s)",
+            )
             action.add_argument("--ibp", metavar="X.Y", help="inter.broker.protocol.version of the brokers")
             action.add_argument("--no-airflow", action="store_true", help="without Airflow and its database")
 

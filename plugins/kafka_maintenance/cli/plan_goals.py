@@ -32,7 +32,11 @@ def add_goal_arguments(moves: argparse.ArgumentParser) -> None:
 
 def add_planner_arguments(goals: Any, *, tolerance: int | None) -> None:
     """Adds what the planner is to achieve, of a snapshot as of a file; `tolerance` is the default of the option."""
-    goals.add_argument("--aim", choices=("balance", "repair", "leaders"), help="(default: balance)")
+    goals.add_argument(
+        "--aim",
+        choices=("balance", "repair", "leaders"),
+        help="repair: only what racks, replication factor and leaving brokers force; leaders: no replica moves (default: balance, which does all of it)",
+    )
     goals.add_argument("--drain-broker", metavar="ID", type=natural, nargs="+", action="extend", help="empty them")
     goals.add_argument(
         "--replace-broker",

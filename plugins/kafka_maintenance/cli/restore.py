@@ -221,7 +221,9 @@ def _add_kit(commands: Any) -> None:
     command = add_command(commands, "kit", "write what is needed to make deleted topics again", _kit)
     add_snapshot_argument(command)
     add_cluster_filter(command)
-    command.add_argument("--topics", metavar="PATTERN", action="append", required=True, help="(repeatable)")
+    command.add_argument(
+        "--topics", metavar="PATTERN", action="append", required=True, help="the topics to make again (repeatable)"
+    )
     command.add_argument(
         "--output", metavar="PATH", type=Path, help="write the files to this folder (default: print the commands)"
     )

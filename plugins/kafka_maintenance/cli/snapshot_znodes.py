@@ -18,11 +18,13 @@ def add_parsers(actions: Any) -> None:
         actions, "ls", "list the znodes below a path: version, children, bytes, last write, path", _ls
     )
     add_snapshot_argument(listing)
-    listing.add_argument("path", metavar="PATH", nargs="?", default="/", help="(default: %(default)s)")
+    listing.add_argument(
+        "path", metavar="PATH", nargs="?", default="/", help="of the znode above them (default: %(default)s)"
+    )
     add_cluster_filter(listing)
     printing = add_command(actions, "cat", "print the data of a znode", _cat)
     add_snapshot_argument(printing)
-    printing.add_argument("path", metavar="PATH")
+    printing.add_argument("path", metavar="PATH", help="of the znode, such as /controller")
     add_cluster_filter(printing)
     finding = add_command(actions, "find", "list the znodes whose path matches a pattern, such as '*/orders*'", _find)
     add_snapshot_argument(finding)

@@ -40,7 +40,11 @@ def add_parsers(commands: Any) -> None:
 
 
 def _add_snapshots(commands: Any) -> None:
-    parent = commands.add_parser("snapshots", help="list, show, verify, keep and remove snapshots")
+    parent = commands.add_parser(
+        "snapshots",
+        help="list, show, verify, keep and remove snapshots",
+        description="What a store holds: its snapshots, their znodes, and how long they are kept. Contacts no cluster.",
+    )
     actions = parent.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = add_command(actions, "list", "list the snapshots, oldest first", _list)
     add_cluster_filter(listing)
@@ -94,8 +98,15 @@ def _add_snapshots(commands: Any) -> None:
     add_dry_run_argument(one)
     retain = add_command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     add_cluster_filter(retain)
-    for name, default in (("last", 7), ("daily", 14), ("weekly", 8), ("monthly", 12)):
-        retain.add_argument(f"--keep-{name}", metavar="N", type=int, default=default, help="(default: %(default)s)")
+    for name, default, what in (
+        ("last", 7, "the newest N"),
+        ("daily", 14, "the newest of each of N days"),
+        ("weekly", 8, "the newest of each of N weeks"),
+        ("monthly", 12, "the newest of each of N months"),
+    ):
+        retain.add_argument(
+            f"--keep-{name}", metavar="N", type=int, default=default, help=f"{what} (default: %(default)s)"
+        )
     add_approve_arguments(retain, "remove what the plan of this digest names")
     add_permission_arguments(retain)
     snapshot_znodes.add_parsers(actions)
