@@ -16,6 +16,7 @@ from kafka_maintenance.cli.arguments import (
     store_of,
 )
 from kafka_maintenance.cli.plan import targets_of
+from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
 
 _NOTHING = "no partition and no replica changes its state"
@@ -61,13 +62,14 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         deed = operation.reassign({each.partition: each.replicas for each in targets_of(arguments.reassign)})
     else:
         deed = operation.delete_topic(arguments.delete_topic)
-    lines = operation.explain(
-        store_of(arguments),
-        arguments.cluster,
-        deed,
-        manifest=snapshot_uri(arguments),
-        kafka_version=arguments.kafka_version,
-    )
+    with Bars("explain"):
+        lines = operation.explain(
+            store_of(arguments),
+            arguments.cluster,
+            deed,
+            manifest=snapshot_uri(arguments),
+            kafka_version=arguments.kafka_version,
+        )
     show(arguments, "\n".join(lines) or _NOTHING, {"state_changes": list(lines)})
     return ExitStatus.DONE
 

@@ -24,6 +24,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_files_arguments,
     add_snapshot_argument,
 )
+from kafka_maintenance.cli.terminal import Table
 
 
 def add_parsers(commands: Any) -> None:
@@ -54,19 +55,19 @@ def _diff(arguments: argparse.Namespace) -> int:
             "nothing compared: give a second snapshot, or --zookeeper for the living cluster; one of both"
         )
     first = find_snapshot(store, arguments.before, arguments.cluster)
-    if arguments.after:
-        second = find_snapshot(store, arguments.after, arguments.cluster)
-        before, after = operation.sides_of_snapshots(store, first, second)
-    else:
-        before = operation.side_of_snapshot(store, first)
-        with Bars() as bars:
+    with Bars("diff") as bars:
+        if arguments.after:
+            second = find_snapshot(store, arguments.after, arguments.cluster)
+            before, after = operation.sides_of_snapshots(store, first, second)
+        else:
+            before = operation.side_of_snapshot(store, first)
             after = operation.side_of_cluster(
                 address_of(arguments),
                 now=datetime.now(UTC),
                 progress=show_read(bars),
                 before=before,
             )
-    found = operation.diff(before, after, noise=arguments.noise)
+        found = operation.diff(before, after, noise=arguments.noise)
     show(arguments, diff_text(found), diff_json(found))
     return ExitStatus.DONE
 
@@ -101,7 +102,8 @@ def _blame(arguments: argparse.Namespace) -> int:
 
     if not arguments.store:
         raise BadInputError(f"history not looked for: expected --store, or ${STORE_VARIABLE}, for snapshots; give it")
-    report = operation.blame(store_of(arguments), arguments.cluster, arguments.subject)
+    with Bars("blame"):
+        report = operation.blame(store_of(arguments), arguments.cluster, arguments.subject)
     show(arguments, operation.blame_text(report), operation.blame_json(report))
     return ExitStatus.DONE
 
@@ -111,7 +113,8 @@ def _blame_files(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import blame_files as operation  # noqa: PLC0415 - as above
 
     directory = DataDirectory(arguments.zookeeper_data, arguments.log_dir)
-    report = operation.blame_files(directory, arguments.subject, arguments.chroot)
+    with Bars("blame"):
+        report = operation.blame_files(directory, arguments.subject, arguments.chroot)
     show(arguments, operation.files_blame_text(report), operation.files_blame_json(report))
     return ExitStatus.DONE
 
@@ -140,14 +143,16 @@ def _query(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     own = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
     folder = arguments.folder or cache_folder() / "history" / own
-    result = operation.query_history(
-        store,
-        arguments.sql,
-        folder=folder,
-        results=lambda: fetch_results(store, folder / "analyses"),
-        engine=arguments.engine,
-        cluster=arguments.cluster,
-        rows_max=arguments.rows_max,
-    )
-    show(arguments, operation.query_text(result), asdict(result))
+    with Bars("query"):
+        result = operation.query_history(
+            store,
+            arguments.sql,
+            folder=folder,
+            results=lambda: fetch_results(store, folder / "analyses"),
+            engine=arguments.engine,
+            cluster=arguments.cluster,
+            rows_max=arguments.rows_max,
+        )
+    table = Table(result.columns, operation.query_cells(result), below=operation.query_remarks(result))
+    show(arguments, operation.query_text(result), asdict(result), table=table)
     return ExitStatus.DONE

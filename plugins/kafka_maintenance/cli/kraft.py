@@ -24,6 +24,8 @@ from kafka_maintenance.cli.arguments import (
     store_of,
     tell,
 )
+from kafka_maintenance.cli.progress import Bars
+from kafka_maintenance.cli.terminal import Table
 
 
 def add_parsers(commands: Any) -> None:
@@ -254,10 +256,12 @@ def _readiness(arguments: argparse.Namespace) -> int:
 
 
 def _fleet(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.kraft.fleet import certify_fleet, fleet_json, fleet_text  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft import fleet as operation  # noqa: PLC0415 - as above
 
-    fleet = certify_fleet(store_of(arguments))
-    show(arguments, fleet_text(fleet), fleet_json(fleet))
+    with Bars("fleet"):
+        fleet = operation.certify_fleet(store_of(arguments))
+    table = Table(operation.FLEET_COLUMNS, operation.fleet_rows(fleet), below=("", *operation.fleet_remarks(fleet)))
+    show(arguments, operation.fleet_text(fleet), operation.fleet_json(fleet), table=table)
     return ExitStatus.DONE if fleet.ready else ExitStatus.FOUND
 
 
@@ -294,15 +298,16 @@ def _rehearse(arguments: argparse.Namespace) -> int:
         raise BadInputError("--broker-config not used: expected --with-brokers N beside it, found none; name it")
     real = RealBrokers(arguments.with_brokers, own.read_text(encoding="utf-8") if own else None)
     manifest = find_snapshot(store, arguments.snapshot, arguments.cluster)
-    rehearsal = rehearse_snapshot(
-        store,
-        manifest,
-        quorum,
-        key_file=arguments.key_file,
-        fix=arguments.fix,
-        brokers=_brokers_asked(arguments),
-        real=real if arguments.with_brokers else None,
-    )
+    with Bars("rehearsal"):
+        rehearsal = rehearse_snapshot(
+            store,
+            manifest,
+            quorum,
+            key_file=arguments.key_file,
+            fix=arguments.fix,
+            brokers=_brokers_asked(arguments),
+            real=real if arguments.with_brokers else None,
+        )
     tell(f"kept as {keep_rehearsal(store, rehearsal, datetime.now(UTC))}")
     show(arguments, rehearsal_text(rehearsal), rehearsal_json(rehearsal))
     return ExitStatus.DONE if rehearsal.passed else ExitStatus.FOUND

@@ -227,12 +227,17 @@ def _snapshot(arguments: argparse.Namespace) -> int:
             progress=show_read(bars),
             new_cluster_id=arguments.new_cluster_id,
         )
+    disks = None
+    if brokers is not None:
+        tell(f"snapshot stored as {result.manifest_uri}; its brokers are asked for their disks")
+        disks = measure_disks(store, arguments.cluster, brokers, run_id=run_id, now=now)
     sure = "consistent" if result.consistent else "NOT consistent"
     made = "snapshot taken" if result.created else "this run had its snapshot already"
     counts = ", ".join(f"{count} {name}" for name, count in result.counts.items() if count)
+    kept = "" if disks is None else f"disks: {disks}\n"
     show(
         arguments,
-        f"{made}: {sure} at zxid {result.zxid:#x}; {counts}\n{result.manifest_uri}",
+        f"{made}: {sure} at zxid {result.zxid:#x}; {counts}\n{kept}{result.manifest_uri}",
         {
             "manifest_uri": result.manifest_uri,
             "digest": result.digest,
@@ -240,10 +245,9 @@ def _snapshot(arguments: argparse.Namespace) -> int:
             "zxid": result.zxid,
             "counts": dict(result.counts),
             "created": result.created,
+            "disks": disks,
         },
     )
-    if brokers is not None:
-        tell(f"disks: {measure_disks(store, arguments.cluster, brokers, run_id=run_id, now=now)}")
     return ExitStatus.DONE
 
 

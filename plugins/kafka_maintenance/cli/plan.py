@@ -32,6 +32,7 @@ from kafka_maintenance.cli.arguments import (
     throttle,
 )
 from kafka_maintenance.cli.plan_goals import add_goal_arguments, add_size_arguments, goals_of, limits_of, sizes_of
+from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.snapshot_arguments import add_snapshot_option, snapshot_uri
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError
@@ -299,12 +300,14 @@ def _leader_move(text: str) -> LeaderMove:
 
 def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
     live = address_of(arguments) if arguments.zookeeper else None
-    plan = make(store_of(arguments), arguments.cluster, zookeeper=live, **what)
+    with Bars("plan"):
+        plan = make(store_of(arguments), arguments.cluster, zookeeper=live, **what)
     if plan is None:
         show(arguments, "nothing to do, no plan was made", {"plan": None})
     else:
         command = "act-as-controller" if plan.kind == PlanKind.MOVE_LEADERS else "apply"
-        hint = f"to apply: kafka-maintenance {command} {plan.uri} --approve {plan.digest} --zookeeper HOSTS[/CHROOT]"
+        where = arguments.zookeeper or "HOSTS[/CHROOT]"
+        hint = f"to apply: kafka-maintenance {command} {plan.uri} --approve {plan.digest} --zookeeper {where}"
         below = () if is_dry(arguments) else (hint, plan.uri)
         show_markdown(arguments, plan.markdown, below, plan_document(plan))
     return ExitStatus.DONE

@@ -14,6 +14,7 @@ from kafka_maintenance.cli.arguments import (
     wants_json,
 )
 from kafka_maintenance.cli.plan_goals import add_planner_arguments, planner_goals
+from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.operations.errors import BadInputError, listed
 
 
@@ -55,15 +56,16 @@ def _add_wave_arguments(command: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.plans.file import plan_file  # noqa: PLC0415 - loads the solver
 
-    done = plan_file(
-        arguments.state,
-        out=arguments.output,
-        certificate=arguments.certificate,
-        rollback=arguments.rollback,
-        waves=arguments.waves,
-        goals=_goals(arguments),
-        limits=_limits(arguments),
-    )
+    with Bars("plan"):
+        done = plan_file(
+            arguments.state,
+            out=arguments.output,
+            certificate=arguments.certificate,
+            rollback=arguments.rollback,
+            waves=arguments.waves,
+            goals=_goals(arguments),
+            limits=_limits(arguments),
+        )
     figures = done.plan.summary()
     if done.schedule is not None:
         figures["waves"] = done.schedule.summary()

@@ -1,12 +1,14 @@
 """How far a long command is: bars on a terminal, seldom lines elsewhere; both on standard error.
 
-A bar appears after two seconds, so that a quick command shows none.
+A bar or a line appears after two seconds, so that a quick command shows none.
 """
 
+import itertools
 import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
@@ -55,6 +57,7 @@ class Bars:
             if self._what:
                 self._tasks[self._what] = self._drawn.add_task(self._what, total=None, note="")
             self._timer.start()
+        self._told_s = time.monotonic() + DELAY_S - LINE_S
         return self
 
     def __exit__(
@@ -99,6 +102,12 @@ def show_read(bars: Bars) -> Any:
         bars.show(progress.phase, progress.read, total, note)
 
     return show
+
+
+def show_lines(bars: Bars, name: str) -> Callable[[str], None]:
+    """What is told of one thing after another, as the note of a bar."""
+    count = itertools.count(1)
+    return lambda line: bars.show(name, next(count), note=line)
 
 
 def show_steps(bars: Bars) -> Any:

@@ -132,16 +132,17 @@ def _restore(arguments: argparse.Namespace) -> int:
         text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
         show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
         return ExitStatus.DONE
-    plan = operation.plan_restore(
-        store=store,
-        manifest=manifest,
-        target=target,
-        scope=_scope_of(arguments, store, manifest),
-        key_file=arguments.key_file,
-        brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
-        if arguments.bootstrap_servers
-        else None,
-    )
+    with Bars("restore, what differs"):
+        plan = operation.plan_restore(
+            store=store,
+            manifest=manifest,
+            target=target,
+            scope=_scope_of(arguments, store, manifest),
+            key_file=arguments.key_file,
+            brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
+            if arguments.bootstrap_servers
+            else None,
+        )
     document = {"uri": plan.uri, "digest": plan.digest, "steps": plan.step_count, "left_out": plan.left_out_count}
     show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})
     return not_yet_approved(
@@ -204,14 +205,15 @@ def _drill(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.restore import drill as operation  # noqa: PLC0415 - as above
 
     passed_over: list[str] = []  # the drill of an older one does not prove the newest
-    report = operation.restore_drill(
-        store=store_of(arguments),
-        manifest=chosen_snapshot(arguments, passed_over=passed_over.append),
-        now=datetime.now(UTC),
-        kafka_version=arguments.kafka_version,
-        key_file=arguments.key_file,
-        by_transactions=arguments.by_transactions,
-    )
+    with Bars("drill"):
+        report = operation.restore_drill(
+            store=store_of(arguments),
+            manifest=chosen_snapshot(arguments, passed_over=passed_over.append),
+            now=datetime.now(UTC),
+            kafka_version=arguments.kafka_version,
+            key_file=arguments.key_file,
+            by_transactions=arguments.by_transactions,
+        )
     text = "\n".join([operation.drill_text(report), *passed_over])
     show(arguments, text, {**operation.drill_json(report), "passed_over": passed_over})
     return ExitStatus.DONE if report.passed and not passed_over else ExitStatus.FOUND

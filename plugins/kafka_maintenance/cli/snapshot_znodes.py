@@ -10,6 +10,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
     chosen_snapshot,
 )
+from kafka_maintenance.cli.terminal import Table
 
 
 def add_parsers(actions: Any) -> None:
@@ -56,8 +57,10 @@ def _find(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
     from kafka_maintenance.operations.snapshots import znodes as operation  # noqa: PLC0415 - as above
 
-    text = "\n".join([*operation.listing(rows), f"{len(rows)} znodes"])
-    show(arguments, text, {"znodes": [operation.znode_json(row) for row in rows]})
+    found, last = list(operation.listing(rows)), f"{len(rows)} znodes"
+    lines = [f"{one:>7} {two:>7} {three:>8} {four:>20}  {path}" for one, two, three, four, path in found]
+    document = {"znodes": [operation.znode_json(row) for row in rows]}
+    show(arguments, "\n".join([*lines, last]), document, table=Table(operation.LISTED, found, below=(last,)))
     return ExitStatus.DONE
 
 

@@ -20,9 +20,9 @@ from kafka_maintenance.cli.arguments import (
     second_store_of,
     show,
     store_of,
-    tell,
 )
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
+from kafka_maintenance.cli.progress import Bars, show_lines
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
@@ -164,7 +164,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     passed_over: list[str] = []  # a newer one that is damaged is what this command is asked for
     manifest = chosen_snapshot(arguments, passed_over=passed_over.append)
-    findings = verify_snapshot(store_of(arguments), manifest)
+    with Bars("verify"):
+        findings = verify_snapshot(store_of(arguments), manifest)
     lines = [*passed_over, *(f"{finding.where}: {finding.what}" for finding in findings)]
     lines.append(f"{manifest.uri}: {'whole' if not findings else f'{len(findings)} things are wrong'}")
     document = {"manifest": manifest.uri, "findings": [[each.where, each.what] for each in findings]}
@@ -179,9 +180,10 @@ def _fetch(arguments: argparse.Namespace) -> int:
     manifest = chosen_snapshot(arguments)
     arguments.output.mkdir(parents=True, exist_ok=True)
     counts = {}
-    for name, table in read_tables(store_of(arguments), manifest).items():
-        (arguments.output / f"{name}.parquet").write_bytes(table_to_parquet(table))
-        counts[name] = table.num_rows
+    with Bars("fetch"):
+        for name, table in read_tables(store_of(arguments), manifest).items():
+            (arguments.output / f"{name}.parquet").write_bytes(table_to_parquet(table))
+            counts[name] = table.num_rows
     text = ", ".join(f"{count} {name}" for name, count in counts.items())
     show(arguments, f"{text}\n{arguments.output}", {"folder": str(arguments.output), "counts": counts})
     return ExitStatus.DONE
@@ -209,9 +211,14 @@ def _check(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import check as operation  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
-    found = operation.check_store(
-        store, now=datetime.now(UTC), cluster=arguments.cluster, sample=arguments.sample, progress=tell
-    )
+    with Bars() as bars:
+        found = operation.check_store(
+            store,
+            now=datetime.now(UTC),
+            cluster=arguments.cluster,
+            sample=arguments.sample,
+            progress=show_lines(bars, "read"),
+        )
     show(arguments, operation.check_text(found), operation.check_json(found))
     return ExitStatus.FOUND if found.findings else ExitStatus.DONE
 
@@ -235,7 +242,13 @@ def _repair(arguments: argparse.Namespace) -> int:
 def _copy(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots.copy import copy_snapshots  # noqa: PLC0415 - as above
 
-    done = copy_snapshots(store_of(arguments), second_store_of(arguments), cluster=arguments.cluster, progress=tell)
+    with Bars() as bars:
+        done = copy_snapshots(
+            store_of(arguments),
+            second_store_of(arguments),
+            cluster=arguments.cluster,
+            progress=show_lines(bars, "copy"),
+        )
     lines = [f"NOT copied: {reason}" for reason in done.passed_over]
     lines.append(f"{len(done.copied)} snapshots copied to {arguments.to}, {done.already_there} were there")
     show(arguments, "\n".join(lines), asdict(done))
@@ -260,7 +273,12 @@ def _compact(arguments: argparse.Namespace) -> int:
         lines = [*wrong, f"{len(places)} months compared with their snapshots, {len(wrong)} things are wrong"]
         show(arguments, "\n".join(lines), {"wrong": wrong})
         return ExitStatus.FOUND if wrong else ExitStatus.DONE
-    kept = {" ".join(place): operation.keep_compact(store, *place) for place in places}
+    with Bars() as bars:
+        told = show_lines(bars, "compact")
+        kept = {}
+        for place in places:
+            told(" ".join(place))
+            kept[" ".join(place)] = operation.keep_compact(store, *place)
     counts = {
         place: {"snapshots": len(found.snapshots), "bytes": sum(stored.size for stored in found.objects)}
         for place, found in kept.items()

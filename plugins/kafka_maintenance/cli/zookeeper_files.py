@@ -15,8 +15,8 @@ from kafka_maintenance.cli.arguments import (
     positive,
     show,
     store_of,
-    tell,
 )
+from kafka_maintenance.cli.progress import Bars, show_lines
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
     add_command,
@@ -68,16 +68,17 @@ def _import(arguments: argparse.Namespace) -> int:
     from controller_core.adapters.zookeeper_files.data_directory import DataDirectory  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.snapshots import import_files as operation  # noqa: PLC0415 - as above
 
-    done = operation.import_files(
-        DataDirectory(arguments.data_dir, arguments.log_dir),
-        operation.Wanted(arguments.every, tuple(arguments.at), tuple(arguments.zxid)),
-        store=store_of(arguments),
-        cluster=arguments.cluster,
-        chroot=arguments.chroot,
-        key_file=arguments.key_file,
-        new_cluster_id=arguments.new_cluster_id,
-        progress=tell,
-    )
+    with Bars("import") as bars:
+        done = operation.import_files(
+            DataDirectory(arguments.data_dir, arguments.log_dir),
+            operation.Wanted(arguments.every, tuple(arguments.at), tuple(arguments.zxid)),
+            store=store_of(arguments),
+            cluster=arguments.cluster,
+            chroot=arguments.chroot,
+            key_file=arguments.key_file,
+            new_cluster_id=arguments.new_cluster_id,
+            progress=show_lines(bars, "snapshots"),
+        )
     lines = [f"note: {note}" for note in done.notes]
     lines += [f"no snapshot of {reason}" for reason in done.passed_over]
     for each in done.snapshots:
@@ -157,20 +158,21 @@ def _add_export(commands: Any) -> None:
 def _export(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.restore import zookeeper_snapshot as operation  # noqa: PLC0415 - the other commands start faster
 
-    done = operation.export_snapshot(
-        store_of(arguments),
-        chosen_snapshot(arguments),
-        arguments.zookeeper_snapshot,
-        operation.ExportOptions(
-            chroot=arguments.chroot,
-            ephemerals=not arguments.without_ephemerals,
-            session_timeout_ms=arguments.session_timeout_ms or operation.SESSION_TIMEOUT_MS,
-            next_epoch=arguments.next_epoch,
-            epoch_bump=arguments.epoch_bump,
-            incomplete=arguments.incomplete,
-        ),
-        arguments.key_file,
-    )
+    with Bars("export"):
+        done = operation.export_snapshot(
+            store_of(arguments),
+            chosen_snapshot(arguments),
+            arguments.zookeeper_snapshot,
+            operation.ExportOptions(
+                chroot=arguments.chroot,
+                ephemerals=not arguments.without_ephemerals,
+                session_timeout_ms=arguments.session_timeout_ms or operation.SESSION_TIMEOUT_MS,
+                next_epoch=arguments.next_epoch,
+                epoch_bump=arguments.epoch_bump,
+                incomplete=arguments.incomplete,
+            ),
+            arguments.key_file,
+        )
     lines = [f"MISSING: {each}" for each in done.missing]
     lines.append(f"{done.znodes:,} znodes and {done.sessions} sessions at zxid {done.zxid:#x}, digest {done.digest:#x}")
     lines.append(str(done.path))

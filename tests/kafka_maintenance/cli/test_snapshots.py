@@ -9,6 +9,7 @@ from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.snapshots.take import take_snapshot
+from kafka_maintenance.servers.ports import free_port
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -105,6 +106,13 @@ def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
     assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle, "--dry-run")
     run("snapshots", "verify", "newest", "--cluster", "alpha", status=2)
     assert "consistent at zxid" in run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *gentle)
+    assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")
+
+
+def test_brokers_that_do_not_answer_leave_a_snapshot_and_one_document(kafka, chroot, run):
+    asked = ("--bootstrap-servers", f"127.0.0.1:{free_port()}")
+    found = json.loads(run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *asked, "--json", status=3))
+    assert found["error"] == "SizesUnknownError"
     assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")
 
 

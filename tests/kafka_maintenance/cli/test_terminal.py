@@ -13,6 +13,7 @@ from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli import progress
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import printable
+from tests.kafka_maintenance.cli.test_on_a_store import SAMPLE
 from tests.kafka_maintenance.web.fleet import Sick, publish_date
 
 ESCAPE = "\x1b["
@@ -58,6 +59,23 @@ def test_a_terminal_sees_a_coloured_table(store):
     assert status == 4
     assert f"{ESCAPE}1;31mcritical" in said
     assert "under-replicated" in said.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [
+        ("snapshots list", ["taken at (UTC)", "cluster", "snapshot", "topics", "partitions", "consistent", "pinned"]),
+        ("snapshots ls newest /brokers/topics", ["version", "children", "bytes", "last write", "path"]),
+        ("snapshots find newest */audit", ["version", "children", "bytes", "last write", "path"]),
+        ("kraft fleet", ["cluster", "phase", "not met", "decide first", "judged until"]),
+        ("query SELECT~1~AS~one,~2~AS~two --folder {folder}", ["one", "two"]),
+    ],
+)
+def test_every_list_is_a_table_on_a_terminal(line, columns, tmp_path):
+    words = [word.replace("~", " ") for word in line.format(folder=tmp_path).split()]
+    _, said = on_terminal(*words, "--store", str(SAMPLE))
+    bold = re.findall(r"\x1b\[1m([^\x1b]+)\x1b", said.splitlines()[0])
+    assert [each.strip() for each in bold if each.strip()] == columns
 
 
 def test_without_colour_where_the_person_wants_none(store):
@@ -110,12 +128,14 @@ def test_a_bar_moves_on_a_terminal():
 
 
 def test_without_a_terminal_there_are_lines_and_not_too_many(capsys, monkeypatch):
-    now = iter([10.0, 10.0, 10.5, 20.0, 20.0])
+    now = iter([7.0, 8.5, 9.0, 9.0, 9.5, 20.0, 20.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     with Bars() as bars:
-        for count in (1, 2, 3):
+        for count in (1, 2, 3, 4):
             bars.show("tree", count, note=f"{count} znodes")
-    assert capsys.readouterr().err == "tree: 1 znodes\ntree: 3 znodes\n"
+    assert capsys.readouterr().err == "tree: 2 znodes\ntree: 4 znodes\n", (
+        "none in the first two seconds, then one a second"
+    )
 
 
 def test_where_the_log_tells_it_there_are_no_lines(capsys):

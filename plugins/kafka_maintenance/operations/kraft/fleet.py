@@ -5,7 +5,7 @@ Source: docs/kraft.md, "Fleet".
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
@@ -21,6 +21,8 @@ from spark_jobs.kraft.fleet import Standing, by_distance, in_the_way
 from spark_jobs.kraft.judged import Verdict
 from spark_jobs.kraft.rules import RULES
 from spark_jobs.kraft.tree import tree_of
+
+FLEET_COLUMNS: Final = ("cluster", "phase", "not met", "decide first", "judged until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,26 @@ def fleet_of(certificates: Sequence[Certificate], unusable: Mapping[str, str]) -
 
 def fleet_text(fleet: Fleet) -> str:
     """For people: clusters, then what is missing most often, then what was not judged."""
-    lines = ["cluster | phase | not met | decide first | judged until"]
-    for each in fleet.certificates:
-        obstacles, decisions = ", ".join(each.obstacles) or "-", ", ".join(each.verdicts(Verdict.DECIDE)) or "-"
-        lines.append(
-            f"{each.cluster} | {each.phase.id.value} | {obstacles} | {decisions} | {each.expires_at:%Y-%m-%d %H:%M} UTC"
+    return "\n".join([*map(" | ".join, [FLEET_COLUMNS, *fleet_rows(fleet)]), "", *fleet_remarks(fleet)])
+
+
+def fleet_rows(fleet: Fleet) -> list[tuple[str, ...]]:
+    """A row of `FLEET_COLUMNS` per cluster, the nearest to ready first."""
+    return [
+        (
+            each.cluster,
+            each.phase.id.value,
+            ", ".join(each.obstacles) or "-",
+            ", ".join(each.verdicts(Verdict.DECIDE)) or "-",
+            f"{each.expires_at:%Y-%m-%d %H:%M} UTC",
         )
-    lines += ["", *_missing(fleet)]
-    lines += [f"not judged: {cluster}: {reason}" for cluster, reason in fleet.unusable.items()]
-    return "\n".join(lines)
+        for each in fleet.certificates
+    ]
+
+
+def fleet_remarks(fleet: Fleet) -> list[str]:
+    """What is missing most often, then what was not judged."""
+    return [*_missing(fleet), *(f"not judged: {cluster}: {why}" for cluster, why in fleet.unusable.items())]
 
 
 def fleet_json(fleet: Fleet) -> dict[str, Any]:

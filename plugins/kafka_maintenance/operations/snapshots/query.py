@@ -208,13 +208,22 @@ def _made(folder: Path) -> Path:
 
 def query_text(result: QueryResult) -> str:
     """The rows as a table for people."""
-    cells = [[_shown(value) for value in row] for row in result.rows]
+    cells = query_cells(result)
     widths = [max([len(name), *(len(row[at]) for row in cells)]) for at, name in enumerate(result.columns)]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     head = "  ".join(name.ljust(width) for name, width in zip(result.columns, widths, strict=True)).rstrip()
-    tail = f"{len(cells)} rows{' (cut off)' if result.cut_off else ''} from {result.snapshots} snapshots"
-    told = [f"passed over: {reason}" for reason in result.passed_over]
-    return "\n".join([head, "  ".join("-" * width for width in widths), *lines, tail, *told, *result.unreadable])
+    return "\n".join([head, "  ".join("-" * width for width in widths), *lines, *query_remarks(result)])
+
+
+def query_cells(result: QueryResult) -> list[list[str]]:
+    """The rows as text; a long value is cut."""
+    return [[_shown(value) for value in row] for row in result.rows]
+
+
+def query_remarks(result: QueryResult) -> list[str]:
+    """How many rows of how many snapshots, and what is not among them."""
+    count = f"{len(result.rows)} rows{' (cut off)' if result.cut_off else ''} from {result.snapshots} snapshots"
+    return [count, *(f"passed over: {reason}" for reason in result.passed_over), *result.unreadable]
 
 
 def _shown(value: Any) -> str:

@@ -16,6 +16,8 @@ from controller_core.adapters.snapshot.tables import STAT_COLUMNS
 from controller_core.plans.plain import plain
 from kafka_maintenance.operations.errors import BadInputError
 
+LISTED: Final = ("version", "children", "bytes", "last write", "path")
+"""What a list of znodes has of each."""
 _LETTERS_MAX: Final = 1 << 20  # ZooKeeper's own limit of a znode, in bytes
 
 
@@ -75,16 +77,15 @@ def data_text(row: Mapping[str, Any]) -> str:
         return f"({len(row['data'])} bytes that are no UTF-8 text; --json has them)"
 
 
-def listing(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A line per znode: version, number of children, length of the data, time of the last write, path."""
+def listing(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Of each znode `LISTED`; what could not be read is a question mark."""
     for row in rows:
         if row["version"] is None:
-            yield f"{'?':>7} {'?':>7} {'?':>8} {'?':>20}  {plain(row['path'])}"
+            yield ("?", "?", "?", "?", plain(row["path"]))
             continue
         written = datetime.fromtimestamp(row["mtime"] / 1000, UTC)
-        yield (
-            f"{row['version']:>7} {row['num_children']:>7} {row['data_length']:>8} {written:%Y-%m-%dT%H:%M:%SZ}  {plain(row['path'])}"
-        )
+        numbers = (row["version"], row["num_children"], row["data_length"])
+        yield (*map(str, numbers), f"{written:%Y-%m-%dT%H:%M:%SZ}", plain(row["path"]))
 
 
 def znode_json(row: Mapping[str, Any]) -> dict[str, Any]:
