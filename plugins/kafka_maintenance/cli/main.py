@@ -7,6 +7,7 @@ import argparse
 import atexit
 import json
 import os
+import shlex
 import sys
 import threading
 import traceback
@@ -40,6 +41,7 @@ from kafka_maintenance.cli import (
 from kafka_maintenance.cli import plan as cli_plan
 from kafka_maintenance.cli.approved_plan import carry_out
 from kafka_maintenance.cli.arguments import (
+    STORE_VARIABLE,
     ExitStatus,
     add_age_argument,
     add_approve_arguments,
@@ -371,15 +373,24 @@ def _stack(arguments: argparse.Namespace) -> int:
         found = {"folder": str(folder), "stopped": stopped}
     else:
         found = stack.status(folder)
-    show(arguments, "\n".join(_facts(found)), found)
+    show(arguments, "\n".join((*_facts(found), *_exports(found.get("addresses", found)))), found)
     return ExitStatus.DONE
+
+
+def _exports(addresses: Mapping[str, Any]) -> Iterator[str]:
+    """The lines after which a shell's commands use the store of the stack."""
+    if environment := addresses.get("environment"):
+        for name, value in {STORE_VARIABLE: addresses["store"], **environment}.items():
+            yield f"export {name}={shlex.quote(value)}"
 
 
 def _facts(found: Mapping[str, Any], above: str = "") -> Iterator[str]:
     """A line for each fact, its value last, so that it can be copied; `above` are the names of what it is a part of."""
     for name, value in found.items():
+        if name == "environment":
+            continue  # `_exports`
         if isinstance(value, Mapping):
-            yield from _facts(value, f"{above}{name} ")
+            yield from _facts(value, "" if name == "addresses" else f"{above}{name} ")
         elif isinstance(value, list | tuple):
             yield f"{above}{name}: {', '.join(map(str, value)) or 'none'}"
         else:

@@ -96,6 +96,11 @@ def _add_snapshots(commands: Any) -> None:
     one = compact.add_mutually_exclusive_group()
     one.add_argument("--check", action="store_true", help="change nothing; compare what is kept with its snapshots")
     add_dry_run_argument(one)
+    _add_retain(actions)
+    snapshot_znodes.add_parsers(actions)
+
+
+def _add_retain(actions: Any) -> None:
     retain = add_command(actions, "retain", "apply a retention policy; without --approve nothing is removed", _retain)
     add_cluster_filter(retain)
     for name, default, what in (
@@ -109,7 +114,6 @@ def _add_snapshots(commands: Any) -> None:
         )
     add_approve_arguments(retain, "remove what the plan of this digest names")
     add_permission_arguments(retain)
-    snapshot_znodes.add_parsers(actions)
 
 
 def _list(arguments: argparse.Namespace) -> int:

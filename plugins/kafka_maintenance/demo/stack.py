@@ -134,7 +134,9 @@ class LocalStack(Service):
             rest = pool.submit(self._start_airflow)
             brokers.result()
             rest.result()
-        (self.workspace.folder / "stack.json").write_text(json.dumps(self.addresses(), indent=1))
+        known = self.workspace.folder / "stack.json"
+        known.touch(mode=0o600)  # logins are in it
+        known.write_text(json.dumps(self.addresses(), indent=1))
         return self
 
     def stop(self) -> None:
@@ -150,7 +152,7 @@ class LocalStack(Service):
                 last_first.callback(self._airflow.stop)
 
     def addresses(self) -> dict[str, Any]:
-        """Where everything answers, for a person and for `status`; holds no password but the place of the logins."""
+        """Where everything answers, for a person and for `status`: with the logins, and the environment of a command that uses the store."""
         known: dict[str, Any] = {
             "zookeeper": self.kafka.zookeeper_connect,
             "kafka": {str(broker.id): broker.address for broker in self.kafka.brokers.values()},
@@ -159,9 +161,11 @@ class LocalStack(Service):
             "object_store_kind": self.object_store.kind,
             "store": self.store_uri,
             "logs": str(self.workspace.logs),
+            "environment": self.store_environment(),
         }
         if self._airflow is not None:
-            known |= {"airflow": self._airflow.url, "airflow_logins": str(self._airflow.folder / "passwords.json")}
+            logins = {user.name: user.password for user in self._airflow.users.values()}
+            known |= {"airflow": self._airflow.url, "login": logins}
         return known
 
     def store_environment(self) -> dict[str, str]:

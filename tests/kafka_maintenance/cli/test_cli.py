@@ -23,6 +23,7 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.cli.main import main, parser
+from kafka_maintenance.demo import stack
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import ZooKeeperServer
@@ -202,6 +203,30 @@ def test_a_folder_without_a_stack_is_down(capsys, tmp_path):
     status, out, _ = run(capsys, "stack", "status", "--folder", str(tmp_path), "--json")
     assert (status, json.loads(out)["state"]) == (0, "down")
     assert run(capsys, "stack", "down", "--folder", str(tmp_path))[0] == 0
+
+
+def test_a_stack_is_told_in_lines_that_can_be_copied(capsys, monkeypatch, tmp_path):
+    """Each value stands last on its line, and the lines of a shell can be run as they are."""
+    known = {
+        "kafka": {"1": "127.0.0.1:9092"},
+        "store": "s3://here",
+        "environment": {"AWS_SECRET_ACCESS_KEY": "a b"},
+        "airflow": "http://127.0.0.1:8080",
+        "login": {"admin": "secret"},
+    }
+    monkeypatch.setattr(stack, "up", lambda *_, **__: known)
+    lines = [
+        "kafka 1: 127.0.0.1:9092",
+        "store: s3://here",
+        "airflow: http://127.0.0.1:8080",
+        "login admin: secret",
+        "export KAFKA_MAINTENANCE_STORE=s3://here",
+        "export AWS_SECRET_ACCESS_KEY='a b'",
+    ]
+    assert run(capsys, "stack", "up", "--folder", str(tmp_path))[:2] == (0, "\n".join(lines) + "\n")
+    monkeypatch.setattr(stack, "status", lambda *_: {"state": "up", "addresses": known})
+    told = run(capsys, "stack", "status", "--folder", str(tmp_path))[1]
+    assert told.splitlines() == ["state: up", *lines]
 
 
 def test_a_bug_is_a_message_too(capsys, monkeypatch, tmp_path):

@@ -9,7 +9,6 @@ from controller_core.adapters.object_store.open import FolderStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.snapshots.take import take_snapshot
-from kafka_maintenance.servers.ports import free_port
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -110,7 +109,7 @@ def test_a_snapshot_that_goes_easy_on_the_cluster(kafka, chroot, run):
 
 
 def test_brokers_that_do_not_answer_leave_a_snapshot_and_one_document(kafka, chroot, run):
-    asked = ("--bootstrap-servers", f"127.0.0.1:{free_port()}")
+    asked = ("--bootstrap-servers", "nobody.invalid:9092")
     found = json.loads(run("snapshot", "--zookeeper", chroot, "--cluster", "alpha", *asked, "--json", status=3))
     assert found["error"] == "SizesUnknownError"
     assert run("snapshots", "verify", "newest", "--cluster", "alpha").endswith("whole\n")
