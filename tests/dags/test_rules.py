@@ -285,6 +285,20 @@ def test_the_reference_of_the_docs_is_that_of_the_dags(bag_read_anew):
     assert written(text, made) == text, "run `make format`"
 
 
+def test_a_database_that_is_not_airflows_is_named(monkeypatch):
+    from airflow import settings
+    from sqlalchemy import create_engine
+
+    from kafka_maintenance.tasks.pools import require_tables
+
+    monkeypatch.setattr(settings, "engine", create_engine("sqlite://"))
+    with pytest.raises(ControllerCoreError, match="found none; run `airflow db migrate`"):
+        require_tables()
+    monkeypatch.setattr(settings, "engine", create_engine("sqlite:////nowhere/airflow.db"))
+    with pytest.raises(ControllerCoreError, match="does not answer"):
+        require_tables()
+
+
 def test_a_missing_pool_is_made_in_the_middle_of_the_schedulers_work(database, monkeypatch):
     """The scheduler asks with a session open whose end nobody else may bring about."""
     from airflow.models.pool import Pool

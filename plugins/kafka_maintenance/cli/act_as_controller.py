@@ -10,6 +10,7 @@ from kafka_maintenance.cli.approved_plan import carry_out
 from kafka_maintenance.cli.arguments import (
     add_approve_arguments,
     add_json_argument,
+    add_plan_argument,
     add_zookeeper_arguments,
     address_of,
 )
@@ -26,7 +27,7 @@ def add_parsers(commands: Any) -> None:
         "leaders, resigns, and verifies. What stalls meanwhile is in the plan and in docs/operations.md. Without --approve it prints the "
         "plan and does nothing.",
     )
-    command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_plan_argument(command)
     add_approve_arguments(command, "the 64 hex digits of the plan that you have read")
     command.add_argument(
         "--may-act-as-controller",

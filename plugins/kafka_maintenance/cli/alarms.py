@@ -15,6 +15,7 @@ from kafka_maintenance.cli.arguments import (
     positive,
     show,
     store_of,
+    tell,
 )
 from kafka_maintenance.cli.terminal import Table
 
@@ -83,11 +84,13 @@ def _list(arguments: argparse.Namespace) -> ExitStatus:
 
 
 def _acknowledge(arguments: argparse.Namespace) -> ExitStatus:
-    from kafka_maintenance.operations.analysis.alarms import acknowledge  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.analysis.alarms import acknowledge, covered  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
-    now = datetime.now(UTC)
+    store, now = store_of(arguments), datetime.now(UTC)
+    require_cluster(store, arguments.cluster)
     made = acknowledge(
-        store_of(arguments),
+        store,
         arguments.cluster,
         arguments.kind,
         topic=arguments.topic,
@@ -96,5 +99,9 @@ def _acknowledge(arguments: argparse.Namespace) -> ExitStatus:
         until=now.date() + timedelta(days=arguments.days),
         now=now,
     )
-    show(arguments, f"{made.kind} on {made.cluster} rings no more until {made.until}", {"acknowledged": made._asdict()})
+    count = covered(store, made, now.date())
+    if count == 0:
+        tell(f"kafka-maintenance: the newest analysis has no finding {made.kind!r} there; `alarms list` has the names")
+    document = {"acknowledged": made._asdict(), "finding_count": count}
+    show(arguments, f"{made.kind} on {made.cluster} rings no more until {made.until}", document)
     return ExitStatus.DONE

@@ -309,6 +309,16 @@ def month(text: str) -> str:
     return f"{day(f'{text}-01'):%Y-%m}"
 
 
+def stored_address(text: str) -> str:
+    """The address of an object in a store, as an argument: of a folder the path may be relative, of a snapshot the id will do."""
+    return text if "/" not in text or "://" in text or text.startswith("v1/") else str(Path(text).absolute())
+
+
+def add_plan_argument(command: argparse.ArgumentParser) -> None:
+    """Which stored plan."""
+    command.add_argument("plan", metavar="PLAN", type=stored_address, help="address of the stored plan")
+
+
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that were on the command line: the others are None or empty."""
     return {name: value for name, value in options.items() if value is not None and value not in ([], {})}

@@ -14,6 +14,7 @@ from kafka_maintenance.cli.arguments import (
     add_cluster_argument,
     add_dry_run_argument,
     add_json_argument,
+    add_plan_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
@@ -59,7 +60,7 @@ def _add_verify(commands: Any) -> None:
         help="compare a cluster with what a plan predicted, beside the plan's record",
         description="Prints the record of a plan as a time line, and whether what it predicted holds on the cluster now. Writes nothing.",
     )
-    command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_plan_argument(command)
     add_zookeeper_arguments(command)
     add_json_argument(command)
     command.set_defaults(run=_verify)
@@ -231,4 +232,6 @@ def _unlock(arguments: argparse.Namespace) -> int:
     with session(address_of(arguments)) as opened:
         found = left_behind(store, arguments.cluster, opened)
     show(arguments, found.text, {"found": found._asdict()})
+    if not (found.znodes or found.throttled):
+        return ExitStatus.DONE
     return not_yet_approved(arguments, f"nothing removed; when no run of ours is at work: --approve {found.digest}")

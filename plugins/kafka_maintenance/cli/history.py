@@ -16,6 +16,7 @@ from kafka_maintenance.cli.arguments import (
     address_of,
     show,
     store_of,
+    stored_address,
 )
 from kafka_maintenance.cli.progress import Bars, show_read
 from kafka_maintenance.cli.snapshot_arguments import (
@@ -37,7 +38,13 @@ def add_parsers(commands: Any) -> None:
 def _add_diff(commands: Any) -> None:
     command = add_command(commands, "diff", "tell what changed between two snapshots, or since one", _diff)
     add_snapshot_argument(command, "before")
-    command.add_argument("after", metavar="AFTER", nargs="?", help="the later snapshot; without it the living cluster")
+    command.add_argument(
+        "after",
+        metavar="AFTER",
+        type=stored_address,
+        nargs="?",
+        help="the later snapshot; without it the living cluster",
+    )
     add_cluster_filter(command)
     command.add_argument("--noise", action="store_true", help="also epochs and versions alone")
     add_zookeeper_arguments(command, required=False)

@@ -22,6 +22,7 @@ from kafka_maintenance.cli.arguments import (
     positive,
     show,
     store_of,
+    stored_address,
     tell,
 )
 from kafka_maintenance.cli.progress import Bars
@@ -171,7 +172,12 @@ def _add_watch(kraft: Any) -> None:
         "--kafka-version", metavar="X.Y", default="3.9", help="whose tools read it (default: %(default)s)"
     )
     _add_broker_arguments(command)
-    command.add_argument("--since-snapshot", metavar="SNAPSHOT", help="of the store: nothing that it holds may be lost")
+    command.add_argument(
+        "--since-snapshot",
+        metavar="SNAPSHOT",
+        type=stored_address,
+        help="of the store: nothing that it holds may be lost",
+    )
     command.add_argument(
         "--cluster", metavar="NAME", help="with --since-snapshot, where the store holds several clusters"
     )
@@ -199,6 +205,7 @@ def _add_snapshot_arguments(command: Any) -> None:
     command.add_argument(
         "snapshot",
         metavar="SNAPSHOT",
+        type=stored_address,
         nargs="?",
         default="newest",
         help="address, id or its beginning (default: %(default)s)",

@@ -49,6 +49,7 @@ from kafka_maintenance.cli.arguments import (
     add_cluster_argument,
     add_dry_run_argument,
     add_json_argument,
+    add_plan_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
@@ -263,7 +264,7 @@ def _add_apply(commands: Any) -> None:
         description="Carries out a stored plan, if its digest is the approved one and the cluster is as it assumes. "
         "Without --approve it prints the plan and applies nothing.",
     )
-    command.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_plan_argument(command)
     add_approve_arguments(command, "the 64 hex digits of the plan that you have read")
     add_permission_arguments(command)
     command.add_argument("--step-timeout-s", metavar="S", type=positive, help="how long a step's outcome is waited for")

@@ -20,8 +20,9 @@ def add_parsers(commands: Any) -> None:
 
 
 def _make(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.tasks.pools import make_missing_pools  # noqa: PLC0415 - Airflow takes seconds, and no other command needs it
+    from kafka_maintenance.tasks.pools import make_missing_pools, require_tables  # noqa: PLC0415 - Airflow takes seconds, and no other command needs it
 
+    require_tables()
     made = make_missing_pools()
     show(arguments, "\n".join(f"made {name}" for name in made) or "every pool is there", {"made": list(made)})
     return ExitStatus.DONE

@@ -17,6 +17,7 @@ from kafka_maintenance.cli.arguments import (
     add_cluster_argument,
     add_dry_run_argument,
     add_json_argument,
+    add_plan_argument,
     add_store_arguments,
     add_zookeeper_arguments,
     address_of,
@@ -53,7 +54,7 @@ def add_parsers(commands: Any) -> None:
     shown = kinds.add_parser(
         "show", help="print a stored plan", description="Prints a stored plan as its approver reads it."
     )
-    shown.add_argument("plan", metavar="PLAN", help="address of the stored plan")
+    add_plan_argument(shown)
     add_json_argument(shown)
     shown.set_defaults(run=_show_plan)
 

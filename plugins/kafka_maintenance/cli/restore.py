@@ -17,6 +17,7 @@ from kafka_maintenance.cli.arguments import (
     not_yet_approved,
     show,
     store_of,
+    stored_address,
 )
 from kafka_maintenance.cli.permission import add_permission_arguments, permission_of
 from kafka_maintenance.cli.progress import Bars
@@ -188,7 +189,11 @@ def _add_drill(commands: Any) -> None:
     )
     add_cluster_filter(command, required=True)
     command.add_argument(
-        "--snapshot", metavar="SNAPSHOT", default="newest", help="address or id (default: %(default)s)"
+        "--snapshot",
+        metavar="SNAPSHOT",
+        type=stored_address,
+        default="newest",
+        help="address or id (default: %(default)s)",
     )
     command.add_argument(
         "--kafka-version", metavar="X.Y", help="also start brokers of this version on the restored tree"

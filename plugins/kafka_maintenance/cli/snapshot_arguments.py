@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafka_maintenance.cli.arguments import add_json_argument, add_store_arguments, store_of
+from kafka_maintenance.cli.arguments import add_json_argument, add_store_arguments, store_of, stored_address
 
 
 def add_command(
@@ -31,6 +31,7 @@ def add_snapshot_argument(command: argparse.ArgumentParser, name: str = "snapsho
     command.add_argument(
         name,
         metavar=name.upper(),
+        type=stored_address,
         help="address, id or its beginning, or `newest` (with --cluster, where the store has several)",
     )
 
@@ -38,7 +39,11 @@ def add_snapshot_argument(command: argparse.ArgumentParser, name: str = "snapsho
 def add_snapshot_option(command: Any, what: str) -> None:
     """`--snapshot`, for what takes the newest where none is named; `snapshot_uri` reads it."""
     command.add_argument(
-        "--snapshot", "--manifest", metavar="SNAPSHOT", help=f"address, id or its beginning, or `newest`, {what}"
+        "--snapshot",
+        "--manifest",
+        metavar="SNAPSHOT",
+        type=stored_address,
+        help=f"address, id or its beginning, or `newest`, {what}",
     )
 
 

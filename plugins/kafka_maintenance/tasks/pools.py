@@ -13,6 +13,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 from controller_core.model.errors import ControllerCoreError
+from kafka_maintenance.operations.errors import OperationError
 
 SPARK_POOL = "spark"
 APPLY_POOL = "kafka_apply"
@@ -95,6 +96,30 @@ def on_starting(component: Any) -> None:
     if getattr(component, "job_type", None) != "SchedulerJob":
         return
     make_missing_pools()
+
+
+def require_tables() -> None:
+    """Refuses a database that is not Airflow's, or not migrated: what is asked of it fails with pages of others' words.
+
+    Raises:
+        OperationError: it does not answer, or has no pools; says what to run.
+    """
+    from airflow import settings
+    from airflow.models.pool import Pool
+    from sqlalchemy import inspect
+    from sqlalchemy.exc import SQLAlchemyError
+
+    engine = settings.engine
+    assert engine is not None, "Airflow was imported"
+    try:
+        found = inspect(engine).has_table(Pool.__tablename__)
+    except SQLAlchemyError as error:
+        raise OperationError(f"pools not made: {engine.url!r} does not answer: {error}; check the address") from error
+    if not found:
+        raise OperationError(
+            f"pools not made: expected the tables of Airflow in {engine.url!r}, found none; run `airflow db migrate`, or this command "
+            "where Airflow's settings are"
+        )
 
 
 def make_missing_pools() -> tuple[str, ...]:

@@ -434,6 +434,8 @@ def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys
     approve = ("--approve", err.split()[-1])
     assert run(capsys, "unlock", "--zookeeper", world.server.hosts, *where, *approve)[0] == 0
     assert world.own.exists("/admin/kafka_maintenance_execution") is None
+    nothing = run(capsys, "unlock", "--zookeeper", world.server.hosts, *where)
+    assert nothing == (0, "nothing of ours is there\n", "")
 
 
 def actions_of(command):

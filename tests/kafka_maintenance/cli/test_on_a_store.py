@@ -71,6 +71,25 @@ def test_a_dry_run_writes_nothing_and_the_run_does(capsys, places, line):
     assert written(places) != before
 
 
+def test_what_a_store_has_no_cluster_of_is_not_acknowledged(capsys, places):
+    before = written(places)
+    line = KNOWN.replace("sample-history", "sample")
+    assert main([*line.split(), "--store", str(places[0])]) == 2
+    assert "known are sample-history" in capsys.readouterr().err
+    assert written(places) == before
+
+
+def test_an_address_in_a_folder_may_be_relative(capsys, places, monkeypatch):
+    (snapshot, *_), store = json.loads(ran(capsys, places, "snapshots list --json"))["snapshots"], places[0]
+    monkeypatch.chdir(store.parent)
+    address = Path(snapshot["uri"]).relative_to(store.parent)
+    for each in (address, f"./{address}", f"../{store.parent.name}/{address}"):
+        assert main(["snapshots", "show", str(each), "--store", str(each).partition("/v1/")[0]]) == 0
+    ran(capsys, places, "plan elections --cluster sample-history")
+    (plan,) = store.rglob("plans/elect_preferred_leaders-*.json")
+    assert main(["plan", "show", str(plan.relative_to(store.parent))]) == 0
+
+
 def test_a_copy_is_whole_and_a_second_one_finds_it_there(capsys, places):
     assert "7 snapshots copied" in ran(capsys, places, "snapshots copy --to {second}")
     assert "0 snapshots copied" in ran(capsys, places, "snapshots copy --to {second}")

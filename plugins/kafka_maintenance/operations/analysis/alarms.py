@@ -152,6 +152,19 @@ def acknowledge(
     return made
 
 
+def covered(store: ObjectStore, made: Acknowledgement, day: date) -> int | None:
+    """How many findings of the newest analysis the acknowledgement is about; None where nothing is analysed.
+
+    Raises:
+        ObjectStoreError: as its subclasses say.
+    """
+    newest = newest_overviews(store, 1)
+    if not newest:
+        return None
+    rows = rows_of(store, newest[-1].manifest, "findings", columns=_COLUMNS)
+    return sum(made.covers(row, day) for row in rows)
+
+
 def acknowledgements(store: ObjectStore, cluster: str) -> tuple[Acknowledgement, ...]:
     """All of a cluster, the oldest first; those that ended, too.
 

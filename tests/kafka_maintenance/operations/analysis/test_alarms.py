@@ -10,7 +10,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import ObjectDamagedError
-from kafka_maintenance.operations.analysis.alarms import acknowledge, acknowledgements, alarms_of
+from kafka_maintenance.operations.analysis.alarms import acknowledge, acknowledgements, alarms_of, covered
 from kafka_maintenance.operations.errors import BadInputError
 from spark_jobs.schemas import FINDINGS
 
@@ -96,9 +96,10 @@ def test_an_acknowledgement_covers_its_topic_until_its_date(topic, until, known)
     store = MemoryStore(f"known {topic} {until}")
     manifest = analysed(store, TODAY, LOST, DOWN)
     then = NOON.replace(day=until.day)
-    acknowledge(
+    made = acknowledge(
         store, "red", "offline_partition", topic=topic, reason="disk is ordered", by="ann", until=until, now=then
     )
+    assert (covered(store, made, TODAY), covered(store, made._replace(kind="offline"), TODAY)) == (known, 0)
     found = {each.cluster: each.acknowledged for each in alarms_of(store, manifest, TODAY, mildest="critical")}
     assert found == {"blue": None, "red": f"ann until {until}: disk is ordered" if known else None}
 
@@ -109,6 +110,12 @@ def test_an_acknowledgement_needs_a_reason_and_a_date_to_come(reason, until):
     with pytest.raises(BadInputError, match="expected a reason and a date that is to come"):
         acknowledge(store, "red", "broker_down", topic=None, reason=reason, by="ann", until=until, now=NOON)
     assert acknowledgements(store, "red") == ()
+
+
+def test_nothing_is_covered_where_nothing_is_analysed():
+    store = MemoryStore()
+    made = acknowledge(store, "red", "broker_down", topic=None, reason="r", by="ann", until=TODAY, now=NOON)
+    assert covered(store, made, TODAY) is None
 
 
 def test_an_acknowledgement_that_cannot_be_read_is_named():
