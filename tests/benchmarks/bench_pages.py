@@ -85,7 +85,9 @@ def _pages(folder):
         of_record = open_store(f"{folder}/record")
         put_record(of_record, "well", "a" * 64, _record())
         now = BEGAN + timedelta(days=3)
-        return lambda: execution_page(read_record(of_record, "well", "a" * 64), dag_of=str, now=now)
+        return lambda: execution_page(
+            read_record(of_record, "well", "a" * 64), dag_of=str, withheld=lambda *_: "", now=now
+        )
 
     return {
         "Clusters, 1,000 clusters, 30 dates": clusters,

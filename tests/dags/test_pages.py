@@ -4,9 +4,11 @@ No page says anything to the console, has a violation that axe knows, or is wide
 light and dark. The screenshots lie in `build/screenshots`.
 """
 
+import hashlib
 import json
 import tempfile
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 
@@ -16,7 +18,7 @@ from kafka_maintenance.demo.sample_history import DAYS, copy_into
 from tests.airflow_home import ROOT
 from tests.dags.browsing import Looked, chromium, served
 from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
-from tests.kafka_maintenance.web.records import DONE, STUCK, put_record
+from tests.kafka_maintenance.web.records import DONE, STUCK, UNDER_WAY, put_record
 
 pytestmark = pytest.mark.browser
 PREFIX = "/kafka-maintenance"
@@ -150,14 +152,14 @@ def settings(stored):
 
 @pytest.fixture(scope="module")
 def look(clients, settings):
-    """Opens a page as a viewer."""
+    """Opens a page, as a viewer unless another user is named."""
     app = next(iter(clients.values())).app
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     opened = []
     with served(app) as address, chromium() as browser:
 
-        def open_page(path):
-            token = clients["victor"].headers["Authorization"].removeprefix("Bearer ")
+        def open_page(path, user="victor"):
+            token = clients[user].headers["Authorization"].removeprefix("Bearer ")
             looked = Looked(browser, address, token)
             opened.append(looked)
             looked.answer = looked.open(f"{PREFIX}/{path}" if not path.startswith("/") else path)
@@ -272,13 +274,164 @@ def test_one_cluster_and_eighty_have_a_page(look, settings, tmp_path):
         assert_well_made(looked, f"clusters-{count}")
 
 
-def test_a_configuration_is_copied_and_a_page_that_is_read_again_can_be_told_not_to(look):
+def test_a_page_that_is_read_again_can_be_told_not_to(look):
     page = look(PAGES["execution"]).page
-    page.get_by_role("button", name="Copy the configuration of Roll back").click()
-    page.get_by_text("copied", exact=True).wait_for()
     page.get_by_label("read again every 30 s").uncheck()
     page.reload()
     assert not page.get_by_label("read again every 30 s").is_checked()
+
+
+RUN = "manual__2026-11-24"
+"""The run of the records."""
+CLICKED = {
+    "under way": (UNDER_WAY, {"Stop, or pause", "Cancel the step", "Roll back"}),
+    "stuck": (STUCK, {"Stop, or pause", "Cancel the step", "Roll back"}),
+    "stopped": ((*UNDER_WAY, ("stopped", 1, 40, {})), {"Go on", "Cancel the step", "Roll back"}),
+    "unfinished": ((*UNDER_WAY, ("unfinished", 1, 40, {})), {"Go on", "Cancel the step", "Roll back"}),
+    "refused": ((*UNDER_WAY, ("refused", 1, 40, {})), {"Cancel the step", "Roll back"}),
+    "over": ((*UNDER_WAY, ("over", 1, 40, {})), {"Roll back"}),
+    "done": (DONE, {"Roll back"}),
+}
+"""State → its record, and what one click does in it."""
+
+
+@pytest.fixture(scope="module")
+def dags_on(bag):
+    """The DAGs that the page's buttons start, in Airflow's database and not paused, and the run of the records."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    DagBundlesManager().sync_bundles_to_db()
+    sync_bag_to_db(bag, "dags-folder", None)
+    names = ("stop_execution", "cancel_execution", "reassign_partitions")
+    with create_session() as session:
+        for name in names:
+            session.get(DagModel, name).is_paused = False
+    yield names
+    with create_session() as session:
+        for name in names:
+            session.get(DagModel, name).is_paused = True
+
+
+def _runs(client, dag_id):
+    found = client.get(f"/api/v2/dags/{dag_id}/dagRuns", params={"limit": 100}).json()["dag_runs"]
+    return {run["dag_run_id"]: run for run in found}
+
+
+@pytest.mark.parametrize("state", CLICKED)
+def test_in_each_state_what_is_possible_is_one_click_and_airflow_has_who_asked(look, stored, clients, dags_on, state):
+    events, possible = CLICKED[state]
+    digest = hashlib.sha256(state.encode()).hexdigest()
+    put_record(stored[0], "alpha", digest, events)
+    clients["ada"].post(
+        "/api/v2/dags/reassign_partitions/dagRuns",
+        json={"dag_run_id": RUN, "logical_date": None, "conf": {"cluster": "alpha"}},
+    )
+    looked = look(f"execution?cluster=alpha&digest={digest}", user="olivia")
+    page = looked.page
+    assert set(page.locator(".launches form").evaluate_all("all => all.map((one) => one.ariaLabel)")) == possible
+    conf = {"cluster": "alpha", "plan": digest, "reason": "the disks are full"}
+    for text in possible - {"Go on"}:
+        dag_id = {"Stop, or pause": "stop_execution", "Cancel the step": "cancel_execution"}.get(
+            text, "reassign_partitions"
+        )
+        before = _runs(clients["ada"], dag_id)
+        form = page.get_by_role("form", name=text)
+        if form.get_by_label("Reason").count():
+            form.get_by_label("Reason").fill("the disks are full")
+        form.get_by_role("button", name=text).click()
+        form.get_by_role("link", name="started: see the run").wait_for()
+        (run,) = (run for name, run in _runs(clients["ada"], dag_id).items() if name not in before)
+        assert (
+            form.get_by_role("link").get_attribute("href") == f"/dags/{dag_id}/runs/{quote(run['dag_run_id'], safe='')}"
+        )
+        assert (run["triggering_user_name"], run["run_type"], run["state"]) == ("olivia", "manual", "queued")
+        assert (
+            run["conf"].items()
+            >= ({"cluster": "alpha", "rollback_of": digest} if text == "Roll back" else conf).items()
+        )
+        assert not run["conf"].get("approve")
+        logged = clients["ada"].get("/api/v2/eventLogs", params={"dag_id": dag_id, "event": "trigger_dag_run"}).json()
+        assert [each["owner"] for each in logged["event_logs"] if digest in each["extra"]] == ["olivia"]
+    if "Go on" in possible:
+        instance = f"/api/v2/dags/reassign_partitions/dagRuns/{RUN}/taskInstances/apply_plan"
+        clients["ada"].patch(instance, json={"new_state": "failed"})
+        page.get_by_role("form", name="Go on").get_by_role("button").press("Enter")
+        page.get_by_role("link", name="cleared: see the task").wait_for()
+        assert clients["ada"].get(instance).json()["state"] is None
+    assert_well_made(looked, f"execution-{state.replace(' ', '-')}")
+
+
+def test_a_cancel_takes_the_digest_that_its_first_run_printed(look, clients, dags_on):
+    form = look(PAGES["execution"], user="olivia").page.get_by_role("form", name="Cancel the step")
+    before = _runs(clients["ada"], "cancel_execution")
+    form.get_by_label("Reason").fill("enough")
+    form.get_by_label("Digest that the log of the first run printed").fill(f" {'c' * 64} ")
+    form.get_by_role("button").click()
+    form.get_by_role("link").wait_for()
+    (run,) = (run for name, run in _runs(clients["ada"], "cancel_execution").items() if name not in before)
+    assert run["conf"]["approve"] == "c" * 64
+
+
+def test_what_airflow_refuses_is_said_beside_the_button_and_nothing_is_started(look, clients, dags_on):
+    looked = look(PAGES["execution"], user="olivia")
+    form, before = looked.page.get_by_role("form", name="Cancel the step"), _runs(clients["ada"], "cancel_execution")
+    form.get_by_role("button").click()
+    assert form.get_by_role("status").inner_text() == "", "a reason is missing: the browser asks for it"
+    form.get_by_label("Reason").fill("enough")
+    form.get_by_label("Digest that the log of the first run printed").fill("c1d2")
+    form.get_by_role("button").click()
+    form.get_by_text("not done: ").wait_for()
+    assert "approve" in form.get_by_role("status").inner_text()
+    assert form.get_by_role("button").is_enabled()
+    assert _runs(clients["ada"], "cancel_execution") == before
+
+
+def test_who_may_not_start_a_dag_reads_so_and_airflow_refuses_his_request_too(look, clients, dags_on):
+    page = look(PAGES["execution"]).page
+    assert page.locator(".launches form").count() == 0
+    assert page.get_by_test_id("withheld").all_inner_texts() == [
+        f"Your role may not start a run of {name}: ask who gives the rights of Airflow's DAGs." for name in dags_on
+    ]
+    asked = {"logical_date": None, "conf": {"cluster": "alpha", "plan": "a" * 64, "reason": "x"}}
+    assert clients["victor"].post("/api/v2/dags/stop_execution/dagRuns", json=asked).status_code == 403
+
+
+def test_a_dag_that_is_paused_or_not_there_is_told_before_somebody_relies_on_it(look, dags_on):
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.get(DagModel, "stop_execution").is_paused = True
+        session.get(DagModel, "cancel_execution").is_stale = True
+    told = look(PAGES["execution"], user="olivia").page.get_by_test_id("withheld").all_inner_texts()
+    with create_session() as session:
+        session.get(DagModel, "stop_execution").is_paused = False
+        session.get(DagModel, "cancel_execution").is_stale = False
+    assert [text.partition(":")[0] for text in told] == [
+        "The DAG stop_execution is paused, and a run of it would wait",
+        "Airflow has no DAG cancel_execution",
+    ]
+
+
+def test_another_site_cannot_act_in_the_name_of_who_is_signed_in(look, clients, dags_on):
+    """Airflow's cookie is SameSite=Lax, as its login sets it: what a form of another site sends comes without it."""
+    page = look(PAGES["execution"], user="olivia").page
+    address = page.url.partition(PREFIX)[0]
+    (cookie,) = page.context.cookies()
+    page.context.add_cookies([{**cookie, "sameSite": "Lax", "httpOnly": True}])
+    asked = {"logical_date": None, "conf": {"cluster": "alpha", "plan": "a" * 64, "reason": "x"}}
+    to, before = f"{address}/api/v2/dags/stop_execution/dagRuns", _runs(clients["ada"], "stop_execution")
+    form = f'<form method=post enctype=text/plain action="{to}"><input name=x><button>win a prize</button></form>'
+    page.route("http://another.example/", lambda route: route.fulfill(body=form, content_type="text/html"))
+    page.goto("http://another.example/")
+    with page.expect_response(to) as answer:
+        page.get_by_role("button").click()
+    assert answer.value.status == 401
+    assert _runs(clients["ada"], "stop_execution") == before
+    assert page.context.request.post(to, data=asked).status == 200, "with the cookie it would have been done"
 
 
 def test_rows_are_searched_filtered_and_sorted_by_keyboard(look):

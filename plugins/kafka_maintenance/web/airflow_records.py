@@ -138,6 +138,15 @@ def dags_of(cluster: str) -> Callable[[str], str]:
     return of
 
 
+def not_running(dag_id: str) -> str:
+    """Why a run of the DAG would not run now; empty where it would."""
+    with create_session() as session:
+        paused = session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id, ~DagModel.is_stale))
+    if paused is None:
+        return f"Airflow has no DAG {dag_id}: install it (kafka-maintenance install-dags)."
+    return f"The DAG {dag_id} is paused, and a run of it would wait: unpause it first." if paused else ""
+
+
 def waiting_by_cluster(gates: list[Gate]) -> dict[str, Waiting]:
     """How many of the questions are about each cluster, and since when."""
     found: dict[str, Waiting] = {}

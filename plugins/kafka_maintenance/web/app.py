@@ -7,7 +7,7 @@ DAG that made what they show. A content security policy lets only the page's own
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails, DagAccessEntity, DagDetails
@@ -27,7 +27,7 @@ from kafka_maintenance.web.blocks import Page, note_page
 from kafka_maintenance.web.views.approvals import approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
 from kafka_maintenance.web.views.clusters import clusters_page
-from kafka_maintenance.web.views.execution import execution_page
+from kafka_maintenance.web.views.execution import Act, execution_page
 from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.history import Asked, history_page
 from kafka_maintenance.web.views.kraft import kraft_page
@@ -53,6 +53,11 @@ _REFUSED: Final = {
     403: "Your role may not see this: ask who gives the rights of Airflow's DAGs.",
     404: "There is no such page.",
 }
+_RIGHTS: Final[dict[Act, tuple[Literal["POST", "PUT"], DagAccessEntity]]] = {
+    Act.START: ("POST", DagAccessEntity.RUN),
+    Act.CLEAR: ("PUT", DagAccessEntity.TASK_INSTANCE),
+}
+"""What the routes of Airflow's API ask for that the page's buttons lead to."""
 _DAG_OF_RUN = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
 _SNAPSHOTS = Depends(requires_access_dag("GET", param_dag_id="snapshot_metadata"))
 _ANALYSES = Depends(requires_access_dag("GET", param_dag_id="nightly_analysis"))
@@ -174,7 +179,15 @@ def _execution(user: GetUserDep, cluster: str, digest: str) -> Page:
     record, dag_of = read_record(hooks.store(), cluster, digest), airflow_records.dags_of(cluster)
     for kind in PlanKind if record.kind is None else (record.kind,):
         _require_dag(user, dag_of(kind))
-    return execution_page(record, dag_of=dag_of, now=datetime.now(UTC))
+
+    def withheld(dag_id: str, act: Act) -> str:
+        method, entity = _RIGHTS[act]
+        details = DagDetails(id=dag_id)
+        if not get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=user):
+            return f"Your role may not {act.value} of {dag_id}: ask who gives the rights of Airflow's DAGs."
+        return airflow_records.not_running(dag_id)
+
+    return execution_page(record, dag_of=dag_of, withheld=withheld, now=datetime.now(UTC))
 
 
 @app.get("/clusters", dependencies=[_SNAPSHOTS])
@@ -293,10 +306,10 @@ def _answer(request: Request, title: str, make: Callable[[], Page], *, status: i
         if table is None:
             raise HTTPException(404)
         return Response(render.table_csv(table), status, headers=COMMON_HEADERS, media_type="text/csv; charset=utf-8")
-    nonce = secrets.token_urlsafe(16)
+    nonce, asks = secrets.token_urlsafe(16), "connect-src 'self'; " if page.acts else ""
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'self'; "
+        f"{asks}form-action 'self'; base-uri 'none'; frame-ancestors 'self'; "
         f"sandbox allow-scripts allow-same-origin allow-forms allow-downloads {_LEAVING}"
     )
     headers = {**COMMON_HEADERS, "Content-Security-Policy": policy}

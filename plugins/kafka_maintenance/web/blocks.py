@@ -3,6 +3,7 @@
 No value here is markup; the templates escape every text.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
@@ -158,13 +159,33 @@ class Form:
     block: Literal["form"] = "form"
 
 
+class Blank(NamedTuple):
+    """A text that the reader fills in before he acts; it goes into the configuration of the run under `name`."""
+
+    name: str
+    label: str
+    required: bool = True
+
+
 class Launch(NamedTuple):
-    """A page of Airflow on which a person does something: its link, what that does, and the configuration to start a DAG with."""
+    """What a person may do: a request to Airflow's own API, which the browser makes as the reader.
+
+    `text` is what the button says, `says` what that does; `href` where it is seen in Airflow; `request` the path in Airflow's API, and
+    `body` what is sent there; `withheld` why this reader cannot do it now.
+    """
 
     text: str
     says: str
     href: str
-    configuration: str = ""
+    request: str
+    body: Mapping[str, Any]
+    blanks: Sequence[Blank] = ()
+    withheld: str = ""
+
+    @property
+    def body_json(self) -> str:
+        """The body, for the browser."""
+        return json.dumps(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +224,11 @@ class Page:
     head: Sequence[Block] = ()
     sections: Sequence[Section] = ()
     refresh_s: int | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Whether something on it asks Airflow for a run."""
+        return any(isinstance(block, Launches) for section in self.sections for block in section.blocks)
 
     def table(self, table_id: str) -> Table | None:
         """The table of that id, in a figure or by itself."""

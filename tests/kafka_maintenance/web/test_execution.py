@@ -10,19 +10,21 @@ from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.operations.apply.executions import executions
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.web.blocks import Launches, Note
-from kafka_maintenance.web.views.execution import execution_page
+from kafka_maintenance.web.render import page_html
+from kafka_maintenance.web.views.execution import Act, execution_page
 from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.record import read_record
-from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, put_record
+from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, put_record, started
 
 DIGEST = "d" * 64
 NOW = BEGAN + timedelta(minutes=70)
 
 
-def page_of(events):
+def page_of(events, withheld=lambda *_: ""):
     store = MemoryStore()
     put_record(store, "alpha", DIGEST, events)
-    return execution_page(read_record(store, "alpha", DIGEST), dag_of=lambda name: f"{name}__alpha", now=NOW)
+    record = read_record(store, "alpha", DIGEST)
+    return execution_page(record, dag_of=lambda name: f"{name}__alpha", withheld=withheld, now=NOW)
 
 
 def launches(page):
@@ -79,7 +81,12 @@ def test_what_is_stuck_says_why_and_is_read_again():
         (UNDER_WAY, ["Stop, or pause", "Cancel the step", "Roll back"]),
         (UNDER_WAY[:1], ["Stop, or pause", "Cancel the step"]),
         ((*UNDER_WAY, ("stopped", 1, 40, {"reason": "x"})), ["Go on", "Cancel the step", "Roll back"]),
+        ((*UNDER_WAY, ("unfinished", 1, 40, {})), ["Go on", "Cancel the step", "Roll back"]),
+        ((*UNDER_WAY, ("refused", 1, 40, {})), ["Cancel the step", "Roll back"]),
+        ((*UNDER_WAY, ("interrupted", 1, 40, {})), ["Stop, or pause", "Cancel the step", "Roll back"]),
         ((*UNDER_WAY, ("over", 1, 40, {"reasons": ["x"]})), ["Roll back"]),
+        ((("started", None, 0, started(kind="elect_preferred_leaders")),), ["Stop, or pause"]),
+        ((("started", None, 0, started()), ("over", None, 1, {})), []),
         (DONE, ["Roll back"]),
     ],
 )
@@ -87,14 +94,44 @@ def test_what_a_person_may_do_follows_from_the_last_event(events, wanted):
     assert list(launches(page_of(events))) == wanted
 
 
-def test_a_launch_names_the_dag_of_the_cluster_and_its_configuration():
+def test_a_launch_names_the_dag_of_the_cluster_and_what_is_asked_of_it():
     found = launches(page_of(UNDER_WAY))
-    stop = found["Stop, or pause"]
-    assert stop.href == "/dags/stop_execution__alpha"
-    assert json.loads(stop.configuration) == {"cluster": "alpha", "plan": DIGEST, "reason": ""}
-    assert json.loads(found["Roll back"].configuration) == {"cluster": "alpha", "rollback_of": DIGEST}
-    stopped = launches(page_of((*UNDER_WAY, ("stopped", 1, 40, {}))))
-    assert stopped["Go on"].href == "/dags/reassign_partitions/runs/manual__2026-11-24/tasks/apply_plan"
+    plan = {"cluster": "alpha", "plan": DIGEST}
+    asked = {
+        "Stop, or pause": ("stop_execution", plan, ["reason"]),
+        "Cancel the step": ("cancel_execution", plan, ["reason", "approve"]),
+        "Roll back": ("reassign_partitions", {"cluster": "alpha", "rollback_of": DIGEST}, []),
+    }
+    for text, (dag, conf, blanks) in asked.items():
+        launch = found[text]
+        assert launch.href == f"/dags/{dag}__alpha"
+        assert launch.request == f"../api/v2/dags/{dag}__alpha/dagRuns"
+        assert json.loads(launch.body_json) == {"logical_date": None, "conf": conf}
+        assert [blank.name for blank in launch.blanks] == blanks
+    assert [blank.required for blank in found["Cancel the step"].blanks] == [True, False]
+
+
+def test_going_on_clears_the_applying_task_of_the_run_that_stopped():
+    launch = launches(page_of((*UNDER_WAY, ("stopped", 1, 40, {}))))["Go on"]
+    assert launch.href == "/dags/reassign_partitions/runs/manual__2026-11-24/tasks/apply_plan"
+    assert launch.request == "../api/v2/dags/reassign_partitions/clearTaskInstances"
+    body = json.loads(launch.body_json)
+    assert (body["dag_run_id"], body["task_ids"], body["dry_run"]) == ("manual__2026-11-24", ["apply_plan"], False)
+
+
+def test_what_the_reader_may_not_do_is_said_in_place_of_its_button():
+    events = (*UNDER_WAY, ("stopped", 1, 40, {}))
+    page = page_of(
+        events, lambda dag_id, act: f"not {act.value} of {dag_id}" if "cancel" in dag_id or act is Act.CLEAR else ""
+    )
+    html = page_html(page, nonce="n")
+    assert {name: launch.withheld for name, launch in launches(page).items()} == {
+        "Go on": "not clear a task of reassign_partitions",
+        "Cancel the step": "not start a run of cancel_execution__alpha",
+        "Roll back": "",
+    }
+    assert html.count("data-request=") == 1
+    assert "not clear a task of reassign_partitions</p>" in html
 
 
 def test_the_list_has_what_is_not_over_first():

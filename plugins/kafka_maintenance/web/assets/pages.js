@@ -1,4 +1,4 @@
-// Behaviour of the pages: theme, figures, search, filters, sorting, downloads, and links that leave the frame.
+// Behaviour of the pages: theme, figures, search, filters, sorting, downloads, links that leave the frame, and requests to Airflow.
 "use strict";
 
 const root = document.documentElement;
@@ -125,30 +125,51 @@ document.addEventListener("click", (event) => {
   if (button && button.dataset.save) {
     window.Plotly.downloadImage(`${button.dataset.save}-plot`, { format: "svg", filename: button.dataset.save });
   }
-  if (button && "copy" in button.dataset) copy(button);
   leave(event);
 });
-// Without TLS a browser gives no clipboard: then the text stays selected, for the reader to copy.
-async function copy(button) {
-  const source = button.parentElement.querySelector("[data-configuration]");
-  window.getSelection().selectAllChildren(source);
-  let done = false;
-  try {
-    await navigator.clipboard.writeText(source.textContent);
-    done = true;
-  } catch {
-    done = document.execCommand("copy");
+// What a person may do is asked of Airflow's own API, with the cookie of his session: Airflow checks his right and writes down who it was.
+let actedAt = 0;
+async function act(form) {
+  const body = JSON.parse(form.dataset.body);
+  for (const blank of form.querySelectorAll("input")) {
+    if (blank.value.trim()) body.conf[blank.name] = blank.value.trim();
   }
-  button.parentElement.querySelector("[role=status]").textContent = done ? "copied" : "selected: copy it with the keyboard";
+  const [button, status] = [form.querySelector("button"), form.querySelector("[role=status]")];
+  button.disabled = true;
+  status.textContent = "asking Airflow";
+  try {
+    const answer = await fetch(form.dataset.request, {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+    });
+    const told = await answer.json();
+    if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : JSON.stringify(told.detail));
+    const link = document.createElement("a");
+    link.href = told.dag_run_id ? `${form.dataset.seen}/runs/${encodeURIComponent(told.dag_run_id)}` : form.dataset.seen;
+    link.dataset.leaves = "";
+    link.textContent = told.dag_run_id ? "started: see the run" : "cleared: see the task";
+    status.replaceChildren(link);
+    form.reset();
+  } catch (error) {
+    status.textContent = `not done: ${error.message}`;
+    button.disabled = false;
+  }
+  actedAt = Date.now();
 }
+document.addEventListener("submit", (event) => {
+  if (!event.target.dataset.request) return;
+  event.preventDefault();
+  act(event.target);
+});
 
-// A page of what is under way is read again, unless the reader said no or is at work in it.
+// A page of what is under way is read again, unless the reader said no, is at work in it, or asked for something a minute ago.
 for (const box of document.querySelectorAll("[data-refresh]")) {
   const place = "kafka-maintenance:refresh";
   box.checked = window.localStorage.getItem(place) !== "no";
   box.addEventListener("change", () => window.localStorage.setItem(place, box.checked ? "yes" : "no"));
   window.setInterval(() => {
-    const busy = document.activeElement.matches("input[type=search], select") || window.getSelection().toString();
+    const written = [...document.querySelectorAll("[data-request] input")].some((blank) => blank.value);
+    const busy = document.activeElement.matches("input[type=search], select") || window.getSelection().toString() ||
+      written || Date.now() - actedAt < 60000;
     if (box.checked && !busy && !document.hidden) window.location.reload();
   }, Number(box.dataset.refresh) * 1000);
 }

@@ -1,11 +1,12 @@
 """How far the application of a plan is: its steps and the replicas that lag, what a person may do, and its record event by event.
 
-All of it is read from the record, which the run extends while it waits; no cluster is contacted.
+All of it is read from the record, which the run extends while it waits; no cluster is contacted. What a person does is a request to
+Airflow's own API, which his browser makes: this module only says which.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,6 +15,7 @@ from kafka_maintenance.hooks import CLUSTER_DAG_MARK
 from kafka_maintenance.operations.apply.copying import in_bytes
 from kafka_maintenance.operations.record.receipts import EventKind
 from kafka_maintenance.web.blocks import (
+    Blank,
     Block,
     Cell,
     Column,
@@ -40,17 +42,32 @@ from kafka_maintenance.web.views.record import (
 
 REFRESH_S: Final = 30
 """A page of what is under way is read again this often."""
+_API: Final = "../api/v2"
+"""Airflow's public API, seen from a page."""
+_APPLYING: Final = "apply_plan"
 _RESTS: Final = frozenset({"done", "refused", "over", "unfinished", "stopped"})
 """Last events after which no run is at work."""
 _ASKED: Final = frozenset({"requested", "observed", "stuck", "verified", "throttled", "intended"})
 
 
-def execution_page(record: Record, *, dag_of: Callable[[str], str], now: datetime) -> Page:
+class Act(Enum):
+    """What somebody asks of a DAG."""
+
+    START = "start a run"
+    CLEAR = "clear a task"
+
+
+Withheld = Callable[[str, Act], str]
+"""Id of a DAG, and what is to be asked of it → why the reader cannot; empty: he can."""
+
+
+def execution_page(record: Record, *, dag_of: Callable[[str], str], withheld: Withheld, now: datetime) -> Page:
     """The execution of a plan.
 
     Args:
         record: what is recorded of it.
         dag_of: kind of a plan, or name of a common DAG → the DAG for this cluster.
+        withheld: why the reader may not do what could be done.
         now: the time, UTC.
     """
     cluster, digest, _, events = record
@@ -60,9 +77,7 @@ def execution_page(record: Record, *, dag_of: Callable[[str], str], now: datetim
     plan = urlencode({"cluster": cluster, "kind": kind, "digest": digest})
     sections = [
         Section(title="Steps", anchor="steps", blocks=[_steps(events, started.get("steps"))]),
-        Section(
-            title="What a person may do", anchor="actions", blocks=[_actions(events, cluster, digest, kind, dag_of)]
-        ),
+        Section(title="What a person may do", anchor="actions", blocks=[_actions(record, dag_of, withheld)]),
         Section(title="Record", anchor="record", blocks=[*spans_of(events), table_of(events)]),
     ]
     if current is not None and not rests:
@@ -263,60 +278,66 @@ def _reason(row: dict[str, Any], rate: float | None) -> Cell:
 # -------------------------------------------------------------------------------------------------------- actions
 
 
-def _actions(
-    events: Sequence[RecordedEvent], cluster: str, digest: str, kind: str, dag_of: Callable[[str], str]
-) -> Launches:
-    """The gated DAGs that stop, cancel or go back, with the configuration to start each of them with, and the run to go on with."""
+def _actions(record: Record, dag_of: Callable[[str], str], withheld: Withheld) -> Launches:
+    """What stops, cancels, goes on or goes back, each as a request to Airflow, in the states in which it is possible."""
+    cluster, digest, kind, events = record
     last = str(events[-1].get("event"))
     moves = kind == PlanKind.REASSIGN_PARTITIONS
+    reason, plan = Blank("reason", "Reason"), {"cluster": cluster, "plan": digest}
     found = []
-    if last not in _RESTS:
+
+    def starts(text: str, says: str, name: str, conf: Mapping[str, str], *blanks: Blank) -> None:
+        dag = dag_of(name)
+        body, request = {"logical_date": None, "conf": conf}, f"{_API}/dags/{quote(dag, safe='')}/dagRuns"
         found.append(
-            Launch(
-                "Stop, or pause",
-                "asks for no further step; what Kafka was asked for goes on. To go on later, clear apply_plan of the run.",
-                f"/dags/{dag_of('stop_execution')}",
-                _configuration(cluster=cluster, plan=digest, reason=""),
-            )
+            Launch(text, says, f"/dags/{quote(dag, safe='')}", request, body, blanks, withheld(dag, Act.START))
         )
+
+    if last not in _RESTS:
+        says = "asks for no further step; what Kafka was asked for goes on. To go on later, come back to this page."
+        starts("Stop, or pause", says, "stop_execution", plan, reason)
     run = _run_of(events)
     if last in {EventKind.STOPPED, EventKind.UNFINISHED} and run is not None:
-        found.append(Launch("Go on", "clear this task: it goes on where the record ends.", run))
+        found.append(_cleared(*run, withheld))
     if moves and last not in {EventKind.DONE, EventKind.OVER}:
-        found.append(
-            Launch(
-                "Cancel the step",
-                "Kafka puts what it moves back; the plan ends. The first run shows a digest, the second one takes it as approve.",
-                f"/dags/{quote(dag_of('cancel_execution'))}",
-                _configuration(cluster=cluster, plan=digest, approve=None, reason=""),
-            )
+        says = (
+            "Kafka puts what it moves back; the plan ends. Without a digest the run only says what it would cancel, and prints the digest "
+            "of that: with it, another run cancels exactly that."
         )
+        digest_of_it = Blank("approve", "Digest that the log of the first run printed", required=False)
+        starts("Cancel the step", says, "cancel_execution", plan, reason, digest_of_it)
     if moves and any(event.get("event") == "requested" for event in events):
-        found.append(
-            Launch(
-                "Roll back",
-                "plans the way back to the replica lists of before, and asks a person for it.",
-                f"/dags/{quote(dag_of(PlanKind.REASSIGN_PARTITIONS))}",
-                _configuration(cluster=cluster, rollback_of=digest),
-            )
-        )
+        says = "plans the way back to the replica lists of before, and asks a person for it."
+        starts("Roll back", says, PlanKind.REASSIGN_PARTITIONS, {"cluster": cluster, "rollback_of": digest})
     return Launches(
-        "Each opens a DAG of Airflow: choose Trigger, and put the configuration into its field Configuration JSON. Nothing is started from here.",
+        "Each is asked of Airflow as you: it checks your right, and its audit log has your name. A gate still asks for every approval.",
         tuple(found),
         "Nothing is left to do: it is done, or it ended before anything was asked for.",
     )
 
 
-def _configuration(**conf: str | None) -> str:
-    return json.dumps(conf)
+def _cleared(dag: str, run: str, withheld: Withheld) -> Launch:
+    return Launch(
+        "Go on",
+        "clears the task apply_plan of the run: it goes on where the record ends. It may have to be you who approved the plan: see the policy.",
+        f"/dags/{quote(dag)}/runs/{quote(run)}/tasks/{_APPLYING}",
+        f"{_API}/dags/{quote(dag, safe='')}/clearTaskInstances",
+        {
+            "dry_run": False,
+            "dag_run_id": run,
+            "task_ids": [_APPLYING],
+            "include_downstream": True,
+            "only_failed": False,
+            "reset_dag_runs": True,
+        },
+        withheld=withheld(dag, Act.CLEAR),
+    )
 
 
-def _run_of(events: Sequence[RecordedEvent]) -> str | None:
-    """The address of the task that wrote the record last; None where that was no run of Airflow."""
+def _run_of(events: Sequence[RecordedEvent]) -> tuple[str, str] | None:
+    """DAG and id of the run that wrote the record last; None where that was no run of Airflow."""
     dag, _, run = str(events[-1].get("run") or "").partition(".")
-    if not run or dag.partition(CLUSTER_DAG_MARK)[0] not in set(PlanKind):
-        return None
-    return f"/dags/{quote(dag)}/runs/{quote(run)}/tasks/apply_plan"
+    return (dag, run) if run and dag.partition(CLUSTER_DAG_MARK)[0] in set(PlanKind) else None
 
 
 # --------------------------------------------------------------------------------------------------------- record
