@@ -284,18 +284,12 @@ def _actions(record: Record, dag_of: Callable[[str], str], withheld: Withheld) -
     last = str(events[-1].get("event"))
     moves = kind == PlanKind.REASSIGN_PARTITIONS
     reason, plan = Blank("reason", "Reason"), {"cluster": cluster, "plan": digest}
-    found = []
-
-    def starts(text: str, says: str, name: str, conf: Mapping[str, str], *blanks: Blank) -> None:
-        dag = dag_of(name)
-        body, request = {"logical_date": None, "conf": conf}, f"{_API}/dags/{quote(dag, safe='')}/dagRuns"
-        found.append(
-            Launch(text, says, f"/dags/{quote(dag, safe='')}", request, body, blanks, withheld(dag, Act.START))
-        )
+    found = list[Launch]()
 
     if last not in _RESTS:
         says = "asks for no further step; what Kafka was asked for goes on. To go on later, come back to this page."
-        starts("Stop, or pause", says, "stop_execution", plan, reason)
+        dag = dag_of("stop_execution")
+        found.append(_started("Stop, or pause", says, dag, plan, reason, withheld=withheld))
     run = _run_of(events)
     if last in {EventKind.STOPPED, EventKind.UNFINISHED} and run is not None:
         found.append(_cleared(*run, withheld))
@@ -305,15 +299,32 @@ def _actions(record: Record, dag_of: Callable[[str], str], withheld: Withheld) -
             "of that: with it, another run cancels exactly that."
         )
         digest_of_it = Blank("approve", "Digest that the log of the first run printed", required=False)
-        starts("Cancel the step", says, "cancel_execution", plan, reason, digest_of_it)
+        dag = dag_of("cancel_execution")
+        found.append(_started("Cancel the step", says, dag, plan, reason, digest_of_it, withheld=withheld))
     if moves and any(event.get("event") == "requested" for event in events):
         says = "plans the way back to the replica lists of before, and asks a person for it."
-        starts("Roll back", says, PlanKind.REASSIGN_PARTITIONS, {"cluster": cluster, "rollback_of": digest})
+        dag, conf = dag_of(PlanKind.REASSIGN_PARTITIONS), {"cluster": cluster, "rollback_of": digest}
+        found.append(_started("Roll back", says, dag, conf, withheld=withheld))
     return Launches(
         "Each is asked of Airflow as you: it checks your right, and its audit log has your name. A gate still asks for every approval.",
         tuple(found),
         "Nothing is left to do: it is done, or it ended before anything was asked for.",
     )
+
+
+def _started(text: str, says: str, dag: str, conf: Mapping[str, str], *blanks: Blank, withheld: Withheld) -> Launch:
+    """The start of a run.
+
+    Args:
+        text: what its button says.
+        says: what it does.
+        dag: id of the DAG.
+        conf: of the run, without what the reader fills in.
+        blanks: what he fills in.
+        withheld: why he may not.
+    """
+    request, body = f"{_API}/dags/{quote(dag, safe='')}/dagRuns", {"logical_date": None, "conf": conf}
+    return Launch(text, says, f"/dags/{quote(dag)}", request, body, blanks, withheld(dag, Act.START))
 
 
 def _cleared(dag: str, run: str, withheld: Withheld) -> Launch:
