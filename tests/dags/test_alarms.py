@@ -1,17 +1,24 @@
 """A critical finding fails the daily run, and whoever is to know is told over HTTP."""
 
 import asyncio
+import re
+import socketserver
+import textwrap
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
 from types import SimpleNamespace
 
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
+from tests.airflow_home import ROOT
 from tests.dags.test_gates import _answer, answering
 from tests.dags.world import CLUSTER
 from tests.kafka_maintenance.operations.analysis.test_alarms import TODAY, analysed, finding
 
+ANALYSIS = ROOT / "docs" / "analysis.md"
 DOWN = finding(CLUSTER, "broker_down", "critical", brokers=[3])
 
 
@@ -48,14 +55,14 @@ def test_an_acknowledged_finding_rings_no_more(world, monkeypatch, tmp_path):
 
 
 def test_every_dag_of_ours_tells_of_a_task_that_failed(bag, receiver, monkeypatch):
+    from kafka_maintenance.tasks import notifiers
     from kafka_maintenance.tasks.common import DEFAULT_ARGS
-    from kafka_maintenance.tasks.notifiers import NOTIFIERS, WebhookNotifier
 
-    assert DEFAULT_ARGS["on_failure_callback"] is NOTIFIERS
+    assert DEFAULT_ARGS["on_failure_callback"] is notifiers.ring
     dag = bag.dags["stop_execution"]
     (task,) = dag.tasks
     monkeypatch.setattr(task, "retries", 0)
-    monkeypatch.setattr(task, "on_failure_callback", [WebhookNotifier(receiver.url)])
+    monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
     run = dag.test(run_conf={"cluster": "nowhere", "reason": "a test"}, logical_date=None)
     assert str(run.state) == "failed"
     (told,) = receiver.taken
@@ -250,6 +257,58 @@ def test_breaking_the_glass_rings(bag, clients, world, plan, receiver, monkeypat
         "waits for a person",
         "BREAK GLASS: olivia approved alone: break glass: the disks are full",
     ]
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """A mail server that takes everything."""
+
+    def handle(self):
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            word = line.split()[0].upper()
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                lines = iter(self.rfile.readline, b".\r\n")
+                self.server.taken.append(message_from_bytes(b"".join(lines)))
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 yes\r\n")
+
+
+def test_the_mail_of_the_docs_says_what_happened_each_time(monkeypatch):
+    """The example of docs/analysis.md, as it stands there, in one process as the triggerer's."""
+    from kafka_maintenance.tasks import notifiers
+
+    (example,) = re.findall(
+        r"(?m)^    from airflow\.providers\.smtp.*\n(?:    .*\n)+", ANALYSIS.read_text(encoding="utf-8")
+    )
+    found = {}
+    exec(textwrap.dedent(example), found)
+    context = {"dag_run": SimpleNamespace(dag_id="d", run_id="r"), "ti": SimpleNamespace(task_id="t"), "params": {}}
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
+        server.taken = []
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = f"smtp://127.0.0.1:{server.server_address[1]}?disable_ssl=true&disable_tls=true"
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", address)
+        notifiers.ring(context, "is late", [found["mail"]])
+        notifiers.ring({**context, "exception": ValueError("broken")}, None, [found["mail"]])
+        server.shutdown()
+        thread.join()
+    assert [mail["Subject"] for mail in server.taken] == ["d: t is late", "d: t failed: broken"]
+
+
+def test_who_cannot_tell_it_keeps_nobody_else_from_being_told(receiver, caplog):
+    from airflow.sdk import BaseNotifier
+
+    from kafka_maintenance.tasks import notifiers
+
+    class Broken(BaseNotifier):
+        def notify(self, context):
+            raise ConnectionRefusedError("the mail server is down")
+
+    context = {"ti": SimpleNamespace(task_id="t"), "dag_run": SimpleNamespace(dag_id="d", run_id="r"), "params": {}}
+    notifiers.ring(context, "is late", [Broken(), notifiers.WebhookNotifier(receiver.url)])
+    assert [told["text"] for told in receiver.taken] == ["d: t is late"]
+    assert "not told by Broken: d: t is late" in caplog.text
 
 
 def test_who_does_not_answer_changes_nothing(caplog):

@@ -119,8 +119,7 @@ class PlanApprovalOperator(ApprovalOperator):
             text.plan.digest,
             policy.who_approves(self.kind, who["requester"]),
         )
-        for notifier in self.notifiers:
-            notifier(context)
+        ring(context, notifiers=self.notifiers)
         push_links(context, PLAN)
         raise parking(self, context)
 

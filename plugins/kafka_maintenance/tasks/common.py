@@ -10,7 +10,7 @@ from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.airflow_versions import retry_arguments
 from kafka_maintenance.tasks.cluster_dags import dag_for, require_dag_for
-from kafka_maintenance.tasks.notifiers import NOTIFIERS
+from kafka_maintenance.tasks.notifiers import ring
 from kafka_maintenance.tasks.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ DEFAULT_ARGS: dict[str, Any] = {
     "owner": OWNER,
     "retries": 2,
     "retry_delay": timedelta(minutes=1),
-    "on_failure_callback": NOTIFIERS,
+    "on_failure_callback": ring,
     **retry_arguments(),
 }
 

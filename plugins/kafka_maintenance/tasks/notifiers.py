@@ -10,6 +10,7 @@ import logging
 import os
 import urllib.request
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -64,16 +65,26 @@ def message_of(context: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def ring(context: Mapping[str, Any], alarm: str, notifiers: "Sequence[BaseNotifier] | None" = None) -> None:
-    """Tells of what is no failure of the running task.
+def ring(
+    context: Mapping[str, Any], alarm: str | None = None, notifiers: "Sequence[BaseNotifier] | None" = None
+) -> None:
+    """Tells everybody who is to know; their templates may name `message`, which is the text of `message_of`.
+
+    Who cannot tell it is logged, and keeps nobody else from being told and no task from its work. Each time it is a copy that tells: a
+    notifier of Airflow renders its templates in place, so that the next alarm of the same process would read as the first.
 
     Args:
         context: of the task, or of a deadline alert.
-        alarm: what happened, after the name of DAG, cluster and task.
+        alarm: what happened, after the name of DAG, cluster and task; None: the task failed, or waits.
         notifiers: who is told; None: those of the settings.
     """
+    told = dict(context) if alarm is None else {**context, "alarm": alarm}
+    told["message"] = message_of(told)["text"]
     for notifier in NOTIFIERS if notifiers is None else notifiers:
-        notifier({**context, "alarm": alarm})
+        try:
+            copy(notifier)(dict(told))
+        except Exception:  # whatever a company's own code raises
+            log.exception("not told by %s: %s", type(notifier).__name__, told["message"])
 
 
 def notifiers_from(environment: Mapping[str, str]) -> list[BaseNotifier]:
