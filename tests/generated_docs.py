@@ -42,7 +42,7 @@ def parts() -> dict[str, str]:
 
 
 def _labels(metric: str) -> str:
-    return "cluster, severity" if metric == "findings" else "cluster"
+    return "cluster, severity" if metric.startswith("findings") else "cluster"
 
 
 def written(page: str, made: Mapping[str, str]) -> str:

@@ -43,7 +43,7 @@ def test_an_expression_asks_for_what_there_is(name, expression):
     for metric, matchers in asked:
         assert metric.removeprefix(PREFIX) in METRICS
         labels = dict(matchers)
-        assert set(labels) <= ({"cluster", "severity"} if metric == f"{PREFIX}findings" else {"cluster"})
+        assert set(labels) <= ({"cluster", "severity"} if metric.startswith(f"{PREFIX}findings") else {"cluster"})
         assert labels.get("severity", "critical") in SEVERITIES
 
 

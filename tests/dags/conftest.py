@@ -142,16 +142,16 @@ def told_in_ten_lines(caplog):
 @pytest.fixture
 def ringing(bag, receiver, monkeypatch):
     """`ringing(dag_id, task_id)`: the task tells the receiver when it has failed, and is tried once; returns what the receiver is sent."""
-    from kafka_maintenance.tasks.notifiers import WebhookNotifier
+    from kafka_maintenance.tasks import notifiers
+
+    monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
 
     def ring_of(dag_id, task_id):
         task = bag.dags[dag_id].get_task(task_id)
-        changed = {"retries": 0, "on_failure_callback": [WebhookNotifier(receiver.url)]}
-        for name, value in changed.items():
-            if task.is_mapped:
-                monkeypatch.setitem(task.partial_kwargs, name, value)
-            else:
-                monkeypatch.setattr(task, name, value)
+        if task.is_mapped:
+            monkeypatch.setitem(task.partial_kwargs, "retries", 0)
+        else:
+            monkeypatch.setattr(task, "retries", 0)
         return receiver.taken
 
     return ring_of

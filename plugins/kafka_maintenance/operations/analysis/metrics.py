@@ -4,8 +4,9 @@ Everything is read from the store: the newest published analysis, and the newest
 Source: docs/monitoring.md; Kafka 3.9 `KafkaController` (its gauges), OpenMetrics 1.0.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.ports.object_store import write_whole
-from kafka_maintenance.operations.analysis.alarms import SEVERITIES
+from kafka_maintenance.operations.analysis.alarms import SEVERITIES, alarms_of
 from kafka_maintenance.operations.analysis.overviews import Overview, require_overview
 from kafka_maintenance.operations.analysis.published import read_analysis
 from kafka_maintenance.operations.analysis.tables import rows_of
@@ -35,6 +36,7 @@ METRICS: Final[Mapping[str, str]] = MappingProxyType({
     "TopicsIneligibleToDeleteCount": "Topics queued for deletion whose deletion cannot end now.",
     "ReplicasIneligibleToDeleteCount": "Replicas of queued topics on brokers that are not registered.",
     "findings": "Findings that follow from no other one, by severity.",
+    "findings_unacknowledged": "Those of them that nobody has acknowledged.",
     "imbalance_ratio_max": "The highest leader-imbalance ratio of a broker, 0 to 1.",
     "plan_moves": "Replicas that the proposed reassignment copies; they wait for a person's yes.",
     "plan_gap": "Moves of the proposed reassignment above the proven lower bound.",
@@ -42,7 +44,7 @@ METRICS: Final[Mapping[str, str]] = MappingProxyType({
     "snapshot_timestamp_seconds": "When the newest readable snapshot was taken, Unix time.",
     "snapshot_consistent": "1 where that snapshot is of one moment, else 0.",
 })  # fmt: skip
-"""Every metric, without `PREFIX`, and what it says. Each has the label `cluster`; `findings` has `severity`, too."""
+"""Every metric, without `PREFIX`, and what it says. Each has the label `cluster`; those of findings have `severity`, too."""
 _COUNTED: Final = {
     "OfflinePartitionsCount": "offline_count",
     "PreferredReplicaImbalanceCount": "imbalanced_count",
@@ -79,7 +81,12 @@ def samples(store: ObjectStore) -> list[Sample]:
         ObjectDamagedError: it cannot be read.
     """
     newest = require_overview(store)
-    found = [*_of_overview(newest), *_of_analysis(store, newest), *_of_snapshots(store, newest.clusters)]
+    found = [
+        *_of_overview(newest),
+        *_of_alarms(store, newest),
+        *_of_analysis(store, newest),
+        *_of_snapshots(store, newest.clusters),
+    ]
     order = {name: at for at, name in enumerate(METRICS)}
     return sorted(found, key=lambda each: (order[each.metric], each.cluster, each.severity or ""))
 
@@ -104,6 +111,19 @@ def _of_overview(newest: Overview) -> Iterator[Sample]:
         for severity in SEVERITIES:
             if counts[f"{severity}_count"] is not None:
                 yield Sample("findings", cluster, counts[f"{severity}_count"], severity)
+
+
+def _of_alarms(store: ObjectStore, newest: Overview) -> Iterator[Sample]:
+    looked_for = [
+        cluster for cluster, counts in newest.clusters.items() if counts[f"{SEVERITIES[0]}_count"] is not None
+    ]
+    if not looked_for:
+        return
+    alarms = alarms_of(store, newest.manifest, date.fromisoformat(newest.date), mildest=SEVERITIES[-1])
+    ringing = Counter((alarm.cluster, alarm.severity) for alarm in alarms if alarm.acknowledged is None)
+    for cluster in looked_for:
+        for severity in SEVERITIES:
+            yield Sample("findings_unacknowledged", cluster, ringing[cluster, severity], severity)
 
 
 def _of_analysis(store: ObjectStore, newest: Overview) -> Iterator[Sample]:

@@ -1,6 +1,7 @@
 """What monitoring is told: the values of each cluster, as text that a reader of OpenMetrics accepts."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -9,7 +10,8 @@ from controller_core.adapters.object_store.open import open_store
 from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.analysis import metrics
-from tests.kafka_maintenance.web.fleet import Sick, publish
+from kafka_maintenance.operations.analysis.alarms import acknowledge
+from tests.kafka_maintenance.web.fleet import Sick, publish, today
 
 CALM = Sick("calm", migrating=True)
 BROKEN = Sick("broken", brokers=4, critical=2, warnings=1, queued=True)
@@ -53,6 +55,8 @@ def test_every_metric_has_a_value_for_a_cluster(values):
         ("TopicsIneligibleToDeleteCount", None, 0, 1),
         ("ReplicasIneligibleToDeleteCount", None, 0, 1),
         ("findings", "critical", 0, 2),
+        ("findings_unacknowledged", "critical", 0, 2),
+        ("findings_unacknowledged", "warning", 1, 2),
         ("plan_moves", None, 12, 12),
         ("plan_gap", None, 0, 0),
         ("snapshot_consistent", None, 1, 1),
@@ -68,6 +72,15 @@ def test_the_timestamps_are_those_of_analysis_and_snapshot(store, values):
 
     assert values["analysis_timestamp_seconds", "calm", None] == require_overview(store).created_at.timestamp()
     assert values["snapshot_timestamp_seconds", "calm", None] == newest_snapshot(store, "calm").taken_at.timestamp()
+
+
+def test_what_is_acknowledged_rings_no_more(tmp_path):
+    store = open_store(str(tmp_path))
+    publish(store, [BROKEN], dates=1, snapshots=1)
+    known = {"topic": None, "reason": "r", "by": "ann", "until": today(), "now": datetime.now(UTC)}
+    acknowledge(store, "broken", "offline", **known)
+    found = {each.metric: each.value for each in metrics.samples(store) if each.severity == "critical"}
+    assert found == {"findings": 2, "findings_unacknowledged": 0}
 
 
 def test_a_cluster_whose_snapshots_cannot_be_read_keeps_the_rest(tmp_path):
