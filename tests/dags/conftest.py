@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
@@ -144,14 +145,15 @@ def ringing(bag, receiver, monkeypatch):
     """`ringing(dag_id, task_id)`: the task tells the receiver when it has failed, and is tried once; returns what the receiver is sent."""
     from kafka_maintenance.tasks import notifiers
 
-    monkeypatch.setattr(notifiers, "NOTIFIERS", [notifiers.WebhookNotifier(receiver.url)])
+    told = partial(notifiers.ring, notifiers=[notifiers.WebhookNotifier(receiver.url)])
 
     def ring_of(dag_id, task_id):
         task = bag.dags[dag_id].get_task(task_id)
-        if task.is_mapped:
-            monkeypatch.setitem(task.partial_kwargs, "retries", 0)
-        else:
-            monkeypatch.setattr(task, "retries", 0)
+        for name, value in {"retries": 0, "on_failure_callback": [told]}.items():
+            if task.is_mapped:
+                monkeypatch.setitem(task.partial_kwargs, name, value)
+            else:
+                monkeypatch.setattr(task, name, value)
         return receiver.taken
 
     return ring_of

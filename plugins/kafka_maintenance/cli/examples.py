@@ -110,6 +110,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "explain": (
         "explain --store /backups --cluster blue --broker-fails 3",
         "explain --store /backups --cluster blue --elect-preferred orders-0 orders-1",
+        f"explain --store s3://backups/kafka --cluster blue --plan {_PLAN}",
     ),
     "lab": ("lab --zookeeper 127.0.0.1:2181/lab --kafka-version 3.9",),
     "drain": (f"drain {_ZOOKEEPER} --age-min-s 300",),

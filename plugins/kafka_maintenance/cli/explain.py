@@ -12,8 +12,10 @@ from kafka_maintenance.cli.arguments import (
     add_json_argument,
     add_store_arguments,
     natural,
+    plan_store_of,
     show,
     store_of,
+    stored_address,
 )
 from kafka_maintenance.cli.plan import targets_of
 from kafka_maintenance.cli.progress import Bars
@@ -35,10 +37,18 @@ def add_parsers(commands: Any) -> None:
     event.add_argument("--broker-starts", metavar="ID", type=natural, help="it registers")
     event.add_argument("--broker-shuts-down", metavar="ID", type=natural, help="it asks for a controlled shutdown")
     event.add_argument(
-        "--elect-preferred", metavar="TOPIC-PARTITION", type=_partition, nargs="+", help="an election is asked for"
+        "--elect-preferred",
+        metavar="TOPIC-PARTITION",
+        type=_partition,
+        nargs="+",
+        action="extend",
+        help="an election is asked for",
     )
     event.add_argument("--reassign", metavar="FILE", type=Path, help="Kafka's reassignment JSON is asked for")
     event.add_argument("--delete-topic", metavar="TOPIC", help="its deletion is asked for")
+    event.add_argument(
+        "--plan", metavar="PLAN", type=stored_address, help="what a stored plan asks for, one request after the other"
+    )
     add_snapshot_option(command, "that is loaded (default: the newest)")
     command.add_argument("--kafka-version", metavar="X.Y", help="of the brokers (default: what the metadata shows)")
     add_cluster_argument(command)
@@ -49,6 +59,7 @@ def add_parsers(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> ExitStatus:
     from kafka_maintenance.operations.plans import explain as operation  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.store import read_plan  # noqa: PLC0415 - as above
 
     if arguments.broker_fails is not None:
         deed = operation.broker_fails(arguments.broker_fails)
@@ -60,8 +71,10 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         deed = operation.elect_preferred(arguments.elect_preferred)
     elif arguments.reassign is not None:
         deed = operation.reassign({each.partition: each.replicas for each in targets_of(arguments.reassign)})
-    else:
+    elif arguments.delete_topic is not None:
         deed = operation.delete_topic(arguments.delete_topic)
+    else:
+        deed = operation.carry_out(read_plan(plan_store_of(arguments), arguments.plan).effects)
     with Bars("explain"):
         lines = operation.explain(
             store_of(arguments),

@@ -7,7 +7,11 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.partitions import BrokerId
+from controller_core.plans.request_znodes import DeleteController
 from kafka_maintenance.cli.main import main
+from kafka_maintenance.operations.errors import BadInputError
+from kafka_maintenance.operations.plans.explain import carry_out
 from kafka_maintenance.operations.snapshots.take import take_snapshot
 
 pytestmark = pytest.mark.services
@@ -97,6 +101,32 @@ def test_partitions_are_reassigned(explain, tmp_path):
     assert lines[-1].endswith(
         "Changed state of replica 1 for partition orders-0 from ReplicaDeletionSuccessful to NonExistentReplica"
     )
+
+
+def test_a_plan_is_explained_as_its_requests_are(explain, tmp_path, capsys):
+    """The prediction of a plan in Kafka's words: the lines of its moves, and then those of its other wave."""
+    files = []
+    for partition, replicas in ((0, [2]), (1, [1])):
+        wanted = {"version": 1, "partitions": [{"topic": "orders", "partition": partition, "replicas": replicas}]}
+        files.append(tmp_path / f"wave{partition}.json")
+        files[-1].write_text(json.dumps(wanted), encoding="utf-8")
+    _, alone, _ = explain("--reassign", str(files[0]))
+    targets = [word for file in files for word in ("--targets", str(file))]
+    made = ("plan", "reassignment", "--store", str(tmp_path), "--cluster", "alpha", *targets)
+    assert main([*made, "--change-replication-factor", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)["plan"]["uri"]
+    status, lines, _ = explain("--plan", plan)
+    assert status == 0
+    assert lines[: len(alone)] == alone
+    assert {line for line in lines[len(alone) :] if "orders-1" in line} == set(lines[len(alone) :]) != set()
+
+
+def test_a_plan_that_asks_no_controller_is_not_explained():
+    ends_it = DeleteController(controller_id=BrokerId(1), version=0, epoch_version=0)
+    with pytest.raises(
+        BadInputError, match="expected requests for elections, moves and deletions, found DeleteController"
+    ):
+        carry_out([ends_it])
 
 
 def test_nothing_changes(explain):

@@ -13,6 +13,12 @@ import pyarrow as pa
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import NodeExistsError
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.plans.request_znodes import (
+    CreateDeleteTopic,
+    CreatePreferredReplicaElection,
+    CreateReassignPartitions,
+    Request,
+)
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import MemoryServer
@@ -165,6 +171,37 @@ def delete_topic(topic: str) -> Deed:
         world.tools.zookeeper.create(delete_topic_path(topic), encode_delete_topic())
 
     return deed
+
+
+def carry_out(requests: Iterable[Request]) -> Deed:
+    """Each request of a plan is made when the one before is done.
+
+    Raises:
+        BadInputError: one of them is not a request to the controller, but takes its place or ends it.
+    """
+    deeds = [_deed_of(request) for request in requests]
+
+    def deed(world: SimulatedCluster) -> None:
+        for each in deeds:
+            each(world)
+            world.settle()
+
+    return deed
+
+
+def _deed_of(request: Request) -> Deed:
+    match request:
+        case CreatePreferredReplicaElection(partitions=partitions):
+            return elect_preferred(partitions)
+        case CreateReassignPartitions(targets=targets):
+            return reassign({each.partition: each.replicas for each in targets})
+        case CreateDeleteTopic(topic=topic):
+            return delete_topic(topic)
+        case _:
+            raise BadInputError(
+                f"plan not explained: expected requests for elections, moves and deletions, found {type(request).__name__}; its "
+                "approver reads what it does with `plan show`"
+            )
 
 
 def _running(world: SimulatedCluster, broker: int) -> BrokerId:
