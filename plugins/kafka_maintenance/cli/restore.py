@@ -27,6 +27,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
     chosen_snapshot,
 )
+from kafka_maintenance.operations.errors import NothingToRestoreError
 
 _EPOCH_BUMP = 100_000
 """More than a partition or a controller changes in years, and 20,000 times below the end of 32 bits."""
@@ -133,17 +134,23 @@ def _restore(arguments: argparse.Namespace) -> int:
         text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
         show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
         return ExitStatus.DONE
-    with Bars("restore, what differs"):
-        plan = operation.plan_restore(
-            store=store,
-            manifest=manifest,
-            target=target,
-            scope=_scope_of(arguments, store, manifest),
-            key_file=arguments.key_file,
-            brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
-            if arguments.bootstrap_servers
-            else None,
-        )
+    try:
+        with Bars("restore, what differs"):
+            plan = operation.plan_restore(
+                store=store,
+                manifest=manifest,
+                target=target,
+                scope=_scope_of(arguments, store, manifest),
+                key_file=arguments.key_file,
+                brokers=BrokersAsked(arguments.bootstrap_servers, client_settings_of(arguments.client_settings))
+                if arguments.bootstrap_servers
+                else None,
+            )
+    except NothingToRestoreError as nothing:
+        if nothing.notes:
+            raise
+        show(arguments, str(nothing), {"plan": None, "text": str(nothing)})
+        return ExitStatus.DONE
     document = {"uri": plan.uri, "digest": plan.digest, "steps": plan.step_count, "left_out": plan.left_out_count}
     show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})
     return not_yet_approved(

@@ -29,7 +29,11 @@ class PlanChangedError(RefusedError):
 
 
 class NothingToRestoreError(RefusedError):
-    """The target holds already what a restore would write."""
+    """The target holds already what a restore would write; `notes` say what was asked for and would be left out, so that not all is there."""
+
+    def __init__(self, message: str, notes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.notes = tuple(notes)
 
 
 class PlanStaleError(RefusedError):

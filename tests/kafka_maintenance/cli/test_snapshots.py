@@ -66,6 +66,7 @@ def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run,
     run(*what, "--approve", digest)
     assert kafka.get("/config/topics/orders")[0] == world.PERSISTENT["/config/topics/orders"]
     assert len(kafka.children("/config/changes")) == 1
+    assert "everything asked for is there already" in run(*what)
 
 
 def test_a_restore_beside_a_plan_that_waits_is_refused_with_what_to_do(snapshot, kafka, chroot, run, store):

@@ -114,7 +114,8 @@ def plan_restore(
     if not steps:
         raise NothingToRestoreError(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} not planned, nothing is to be written: "
-            + ("; ".join(notes) or "everything asked for is there already")
+            + ("; ".join(notes) or "everything asked for is there already"),
+            notes,
         )
     assumed = assumed_acls(content, steps, scope)
     require_login_for(assumed, target)

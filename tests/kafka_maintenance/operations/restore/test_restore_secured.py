@@ -15,7 +15,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import NoAuthError, TooLargeZnodeError
 from controller_core.ports.zookeeper import ANYONE_ALL, Acl
-from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.errors import NothingToRestoreError, RefusedError
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import RestoreScope, known_acl
 from kafka_maintenance.operations.restore.drill import drill_json, drill_text, restore_drill
@@ -174,8 +174,11 @@ def test_acls_that_were_opened_are_a_difference_and_come_back(owned, store, chro
     assert f"0 znodes: 0 created, 0 set, 0 deleted\n0 bytes; {len(opened)} ACLs set" in stored.text
     assert f'- {OPEN}\n    + [[31, "digest", "{OWNER_ID}"]]' in stored.text
     applied(store, stored, target)
-    with pytest.raises(RefusedError, match="nothing is to be written: /config/users/alice is left out: secret"):
+    with pytest.raises(
+        NothingToRestoreError, match="nothing is to be written: /config/users/alice is left out: secret"
+    ) as nothing:
         plan_restore(store=store, manifest=manifest, target=target, scope=scope)
+    assert nothing.value.notes[0].startswith("/config/users/alice is left out: secret")
     assert read_cut(owned.client).acls["/config/ips/10.0.0.1"] == f'[[31, "digest", "{OWNER_ID}"]]'
 
 
