@@ -13,6 +13,7 @@ from kafka_maintenance.cli.examples import EXAMPLES, FOUND, REFUSED
 from kafka_maintenance.operations.errors import BadInputError
 
 PROGRAM: Final = "kafka-maintenance"
+_FROM_SNAPSHOT_TO_RECEIPT: Final = ("snapshot", "analyse", "status", "plan elections", "apply")
 
 
 class _Formatter(RawDescriptionRichHelpFormatter):
@@ -42,7 +43,8 @@ def leaves(
 
 
 def explain_commands(root: argparse.ArgumentParser) -> None:
-    """Writes examples and exit statuses at the end of each command's help; of a group one example of each of its commands."""
+    """Writes examples and exit statuses at the end of each command's help; of a group one example of each of its commands, of all the first ones."""
+    root.epilog = f"{_examples(EXAMPLES[name][0] for name in _FROM_SNAPSHOT_TO_RECEIPT)}\n\n{root.epilog}"
     for name, parser in leaves(root):
         parser.epilog = f"{_examples(EXAMPLES.get(name, ()))}\n\n{_statuses(name)}"
     for group, parser in _children(root).items():

@@ -67,7 +67,16 @@ def stored(tmp_path: Path) -> planning.StoredPlan:
 def test_help_names_every_command_and_status(capsys):
     status, out, _ = run(capsys, "--help")
     assert status == 0
-    for word in ("snapshot", "analyse", "plan", "apply", "drain", "stack", "3 the outside"):
+    for word in (
+        "snapshot",
+        "analyse",
+        "plan",
+        "apply",
+        "drain",
+        "stack",
+        "3 the outside",
+        "  kafka-maintenance plan elections --",
+    ):
         assert word in out
 
 
