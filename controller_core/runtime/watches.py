@@ -135,8 +135,11 @@ class ControllerWatches:
     def _controller_changed(self, event: WatchEvent) -> None:
         if event.kind is WatchEventKind.LOST:
             return
-        self._zookeeper.exists(CONTROLLER, watch=self._controller_watch)
-        self._hear(events.ControllerVanished() if event.kind is WatchEventKind.DELETED else events.ControllerChanged())
+        stat = self._zookeeper.exists(CONTROLLER, watch=self._controller_watch)
+        gone = (
+            stat is None or event.kind is WatchEventKind.DELETED
+        )  # no other event will tell of it; Kafka's own would leave its election to the other brokers
+        self._hear(events.ControllerVanished() if gone else events.ControllerChanged())
 
     def _names(self, path: str) -> tuple[str, ...]:
         try:

@@ -1,6 +1,7 @@
 """Kafka's operations on ZooKeeper, the effects that use them and the watches: in memory and on a real server."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ from controller_core.messages import effects as e
 from controller_core.model.dialect import dialect_for
 from controller_core.model.errors import ControllerMovedError, MalformedZnodeError, NodeExistsError, NoNodeError
 from controller_core.model.partitions import Broker, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.ports.zookeeper import ANY_VERSION, WatchEvent, WatchEventKind
 from controller_core.runtime.kafka_zk.adapter import KafkaZk
 from controller_core.runtime.kafka_zk.base import formats_of
 from controller_core.runtime.perform_effects import ZooKeeperEffects
@@ -423,3 +424,15 @@ def test_a_directory_that_does_not_exist_yet_is_heard_of(kafka, told):
     assert told.next() == events.DeletionsChanged()
     kafka.create_delete_topic("t")
     assert told.next() == events.DeletionsChanged()
+
+
+def test_a_controller_that_goes_before_its_coming_is_heard_of_is_heard_to_be_gone(kafka, told):
+    heard = []
+    zookeeper = SimpleNamespace(exists=lambda path, watch: heard.append(watch) or kafka.zookeeper.exists(path))
+    watches = ControllerWatches(zookeeper, told)
+    watches.before_controller()
+    kafka.zookeeper.create("/controller", b"{}", ephemeral=True)
+    heard[0](WatchEvent(WatchEventKind.CREATED, "/controller"))
+    kafka.zookeeper.delete("/controller", ANY_VERSION)
+    heard[0](WatchEvent(WatchEventKind.CREATED, "/controller"))
+    assert told.events == [events.ControllerChanged(), events.ControllerVanished()]
