@@ -5,6 +5,7 @@ Exit status: 0 done, 1 refused or nothing applied, 2 bad input, 3 the outside fa
 
 import argparse
 import atexit
+import contextlib
 import json
 import os
 import shlex
@@ -82,10 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(root)
     try:
-        return _finished(root.parse_args(given))
-    except BrokenPipeError:  # the reader has enough; the end of the process must not write the rest either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitStatus.DONE
+        return _finished(root, given)
     except KeyboardInterrupt:
         print("kafka-maintenance: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -95,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = exit_status(error)
         message = _message(error)
         if "--json" in given:
-            print(json.dumps({"error": type(error).__name__, "message": message, "exit_status": int(status)}, indent=1))
+            with _reader_may_leave():
+                told = {"error": type(error).__name__, "message": message, "exit_status": int(status)}
+                print(json.dumps(told, indent=1), flush=True)
         print(f"kafka-maintenance: {message}", file=sys.stderr)
         return int(status)
 
@@ -112,16 +112,29 @@ def run() -> NoReturn:
         status = int(ended.code or 0)
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - as the interpreter does first
     atexit._run_exitfuncs()  # noqa: SLF001 - and then
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    with _reader_may_leave():
+        sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(status)
 
 
-def _finished(parsed: argparse.Namespace) -> int:
+@contextlib.contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """Whoever reads standard output may have enough of it: the rest is dropped, here and at the end of the process."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _finished(root: argparse.ArgumentParser, given: Sequence[str]) -> int:
     """Runs the sub-command; what it printed is written when this returns, so that a closed pipe is seen here."""
-    found = int(parsed.run(parsed) or ExitStatus.DONE)
-    sys.stdout.flush()
-    return found
+    with _reader_may_leave():
+        parsed = root.parse_args(given)
+        found = int(parsed.run(parsed) or ExitStatus.DONE)
+        sys.stdout.flush()
+        return found
+    return ExitStatus.DONE
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,6 +1,7 @@
 """`kafka-maintenance status`: a line per cluster, the worst first, and an exit status by severity."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -59,12 +60,22 @@ def test_a_store_without_an_analysis_says_what_to_run(tmp_path, capsys):
     assert "run nightly_analysis" in capsys.readouterr().err
 
 
-def test_a_closed_pipe_ends_quietly(stored):
-    command = [sys.executable, "-m", "kafka_maintenance", "status", "--store", str(stored)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("status --store {store}", 0, ""),
+        ("restore --help", 0, ""),
+        ("snapshots list --store {store} --cluster nobody --json", 2, "cluster 'nobody' not found"),
+    ],
+)
+def test_a_closed_pipe_ends_quietly(stored, line, status, said, unbuffered):
+    command = [sys.executable, "-m", "kafka_maintenance", *line.format(store=stored).split()]
+    known = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known) as process:
         process.stdout.close()
-        assert process.stderr.read() == ""
-    assert process.returncode == 0
+        told = process.stderr.read()
+    assert (process.returncode, said in told, told.count("\n")) == (status, True, int(bool(said)))
 
 
 def test_a_cluster_that_leaves_zookeeper_or_has_left_it_says_so(tmp_path, capsys):
