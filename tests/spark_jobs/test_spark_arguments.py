@@ -115,3 +115,14 @@ def test_a_failed_job_quotes_its_log(tmp_path, monkeypatch, program, status, wor
         run_job(submit_arguments("history", [], work_folder=tmp_path), tmp_path / "log")
     assert raised.value.status == status
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["spark://nobody.invalid:7077", "spark://nobody.invalid:7077,no.invalid:7077", "k8s://https://nobody.invalid:6443"],
+)
+def test_a_master_that_nobody_knows_is_told_before_a_job_is_started(tmp_path, master):
+    made = submit_arguments("history", [], work_folder=tmp_path, settings=SparkSettings(master=master))
+    with pytest.raises(SparkJobError, match=r"not started: .*no host of that name is known: nobody\.invalid"):
+        run_job(made, tmp_path / "log")
+    assert not (tmp_path / "log").exists()

@@ -19,6 +19,7 @@ from typing import Any
 
 import controller_core
 import spark_jobs
+from controller_core.adapters.host_names import hosts_in, unknown_hosts
 
 FEW_ROWS_MAX = 50_000
 """Input rows up to which a job on a local master is quicker when Spark generates no code: between 6,000, where that saves a quarter of
@@ -174,6 +175,11 @@ def run_job(submit: SubmitArguments, log_file: Path) -> None:
     Raises:
         SparkJobError: the job ended with another status than 0 (its last lines are quoted), or could not be started.
     """
+    master = submit.settings.master
+    if unknown := unknown_hosts(hosts_in(master.rpartition("://")[2] if "://" in master else "")):
+        raise SparkJobError(
+            f"{submit.name} not started: {master}: no host of that name is known: {', '.join(unknown)}; check the spelling and the name service"
+        )
     with log_file.open("wb") as log:
         environment = {**os.environ, **submit.environment}
         try:
