@@ -7,7 +7,7 @@ fractions, ignores what follows the first value, and reports everything wrong as
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from controller_core.model.errors import MalformedZnodeError, UnparsedZnodeError
 from controller_core.model.partitions import BrokerId
@@ -61,7 +61,11 @@ class Fields(NamedTuple):
 
     def brokers(self, name: str) -> tuple[BrokerId, ...]:
         """A mandatory JSON array of broker ids; any integer passes, as in Kafka."""
-        return cast("tuple[BrokerId, ...]", self.integers(name))
+        value = self.values.get(
+            name
+        )  # a cluster has hundreds of thousands of these lists: where each stands is spelt only for an error
+        found = tuple(value) if type(value) is list and are_integers(value) else self.integers(name)
+        return cast("tuple[BrokerId, ...]", found)
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A mandatory JSON array of strings."""
@@ -159,6 +163,14 @@ def parse_object(data: bytes | None, path: str) -> Fields:
     return fields_of(path, parse(data, path), "")
 
 
+_INTEGERS: Final = frozenset({int})
+
+
+def are_integers(items: list[Any]) -> bool:
+    """Whether all of them are integers of 32 bits; true and 1.0 are none."""
+    return _INTEGERS.issuperset(map(type, items)) and (not items or INT_MIN <= min(items) <= max(items) <= INT_MAX)
+
+
 def fields_of(path: str, value: object, where: str) -> Fields:
     """`value` as an object standing at `where`."""
     if not isinstance(value, dict):
@@ -170,7 +182,7 @@ def integer_list(path: str, where: str, value: object) -> tuple[int, ...]:
     """`value` as a list of 32-bit integers."""
     if not isinstance(value, list):
         raise mismatch(path, where, "an array of integers", value)
-    if all(type(item) is int and INT_MIN <= item <= INT_MAX for item in value):
+    if are_integers(value):
         return tuple(value)
     return tuple(_integer(path, f"{where}[{index}]", item, INT_MIN, INT_MAX) for index, item in enumerate(value))
 

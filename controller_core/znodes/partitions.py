@@ -51,10 +51,13 @@ def decode_topic(data: bytes | None, *, path: str) -> TopicZnode:
     """
     document = parse_object(data, path)
     replicas, adding, removing = (_lists(document, name) for name in ("partitions", *_MOVING_KEYS))
+    is_moving = adding.values or removing.values
     assignments = {
         decimal(path, "key of 'partitions'", number): ReplicaAssignment(
             replicas.brokers(number), _brokers_or_none(adding, number), _brokers_or_none(removing, number)
         )
+        if is_moving
+        else ReplicaAssignment(replicas.brokers(number))
         for number in replicas.values
     }
     topic_id = document.text_or_none("topic_id")

@@ -250,8 +250,8 @@ def _partition_changes(before: Side, after: Side, left_alone: Iterable[str], *, 
     columns = (*_PARTITION_COLUMNS, *(_NOISE_COLUMNS if noise else ()))
     old, new = (_partitions(side, columns) for side in (before, after))
     skipped = frozenset(left_alone)
-    for key in sorted(old.keys() | new.keys()):
-        if key[0] in skipped or old.get(key) == new.get(key):
+    for key in sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
+        if key[0] in skipped:
             continue
         partition = TopicPartition(*key)
         if key not in old:

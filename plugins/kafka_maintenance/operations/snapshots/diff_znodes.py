@@ -107,21 +107,34 @@ def without_equal(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table
     A topic's znode stays with each znode below it that is different. Of a secret the raw layer does not tell all: it stays.
 
     Args:
-        before: columns of `raw_layer`.
+        before: columns of `raw_layer`, sorted by path.
         after: likewise.
     """
-    old, new = (raw.select(["path", *_WRITTEN]).filter(_is_compared(raw)) for raw in (before, after))
-    joined = _joined(old, new, _WRITTEN)
-    secret = pc.or_(pc.is_valid(joined["left_out_old"]), pc.is_valid(joined["left_out_new"]))
-    differ = reduce(pc.or_, (_differ(joined, name) for name in (*_WRITTEN, "there")), secret)
-    paths = joined["path"].filter(differ).combine_chunks()
+    place = pc.index_in(after["path"], value_set=before["path"]).combine_chunks()
+    stays = np.zeros(before.num_rows, dtype=bool)
+    stays[place.drop_null().to_numpy()] = True
+    old, new = _only(before, pa.array(stays)), _only(after, place.is_valid())  # the same paths in the same order
+    secret = pc.or_(pc.is_valid(old["left_out"]), pc.is_valid(new["left_out"]))
+    differ = reduce(pc.or_, (_differ(old[name], new[name]) for name in _WRITTEN), secret)
+    parts = (
+        old["path"].filter(differ),
+        before["path"].filter(pa.array(~stays)),
+        after["path"].filter(place.is_null()),
+    )
+    paths = pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string())
     topics = pc.replace_substring_regex(paths, f"^({_BELOW_TOPICS}[^/]*).*$", r"\1")
-    wanted = pa.concat_arrays([paths, topics])
+    wanted = pa.chunked_array([*paths.chunks, *topics.chunks], pa.string())
 
     def kept(raw: pa.Table) -> pa.Table:
         return raw.filter(pc.or_(pc.invert(_is_compared(raw)), pc.is_in(raw["path"], value_set=wanted)))
 
     return kept(before), kept(after)
+
+
+def _only(raw: pa.Table, mask: pa.Array) -> pa.Table:
+    """What is compared of the rows with these marks; not copied where that is all."""
+    compared = raw.select(["path", *_WRITTEN])
+    return compared if pc.all(mask).as_py() else compared.filter(mask)
 
 
 def _is_compared(raw: pa.Table) -> pa.ChunkedArray:
@@ -149,8 +162,9 @@ def _different(before: pa.Table, after: pa.Table) -> Iterator[tuple[str, _Znode 
     """Path and both znodes, None for one that is absent, where data, existence, ACL or a secret's transaction differ."""
     joined = _joined(before, after, _COLUMNS)
     secret = pc.or_(pc.is_valid(joined["left_out_old"]), pc.is_valid(joined["left_out_new"]))
-    rewritten = pc.and_(secret, _differ(joined, "mzxid"))
-    mask = reduce(pc.or_, (_differ(joined, name) for name in ("data", "acl", "left_out", "there")), rewritten)
+    of_both = {name: (joined[f"{name}_old"], joined[f"{name}_new"]) for name in (*_COLUMNS, "there")}
+    rewritten = pc.and_(secret, _differ(*of_both["mzxid"]))
+    mask = reduce(pc.or_, (_differ(*of_both[name]) for name in ("data", "acl", "left_out", "there")), rewritten)
     for row in joined.filter(mask).sort_by("path").to_pylist():
         old, new = (
             {name: row[f"{name}{suffix}"] for name in _COLUMNS} if row[f"there{suffix}"] else None
@@ -159,8 +173,7 @@ def _different(before: pa.Table, after: pa.Table) -> Iterator[tuple[str, _Znode 
         yield row["path"], old, new
 
 
-def _differ(joined: pa.Table, name: str) -> pa.ChunkedArray:
-    old, new = joined[f"{name}_old"], joined[f"{name}_new"]
+def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.ChunkedArray:
     either_null = pc.not_equal(pc.is_null(old), pc.is_null(new))
     return pc.or_(either_null, pc.fill_null(pc.not_equal(old, new), fill_value=False))
 
