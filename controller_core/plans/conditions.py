@@ -9,7 +9,7 @@ from operator import methodcaller
 from typing import Any, Final, assert_never
 
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
-from controller_core.plans.fields import PlanFields, partition_row
+from controller_core.plans.fields import PlanFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,12 +254,10 @@ def condition_to_json(condition: Condition) -> dict[str, object]:
     row: dict[str, object] = {"condition": kind}
     for name, default in _FIELDS[kind].items():
         value = getattr(condition, name)
-        if value == default:
-            continue
-        if isinstance(value, TopicPartition):
-            row |= partition_row(value)
-        else:
-            row[name] = list(value) if isinstance(value, tuple) else value
+        if name == "partition":
+            row["topic"], row["partition"] = value
+        elif value != default:
+            row[name] = list(value) if type(value) is tuple else value
     return row
 
 

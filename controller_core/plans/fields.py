@@ -18,8 +18,17 @@ class PlanFields(NamedTuple):
     Every method raises `InvalidPlanError` that names the field, what was expected and what was found.
     """
 
-    where: str
+    inside: "str | PlanFields"
     values: Mapping[str, object]
+    name: str = ""
+    at: int | None = None
+
+    @property
+    def where(self) -> str:
+        """Where it stands, spelt for a message: a plan has hundreds of thousands of them."""
+        if isinstance(self.inside, str):
+            return self.inside
+        return f"{self.inside.where}.{self.name}{'' if self.at is None else f'[{self.at}]'}"
 
     def text(self, name: str) -> str:
         """A mandatory string."""
@@ -39,9 +48,9 @@ class PlanFields(NamedTuple):
 
     def brokers(self, name: str) -> tuple[BrokerId, ...]:
         """A mandatory array of broker ids."""
-        items = self.items(name)
-        if not _INTEGERS.issuperset(map(type, items)):
-            raise self.refused(name, "an array of broker ids", items)
+        items = self.values.get(name)
+        if type(items) is not list or not _INTEGERS.issuperset(map(type, items)):
+            raise self.refused(name, "an array of broker ids", self.items(name))
         return tuple(cast("list[BrokerId]", items))
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -58,15 +67,18 @@ class PlanFields(NamedTuple):
 
     def objects(self, name: str) -> list["PlanFields"]:
         """A mandatory array of objects."""
-        return [fields_of(item, f"{self.where}.{name}[{index}]") for index, item in enumerate(self.items(name))]
+        return [fields_of(item, self, name, index) for index, item in enumerate(self.items(name))]
 
     def section(self, name: str) -> "PlanFields":
         """A mandatory object."""
-        return fields_of(self.values.get(name), f"{self.where}.{name}")
+        return fields_of(self.values.get(name), self, name)
 
     def partition(self) -> TopicPartition:
         """The partition that the fields `topic` and `partition` name."""
-        return TopicPartition(self.text("topic"), self.integer("partition"))
+        topic, number = self.values.get("topic"), self.values.get("partition")
+        if type(topic) is not str or type(number) is not int:
+            topic, number = self.text("topic"), self.integer("partition")  # says which of both is wrong
+        return TopicPartition(topic, number)
 
     def refused(self, name: str, expected: str, found: object) -> InvalidPlanError:
         """The error for a field that holds something else."""
@@ -77,13 +89,24 @@ class PlanFields(NamedTuple):
         )
 
 
-def fields_of(value: object, where: str) -> PlanFields:
-    """`value` as an object standing at `where`; `InvalidPlanError` when it is another value."""
+def fields_of(value: object, inside: str | PlanFields, name: str = "", at: int | None = None) -> PlanFields:
+    """`value` as an object of a plan.
+
+    Args:
+        value: of the document.
+        inside: the object that it is a field of, or the address of the document.
+        name: of the field.
+        at: place in the field; None: it is the field.
+
+    Raises:
+        InvalidPlanError: it is another value.
+    """
     if not isinstance(value, dict):
+        where = PlanFields(inside, {}, name, at).where
         raise InvalidPlanError(
             f"plan not read: {where}: expected an object, found {type(value).__name__}; make the plan again"
         )
-    return PlanFields(where, value)
+    return PlanFields(inside, value, name, at)
 
 
 def parse(data: bytes, where: str) -> PlanFields:

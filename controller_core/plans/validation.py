@@ -166,9 +166,10 @@ def _of_elections(partitions: Iterable[TopicPartition], step: PlanStep) -> Itera
 def _of_moves(effect: CreateReassignPartitions, step: PlanStep) -> Iterator[str]:
     before = {each.partition: each.assignment for each in step.expectations if isinstance(each, AssignedTo)}
     created = {each.topic for each in step.expectations if isinstance(each, TopicCreatedAt)}
-    outcomes = frozenset(step.outcomes)
-    reached_by = {each.partition for each in outcomes if isinstance(each, AssignedTo)}
-    yield from _others(reached_by, [target.partition for target in effect.targets])
+    assigned = [each for each in step.outcomes if isinstance(each, AssignedTo)]
+    reached = {(each.partition, each.replicas) for each in assigned if not each.assignment.is_being_reassigned}
+    caught_up = {(each.partition, each.replicas) for each in step.outcomes if isinstance(each, CaughtUp)}
+    yield from _others({each.partition for each in assigned}, [target.partition for target in effect.targets])
     for partition, replicas in effect.targets:
         if not replicas or len(set(replicas)) < len(replicas) or min(replicas) < 0:
             yield f"the replicas {_shown(list(replicas))} for {_shown([partition])}, expected each broker once, and one at least"
@@ -176,8 +177,10 @@ def _of_moves(effect: CreateReassignPartitions, step: PlanStep) -> Iterator[str]
             yield f"no expectation of topic and replicas of {_shown([partition])}"
         elif before[partition].is_being_reassigned and replicas != before[partition].origin:
             yield f"the replicas {_shown(list(replicas))} for {_shown([partition])} while it is moved, expected its former ones"
-        reached = (AssignedTo(partition=partition, replicas=replicas), CaughtUp(partition=partition, replicas=replicas))
-        yield from _missing(reached, outcomes)
+        if (partition, replicas) not in reached:
+            yield from _missing((AssignedTo(partition=partition, replicas=replicas),), frozenset())
+        if (partition, replicas) not in caught_up:
+            yield from _missing((CaughtUp(partition=partition, replicas=replicas),), frozenset())
 
 
 def _of_deletion(topic: str, step: PlanStep) -> Iterator[str]:

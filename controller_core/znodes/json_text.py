@@ -229,6 +229,8 @@ def json_text(value: object) -> str:
             return "null"
         case Fraction(text=text):
             return text
+        case list() | tuple() if _INTEGERS.issuperset(map(type, value)):
+            return "[" + ",".join(map(str, value)) + "]"
         case Mapping():
             return "{" + ",".join(f"{quoted(name)}:{json_text(item)}" for name, item in value.items()) + "}"
         case Sequence():
@@ -239,6 +241,8 @@ def json_text(value: object) -> str:
 
 def quoted(text: str) -> str:
     """A JSON string as Jackson escapes it: upper-case digits; characters beyond 16 bits as two escaped halves."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     escaped = text.translate(_ESCAPES)
     return f'"{escaped if text.isascii() else _BEYOND_16_BITS.sub(_halves, escaped)}"'
 

@@ -14,7 +14,7 @@ ROWS_SHOWN_MAX: Final = 500
 """Rows of a table in the page; the download has all that the page read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a page makes a hundred thousand, and a frozen one takes three times as long
 class Cell:
     """One value of a table.
 

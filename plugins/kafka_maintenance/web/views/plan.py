@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -23,7 +23,7 @@ from kafka_maintenance.operations.retention.store import KIND as RETENTION
 from kafka_maintenance.operations.retention.store import find_retention
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import Block, Cell, Column, Facts, Lines, Note, Page, Section, Table, number
-from kafka_maintenance.web.views.plan_changes import changed, changed_in, moved_leaders, moved_replicas
+from kafka_maintenance.web.views.plan_changes import Change, changed_in, moved_leaders, moved_replicas
 from kafka_maintenance.web.views.plan_curve import trade_off
 from kafka_maintenance.web.views.plan_waves import waves
 from kafka_maintenance.web.views.record import receipt_blocks
@@ -120,17 +120,29 @@ def _of_plan(store: ObjectStore, uri: str, named: Named) -> tuple[list[Block], l
 
     def made() -> tuple[tuple[list[Block], list[Section]], int]:
         plan, _ = plan_in(document, uri, kind=named.kind, cluster=named.cluster, digest=named.digest)
-        moves, led = Counter(moved_replicas(plan)), Counter(moved_leaders(plan))
-        proof = read_proof(store, uri, plan)
-        return (_head(plan, moves, led), _sections(plan, moves, led, proof)), len(document)
+        changes = [list(changed_in(step)) for step in plan.steps]
+        moves, led = Counter(moved_replicas(plan, changes)), Counter(moved_leaders(plan, changes))
+        found = _Found(plan, changes, moves, led, read_proof(store, uri, plan))
+        return (_head(found), _sections(found)), len(document)
 
     key = ("page of a plan", uri, named.cluster, named.kind, named.digest, hashlib.sha256(document).hexdigest())
     kept: tuple[list[Block], list[Section]] = CACHE.get(key, made)
     return kept
 
 
-def _head(plan: Plan, moves: _Moves, led: _Moves) -> list[Block]:
-    touched = {partition for partition, _, _ in changed(plan)}
+class _Found(NamedTuple):
+    """What the sections are made of: the plan, what each of its steps changes, what moves, and the planner's proof."""
+
+    plan: Plan
+    changes: Sequence[Sequence[Change]]
+    moves: _Moves
+    led: _Moves
+    proof: Mapping[str, Any] | None
+
+
+def _head(found: _Found) -> list[Block]:
+    plan, changes, moves, led, _ = found
+    touched = {partition for partition, _, _ in chain.from_iterable(changes)}
     facts: list[tuple[str, Cell]] = [
         ("Steps", number(len(plan.steps))),
         ("Requests", number(len(plan.effects))),
@@ -154,10 +166,11 @@ def _head(plan: Plan, moves: _Moves, led: _Moves) -> list[Block]:
     return blocks
 
 
-def _sections(plan: Plan, moves: _Moves, led: _Moves, proof: Mapping[str, Any] | None) -> list[Section]:
+def _sections(found: _Found) -> list[Section]:
+    plan, changes, moves, led, proof = found
     sections = []
     if moves:
-        before_after = _before_after(plan, proof)
+        before_after = _before_after(changes, proof)
         sections.append(Section(title="Before and after", anchor="before-after", blocks=before_after))
         matrix = figures.matrix(
             "moves",
@@ -184,14 +197,14 @@ def _sections(plan: Plan, moves: _Moves, led: _Moves, proof: Mapping[str, Any] |
     if len(plan.steps) > 1:
         sections.append(Section(title="Waves", anchor="waves", blocks=[waves(plan, proof)]))
     sections += [
-        Section(title="Every change", anchor="changes", blocks=[_changes_table(plan)]),
+        Section(title="Every change", anchor="changes", blocks=[_changes_table(changes)]),
         Section(title="In words", anchor="words", blocks=_words(plan)),
         Section(title="What is written to ZooKeeper", anchor="requests", blocks=[_requests(plan)]),
     ]
     return sections
 
 
-def _before_after(plan: Plan, proof: Mapping[str, Any] | None) -> list[Block]:
+def _before_after(changes: Sequence[Sequence[Change]], proof: Mapping[str, Any] | None) -> list[Block]:
     """Replicas and preferred leaders by broker and by rack: what the proof says was there, and the plan's changes to it."""
     state = proof["state"] if proof else {"brokers": [], "partitions": []}
     racks = {int(row["id"]): str(row.get("rack") or "no rack") for row in state["brokers"]}
@@ -199,11 +212,9 @@ def _before_after(plan: Plan, proof: Mapping[str, Any] | None) -> list[Block]:
     held = Counter[int](chain.from_iterable(replicas))
     led = Counter[int](each[0] for each in replicas if each)
     held_after, led_after = held.copy(), led.copy()
-    for _, before, after in changed(plan):
-        held_after.subtract(map(int, before))
-        held_after.update(map(int, after))
-        led_after.subtract([int(before[0])])
-        led_after.update([int(after[0])])
+    for count, part in ((held_after, slice(None)), (led_after, slice(1))):
+        count.subtract(Counter(int(b) for _, before, _ in chain.from_iterable(changes) for b in before[part]))
+        count.update(Counter(int(b) for _, _, after in chain.from_iterable(changes) for b in after[part]))
     ids = sorted(set(racks) | set(held_after))
     blocks: list[Block] = []
     if proof is None:
@@ -246,8 +257,8 @@ def _range(values: Sequence[int]) -> str:
     return f"{min(values)} to {max(values)}" if values else "none"
 
 
-def _changes_table(plan: Plan) -> Table:
-    found = [(number_, *one) for number_, step in enumerate(plan.steps, start=1) for one in changed_in(step)]
+def _changes_table(changes: Sequence[Sequence[Change]]) -> Table:
+    found = [(number_, *one) for number_, of_step in enumerate(changes, start=1) for one in of_step]
     rows = [
         (
             Cell(str(partition)),

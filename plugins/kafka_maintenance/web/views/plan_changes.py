@@ -1,6 +1,7 @@
 """What a plan changes, read from its steps: replicas and leaders of partitions, before and after."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.conditions import AssignedTo, InSync, LedBy
@@ -8,12 +9,6 @@ from controller_core.plans.plan import Plan, PlanStep
 from controller_core.plans.request_znodes import CreateReassignPartitions
 
 Change = tuple[TopicPartition, Sequence[int], Sequence[int]]
-
-
-def changed(plan: Plan) -> Iterator[Change]:
-    """Of every step, as `changed_in`."""
-    for step in plan.steps:
-        yield from changed_in(step)
 
 
 def changed_in(step: PlanStep) -> Iterator[Change]:
@@ -33,21 +28,21 @@ def _reassigned(step: PlanStep) -> frozenset[TopicPartition]:
     return frozenset(one.partition for one in step.outcomes if isinstance(one, AssignedTo))
 
 
-def moved_replicas(plan: Plan) -> Iterator[tuple[int, int]]:
-    """(source, target) of each replica that a reassignment copies."""
+def moved_replicas(plan: Plan, changes: Sequence[Sequence[Change]]) -> Iterator[tuple[int, int]]:
+    """(source, target) of each replica that a reassignment copies; `changes` are those of each step."""
     if not any(isinstance(effect, CreateReassignPartitions) for effect in plan.effects):
         return
-    for _, before, after in changed(plan):
+    for _, before, after in chain.from_iterable(changes):
         left = [broker for broker in before if broker not in after]
         came = [broker for broker in after if broker not in before]
         for at, target in enumerate(came):
             yield int(left[min(at, len(left) - 1)] if left else before[0]), int(target)
 
 
-def moved_leaders(plan: Plan) -> Iterator[tuple[int, int]]:
+def moved_leaders(plan: Plan, changes: Sequence[Sequence[Change]]) -> Iterator[tuple[int, int]]:
     """(source, target) of each leader that moves while every replica stays; a source of -1 is a partition without one."""
-    for step in plan.steps:
+    for step, of_step in zip(plan.steps, changes, strict=True):
         reassigned = _reassigned(step)
-        for partition, before, after in changed_in(step):
+        for partition, before, after in of_step:
             if partition not in reassigned and before != after:
                 yield int(before[0]), int(after[0])

@@ -73,9 +73,9 @@ def _seen(
     wanted = {each.partition for step in plan.steps for each in copies(step)}
     sizes, leaders = {}, {}
     for row in proof["state"]["partitions"] if proof else ():
-        partition = TopicPartition(row["topic"], row["partition"])
-        if partition not in wanted:
+        if (row["topic"], row["partition"]) not in wanted:
             continue
+        partition = TopicPartition(row["topic"], row["partition"])
         leaders[partition] = BrokerId(row["leader"])
         if "size" in row:
             sizes[partition] = int(row["size"])
