@@ -8,6 +8,7 @@ import argparse
 import tempfile
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
+from multiprocessing import get_context
 from time import perf_counter, process_time
 
 import psutil
@@ -25,6 +26,7 @@ from kafka_maintenance.web.views.history import Asked, history_page
 from kafka_maintenance.web.views.plan import Named, plan_page
 from kafka_maintenance.web.views.record import read_record
 from kafka_maintenance.web.views.topic import topic_page
+from kafka_maintenance.web.views.trend import Measure
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 from tests.benchmarks.bench_drills import stored
@@ -89,6 +91,16 @@ def _pages(folder):
             read_record(of_record, "well", "a" * 64), dag_of=str, withheld=lambda *_: "", now=now
         )
 
+    @cache
+    def two_dates():
+        made = get_context("spawn").Process(target=_two_dates, args=(f"{folder}/two",))
+        made.start()
+        made.join()
+        return open_store(f"{folder}/two")
+
+    def history(asked):
+        return partial(history_page, two_dates(), ["blue"], asked, sees_analyses=True)
+
     return {
         "Clusters, 1,000 clusters, 30 dates": clusters,
         "Cluster, 200 brokers × 200,000 partitions": lambda: partial(cluster_page, store("big", 3, BIG), "big"),
@@ -98,9 +110,8 @@ def _pages(folder):
         **{f"Plan, {text} of 200,000 partitions": partial(plan, drained) for drained, text in PLANS.items()},
         f"Execution, {WAVES} waves, {WAVES * (OBSERVATIONS + 3)} events": execution,
         f"Approvals, {GATES:,} that wait": _approvals,
-        "History, 200,000 partitions, 4,000 written": lambda: partial(
-            history_page, _two_dates(), ["blue"], Asked(), sees_analyses=True
-        ),
+        "History, 200,000 partitions, 4,000 written": partial(history, Asked()),
+        "History, the same with a trend": partial(history, Asked(trend=Measure("partitions", "leader_epoch", "mean"))),
     }
 
 
@@ -150,13 +161,15 @@ def _approvals():
     return lambda: approvals_page(gates, now=now)
 
 
-def _two_dates():
-    """A store with two snapshots of one cluster: in between 2 % of the partitions got another leader."""
+def _two_dates(folder):
+    """Stores two snapshots of one cluster, in between which 2 % of the partitions got another leader; in a process of its own, for its memory."""
     copy, changed = copy_of(big_tree(PARTITIONS)), {}
     for number in range(PARTITIONS // PARTITIONS_PER_TOPIC // 5):
         path = f"/brokers/topics/topic-{number:06d}/partitions/0/state"
         changed[path] = encoded(state(BROKERS[1], BROKERS))
-    return stored(copy, changed)
+    made, kept = stored(copy, changed), open_store(folder)
+    for key in made.list("v1/"):
+        kept.put(key, made.get(key))
 
 
 def _print(name, make) -> None:
