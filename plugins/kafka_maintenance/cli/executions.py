@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -28,6 +28,8 @@ from kafka_maintenance.cli.arguments import (
 from kafka_maintenance.cli.terminal import Table
 from kafka_maintenance.operations.errors import RefusedError
 
+_WHICH: Final = "of the plan, or its beginning"
+
 
 def add_parsers(commands: Any) -> None:
     """The five commands."""
@@ -43,7 +45,7 @@ def add_parsers(commands: Any) -> None:
     add_json_argument(listing)
     listing.set_defaults(run=_list)
     record = actions.add_parser("show", help="one as a time line", description="The record of a plan as a time line.")
-    record.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan")
+    record.add_argument("digest", metavar="DIGEST", help=_WHICH)
     add_cluster_argument(record)
     add_store_arguments(record)
     add_json_argument(record)
@@ -72,7 +74,7 @@ def _add_stop(commands: Any) -> None:
         help="end the run of a plan at its next safe point",
         description="Asks the run of a plan that is at work to end at its next safe point. What Kafka was asked for goes on.",
     )
-    command.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan")
+    command.add_argument("digest", metavar="DIGEST", help=_WHICH)
     command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
     add_cluster_argument(command)
     add_store_arguments(command)
@@ -89,7 +91,7 @@ def _add_cancel(commands: Any) -> None:
         description="Shows what Kafka moves for the step of a plan that is under way; with --approve, asks the brokers to cancel exactly that. "
         "The partitions go back to their former replicas, and the plan ends.",
     )
-    command.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan")
+    command.add_argument("digest", metavar="DIGEST", help=_WHICH)
     command.add_argument("--reason", metavar="TEXT", required=True, help="for the record")
     command.add_argument("--bootstrap-servers", metavar="HOST:PORT,…", required=True, help="brokers to ask")
     add_client_settings_argument(command)
@@ -125,18 +127,26 @@ def _list(arguments: argparse.Namespace) -> int:
 
     found = executions(store_of(arguments), arguments.cluster)
     lines = [f"{each.began}  {each.cluster}  {each.kind}  {each.digest}  {each.last} at {each.at}" for each in found]
-    rows = [(each.began, each.cluster, each.kind, each.digest, each.last, each.at, each.approver) for each in found]
-    columns = ("began", "cluster", "kind", "digest", "last event", "at", "approver")
+    rows = [
+        (_minute(each.began), each.cluster, each.kind, each.digest[:12], each.last, _minute(each.at), each.approver)
+        for each in found
+    ]
+    columns = ("began (UTC)", "cluster", "kind", "digest", "last event", "at", "approver")
     table = Table(columns, rows, below=() if found else ("no plan was begun",))
     document = {"executions": [each._asdict() for each in found]}
     show(arguments, "\n".join(lines) or "no plan was begun", document, table=table)
     return ExitStatus.DONE
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import record_of, timeline  # noqa: PLC0415 - as above
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")
 
-    events = record_of(store_of(arguments), arguments.cluster, arguments.digest)
+
+def _show(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.apply.executions import begun_plan, record_of, timeline  # noqa: PLC0415 - as above
+
+    store, cluster = store_of(arguments), arguments.cluster
+    events = record_of(store, cluster, begun_plan(store, cluster, arguments.digest))
     lines = timeline(events)
     show(arguments, "\n".join(lines), {"timeline": list(lines), "events": [asdict(each) for each in events]})
     return ExitStatus.DONE
@@ -164,14 +174,20 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.apply.executions import record_of, request_stop, timeline  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import (  # noqa: PLC0415 - as above
+        begun_plan,
+        record_of,
+        request_stop,
+        timeline,
+    )
 
     store = store_of(arguments)
-    lines = timeline(record_of(store, arguments.cluster, arguments.digest))
+    digest = begun_plan(store, arguments.cluster, arguments.digest)
+    lines = timeline(record_of(store, arguments.cluster, digest))
     uri = request_stop(
         store,
         arguments.cluster,
-        arguments.digest,
+        digest,
         by=approver_of(arguments),
         reason=arguments.reason,
         now=datetime.now(UTC),
@@ -182,11 +198,13 @@ def _stop(arguments: argparse.Namespace) -> int:
 
 def _cancel(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.cancel import cancel, cancellation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.apply.executions import begun_plan  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.gate.cancels import refuse_cancel  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.gate.policy import policy_of  # noqa: PLC0415 - as above
 
-    store, cluster, digest = store_of(arguments), arguments.cluster, arguments.digest
+    store, cluster = store_of(arguments), arguments.cluster
+    digest = begun_plan(store, cluster, arguments.digest)
     if not arguments.approve:
         found = cancellation(store, cluster, digest, address_of(arguments), datetime.now(UTC))
         show(arguments, found.text, {"found": found._asdict()})

@@ -159,7 +159,7 @@ def add_rollback(commands: Any) -> None:
         help="make the plan that undoes what a reassignment plan has changed so far",
         description="Makes a plan from the record of another one and the live cluster; writes nothing to a cluster.",
     )
-    command.add_argument("digest", metavar="DIGEST", help="64 hex digits of the plan to undo")
+    command.add_argument("digest", metavar="DIGEST", help="of the plan to undo, or its beginning")
     add_cluster_argument(command)
     add_store_arguments(command)
     add_zookeeper_arguments(command)
@@ -263,12 +263,13 @@ def _plan_drain(arguments: argparse.Namespace) -> int:
 
 
 def _plan_rollback(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.plans.rollback import plan_rollback  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.apply.executions import begun_plan  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.plans.rollback import plan_rollback  # noqa: PLC0415 - as above
 
     return _planned(
         arguments,
         plan_rollback,
-        digest=arguments.digest,
+        digest=begun_plan(store_of(arguments), arguments.cluster, arguments.digest),
         throttle_bytes_per_s=arguments.throttle_bytes_per_s,
         kafka_version=arguments.kafka_version,
     )

@@ -427,7 +427,12 @@ def test_a_record_is_listed_shown_and_stopped_and_what_is_left_is_removed(capsys
     apply_it = ("apply", plan.uri, "--approve", plan.digest, "--zookeeper", world.server.hosts, "--step-timeout-s", "1")
     assert run(capsys, *apply_it)[0] == 3  # nobody obeys
     assert plan.digest in run(capsys, "executions", "list", *where)[1]
-    assert "unfinished" in run(capsys, "executions", "show", plan.digest, *where)[1]
+    shown = run(capsys, "executions", "show", plan.digest, *where)[1]
+    assert "unfinished" in shown
+    assert run(capsys, "executions", "show", plan.digest[:12], *where)[1] == shown
+    for other in ("", "x", plan.digest + "0"):
+        status, _, err = run(capsys, "executions", "show", other, *where)
+        assert (status, "or its beginning, found 0 that begin so" in err) == (2, True)
     record = json.loads(run(capsys, "--json", "executions", "show", plan.digest, *where)[1])
     assert [each["event"] for each in record["events"]] == ["started", "intended", "requested", "unfinished"]
     assert [line.split()[1] for line in record["timeline"]] == [each["event"] for each in record["events"]]

@@ -82,6 +82,23 @@ def detail_text(detail: Mapping[str, Any]) -> str:
     return "; ".join(_details(detail))
 
 
+def begun_plan(store: ObjectStore, cluster: str, beginning: str) -> str:
+    """The digest of the one plan that was begun on the cluster and begins so.
+
+    Raises:
+        BadInputError: there is none, or more than one.
+    """
+    prefix = receipt_prefix(require_name(cluster, "cluster"), "")[:-1]
+    begun = {key.removeprefix(prefix).partition("/")[0] for key in store.list(prefix)}
+    found = [digest for digest in begun if beginning and digest.startswith(beginning)]
+    if len(found) != 1:
+        raise BadInputError(
+            f"no record of plan {beginning!r} on {cluster!r} in {store.uri}: expected the digest of a plan that was begun, or its beginning, found "
+            f"{len(found)} that begin so; `kafka-maintenance executions list` names those that were"
+        )
+    return found[0]
+
+
 def record_of(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:
     """The record of a plan that was begun.
 
