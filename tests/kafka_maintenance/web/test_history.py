@@ -16,12 +16,12 @@ from kafka_maintenance.web.views.history import NOT_SEEN, Asked, history_page
 from kafka_maintenance.web.views.trend import Measure
 from tests.kafka_maintenance.web.fleet import Sick, publish_date, today
 
-UNANALYSED, BEFORE, NEWEST = map(str, DAYS[-3:])
+BEFORE, UNANALYSED, NEWEST = map(str, DAYS[-3:])
 
 
 @pytest.fixture
 def store(tmp_path):
-    """The recorded snapshots; of the newest two dates there is an analysis, in the newer of which broker 1 hurts."""
+    """The recorded snapshots; of two dates there is an analysis, in the newer of which broker 1 hurts."""
     store = open_store(str(tmp_path))
     copy_into(store)
     for day, critical in ((BEFORE, 0), (NEWEST, 3)):
@@ -121,7 +121,7 @@ def test_the_columns_to_choose_are_the_numbers_of_the_table_and_the_choice_stays
     )
     dates, form = page.head[0], page.sections[-1].blocks[0]
     assert dates.hidden == {"table": "topics", "column": "partition_count", "how": "mean"}
-    assert form.hidden == {"cluster": CLUSTER, "before": BEFORE, "after": NEWEST, "subject": ""}
+    assert form.hidden == {"cluster": CLUSTER, "before": UNANALYSED, "after": NEWEST, "subject": ""}
     names = [name for name, _ in form.fields[1].choices]
     assert names == ["rows", "partition_count", "json_version", "znode_version", "czxid", "mzxid", "deletion_requested"]
 
