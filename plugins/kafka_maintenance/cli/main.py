@@ -366,7 +366,12 @@ def _add_stack(commands: Any) -> None:
                 default=3,
                 help="how many, in three racks (default: %(default)s)",
             )
-            action.add_argument("--ibp", metavar="X.Y", help="inter.broker.protocol.version of the brokers")
+            action.add_argument(
+                "--protocol",
+                "--ibp",
+                metavar="X.Y",
+                help="their inter.broker.protocol.version (default: that of --kafka-version)",
+            )
             action.add_argument("--no-airflow", action="store_true", help="without Airflow and its database")
 
 
@@ -378,7 +383,7 @@ def _stack(arguments: argparse.Namespace) -> int:
         settings = stack.StackSettings(
             kafka_version=arguments.kafka_version,
             brokers=arguments.brokers,
-            inter_broker_protocol_version=arguments.ibp,
+            inter_broker_protocol_version=arguments.protocol,
             airflow=not arguments.no_airflow,
         )
         found: dict[str, Any] = stack.up(folder, settings, say=tell)
