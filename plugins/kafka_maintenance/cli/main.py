@@ -366,12 +366,7 @@ def _add_stack(commands: Any) -> None:
                 default=3,
                 help="how many, in three racks (default: %(default)s)",
             )
-            action.add_argument(
-                "--protocol",
-                "--ibp",
-                metavar="X.Y",
-                help="their inter.broker.protocol.version (default: that of --kafka-version)",
-            )
+            action.add_argument("--protocol", "--ibp", metavar="X.Y", help="their inter.broker.protocol.version")
             action.add_argument("--no-airflow", action="store_true", help="without Airflow and its database")
 
 
