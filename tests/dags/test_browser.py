@@ -1,10 +1,10 @@
 """What a person sees and clicks in the Airflow UI: the report of a date, the plan of a run, the approval."""
 
-import shutil
 from urllib.parse import quote
 
 import pytest
 
+from tests.dags.browsing import chromium
 from tests.dags.live import CLUSTER
 
 pytestmark = [pytest.mark.browser, pytest.mark.e2e, pytest.mark.kafka]
@@ -14,14 +14,8 @@ WAIT_MS = 60_000
 @pytest.fixture(scope="module")
 def page(live):
     """A browser in which the approver has signed in."""
-    from playwright.sync_api import sync_playwright
-
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium")
     server = live.stack.airflow
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as browser:
         shown = browser.new_page(viewport={"width": 1400, "height": 1000}, base_url=server.url)
         shown.set_default_timeout(WAIT_MS)
         shown.goto("/auth/login?next=%2Fdags")
@@ -30,7 +24,6 @@ def page(live):
         shown.keyboard.press("Enter")
         shown.wait_for_url("**/dags*")
         yield shown
-        browser.close()
 
 
 def _open_run(page, dag_id, run_id):
