@@ -1,6 +1,9 @@
 """`kafka-maintenance analyse` from end to end on the recorded dates: what it prints, stores, and how it ends."""
 
 import json
+import re
+import tempfile
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +12,7 @@ from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo import sample_history
 from kafka_maintenance.operations.analysis import published as published_analyses
+from kafka_maintenance.spark import submit
 from tests.spark_jobs.worlds import World, publish
 
 LAST = sample_history.DAYS[-1]
@@ -65,6 +69,24 @@ def test_a_damaged_cluster_is_named_and_fails_at_the_end_if_asked(submitted_here
     (published,) = published_analyses.list_analyses(store, LAST)
     assert published.run_id == "strict"
     assert set(published.summary["clusters"]) == {sample_history.CLUSTER}
+
+
+@pytest.mark.parametrize("printed", [b"what the job said", None], ids=["it has run", "it was not started"])
+def test_of_a_job_that_fails_the_log_stays_and_nothing_else(store, tmp_path, capsys, monkeypatch, printed):
+    def run_job(job, log_file):
+        if printed is not None:
+            log_file.write_bytes(printed)
+        raise submit.SparkJobError(f"its log is {log_file}", 1)
+
+    monkeypatch.setattr(submit, "run_job", run_job)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    status, _, err = run(capsys, store)
+    assert status == 3
+    (log,) = re.findall(r"its log is (\S+)", err)
+    left = {path: path.read_bytes() for path in (tmp_path / "scratch").rglob("*") if path.is_file()}
+    assert left == ({} if printed is None else {Path(log): printed})
+    assert list((tmp_path / "scratch").iterdir()) == [path.parent for path in left]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,10 @@
 import argparse
 import json
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -40,7 +43,10 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("--settings", metavar="FILE", type=Path, help="JSON: Kafka versions and broker configs")
     command.add_argument("--goals", metavar="FILE", type=Path, help="JSON: the planner's parameters")
     command.add_argument(
-        "--folder", metavar="DIR", type=Path, help="keep staged snapshots, log and results here (default: none kept)"
+        "--folder",
+        metavar="DIR",
+        type=Path,
+        help="keep staged snapshots, log and results here (default: none is kept but the log of a job that fails)",
     )
     command.add_argument(
         "--spark-master", metavar="URL", default="local[2]", help="as spark-submit takes it (default: %(default)s)"
@@ -81,11 +87,11 @@ def _analyse(arguments: argparse.Namespace) -> int:
         _show_choice(arguments, day, choice)
         return ExitStatus.DONE
     what = f"analysis of {day}, {len(choice.snapshots)} snapshots"
-    with Bars(what), tempfile.TemporaryDirectory(prefix="kafka-maintenance-") as scratch:
+    with Bars(what), _folder(arguments.folder) as folder:
         done = analyse(
             store,
             choice.snapshots,
-            arguments.folder or Path(scratch),
+            folder,
             run_id=arguments.run_id or f"command-{now:%Y%m%dT%H%M%S}-{os.getpid()}",
             day=day,
             now=now,
@@ -103,6 +109,29 @@ def _analyse(arguments: argparse.Namespace) -> int:
         )
     _show(arguments, store, done)
     return ExitStatus.DONE
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    """Where an analysis works: the given folder, or one that is removed; of that the log stays when it fails, for the message names it."""
+    from kafka_maintenance.operations.analysis.run import LOG  # noqa: PLC0415 - as above
+
+    if given is not None:
+        yield given
+        return
+    folder = Path(tempfile.mkdtemp(prefix="kafka-maintenance-"))
+    try:
+        yield folder
+    except BaseException:
+        for each in folder.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each)
+            elif each.name != LOG:
+                each.unlink()
+        with suppress(OSError):  # the log is in it
+            folder.rmdir()
+        raise
+    shutil.rmtree(folder)
 
 
 def _show_choice(arguments: argparse.Namespace, day: date, choice: Any) -> None:

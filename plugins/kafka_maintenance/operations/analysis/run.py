@@ -29,6 +29,8 @@ from kafka_maintenance.servers.own_folder import holds_foreign_files, make_anew,
 from kafka_maintenance.spark import submit as spark
 
 JOB: Final = "nightly_analysis"
+LOG: Final = "spark.log"
+"""What the job printed, in the folder of the analysis."""
 UNPUBLISHED: Final = "unpublished/"
 """Where a job on a cluster leaves its results; nothing there is read but by `publish`."""
 _BAD_INPUT_STATUS: Final = 2
@@ -216,7 +218,7 @@ def analyse(
         JOB, staged.arguments, work_folder=folder / "spark", settings=spark_settings, row_count=staged.row_count
     )
     try:
-        spark.run_job(submit, folder / "spark.log")
+        spark.run_job(submit, folder / LOG)
     except spark.SparkJobError as error:
         failure = BadInputError if error.status == _BAD_INPUT_STATUS else AnalysisFailedError
         raise failure(f"date {day} not analysed, nothing published: {error}") from error
