@@ -61,9 +61,8 @@ class Fields(NamedTuple):
 
     def brokers(self, name: str) -> tuple[BrokerId, ...]:
         """A mandatory JSON array of broker ids; any integer passes, as in Kafka."""
-        value = self.values.get(
-            name
-        )  # a cluster has hundreds of thousands of these lists: where each stands is spelt only for an error
+        # a cluster has hundreds of thousands of these lists: where each stands is spelt only for an error
+        value = self.values.get(name)
         found = tuple(value) if type(value) is list and are_integers(value) else self.integers(name)
         return cast("tuple[BrokerId, ...]", found)
 
@@ -182,8 +181,6 @@ def integer_list(path: str, where: str, value: object) -> tuple[int, ...]:
     """`value` as a list of 32-bit integers."""
     if not isinstance(value, list):
         raise mismatch(path, where, "an array of integers", value)
-    if are_integers(value):
-        return tuple(value)
     return tuple(_integer(path, f"{where}[{index}]", item, INT_MIN, INT_MAX) for index, item in enumerate(value))
 
 

@@ -1,6 +1,7 @@
 """Plans, their conditions and their requests as documents: what is read back, what is refused, what is checked."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -440,6 +441,20 @@ def test_what_is_put_beside_the_digest_of_a_stored_document_is_refused(old, new)
     assert altered != stored
     with pytest.raises(InvalidPlanError):
         plan_from_bytes(altered, where="p.json")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"topic": 1, "partition": 0}, "row.topic: expected text, found 1"),
+        ({"topic": "a", "partition": True}, "row.partition: expected an integer, found True"),
+        ({"topic": "a"}, "row.partition: expected an integer, found"),
+    ],
+)
+def test_a_partition_that_cannot_be_read_is_told_by_its_wrong_field(values, words):
+    assert fields_of({"topic": "a", "partition": 0}, "row").partition() == A0
+    with pytest.raises(InvalidPlanError, match=re.escape(words)):
+        fields_of(values, "row").partition()
 
 
 def test_optional_fields_are_read_as_null_or_value():

@@ -1,6 +1,7 @@
 """How leniently znodes are read, and what is said of those that cannot be."""
 
 import json
+import re
 
 import pytest
 from hypothesis import example, given, settings
@@ -17,7 +18,7 @@ from controller_core.model.partitions import (
 )
 from controller_core.znodes import ScalaVersion, paths
 from controller_core.znodes.configs import positive_setting
-from controller_core.znodes.json_text import Fraction, json_text, parse
+from controller_core.znodes.json_text import Fraction, fields_of, json_text, parse
 from controller_core.znodes.key_order import immutable_map_order, mutable_map_order, properties_order
 from tests.controller_core.znodes.test_bytes import CASES
 
@@ -226,6 +227,19 @@ def test_version_1_of_a_topic_cannot_say_that_replicas_move():
 def test_what_is_no_json_cannot_be_written():
     with pytest.raises(TypeError, match="object"):
         json_text(object())
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (b'{"isr":{}}', "field 'isr': expected an array of integers, found an object"),
+        (b'{"isr":[1,"2"]}', "field 'isr[1]': expected an integer, found a string"),
+    ],
+)
+def test_a_list_of_integers_that_is_none_is_told_by_what_is_wrong_in_it(found, words):
+    assert fields_of("/x", parse(b'{"isr":[2,1]}', "/x"), "").integers("isr") == (2, 1)
+    with pytest.raises(MalformedZnodeError, match=re.escape(words)):
+        fields_of("/x", parse(found, "/x"), "").integers("isr")
 
 
 def test_fractions_keep_their_text():
