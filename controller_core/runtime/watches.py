@@ -136,9 +136,8 @@ class ControllerWatches:
         if event.kind is WatchEventKind.LOST:
             return
         stat = self._zookeeper.exists(CONTROLLER, watch=self._controller_watch)
-        gone = (
-            stat is None or event.kind is WatchEventKind.DELETED
-        )  # no other event will tell of it; Kafka's own would leave its election to the other brokers
+        # gone since: no other event follows; Kafka's own controller would leave the election to the other brokers
+        gone = stat is None or event.kind is WatchEventKind.DELETED
         self._hear(events.ControllerVanished() if gone else events.ControllerChanged())
 
     def _names(self, path: str) -> tuple[str, ...]:

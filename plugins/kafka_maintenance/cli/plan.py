@@ -9,6 +9,7 @@ from controller_core.model.errors import MalformedZnodeError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.plan import PlanKind
 from controller_core.plans.request_znodes import LeaderMove, Target
+from controller_core.ports.object_store import ObjectStore
 from controller_core.znodes import decode_reassign_partitions
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -266,13 +267,11 @@ def _plan_rollback(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.executions import begun_plan  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.plans.rollback import plan_rollback  # noqa: PLC0415 - as above
 
-    return _planned(
-        arguments,
-        plan_rollback,
-        digest=begun_plan(store_of(arguments), arguments.cluster, arguments.digest),
-        throttle_bytes_per_s=arguments.throttle_bytes_per_s,
-        kafka_version=arguments.kafka_version,
-    )
+    def make(store: ObjectStore, cluster: str, **what: Any) -> Any:
+        return plan_rollback(store, cluster, digest=begun_plan(store, cluster, arguments.digest), **what)
+
+    what = {"throttle_bytes_per_s": arguments.throttle_bytes_per_s, "kafka_version": arguments.kafka_version}
+    return _planned(arguments, make, **what)
 
 
 def _plan_leaders(arguments: argparse.Namespace) -> int:

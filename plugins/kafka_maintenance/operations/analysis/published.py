@@ -21,6 +21,7 @@ from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, run_token
 from controller_core.model.errors import ObjectDamagedError, ObjectExistsError, ObjectMissingError
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.analysis.overviews import keep_overview
+from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.errors import BadInputError, OperationError, listed
 from kafka_maintenance.operations.snapshots.catalog import at_once
 
@@ -54,6 +55,7 @@ class Analysis:
     report_html: str
     snapshots: tuple[Mapping[str, str], ...]  # cluster, snapshot_id and digest of each
     summary: Mapping[str, Any]
+    objects: tuple[str, ...]  # key of each
     digest: str
 
     @property
@@ -166,18 +168,37 @@ def fetch_results(store: ObjectStore, folder: Path) -> list[Path]:
         if target.exists():
             return target.parent
         try:
-            document = json.loads(store.get(read_analysis(store, key).uri.removeprefix(f"{store.uri}/")))
-            for entry in document["objects"]:
-                if entry["key"].endswith(_TABLE):
-                    (folder / entry["key"]).parent.mkdir(parents=True, exist_ok=True)
-                    store.get_to_file(entry["key"], folder / entry["key"])
+            analysis = read_analysis(store, key)
+            tables = [name for name in analysis.objects if name.endswith(_TABLE)]
+            for name in (*tables, key):  # the manifest last: what lacks it is fetched again
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                store.get_to_file(name, folder / name)
         except (ObjectDamagedError, ObjectMissingError):
             return None
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(document), encoding="utf-8")  # last: what lacks it is fetched again
         return target.parent
 
     return [found for found in at_once(fetch, published_keys(store)) if found is not None]
+
+
+def tables_there(store: ObjectStore, manifest: str) -> tuple[str, ...]:
+    """Names of the results that an analysis published, sorted; kept in memory.
+
+    Args:
+        store: where it is published.
+        manifest: key of its manifest.
+
+    Raises:
+        ObjectDamagedError, ObjectMissingError: the manifest cannot be read.
+    """
+    folder = manifest.removesuffix(MANIFEST)
+
+    def read() -> tuple[tuple[str, ...], int]:
+        keys = read_analysis(store, manifest).objects
+        files = {key.removeprefix(folder).partition("/")[0] for key in keys if key.endswith(_TABLE)}
+        return tuple(sorted(name.removesuffix(_TABLE) for name in files)), 100 * len(files)
+
+    names: tuple[str, ...] = CACHE.get((store.uri, manifest, "tables"), read)
+    return names
 
 
 def key_of(store: ObjectStore, uri: str) -> str:
@@ -329,6 +350,7 @@ def read_analysis(store: ObjectStore, key: str) -> Analysis:
             report_html=uri.removesuffix(MANIFEST) + "report.html",
             snapshots=tuple(document["snapshots"]),
             summary=document["summary"],
+            objects=tuple(entry["key"] for entry in document["objects"]),
             digest=claimed,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

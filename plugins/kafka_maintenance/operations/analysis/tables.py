@@ -4,7 +4,6 @@ Published objects never change, so what was read of one is kept in memory, withi
 """
 
 import io
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
@@ -114,33 +113,6 @@ def rows_of(
     found = table_of(store, manifest, table, cluster=cluster, columns=columns)
     rows: list[dict[str, Any]] = (found if rows_max is None else found.slice(0, rows_max)).to_pylist()
     return rows
-
-
-def tables_there(store: ObjectStore, manifest: str) -> tuple[str, ...]:
-    """Names of the results that an analysis published.
-
-    Args:
-        store: where it is published.
-        manifest: key of its manifest.
-
-    Raises:
-        ObjectDamagedError: the manifest cannot be read.
-    """
-    folder = manifest.removesuffix(MANIFEST)
-
-    def read() -> tuple[tuple[str, ...], int]:
-        try:
-            keys = [str(entry["key"]) for entry in json.loads(store.get(manifest))["objects"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ObjectDamagedError(
-                f"analysis {store.uri_of(manifest)!r} not read: its manifest is damaged ({type(error).__name__}: {error}); "
-                "analyse the date again"
-            ) from error
-        files = {key.removeprefix(folder).partition("/")[0] for key in keys if key.endswith(_SUFFIX)}
-        return tuple(sorted(name.removesuffix(_SUFFIX) for name in files)), 100 * len(files)
-
-    names: tuple[str, ...] = CACHE.get((store.uri, manifest, "tables"), read)
-    return names
 
 
 def _read(store: ObjectStore, key: str, cluster: str | None, columns: Sequence[str] | None) -> pa.Table:

@@ -6,7 +6,7 @@ a reassignment is asked for. Source: docs/operations.md, "Explain".
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, assert_never
 
 import pyarrow as pa
 
@@ -17,6 +17,8 @@ from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
+    DeleteController,
+    MoveLeaders,
     Request,
 )
 from controller_core.ports.zookeeper import ANY_VERSION
@@ -197,11 +199,13 @@ def _deed_of(request: Request) -> Deed:
             return reassign({each.partition: each.replicas for each in targets})
         case CreateDeleteTopic(topic=topic):
             return delete_topic(topic)
-        case _:
+        case DeleteController() | MoveLeaders():
             raise BadInputError(
                 f"plan not explained: expected requests for elections, moves and deletions, found {type(request).__name__}; its "
                 "approver reads what it does with `plan show`"
             )
+        case _:
+            assert_never(request)
 
 
 def _running(world: SimulatedCluster, broker: int) -> BrokerId:

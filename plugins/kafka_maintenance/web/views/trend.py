@@ -7,7 +7,8 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.operations.analysis.overviews import newest_overviews, readable_overviews
-from kafka_maintenance.operations.analysis.tables import table_of, tables_there
+from kafka_maintenance.operations.analysis.published import tables_there
+from kafka_maintenance.operations.analysis.tables import table_of
 from kafka_maintenance.operations.analysis.trends import (
     HOW,
     ROWS,
@@ -70,15 +71,18 @@ def trend_blocks(
         )
         return [Form(action="history", button="Choose", fields=fields, hidden=hidden), Note(said)]
     columns = _columns(store, cluster, asked.table, source)
-    column = asked.column if asked.column in columns else ROWS
-    how = asked.how if asked.how in HOW else next(iter(HOW))
+    chosen = Measure(
+        asked.table,
+        asked.column if asked.column in columns else ROWS,
+        asked.how if asked.how in HOW else next(iter(HOW)),
+    )
     fields += [
-        Choice(name="column", label="Column", value=column, choices=[(name, name) for name in (ROWS, *columns)]),
-        Choice(name="how", label="Of its values the", value=how, choices=[(name, name) for name in HOW]),
+        Choice(name="column", label="Column", value=chosen.column, choices=[(name, name) for name in (ROWS, *columns)]),
+        Choice(name="how", label="Of its values the", value=chosen.how, choices=[(name, name) for name in HOW]),
     ]
     form = Form(action="history", button="Draw", fields=fields, hidden=hidden)
-    found = _found(store, cluster, by_date, Measure(asked.table, column, how), source)
-    return [form, *_drawn(found, Measure(asked.table, column, how), source.tables[asked.table])]
+    found = _found(store, cluster, by_date, chosen, source)
+    return [form, *_drawn(found, chosen, source.tables[chosen.table])]
 
 
 def _source(store: ObjectStore, *, sees_analyses: bool) -> _Source:
