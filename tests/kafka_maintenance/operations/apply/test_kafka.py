@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import UnknownBrokerIdError
 
 from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -313,7 +314,10 @@ def _have_rates(cluster: KafkaCluster, rates: dict[int, str]) -> bool:
     def told() -> dict[int, str]:
         with admin_client("rates", BrokersAsked(cluster.bootstrap_servers), 30.0, NotFinishedError) as admin:
             asked = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in cluster.brokers]
-            answers = [admin.describe_configs([each])["broker"] for each in asked]
+            try:
+                answers = [admin.describe_configs([each])["broker"] for each in asked]
+            except UnknownBrokerIdError:  # it has just started, and the one that was asked has not heard of it
+                return {}
         found = {int(broker): configs for answer in answers for broker, configs in answer.items()}
         return {broker: configs[LEADER_RATE]["value"] for broker, configs in found.items() if LEADER_RATE in configs}
 
