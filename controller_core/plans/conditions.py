@@ -1,31 +1,37 @@
 """What must hold before a step of a plan is taken, and what must hold afterwards: data; `checks` has the one check of each.
 
-Source: docs/operations.md, "The plan" and "Applying".
+In a stored plan a condition is an object of its fields, with its name as `condition`; a field that is as by default is not written.
+Source: docs/operations.md, "The plan" and "Applying"; docs/adr/0020.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
-from operator import methodcaller
-from typing import Any, Final, assert_never
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec import Struct
 
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
-from controller_core.plans.fields import PlanFields
+from controller_core.plans.document import PartitionRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaClusterIs:
+class _Stored(Struct, frozen=True, tag_field="condition", forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """A condition as a stored plan has it; a plan has hundreds of thousands of them."""
+
+
+class _OfPartition(PartitionRow, frozen=True, tag_field="condition", omit_defaults=True):
+    """What is about one partition: `AssignedTo(*partition, replicas=…)`."""
+
+
+class KafkaClusterIs(_Stored, frozen=True, kw_only=True):
     """`/cluster/id` names this cluster."""
 
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperControllerRules:
+class ZooKeeperControllerRules(_Stored, frozen=True, kw_only=True):
     """A registered broker holds `/controller` in ZooKeeper mode, and no migration to KRaft has begun."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerIs:
+class ControllerIs(_Stored, frozen=True, kw_only=True):
     """The same active controller: `/controller` with this id and czxid, `/controller_epoch` with this value and version."""
 
     controller_id: BrokerId
@@ -34,22 +40,19 @@ class ControllerIs:
     epoch_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectedAfter:
+class ElectedAfter(_Stored, frozen=True, kw_only=True):
     """A registered broker holds `/controller`, and `/controller_epoch` is above `epoch`."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokersRegistered:
+class BrokersRegistered(_Stored, frozen=True, kw_only=True):
     """These brokers are in `/brokers/ids`."""
 
     brokers: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicIs:
+class TopicIs(_Stored, frozen=True, kw_only=True):
     """The topic is the one that was planned for: not deleted, not created again, no partition more."""
 
     topic: str
@@ -57,58 +60,53 @@ class TopicIs:
     partition_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicGone:
+class TopicGone(_Stored, frozen=True, kw_only=True):
     """No topic of this name with this czxid exists, and none is queued for deletion; a new namesake does not count."""
 
     topic: str
     czxid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicNotQueued:
+class TopicNotQueued(_Stored, frozen=True, kw_only=True):
     """The topic is not in `/admin/delete_topics`."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCreatedAt:
+class TopicCreatedAt(_Stored, frozen=True, kw_only=True):
     """The topic is the one that was planned for, whatever partitions it got since; a namesake is not."""
 
     topic: str
     czxid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicNotReassigned:
+class TopicNotReassigned(_Stored, frozen=True, kw_only=True):
     """No partition of the topic adds or removes replicas, and none stands in `/admin/reassign_partitions`."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicNotInElection:
+class TopicNotInElection(_Stored, frozen=True, kw_only=True):
     """No partition of the topic stands in `/admin/preferred_replica_election`."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HasLiveLeader:
+class HasLiveLeader(_OfPartition, frozen=True, kw_only=True):
     """The partition is led by a registered broker."""
 
-    partition: TopicPartition
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignedTo:
+class AssignedTo(_OfPartition, frozen=True, kw_only=True):
     """The partition has exactly these replicas, in this order; with `adding` or `removing` it is being reassigned just so, else not at all."""
 
-    partition: TopicPartition
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        """Whether it adds or removes replicas."""
+        return bool(self.adding or self.removing)
 
     @property
     def assignment(self) -> ReplicaAssignment:
@@ -116,72 +114,58 @@ class AssignedTo:
         return ReplicaAssignment(self.replicas, self.adding, self.removing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InSync:
+class InSync(_OfPartition, frozen=True, kw_only=True):
     """The ISR consists of exactly these brokers, in any order; `leader` leads (-1: nobody)."""
 
-    partition: TopicPartition
     leader: BrokerId
     isr: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaughtUp:
+class CaughtUp(_OfPartition, frozen=True, kw_only=True):
     """All of these brokers are in the ISR."""
 
-    partition: TopicPartition
     replicas: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedBy:
+class LedBy(_OfPartition, frozen=True, kw_only=True):
     """This broker leads the partition."""
 
-    partition: TopicPartition
     leader: BrokerId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestAbsent:
+class RequestAbsent(_Stored, frozen=True, kw_only=True):
     """No request znode stands at this path."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestAbandoned:
+class RequestAbandoned(_Stored, frozen=True, kw_only=True):
     """The request znode at this path names only partitions that are gone, so that no active controller finishes it."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestIdle:
+class RequestIdle(_Stored, frozen=True, kw_only=True):
     """The request znode at this path is still the one created at this czxid, and the controller moves nothing of what it names."""
 
     path: str
     czxid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationsLinger:
+class NotificationsLinger(_Stored, frozen=True, kw_only=True):
     """At least one of these children of `/isr_change_notification` is still there."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationsGone:
+class NotificationsGone(_Stored, frozen=True, kw_only=True):
     """None of these children of `/isr_change_notification` is there any more; later ones do not count."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateReadable:
+class StateReadable(_OfPartition, frozen=True, kw_only=True):
     """The partition's `state` znode is there and can be read, or its topic is gone."""
-
-    partition: TopicPartition
 
 
 Condition = (
@@ -243,62 +227,3 @@ def named_topics(conditions: Iterable[Condition]) -> frozenset[str]:
     """The topics that the conditions are about; not those of partitions."""
     about = (TopicIs, TopicCreatedAt, TopicGone, TopicNotQueued, TopicNotReassigned, TopicNotInElection)
     return frozenset(condition.topic for condition in conditions if isinstance(condition, about))
-
-
-def condition_to_json(condition: Condition) -> dict[str, object]:
-    """The condition as a JSON object; `condition_from_json` reads it back.
-
-    What is as it is by default is not written: a plan of an older version keeps its digest.
-    """
-    kind = type(condition).__name__
-    row: dict[str, object] = {"condition": kind}
-    for name, default in _FIELDS[kind].items():
-        value = getattr(condition, name)
-        if name == "partition":
-            row["topic"], row["partition"] = value
-        elif value != default:
-            row[name] = list(value) if type(value) is tuple else value
-    return row
-
-
-def condition_from_json(row: PlanFields) -> Condition:
-    """The condition that `condition_to_json` wrote.
-
-    Raises:
-        InvalidPlanError: another shape; names the field and what was found.
-    """
-    name = row.text("condition")
-    kind = _KINDS.get(name)
-    if kind is None:
-        raise row.refused("condition", "a condition that this version knows", name)
-    given = {
-        field: _READERS[field](row)
-        for field, default in _FIELDS[name].items()
-        if default is MISSING or field in row.values
-    }
-    condition: Condition = kind(**given)
-    return condition
-
-
-_KINDS: Final[Mapping[str, type[Any]]] = {
-    kind.__name__: kind
-    for kind in (
-        *(KafkaClusterIs, ZooKeeperControllerRules, ControllerIs, ElectedAfter, BrokersRegistered),
-        *(RequestAbsent, RequestAbandoned, RequestIdle),
-        *(TopicIs, TopicCreatedAt, TopicGone, TopicNotQueued, TopicNotReassigned, TopicNotInElection),
-        *(AssignedTo, InSync, CaughtUp, LedBy, HasLiveLeader, StateReadable),
-        *(NotificationsLinger, NotificationsGone),
-    )
-}
-_FIELDS: Final = {name: {each.name: each.default for each in fields(kind)} for name, kind in _KINDS.items()}
-"""Condition → its fields with their defaults, `MISSING` where there is none: a plan has hundreds of thousands of them."""
-_READERS: Final[Mapping[str, Callable[[PlanFields], object]]] = {
-    "partition": PlanFields.partition,
-    **{name: methodcaller("text", name) for name in ("cluster_id", "topic", "path")},
-    **{
-        name: methodcaller("integer", name)
-        for name in ("controller_id", "czxid", "epoch", "epoch_version", "partition_count", "leader")
-    },
-    **{name: methodcaller("brokers", name) for name in ("brokers", "replicas", "isr", "adding", "removing")},
-    "names": methodcaller("texts", "names"),
-}

@@ -6,10 +6,11 @@ Source: docs/operations.md, "The plan"; docs/adr/0007.
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.plans.checks import Unmet, unmet
@@ -18,14 +19,12 @@ from controller_core.plans.conditions import (
     BrokersRegistered,
     Condition,
     RequestAbsent,
-    condition_from_json,
-    condition_to_json,
     subject,
 )
-from controller_core.plans.fields import PlanFields, canonical, parse
+from controller_core.plans.document import canonical, decoded, encoded
 from controller_core.plans.observation import Observation
-from controller_core.plans.request_znodes import Request, request_from_json, request_to_json
-from controller_core.plans.rules import STOP_ON_DIFFERENCE, ExecutionRules, rules_from_json, rules_to_json
+from controller_core.plans.request_znodes import Request
+from controller_core.plans.rules import STOP_ON_DIFFERENCE, ExecutionRules, StoredRules, rules_of, stored_rules
 from controller_core.plans.safeguards import safeguards
 
 SCHEMA_VERSION: Final = 1
@@ -46,22 +45,21 @@ class PlanKind(StrEnum):
     MOVE_LEADERS = "move_leaders"
 
 
-class SnapshotReference(NamedTuple):
+class SnapshotReference(Struct, frozen=True, forbid_unknown_fields=True):
     """The snapshot that a plan was made from: the address of its manifest, and the manifest's digest."""
 
     manifest: str
     digest: str
 
 
-class LeftOut(NamedTuple):
+class LeftOut(Struct, frozen=True, forbid_unknown_fields=True):
     """What one might expect in the plan, and why it is not there."""
 
     subject: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Requests made together, what must hold right before them, and what must hold before the next step is taken."""
 
     effects: tuple[Request, ...]
@@ -80,8 +78,7 @@ class PlanStep:
         return (*self.checks, *self.outcomes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rollback:
+class Rollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to go back: in words, and as steps where requests can do it."""
 
     text: str
@@ -122,9 +119,36 @@ class Plan:
         return (*self.expectations, *(condition for step in self.steps for condition in step.conditions))
 
 
+class _Document(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A plan as it is stored; what an older version did not write stands in no plan that has it as by default, so that digests stay."""
+
+    schema_version: int
+    kind: PlanKind
+    cluster: str
+    kafka_cluster_id: str | None
+    snapshot: SnapshotReference | None
+    expectations: tuple[Condition, ...]
+    steps: tuple[PlanStep, ...]
+    predicted: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    risks: tuple[str, ...]
+    rollback: Rollback
+    rules: StoredRules | UnsetType = UNSET
+    proof: str | UnsetType = UNSET
+    code_version: str | UnsetType = UNSET
+    digest: str | UnsetType = UNSET
+
+
+class _Stamp(Struct):
+    """What is read of a document before its digest is known to be right."""
+
+    schema_version: object = None
+    digest: object = None
+
+
 def plan_digest(plan: Plan) -> str:
     """64 hex digits: SHA-256 of the canonical document without its digest field."""
-    return _digest(_plan_to_json(plan))
+    return _sha256(encoded(_document_of(plan)))
 
 
 def plan_to_bytes(plan: Plan, *, code_version: str | None = None) -> bytes:
@@ -138,10 +162,12 @@ def plan_and_digest(plan: Plan, *, code_version: str | None = None) -> tuple[byt
     `code_version` is that of the program that made the plan. It stands beside the digest and not in what is digested: a
     person approves what is done to the cluster, and the same content has the same digest whichever version planned it.
     """
-    document = _plan_to_json(plan)
-    digest = _digest(document)
-    made_by = {} if code_version is None else {"code_version": code_version}
-    return canonical({**document, **made_by, "digest": digest}), digest
+    document = _document_of(plan)
+    digest = _sha256(encoded(document))
+    document.digest = digest
+    if code_version is not None:
+        document.code_version = code_version
+    return encoded(document), digest
 
 
 def plan_from_bytes(data: bytes, *, where: str) -> Plan:
@@ -160,30 +186,30 @@ def plan_and_digest_from_bytes(data: bytes, *, where: str) -> tuple[Plan, str]:
         InvalidPlanError: no plan, or one of another schema version.
         PlanAlteredError: one that was altered after it was stored.
     """
-    document = parse(data, where)
-    version = document.values.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise document.refused("schema_version", str(SCHEMA_VERSION), version)
-    stored = document.text("digest")
+    stamp = decoded(data, _Stamp, where)
+    if stamp.schema_version != SCHEMA_VERSION:
+        raise InvalidPlanError(
+            f"plan not read: {where}.schema_version: expected {SCHEMA_VERSION}, found {stamp.schema_version!r}; make the plan again"
+        )
     head = _HEAD.match(data)
     digested = head[1] + data[head.end() :] if head else data
-    found = hashlib.sha256(digested).hexdigest()
-    if found != stored:  # one that is spelt in another way has its digest, too
-        digested = canonical(
-            {name: value for name, value in document.values.items() if name not in _OUTSIDE_THE_DIGEST}
-        )
-        found = hashlib.sha256(digested).hexdigest()
-    if found != stored:
+    found = _sha256(digested)
+    if found != stamp.digest:  # one that is spelt in another way has its digest, too
+        values = decoded(data, dict[str, object], where)
+        digested = canonical({name: value for name, value in values.items() if name not in _OUTSIDE_THE_DIGEST})
+        found = _sha256(digested)
+    if found != stamp.digest:
         raise PlanAlteredError(
-            f"plan {where} was altered: it names digest {stored[:12]}, its content has {found[:12]}; "
+            f"plan {where} was altered: it names digest {str(stamp.digest)[:12]}, its content has {found[:12]}; "
             "make the plan again and have it approved again"
         )
-    plan = _plan_from_json(document)
-    if canonical(_plan_to_json(plan)) != digested:
+    plan = _plan_of(decoded(data, _Document, where), where)
+    if encoded(_document_of(plan)) != digested:
         raise InvalidPlanError(
-            f"plan not read: {where}: expected the fields of schema version {SCHEMA_VERSION} and no others; make the plan again"
+            f"plan not read: {where}: expected the fields of schema version {SCHEMA_VERSION} as they are written, none twice and "
+            "none that is as by default; make the plan again"
         )
-    return plan, stored
+    return plan, found
 
 
 def open_conditions(plan: Plan, *, first_step: int = 0) -> tuple[Condition, ...]:
@@ -259,71 +285,44 @@ def _before_and_after(steps: tuple[PlanStep, ...]) -> list[str]:
     return lines
 
 
-def _digest(document: Mapping[str, object]) -> str:
-    return hashlib.sha256(canonical(document)).hexdigest()
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
-def _plan_to_json(plan: Plan) -> dict[str, object]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": plan.kind.value,
-        "cluster": plan.cluster,
-        "kafka_cluster_id": plan.kafka_cluster_id,
-        "snapshot": None if plan.snapshot is None else dict(plan.snapshot._asdict()),
-        "expectations": [condition_to_json(condition) for condition in plan.expectations],
-        "steps": [_step_to_json(step) for step in plan.steps],
-        "predicted": list(plan.predicted),
-        "left_out": [dict(each._asdict()) for each in plan.left_out],
-        "risks": list(plan.risks),
-        "rollback": {
-            "text": plan.rollback.text,
-            "steps": [_step_to_json(step) for step in plan.rollback.steps],
-        },
-        # a plan of an older version names no rules; its digest stays what it was
-        **({} if plan.rules == STOP_ON_DIFFERENCE else {"rules": rules_to_json(plan.rules)}),
-        **({} if plan.proof is None else {"proof": plan.proof}),
-    }
+def _document_of(plan: Plan) -> _Document:
+    return _Document(
+        schema_version=SCHEMA_VERSION,
+        kind=plan.kind,
+        cluster=plan.cluster,
+        kafka_cluster_id=plan.kafka_cluster_id,
+        snapshot=plan.snapshot,
+        expectations=plan.expectations,
+        steps=plan.steps,
+        predicted=plan.predicted,
+        left_out=plan.left_out,
+        risks=plan.risks,
+        rollback=plan.rollback,
+        rules=UNSET if plan.rules == STOP_ON_DIFFERENCE else stored_rules(plan.rules),
+        proof=UNSET if plan.proof is None else plan.proof,
+    )
 
 
-def _step_to_json(step: PlanStep) -> dict[str, object]:
-    return {
-        "effects": [request_to_json(effect) for effect in step.effects],
-        "expectations": [condition_to_json(condition) for condition in step.expectations],
-        "outcomes": [condition_to_json(condition) for condition in step.outcomes],
-    }
-
-
-def _plan_from_json(document: PlanFields) -> Plan:
-    kind = document.text("kind")
-    if kind not in set(PlanKind):
-        raise document.refused("kind", f"one of {', '.join(PlanKind)}", kind)
-    snapshot = None if document.values.get("snapshot") is None else document.section("snapshot")
-    rollback = document.section("rollback")
+def _plan_of(document: _Document, where: str) -> Plan:
+    try:
+        rules = STOP_ON_DIFFERENCE if document.rules is UNSET else rules_of(document.rules)
+    except ValueError as error:
+        raise InvalidPlanError(f"plan not read: {where}.rules: {error}; make the plan again") from error
     return Plan(
-        kind=PlanKind(kind),
-        cluster=document.text("cluster"),
-        kafka_cluster_id=document.text_or_none("kafka_cluster_id"),
-        snapshot=None if snapshot is None else SnapshotReference(snapshot.text("manifest"), snapshot.text("digest")),
-        expectations=_conditions(document, "expectations"),
-        steps=tuple(_step_from_json(step) for step in document.objects("steps")),
-        predicted=document.texts("predicted"),
-        left_out=tuple(LeftOut(each.text("subject"), each.text("reason")) for each in document.objects("left_out")),
-        risks=document.texts("risks"),
-        rollback=Rollback(
-            text=rollback.text("text"), steps=tuple(_step_from_json(step) for step in rollback.objects("steps"))
-        ),
-        rules=rules_from_json(document.section("rules")) if "rules" in document.values else STOP_ON_DIFFERENCE,
-        proof=document.text_or_none("proof"),
+        kind=document.kind,
+        cluster=document.cluster,
+        kafka_cluster_id=document.kafka_cluster_id,
+        snapshot=document.snapshot,
+        expectations=document.expectations,
+        steps=document.steps,
+        predicted=document.predicted,
+        left_out=document.left_out,
+        risks=document.risks,
+        rollback=document.rollback,
+        rules=rules,
+        proof=None if document.proof is UNSET else document.proof,
     )
-
-
-def _step_from_json(step: PlanFields) -> PlanStep:
-    return PlanStep(
-        effects=tuple(request_from_json(effect) for effect in step.objects("effects")),
-        expectations=_conditions(step, "expectations"),
-        outcomes=_conditions(step, "outcomes"),
-    )
-
-
-def _conditions(row: PlanFields, name: str) -> tuple[Condition, ...]:
-    return tuple(condition_from_json(each) for each in row.objects(name))

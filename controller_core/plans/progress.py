@@ -58,13 +58,13 @@ class Health(NamedTuple):
 def copies(step: PlanStep) -> tuple[Copy, ...]:
     """What the step copies."""
     before = {each.partition: each.replicas for each in step.expectations if isinstance(each, AssignedTo)}
-    return tuple(
-        Copy(each.partition, broker)
-        for each in step.outcomes
-        if isinstance(each, CaughtUp)
-        for broker in each.replicas
-        if broker not in before.get(each.partition, ())
-    )
+    found: list[Copy] = []
+    for each in step.outcomes:
+        if isinstance(each, CaughtUp):
+            partition = each.partition
+            had = before.get(partition, ())
+            found += [Copy(partition, broker) for broker in each.replicas if broker not in had]
+    return tuple(found)
 
 
 def copy_seconds(

@@ -5,13 +5,13 @@ Source: docs/operations.md; Kafka 3.9 `ReassignPartitionsZNode`,
 `PreferredReplicaElectionZNode`, `DeleteTopicsTopicZNode`.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar, assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Self, TypeVar, assert_never
+
+from msgspec import Struct, field, json
 
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.fields import PlanFields, partition_row
+from controller_core.plans.document import PartitionRow
 from controller_core.znodes import (
     encode_delete_topic,
     encode_preferred_replica_election,
@@ -28,39 +28,54 @@ from controller_core.znodes.paths import (
 REQUEST_BYTES_MAX: Final = 900_000
 """Bytes of data in one request znode: below ZooKeeper's packet limit of 1,048,575, with room for path and framing."""
 
-_Row = TypeVar("_Row")
+_Cut = TypeVar("_Cut")
 
 
-class Target(NamedTuple):
-    """The replicas that a partition shall have, preferred leader first."""
+class Target(PartitionRow, frozen=True):
+    """The replicas that a partition shall have, preferred leader first: `Target(*partition, replicas)`."""
 
-    partition: TopicPartition
     replicas: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateReassignPartitions:
+class LeaderMove(PartitionRow, frozen=True):
+    """A partition, and the in-sync replica that shall lead it: `LeaderMove(*partition, leader)`."""
+
+    leader: BrokerId
+
+
+class _Stored(Struct, frozen=True, kw_only=True, tag_field="effect", forbid_unknown_fields=True):
+    """A request as a stored plan has it: an object of its fields, with its name as `effect`."""
+
+
+class CreateReassignPartitions(_Stored, frozen=True, kw_only=True):
     """Create-if-absent of `/admin/reassign_partitions`; the controller moves the replicas and removes the znode."""
 
     targets: tuple[Target, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePreferredReplicaElection:
+class CreatePreferredReplicaElection(_Stored, frozen=True, kw_only=True):
     """Create-if-absent of `/admin/preferred_replica_election`; that it vanishes means "attempted", not "elected"."""
 
-    partitions: tuple[TopicPartition, ...]
+    rows: tuple[PartitionRow, ...] = field(name="partitions")
+
+    @classmethod
+    def of(cls, partitions: Iterable[TopicPartition]) -> Self:
+        """The request for these partitions."""
+        return cls(rows=tuple(PartitionRow(*each) for each in partitions))
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Those whose preferred leaders are asked for."""
+        return tuple(each.partition for each in self.rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateDeleteTopic:
+class CreateDeleteTopic(_Stored, frozen=True, kw_only=True):
     """Create-if-absent of `/admin/delete_topics/<topic>`; it vanishes after the topic's own znodes."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteController:
+class DeleteController(_Stored, frozen=True, kw_only=True):
     """Delete of `/controller`, so that the brokers elect again; only while the same controller is active.
 
     The data version alone is no fence, since a new ephemeral `/controller` starts at version 0 again: the delete goes
@@ -72,15 +87,7 @@ class DeleteController:
     epoch_version: int
 
 
-class LeaderMove(NamedTuple):
-    """A partition, and the in-sync replica that shall lead it."""
-
-    partition: TopicPartition
-    leader: BrokerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveLeaders:
+class MoveLeaders(_Stored, frozen=True, kw_only=True):
     """No request to a controller: we become the active one for a few seconds, move these leaders, and resign."""
 
     moves: tuple[LeaderMove, ...]
@@ -126,7 +133,7 @@ def request_data(request: Request) -> bytes:
     """
     match request:
         case CreateReassignPartitions(targets=targets):
-            return encode_reassign_partitions(dict(targets))
+            return encode_reassign_partitions({each.partition: each.replicas for each in targets})
         case CreatePreferredReplicaElection(partitions=partitions):
             return encode_preferred_replica_election(partitions)
         case CreateDeleteTopic():
@@ -135,62 +142,6 @@ def request_data(request: Request) -> bytes:
             return b""
         case _:
             assert_never(request)
-
-
-def request_to_json(request: Request) -> dict[str, object]:
-    """The request as a JSON object; `request_from_json` reads it back."""
-    name = type(request).__name__
-    match request:
-        case CreateReassignPartitions(targets=targets):
-            return {"effect": name, "targets": [_target_row(target) for target in targets]}
-        case CreatePreferredReplicaElection(partitions=partitions):
-            return {"effect": name, "partitions": [partition_row(partition) for partition in partitions]}
-        case CreateDeleteTopic(topic=topic):
-            return {"effect": name, "topic": topic}
-        case DeleteController():
-            return {
-                "effect": name,
-                "controller_id": request.controller_id,
-                "version": request.version,
-                "epoch_version": request.epoch_version,
-            }
-        case MoveLeaders(moves=moves):
-            return {"effect": name, "moves": [{**partition_row(each), "leader": leader} for each, leader in moves]}
-        case _:
-            assert_never(request)
-
-
-def request_from_json(fields: PlanFields) -> Request:
-    """The request that `request_to_json` wrote.
-
-    Raises:
-        InvalidPlanError: another shape; names the field and what was found.
-    """
-    match fields.text("effect"):
-        case "CreateReassignPartitions":
-            return CreateReassignPartitions(
-                targets=tuple(Target(row.partition(), row.brokers("replicas")) for row in fields.objects("targets"))
-            )
-        case "CreatePreferredReplicaElection":
-            return CreatePreferredReplicaElection(
-                partitions=tuple(row.partition() for row in fields.objects("partitions"))
-            )
-        case "CreateDeleteTopic":
-            return CreateDeleteTopic(topic=fields.text("topic"))
-        case "DeleteController":
-            return DeleteController(
-                controller_id=BrokerId(fields.integer("controller_id")),
-                version=fields.integer("version"),
-                epoch_version=fields.integer("epoch_version"),
-            )
-        case "MoveLeaders":
-            return MoveLeaders(
-                moves=tuple(
-                    LeaderMove(row.partition(), BrokerId(row.integer("leader"))) for row in fields.objects("moves")
-                )
-            )
-        case found:
-            raise fields.refused("effect", "a request that this version knows", found)
 
 
 def render_request(request: Request) -> str:
@@ -202,13 +153,13 @@ def election_batches(
     partitions: Sequence[TopicPartition], *, partition_count_max: int
 ) -> Iterator[tuple[TopicPartition, ...]]:
     """`partitions` cut, in order, into lists whose election request stays below the count and the size of a znode."""
-    for rows in _cut(partitions, [_bytes(partition_row(row)) for row in partitions], partition_count_max):
+    for rows in _cut(partitions, [_bytes(PartitionRow(*each)) for each in partitions], partition_count_max):
         yield tuple(rows)
 
 
 def target_batches(targets: Sequence[Target], *, partition_count_max: int) -> Iterator[tuple[Target, ...]]:
     """`targets` cut, in order, into lists whose reassignment stays below the count and the size of a znode."""
-    for rows in _cut(targets, [_bytes(_target_row(row)) for row in targets], partition_count_max):
+    for rows in _cut(targets, list(map(_bytes, targets)), partition_count_max):
         yield tuple(rows)
 
 
@@ -231,14 +182,14 @@ def _lines(request: Request) -> Iterator[str]:
             )
         case MoveLeaders(moves=moves):
             yield f"take     {CONTROLLER}  for a few seconds, and resign; meanwhile {len(moves)} state znodes are written, each if unchanged"
-            for partition, leader in moves:
-                yield f"         {partition}  leader={leader}"
+            for move in moves:
+                yield f"         {move.partition}  leader={move.leader}"
         case _:
             assert_never(request)
 
 
-def _cut(rows: Sequence[_Row], sizes: Sequence[int], count_max: int) -> Iterator[list[_Row]]:
-    batch: list[_Row] = []
+def _cut(rows: Sequence[_Cut], sizes: Sequence[int], count_max: int) -> Iterator[list[_Cut]]:
+    batch: list[_Cut] = []
     batch_bytes = _ENVELOPE_BYTES
     for row, size in zip(rows, sizes, strict=True):
         if batch and (len(batch) >= count_max or batch_bytes + size > REQUEST_BYTES_MAX):
@@ -253,13 +204,9 @@ def _cut(rows: Sequence[_Row], sizes: Sequence[int], count_max: int) -> Iterator
 _ENVELOPE_BYTES: Final = len(b'{"version":1,"partitions":[]}')
 
 
-def _target_row(target: Target) -> dict[str, object]:
-    return {**partition_row(target.partition), "replicas": list(target.replicas)}
-
-
 def _joined(brokers: Sequence[BrokerId]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _bytes(row: dict[str, object]) -> int:
-    return len(json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()) + len(",")
+def _bytes(row: PartitionRow) -> int:
+    return len(json.encode(row)) + len(",")

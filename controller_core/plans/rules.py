@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from controller_core.plans.fields import PlanFields
+from msgspec import Struct
 
 
 class OnDifference(StrEnum):
@@ -81,41 +81,39 @@ class ExecutionRules:
     step_pause_s: int = 0
 
 
-def rules_to_json(rules: ExecutionRules) -> dict[str, object]:
-    """The rules as a JSON object; `rules_from_json` reads it back."""
+class StoredRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The rules as a stored plan has them: a rate as a number, a band as `auto:LEAST-MOST`."""
+
+    on_difference: OnDifference
+    before_step: BeforeStep
+    throttle_bytes_per_s: int | str | None = None
+    step_pause_s: int = 0
+
+
+def stored_rules(rules: ExecutionRules) -> StoredRules:
+    """The rules as a plan is stored with them; `rules_of` reads them back."""
     found = rules.throttle_bytes_per_s
-    throttle = (
-        {} if found is None else {"throttle_bytes_per_s": str(found) if isinstance(found, ThrottleBand) else found}
+    return StoredRules(
+        on_difference=rules.on_difference,
+        before_step=rules.before_step,
+        throttle_bytes_per_s=str(found) if isinstance(found, ThrottleBand) else found,
+        step_pause_s=rules.step_pause_s,
     )
-    pause = {"step_pause_s": rules.step_pause_s} if rules.step_pause_s else {}
-    return {"on_difference": rules.on_difference.value, "before_step": rules.before_step.value, **throttle, **pause}
 
 
-def rules_from_json(fields: PlanFields) -> ExecutionRules:
-    """The rules that `rules_to_json` wrote.
+def rules_of(stored: StoredRules) -> ExecutionRules:
+    """The rules that `stored_rules` was made of.
 
     Raises:
-        InvalidPlanError: another shape; names the field and what was found.
+        ValueError: no rate, no band of rates, or a pause below 0; says what was expected.
     """
-    written = fields.values.get("throttle_bytes_per_s")
-    try:
-        throttle = throttle_from(
-            fields.text("throttle_bytes_per_s")
-            if isinstance(written, str)
-            else fields.integer_or_none("throttle_bytes_per_s")
-        )
-    except ValueError as error:
-        raise fields.refused(
-            "throttle_bytes_per_s", "a band of rates" if isinstance(written, str) else "at least 1", written
-        ) from error
-    pause = fields.integer_or_none("step_pause_s")
-    if pause is not None and pause < 1:
-        raise fields.refused("step_pause_s", "at least 1", pause)
+    if stored.step_pause_s < 0:
+        raise ValueError(f"step_pause_s is 0 or more seconds, not {stored.step_pause_s}")
     return ExecutionRules(
-        step_pause_s=pause or 0,
-        throttle_bytes_per_s=throttle,
-        on_difference=OnDifference(_one_of(fields, "on_difference", OnDifference)),
-        before_step=BeforeStep(_one_of(fields, "before_step", BeforeStep)),
+        on_difference=stored.on_difference,
+        before_step=stored.before_step,
+        throttle_bytes_per_s=throttle_from(stored.throttle_bytes_per_s),
+        step_pause_s=stored.step_pause_s,
     )
 
 
@@ -149,13 +147,6 @@ def rules_text(rules: ExecutionRules) -> tuple[str, ...]:
                 "to the partitions that a broker gets, where brokers say that."
             )
     return tuple(lines)
-
-
-def _one_of(fields: PlanFields, name: str, values: type[StrEnum]) -> str:
-    found = fields.text(name)
-    if found not in set(values):
-        raise fields.refused(name, f"one of {', '.join(values)}", found)
-    return found
 
 
 GO_ON = ExecutionRules(on_difference=OnDifference.GO_ON, before_step=BeforeStep.WAIT)

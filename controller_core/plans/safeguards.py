@@ -49,4 +49,4 @@ def _of_partitions(partitions: Iterable[TopicPartition]) -> tuple[Condition, ...
     named = tuple(partitions)
     topics = dict.fromkeys(partition.topic for partition in named)
     queue = tuple(TopicNotQueued(topic=topic) for topic in topics)
-    return (*queue, *(HasLiveLeader(partition=partition) for partition in named))
+    return (*queue, *(HasLiveLeader(*partition) for partition in named))

@@ -55,7 +55,7 @@ def _total(effects: Sequence[Request]) -> str:
             case CreateReassignPartitions(targets=targets):
                 added = {
                     "partitions reassigned": len(targets),
-                    "replicas in their lists": sum(len(r) for _, r in targets),
+                    "replicas in their lists": sum(len(each.replicas) for each in targets),
                 }
             case CreatePreferredReplicaElection(partitions=partitions):
                 added = {"elections": len(partitions)}

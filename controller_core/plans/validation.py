@@ -6,7 +6,7 @@ Source: docs/operations.md, "The plan"; Kafka 3.9 `org.apache.kafka.common.inter
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, assert_never
 
 from controller_core.model.errors import InvalidPlanError
@@ -124,9 +124,10 @@ def _of_effect(effect: Request, step: PlanStep) -> Iterator[str]:
             yield from _missing((RequestAbsent(path=request_path(effect)),), frozenset(step.expectations))
             yield from _of_elections(partitions, step)
         case CreateReassignPartitions():
-            yield from _names([target.partition for target in effect.targets], REASSIGNMENTS_PER_STEP)
+            targets = [(target.partition, target.replicas) for target in effect.targets]
+            yield from _names([partition for partition, _ in targets], REASSIGNMENTS_PER_STEP)
             yield from _missing((RequestAbsent(path=request_path(effect)),), frozenset(step.expectations))
-            yield from _of_moves(effect, step)
+            yield from _of_moves(targets, step)
         case CreateDeleteTopic(topic=topic):
             yield from _of_deletion(topic, step)
         case DeleteController():
@@ -160,27 +161,25 @@ def _of_elections(partitions: Iterable[TopicPartition], step: PlanStep) -> Itera
         if not replicas.get(each) or each not in in_sync or each.topic not in created:
             yield f"no expectation of topic, replicas and ISR of {_shown([each])}"
         else:
-            yield from _missing((LedBy(partition=each, leader=replicas[each][0]),), outcomes)
+            yield from _missing((LedBy(*each, leader=replicas[each][0]),), outcomes)
 
 
-def _of_moves(effect: CreateReassignPartitions, step: PlanStep) -> Iterator[str]:
-    before = {each.partition: each.assignment for each in step.expectations if isinstance(each, AssignedTo)}
+def _of_moves(targets: Sequence[tuple[TopicPartition, tuple[BrokerId, ...]]], step: PlanStep) -> Iterator[str]:
+    before = {each.partition: each for each in step.expectations if isinstance(each, AssignedTo)}
     created = {each.topic for each in step.expectations if isinstance(each, TopicCreatedAt)}
-    assigned = [each for each in step.outcomes if isinstance(each, AssignedTo)]
-    reached = {(each.partition, each.replicas) for each in assigned if not each.assignment.is_being_reassigned}
-    caught_up = {(each.partition, each.replicas) for each in step.outcomes if isinstance(each, CaughtUp)}
-    yield from _others({each.partition for each in assigned}, [target.partition for target in effect.targets])
-    for partition, replicas in effect.targets:
+    outcomes = frozenset(step.outcomes)
+    assigned = {each.partition for each in outcomes if isinstance(each, AssignedTo)}
+    yield from _others(assigned, [partition for partition, _ in targets])
+    for partition, replicas in targets:
         if not replicas or len(set(replicas)) < len(replicas) or min(replicas) < 0:
             yield f"the replicas {_shown(list(replicas))} for {_shown([partition])}, expected each broker once, and one at least"
         if partition not in before or partition.topic not in created:
             yield f"no expectation of topic and replicas of {_shown([partition])}"
-        elif before[partition].is_being_reassigned and replicas != before[partition].origin:
+        elif (there := before[partition]).is_being_reassigned and replicas != there.assignment.origin:
             yield f"the replicas {_shown(list(replicas))} for {_shown([partition])} while it is moved, expected its former ones"
-        if (partition, replicas) not in reached:
-            yield from _missing((AssignedTo(partition=partition, replicas=replicas),), frozenset())
-        if (partition, replicas) not in caught_up:
-            yield from _missing((CaughtUp(partition=partition, replicas=replicas),), frozenset())
+        yield from _missing(
+            (AssignedTo(*partition, replicas=replicas), CaughtUp(*partition, replicas=replicas)), outcomes
+        )
 
 
 def _of_deletion(topic: str, step: PlanStep) -> Iterator[str]:
@@ -202,14 +201,15 @@ def _of_leader_moves(effect: MoveLeaders, step: PlanStep) -> Iterator[str]:
     yield from _missing(absent, frozenset(step.expectations))
     moved = [move.partition for move in effect.moves]
     yield from _others({each.partition for each in step.outcomes if isinstance(each, LedBy)}, moved)
-    for partition, leader in effect.moves:
+    for move in effect.moves:
+        partition, leader = move.partition, move.leader
         state = in_sync.get(partition)
         if not replicas.get(partition) or state is None or partition.topic not in created:
             yield f"no expectation of topic, replicas and ISR of {_shown([partition])}"
         elif leader not in state.isr or leader not in replicas[partition] or leader == state.leader:
             yield f"{leader} as the new leader of {_shown([partition])}, expected another in-sync replica"
         else:
-            yield from _missing((LedBy(partition=partition, leader=leader),), frozenset(step.outcomes))
+            yield from _missing((LedBy(*partition, leader=leader),), frozenset(step.outcomes))
 
 
 def _of_re_election(effect: DeleteController, step: PlanStep) -> Iterator[str]:

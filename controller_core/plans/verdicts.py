@@ -6,9 +6,10 @@ Source: Kafka 3.9 `ReplicaAssignment.reassignTo`, `KafkaController.cancelPartiti
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple, assert_never
+
+from msgspec import structs
 
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.checks import Unmet, check
@@ -121,7 +122,7 @@ def without(step: PlanStep, partitions: Collection[TopicPartition]) -> PlanStep:
     def stays(condition: Condition) -> bool:
         return not (named_partitions([condition]) & set(partitions)) and not (named_topics([condition]) & lost)
 
-    return replace(
+    return structs.replace(
         step,
         effects=tuple(each for each in effects if request_partitions(each)),
         expectations=tuple(filter(stays, step.expectations)),
@@ -134,7 +135,7 @@ def _narrowed(request: Request, partitions: Collection[TopicPartition]) -> Reque
         case CreateReassignPartitions(targets=targets):
             return CreateReassignPartitions(targets=tuple(each for each in targets if each.partition not in partitions))
         case CreatePreferredReplicaElection(partitions=named):
-            return CreatePreferredReplicaElection(partitions=tuple(each for each in named if each not in partitions))
+            return CreatePreferredReplicaElection.of(tuple(each for each in named if each not in partitions))
         case MoveLeaders(moves=moves):
             return MoveLeaders(moves=tuple(each for each in moves if each.partition not in partitions))
         case CreateDeleteTopic() | DeleteController():

@@ -41,7 +41,7 @@ def way_back(plan: Plan, requested: Collection[int], observed: Observation) -> W
     left_out: list[LeftOut] = []
     waves: dict[int, list[Target]] = {number: [] for number in reversed(steps)}
     for partition, verdict in last.items():
-        target = Target(partition, before[partition])
+        target = Target(*partition, before[partition])
         reason = _why_not(verdict) or _refused(target, observed)
         if reason is None:
             waves[wave_of[partition]].append(target)

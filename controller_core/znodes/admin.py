@@ -23,6 +23,7 @@ from controller_core.znodes.json_text import (
     mismatch,
     parse,
     parse_object,
+    quoted,
 )
 
 LOG_DIR_FAILURE = 1
@@ -64,11 +65,11 @@ def decode_reassign_partitions(
 
 def encode_reassign_partitions(targets: Mapping[TopicPartition, Sequence[BrokerId]]) -> bytes:
     """The request, entries in the order of `targets`."""
-    entries = [
-        {"topic": partition.topic, "partition": partition.partition, "replicas": tuple(replicas)}
-        for partition, replicas in targets.items()
-    ]
-    return encode_object([("version", _VERSION), ("partitions", entries)])
+    entries = ",".join(
+        f'{{"topic":{quoted(topic)},"partition":{number},"replicas":[{",".join(map(str, replicas))}]}}'
+        for (topic, number), replicas in targets.items()
+    )
+    return f'{{"version":{_VERSION},"partitions":[{entries}]}}'.encode()
 
 
 def decode_preferred_replica_election(

@@ -269,7 +269,7 @@ def predict_plan(state: ClusterState, moves: Iterable[Moves], dialect: Dialect) 
             if walk.endangered:
                 endangered.append(str(partition))
             refusals.extend(f"{partition}: {reason}" for reason in walk.refusals)
-        request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
+        request = CreateReassignPartitions(targets=tuple(Target(*p, replicas) for p, replicas in targets))
         waves.append(
             WavePrediction(
                 partitions=len(targets),
@@ -365,7 +365,7 @@ class _World:
         self.before = {p: len(state.isr) for p, _ in targets if (state := self.zookeeper.state(p)) is not None}
         self.majority = {p: len(replicas) // 2 + 1 for p, replicas in targets}
         self.endangered = {p for p, replicas in targets if self._copies_too_many(p, replicas)}
-        request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
+        request = CreateReassignPartitions(targets=tuple(Target(*p, replicas) for p, replicas in targets))
         whole = len(targets) <= _WHOLE_REQUESTS_MAX
         self.zookeeper.targets = dict(targets)
         self._run(ReassignmentRequested())

@@ -62,7 +62,7 @@ def _drain(store, world):
 
 
 def _moves(store, world, **throttle):
-    waves = [[Target(OLD, tuple(map(BrokerId, (3, 1))))]]
+    waves = [[Target(*OLD, tuple(map(BrokerId, (3, 1))))]]
     return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.own, now=NOW, **throttle)
 
 

@@ -3,6 +3,7 @@
 A colleague with the bucket's keys, and without the key that signs, can remove and add; what he adds counts for nothing.
 """
 
+import hashlib
 import json
 import threading
 from contextlib import contextmanager, suppress
@@ -23,11 +24,10 @@ def _write_over(path, text):
 
 def _signed(document):
     """The document as a stored plan, with the digest that it has."""
-    from controller_core.plans.fields import canonical
-    from controller_core.plans.plan import _digest
+    from controller_core.plans.document import canonical
 
     document = {name: value for name, value in document.items() if name not in {"digest", "code_version"}}
-    return canonical({**document, "digest": _digest(document)})
+    return canonical({**document, "digest": hashlib.sha256(canonical(document)).hexdigest()})
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -76,13 +76,13 @@ def test_a_reassignment_to_an_empty_list_is_refused_when_it_is_read(world, tmp_p
     """The controller would delete the partition's data."""
     from controller_core.adapters.object_store.open import FolderStore
     from controller_core.model.errors import InvalidPlanError
-    from controller_core.model.partitions import BrokerId, TopicPartition
+    from controller_core.model.partitions import BrokerId
     from controller_core.plans.request_znodes import Target
     from kafka_maintenance.operations.plans.make import plan_reassignment
     from kafka_maintenance.operations.plans.store import load_plan
 
     store = FolderStore(tmp_path)
-    waves = [[Target(TopicPartition("orders", 0), tuple(map(BrokerId, (3, 2, 1))))]]
+    waves = [[Target("orders", 0, tuple(map(BrokerId, (3, 2, 1))))]]
     made = plan_reassignment(store, CLUSTER, waves=waves, zookeeper=world.zookeeper)
     document = json.loads(store.get(made.uri.removeprefix(f"{store.uri}/")))
     document["steps"][0]["effects"][0]["targets"][0]["replicas"] = []

@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--waves", type=int, default=200)
     waves = parser.parse_args().waves
     store, world = MemoryStore(), cluster()
-    targets = [[Target(ORDERS_0, LISTS[number % 2])] for number in range(waves)]
+    targets = [[Target(*ORDERS_0, LISTS[number % 2])] for number in range(waves)]
     plan = planning.plan_reassignment(store, "demo", waves=targets, zookeeper=world.zookeeper(), now=NOW)
     document, looks, inside = read_plan(store, plan.uri), [], []
 

@@ -156,7 +156,7 @@ def _drain_step(lingering: Sequence[Notification], requests: Collection[str], ob
             ElectedAfter(epoch=epoch),
             *((NotificationsGone(names=names),) if names else ()),
             *(RequestAbsent(path=path) for path in gone),
-            *(StateReadable(partition=partition) for partition in named),
+            *(StateReadable(*partition) for partition in named),
         ),
     )
 

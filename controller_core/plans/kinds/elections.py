@@ -95,11 +95,11 @@ def election_step(batch: tuple[TopicPartition, ...], observed: Observation) -> P
     outcomes: list[Condition] = [RequestAbsent(path=PREFERRED_REPLICA_ELECTION)]
     for partition in batch:
         replicas, state = observed.assignments[partition].replicas, observed.states[partition]
-        expectations.append(AssignedTo(partition=partition, replicas=replicas))
-        expectations.append(InSync(partition=partition, leader=state.leader, isr=tuple(sorted(state.isr))))
-        outcomes.append(LedBy(partition=partition, leader=replicas[0]))
+        expectations.append(AssignedTo(*partition, replicas=replicas))
+        expectations.append(InSync(*partition, leader=state.leader, isr=tuple(sorted(state.isr))))
+        outcomes.append(LedBy(*partition, leader=replicas[0]))
     return PlanStep(
-        effects=(CreatePreferredReplicaElection(partitions=batch),),
+        effects=(CreatePreferredReplicaElection.of(batch),),
         expectations=tuple(expectations),
         outcomes=tuple(outcomes),
     )

@@ -73,8 +73,8 @@ def choose_leader_moves(observed: Observation, avoided: Collection[BrokerId]) ->
     for partition in sorted(choices, key=lambda each: (len(choices[each]), each)):
         leader = min(choices[partition], key=lambda each: led[each])
         led[leader] += 1
-        moves.append(LeaderMove(partition, leader))
-    return Chosen(tuple(sorted(moves)), tuple(left_out))
+        moves.append(LeaderMove(*partition, leader))
+    return Chosen(tuple(sorted(moves, key=_partition)), tuple(left_out))
 
 
 def may_lead(observed: Observation, partition: TopicPartition, avoided: Collection[BrokerId]) -> tuple[BrokerId, ...]:
@@ -112,7 +112,9 @@ def leader_moves_plan(
     reasons = unmet((ZooKeeperControllerRules(), *_in_sync(moves)), observed)
     if reasons:
         return Refused(reasons)
-    needed = sorted(move for move in set(moves) if observed.states[move.partition].leader != move.leader)
+    needed = sorted(
+        (each for each in set(moves) if observed.states[each.partition].leader != each.leader), key=_partition
+    )
     chosen, later = needed[:LEADERS_PER_RUN], needed[LEADERS_PER_RUN:]
     over = [LeftOut(str(move.partition), f"over the {LEADERS_PER_RUN} leaders of one run") for move in later]
     replicas = {broker for move in chosen for broker in observed.assignments[move.partition].replicas}
@@ -169,34 +171,38 @@ def proves_fencing(observed: Observation) -> bool:
     return isr_needs_controller(observed) or (observed.controller_json_version or 0) > 1 or observed.shows_moves
 
 
+def _partition(move: LeaderMove) -> TopicPartition:
+    return move.partition
+
+
 def _in_sync(moves: Iterable[LeaderMove]) -> Iterable[Condition]:
-    for partition, leader in moves:
-        yield CaughtUp(partition=partition, replicas=(leader,))
-        yield BrokersRegistered(brokers=(leader,))
+    for move in moves:
+        yield CaughtUp(*move.partition, replicas=(move.leader,))
+        yield BrokersRegistered(brokers=(move.leader,))
 
 
 def _step(chosen: Sequence[LeaderMove], observed: Observation) -> PlanStep:
     requests = tuple(RequestAbsent(path=path) for path in (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION))
     expectations: list[Condition] = [*requests, *same_topics(observed, [move.partition for move in chosen])]
-    for partition, _ in chosen:
+    for partition in (move.partition for move in chosen):
         state = observed.states[partition]
-        expectations.append(AssignedTo(partition=partition, replicas=observed.assignments[partition].replicas))
-        expectations.append(InSync(partition=partition, leader=state.leader, isr=tuple(sorted(state.isr))))
+        expectations.append(AssignedTo(*partition, replicas=observed.assignments[partition].replicas))
+        expectations.append(InSync(*partition, leader=state.leader, isr=tuple(sorted(state.isr))))
     return PlanStep(
         effects=(MoveLeaders(moves=tuple(chosen)),),
         expectations=tuple(expectations),
-        outcomes=tuple(LedBy(partition=partition, leader=leader) for partition, leader in chosen),
+        outcomes=tuple(LedBy(*move.partition, leader=move.leader) for move in chosen),
     )
 
 
 def _predicted(chosen: Iterable[LeaderMove], observed: Observation) -> Iterable[str]:
     led: Mapping[BrokerId, int] = Counter(state.leader for state in observed.states.values())
     after = Counter(led)
-    for partition, leader in chosen:
-        state = observed.states[partition]
+    for move in chosen:
+        state = observed.states[move.partition]
         after[state.leader] -= 1
-        after[leader] += 1
-        yield predicted_leader(partition, state, leader)
+        after[move.leader] += 1
+        yield predicted_leader(move.partition, state, move.leader)
     for broker in sorted(set(led) | set(after)):
         if led[broker] != after[broker]:
             yield f"broker {broker} leads {led[broker]} → {after[broker]} partitions"

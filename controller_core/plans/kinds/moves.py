@@ -123,7 +123,7 @@ def cancel_plan(observed: Observation, origin: Origin) -> Plan | Refused:
         advice = "Kafka up to 2.3 cannot cancel it: let it finish; a newer one has not heard of it: `plan drain`"
         reasons = (*reasons, Unmet(REASSIGN_PARTITIONS, "a reassignment that Kafka works at", found, advice))
     still = replace(observed, assignments={each: ReplicaAssignment(lists.replicas) for each, lists in moving.items()})
-    targets = [Target(each, lists.origin) for each, lists in moving.items()]
+    targets = [Target(*each, lists.origin) for each, lists in moving.items()]
     refused = {each: target_refusals(still, [[each]], may_change_replication_factor=True) for each in targets}
     kept = [each for each in targets if not refused[each]]
     if moving and not kept:
@@ -208,7 +208,7 @@ def target_refusals(
 
 
 def _target_refusals(target: Target, observed: Observation, *, may_change_replication_factor: bool) -> Iterator[Unmet]:
-    partition, replicas = target
+    partition, replicas = target.partition, target.replicas
     assignment, state = observed.assignments.get(partition), observed.states.get(partition)
     if not replicas:
         yield _bad_target(target, "replicas", "an empty list", "it would delete the partition's data: name the brokers")
@@ -267,13 +267,12 @@ def reassignment_step(
     expectations: list[Condition] = [absent, *topics]
     # whoever asked for what is taken back may have asked for more in the same znode
     outcomes: list[Condition] = [] if any(before[each.partition].is_being_reassigned for each in batch) else [absent]
-    for partition, replicas in batch:
+    for target in batch:
+        partition, replicas = target.partition, target.replicas
         now = before[partition]
-        expectations.append(
-            AssignedTo(partition=partition, replicas=now.replicas, adding=now.adding, removing=now.removing)
-        )
-        outcomes.append(AssignedTo(partition=partition, replicas=replicas))
-        outcomes.append(CaughtUp(partition=partition, replicas=replicas))
+        expectations.append(AssignedTo(*partition, replicas=now.replicas, adding=now.adding, removing=now.removing))
+        outcomes.append(AssignedTo(*partition, replicas=replicas))
+        outcomes.append(CaughtUp(*partition, replicas=replicas))
     return PlanStep(
         effects=(CreateReassignPartitions(targets=batch),), expectations=tuple(expectations), outcomes=tuple(outcomes)
     )
@@ -284,7 +283,7 @@ def _back(step: PlanStep) -> PlanStep:
     before = [each for each in step.expectations if isinstance(each, AssignedTo)]
     after = [each for each in step.outcomes if isinstance(each, AssignedTo)]
     topics = [each for each in step.expectations if isinstance(each, TopicCreatedAt)]
-    targets = tuple(Target(each.partition, each.assignment.target) for each in before)
+    targets = tuple(Target(*each.partition, each.assignment.target) for each in before)
     return reassignment_step(targets, {each.partition: each.assignment for each in after}, topics)
 
 

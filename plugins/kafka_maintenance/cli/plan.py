@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from controller_core.model.errors import MalformedZnodeError
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import BrokerId
 from controller_core.plans.plan import PlanKind
 from controller_core.plans.request_znodes import LeaderMove, Target
 from controller_core.ports.object_store import ObjectStore
@@ -296,7 +296,7 @@ def _leader_move(text: str) -> LeaderMove:
     found = re.fullmatch(r"(.+)-(\d+)=(\d+)", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"expected TOPIC-PARTITION=BROKER, found {text!r}")
-    return LeaderMove(TopicPartition(found[1], int(found[2])), BrokerId(int(found[3])))
+    return LeaderMove(found[1], int(found[2]), BrokerId(int(found[3])))
 
 
 def _planned(arguments: argparse.Namespace, make: Any, **what: Any) -> int:
@@ -338,4 +338,4 @@ def targets_of(path: Path) -> list[Target]:
         targets = decode_reassign_partitions(path.read_bytes(), path=str(path), bound_to_class=False)
     except (OSError, MalformedZnodeError) as error:
         raise BadInputError(f"targets not read: {error}; expected Kafka's reassignment JSON in {path}") from None
-    return [Target(partition, tuple(map(BrokerId, replicas))) for partition, replicas in targets.items()]
+    return [Target(*partition, tuple(map(BrokerId, replicas))) for partition, replicas in targets.items()]

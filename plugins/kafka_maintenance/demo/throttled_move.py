@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import BrokerId
 from controller_core.plans.request_znodes import Target
 from kafka_maintenance.demo.airflow_api import PERSON_TIMEOUT_S, AirflowApi, Gate
 from kafka_maintenance.demo.stack import LocalStack
@@ -71,7 +71,7 @@ class ThrottledMove:
         planned = plan_reassignment(
             store,
             cluster,
-            waves=[[Target(TopicPartition(TOPIC, number), tuple(map(BrokerId, to)))] for number, to in WAVES],
+            waves=[[Target(TOPIC, number, tuple(map(BrokerId, to)))] for number, to in WAVES],
             zookeeper=ClusterAddress(stack.kafka.zookeeper_connect),
             throttle_bytes_per_s=THROTTLE_BYTES_PER_S,
         )

@@ -35,7 +35,7 @@ def observed():
 
 
 def planned(written, replicas=(1, 3)):
-    target = Target(A0, ids(*replicas))
+    target = Target(*A0, ids(*replicas))
     return reassignment_plan(
         observed(), Origin("blue", None), [[target]], throttle_bytes_per_s=throttle_or_headroom(written)
     )

@@ -107,12 +107,12 @@ def planned(made: Plan | Refused) -> Plan:
 
 EXAMPLES = {
     PlanKind.ELECT_PREFERRED_LEADERS: lambda: elections_plan(seen(), ORIGIN, [A0]),
-    PlanKind.REASSIGN_PARTITIONS: lambda: reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(1, 3))]]),
+    PlanKind.REASSIGN_PARTITIONS: lambda: reassignment_plan(seen(), ORIGIN, [[Target(*A0, ids(1, 3))]]),
     PlanKind.DELETE_TOPICS: lambda: deletions_plan(seen(), ORIGIN, ["b"]),
     PlanKind.DRAIN_ISR_NOTIFICATIONS: lambda: drain_plan(
         seen(notifications=(Notification("isr_change_0000000001", (A0,), 0),)), ORIGIN, now_ms=3_600_000
     ),
-    PlanKind.MOVE_LEADERS: lambda: leader_moves_plan(seen(), ORIGIN, [LeaderMove(A0, BrokerId(1))]),
+    PlanKind.MOVE_LEADERS: lambda: leader_moves_plan(seen(), ORIGIN, [LeaderMove(*A0, BrokerId(1))]),
 }
 
 
@@ -135,18 +135,18 @@ def test_every_kind_has_a_record_that_fits_its_plans(kind):
 
 def test_an_election_expects_the_isr_and_wants_the_preferred_leader():
     plan = planned(elections_plan(seen(), ORIGIN, [A0], left_out=[LeftOut("a-1", "not in the ISR")]))
-    assert plan.effects == (CreatePreferredReplicaElection(partitions=(A0,)),)
+    assert plan.effects == (CreatePreferredReplicaElection.of((A0,)),)
     assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
-    assert AssignedTo(partition=A0, replicas=ids(1, 2)) in plan.steps[0].expectations
-    assert InSync(partition=A0, leader=BrokerId(2), isr=ids(1, 2)) in plan.steps[0].expectations
-    assert LedBy(partition=A0, leader=BrokerId(1)) in plan.steps[0].outcomes
+    assert AssignedTo(*A0, replicas=ids(1, 2)) in plan.steps[0].expectations
+    assert InSync(*A0, leader=BrokerId(2), isr=ids(1, 2)) in plan.steps[0].expectations
+    assert LedBy(*A0, leader=BrokerId(1)) in plan.steps[0].outcomes
     assert plan.predicted == ("a-0  leader 2 → 1, leader epoch 4 → 5, ISR [2, 1] stays",)
     assert plan.left_out == (LeftOut("a-1", "not in the ISR"),)
 
 
 def test_the_most_urgent_elections_come_into_a_limited_plan():
     plan = planned(elections_plan(seen(), ORIGIN, [A1, A0, A1], election_count_max=1))
-    assert plan.effects == (CreatePreferredReplicaElection(partitions=(A1,)),)
+    assert plan.effects == (CreatePreferredReplicaElection.of((A1,)),)
     assert plan.left_out == (LeftOut("a-0", "over the limit of 1 elections in one run"),)
 
 
@@ -179,9 +179,9 @@ def test_where_nobody_rules_nothing_is_planned(make):
 
 
 def test_a_move_is_planned_with_its_way_back():
-    plan = planned(reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(3, 1))], [Target(A1, ids(2, 3))]]))
-    assert plan.effects == (CreateReassignPartitions(targets=(Target(A0, ids(3, 1)),)),)
-    assert CaughtUp(partition=A0, replicas=ids(3, 1)) in plan.steps[0].outcomes
+    plan = planned(reassignment_plan(seen(), ORIGIN, [[Target(*A0, ids(3, 1))], [Target(*A1, ids(2, 3))]]))
+    assert plan.effects == (CreateReassignPartitions(targets=(Target(*A0, ids(3, 1)),)),)
+    assert CaughtUp(*A0, replicas=ids(3, 1)) in plan.steps[0].outcomes
     assert TopicCreatedAt(topic="a", czxid=9) in plan.steps[0].expectations
     assert TopicCreatedAt(topic="a", czxid=9) in plan.rollback.steps[0].expectations
     assert plan.predicted == (
@@ -189,18 +189,18 @@ def test_a_move_is_planned_with_its_way_back():
     )
     assert plan.left_out == (LeftOut("a-1", "has these replicas already"),)
     back = plan.rollback.steps[0]
-    assert back.effects == (CreateReassignPartitions(targets=(Target(A0, ids(1, 2)),)),)
-    assert AssignedTo(partition=A0, replicas=ids(3, 1)) in back.expectations
+    assert back.effects == (CreateReassignPartitions(targets=(Target(*A0, ids(1, 2)),)),)
+    assert AssignedTo(*A0, replicas=ids(3, 1)) in back.expectations
 
 
 def test_a_new_order_copies_nothing():
-    plan = planned(reassignment_plan(seen(), ORIGIN, [[Target(A0, ids(2, 1))]]))
+    plan = planned(reassignment_plan(seen(), ORIGIN, [[Target(*A0, ids(2, 1))]]))
     assert plan.predicted == ("a-0  led by 2 in leader epoch 4, replicas [1, 2] → [2, 1], preferred leader 1 → 2",)
     assert plan.risks[0].startswith("0 replicas are copied")
 
 
 def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind():
-    wave = [Target(A0, ids(1, 2, 3)), Target(A1, ids(2, 4))]
+    wave = [Target(*A0, ids(1, 2, 3)), Target(*A1, ids(2, 4))]
     plan = planned(reassignment_plan(seen(), ORIGIN, [wave], may_change_replication_factor=True, remarks=["Proven."]))
     assert plan.risks == (
         "Proven.",
@@ -213,17 +213,19 @@ def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind(
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        pytest.param(Target(A0, ()), "it would delete the partition's data", id="an empty list"),
-        pytest.param(Target(A0, ids(1, 1)), "expected each broker once, found [1, 1]", id="a broker twice"),
-        pytest.param(Target(A0, ids(1, -1)), "expected registered brokers, found [-1]", id="a negative id"),
-        pytest.param(Target(A0, ids(1, 5)), "expected registered brokers, found [5]", id="an unknown broker"),
-        pytest.param(Target(TopicPartition("x", 0), ids(1)), "a partition of this cluster", id="an unknown partition"),
-        pytest.param(Target(A2, ids(1, 2)), "adding [3], removing []", id="one that is being reassigned"),
-        pytest.param(Target(Q0, ids(2, 3)), "one queued for deletion", id="a topic queued for deletion"),
-        pytest.param(Target(A0, ids(1, 2, 3)), "expected 2 replicas as now, found 3", id="another replication factor"),
-        pytest.param(Target(B0, ids(1, 2)), "expected a leader to copy from, found leader -1, ISR [9]", id="no leader"),
+        pytest.param(Target(*A0, ()), "it would delete the partition's data", id="an empty list"),
+        pytest.param(Target(*A0, ids(1, 1)), "expected each broker once, found [1, 1]", id="a broker twice"),
+        pytest.param(Target(*A0, ids(1, -1)), "expected registered brokers, found [-1]", id="a negative id"),
+        pytest.param(Target(*A0, ids(1, 5)), "expected registered brokers, found [5]", id="an unknown broker"),
+        pytest.param(Target("x", 0, ids(1)), "a partition of this cluster", id="an unknown partition"),
+        pytest.param(Target(*A2, ids(1, 2)), "adding [3], removing []", id="one that is being reassigned"),
+        pytest.param(Target(*Q0, ids(2, 3)), "one queued for deletion", id="a topic queued for deletion"),
+        pytest.param(Target(*A0, ids(1, 2, 3)), "expected 2 replicas as now, found 3", id="another replication factor"),
         pytest.param(
-            Target(D0, ids(1, 2)), "expected a leader to copy from, found leader 9, ISR [9, 1]", id="a dead leader"
+            Target(*B0, ids(1, 2)), "expected a leader to copy from, found leader -1, ISR [9]", id="no leader"
+        ),
+        pytest.param(
+            Target(*D0, ids(1, 2)), "expected a leader to copy from, found leader 9, ISR [9, 1]", id="a dead leader"
         ),
     ],
 )
@@ -234,24 +236,24 @@ def test_a_target_that_kafka_would_take_without_a_check_is_refused(target, said)
 
 
 def test_a_partition_without_state_has_nothing_to_copy_from():
-    (reason,) = target_refusals(seen(states={}), [[Target(A0, ids(1, 3))]], may_change_replication_factor=False)
+    (reason,) = target_refusals(seen(states={}), [[Target(*A0, ids(1, 3))]], may_change_replication_factor=False)
     assert "found no state" in str(reason)
 
 
 def test_two_targets_for_one_partition_in_one_wave_are_refused():
-    wave = [Target(A0, ids(1, 3)), Target(A0, ids(1, 4))]
+    wave = [Target(*A0, ids(1, 3)), Target(*A0, ids(1, 4))]
     (reason,) = target_refusals(seen(), [wave], may_change_replication_factor=False)
     assert "one target per partition and wave" in str(reason)
 
 
 def test_a_partition_may_go_on_in_a_later_wave():
-    waves = [[Target(A0, ids(1, 3))], [Target(A0, ids(4, 3))], [Target(A0, ids(4, 3))]]
+    waves = [[Target(*A0, ids(1, 3))], [Target(*A0, ids(4, 3))], [Target(*A0, ids(4, 3))]]
     plan = planned(reassignment_plan(seen(), ORIGIN, waves, why={A0: "it makes room"}))
     assert plan.predicted == (
         "a-0  led by 2 in leader epoch 4, replicas [1, 2] → [1, 3], copies to [3], removes from [2]; why: it makes room",
         "a-0  led by 2 in leader epoch 4, replicas [1, 3] → [4, 3], copies to [4], removes from [1], preferred leader 1 → 4; why: it makes room",
     )
-    assert AssignedTo(partition=A0, replicas=ids(1, 3)) in plan.steps[1].expectations
+    assert AssignedTo(*A0, replicas=ids(1, 3)) in plan.steps[1].expectations
     assert [step.effects[0].targets[0].replicas for step in plan.rollback.steps] == [(1, 3), (1, 2)]
     assert plan.risks[0].startswith("2 replicas are copied")
 
@@ -262,12 +264,12 @@ def test_a_partition_may_go_on_in_a_later_wave():
 def test_what_the_controller_moves_goes_back_whoever_asked_for_it():
     plan = planned(cancel_plan(seen(), ORIGIN))
     (step,), (back,) = plan.steps, plan.rollback.steps
-    assert step.effects == (CreateReassignPartitions(targets=(Target(A2, ids(1)),)),)
-    assert AssignedTo(partition=A2, replicas=ids(3, 1), adding=ids(3)) in step.expectations
-    assert step.outcomes == (AssignedTo(partition=A2, replicas=ids(1)), CaughtUp(partition=A2, replicas=ids(1)))
+    assert step.effects == (CreateReassignPartitions(targets=(Target(*A2, ids(1)),)),)
+    assert AssignedTo(*A2, replicas=ids(3, 1), adding=ids(3)) in step.expectations
+    assert step.outcomes == (AssignedTo(*A2, replicas=ids(1)), CaughtUp(*A2, replicas=ids(1)))
     assert plan.predicted == ("a-2  led by 1 in leader epoch 0, adding [3], removing []: back to replicas [1]",)
-    assert back.effects == (CreateReassignPartitions(targets=(Target(A2, ids(3, 1)),)),)
-    assert AssignedTo(partition=A2, replicas=ids(1)) in back.expectations
+    assert back.effects == (CreateReassignPartitions(targets=(Target(*A2, ids(3, 1)),)),)
+    assert AssignedTo(*A2, replicas=ids(1)) in back.expectations
     assert len(plan.risks) == 1
 
 
@@ -285,7 +287,7 @@ def test_the_approver_hears_that_only_brokers_take_back_what_a_request_asks_for(
 )  # fmt: skip
 def test_what_cannot_go_back_is_left_out_with_the_reason(partition, lists, why):
     plan = planned(cancel_plan(seen(assignments={**seen().assignments, partition: lists}), ORIGIN))
-    assert [each.effects[0].targets for each in plan.steps] == [(Target(A2, ids(1)),)]
+    assert [each.effects[0].targets for each in plan.steps] == [(Target(*A2, ids(1)),)]
     assert [each.subject for each in plan.left_out] == [str(partition)]
     assert why in plan.left_out[0].reason
 
@@ -410,7 +412,7 @@ def test_a_lingering_notification_calls_for_a_new_controller():
     plan = planned(drain_plan(seen(notifications=(NEW, OLD)), ORIGIN, now_ms=60_000))
     assert plan.effects == (DeleteController(controller_id=BrokerId(1), version=0, epoch_version=3),)
     assert plan.steps[0].outcomes[1:] == (
-        NotificationsGone(names=(OLD.name,)), StateReadable(partition=A0), StateReadable(partition=A1),
+        NotificationsGone(names=(OLD.name,)), StateReadable(*A0), StateReadable(*A1),
     )  # fmt: skip
     assert plan.left_out == (LeftOut(NEW.name, "younger than 60 s"),)
     assert plan.predicted[1] == "/controller_epoch  3 → at least 4"
@@ -514,7 +516,7 @@ def test_a_plan_in_words_names_before_and_after():
     ("made", "row", "size"),
     [
         pytest.param(
-            reassignment_plan(seen(), Origin("demo"), [[Target(A0, ids(3, 1))]]), "| 1 | `a-0` | `1, 2` | `3, 1` |", 1, id="moves"
+            reassignment_plan(seen(), Origin("demo"), [[Target(*A0, ids(3, 1))]]), "| 1 | `a-0` | `1, 2` | `3, 1` |", 1, id="moves"
         ),
         pytest.param(deletions_plan(seen(), Origin("demo"), ["b"]), "| 1 | `b` | `1` | `0xa` |", 1, id="deletions"),
         pytest.param(

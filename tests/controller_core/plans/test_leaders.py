@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -51,9 +52,7 @@ RING = [((1, 2, 3), (1, 2, 3)), ((2, 3, 1), (2, 3, 1)), ((3, 1, 2), (3, 1, 2)), 
 def test_only_what_an_avoided_broker_leads_moves_and_the_load_is_spread():
     plan = planned(observed(RING))
     (effect,) = plan.effects
-    assert effect == MoveLeaders(
-        moves=(LeaderMove(TopicPartition("t", 0), BrokerId(2)), LeaderMove(TopicPartition("t", 3), BrokerId(3)))
-    )
+    assert effect == MoveLeaders(moves=(LeaderMove("t", 0, BrokerId(2)), LeaderMove("t", 3, BrokerId(3))))
     assert "t-0  leader 1 → 2, leader epoch 4 → 5, ISR [1, 2, 3] stays" in plan.predicted
     assert "broker 1 leads 2 → 0 partitions" in plan.predicted
 
@@ -108,7 +107,7 @@ def test_a_partition_that_is_reassigned_is_left_out():
 
 def test_a_new_leader_must_be_in_sync():
     found = observed([((1, 2, 3), (1, 2))])
-    made = leader_moves_plan(found, ORIGIN, [LeaderMove(TopicPartition("t", 0), BrokerId(3))])
+    made = leader_moves_plan(found, ORIGIN, [LeaderMove("t", 0, BrokerId(3))])
     assert isinstance(made, Refused)
     assert "expected [3] in the ISR" in str(made.reasons[0])
 
@@ -138,15 +137,15 @@ def test_a_stored_plan_is_read_back_and_a_forged_one_refused():
     assert plan_from_bytes(plan_to_bytes(plan), where="here") == plan
     check_plan(plan, "here")
     for forged in (
-        with_moves(plan, LeaderMove(TopicPartition("t", 0), BrokerId(1))),
-        with_moves(plan, LeaderMove(TopicPartition("t", 0), BrokerId(9))),
-        with_moves(plan, LeaderMove(TopicPartition("t", 1), BrokerId(3))),
-        replace(plan, steps=(replace(plan.steps[0], outcomes=()),)),
-        replace(plan, steps=(replace(plan.steps[0], expectations=()),)),
+        with_moves(plan, LeaderMove("t", 0, BrokerId(1))),
+        with_moves(plan, LeaderMove("t", 0, BrokerId(9))),
+        with_moves(plan, LeaderMove("t", 1, BrokerId(3))),
+        replace(plan, steps=(structs.replace(plan.steps[0], outcomes=()),)),
+        replace(plan, steps=(structs.replace(plan.steps[0], expectations=()),)),
     ):
         with pytest.raises(InvalidPlanError, match="not taken"):
             check_plan(forged, "here")
 
 
 def with_moves(plan: Plan, *moves: LeaderMove) -> Plan:
-    return replace(plan, steps=(replace(plan.steps[0], effects=(MoveLeaders(moves=moves),)),))
+    return replace(plan, steps=(structs.replace(plan.steps[0], effects=(MoveLeaders(moves=moves),)),))

@@ -1,7 +1,6 @@
 """Plans, their conditions and their requests as documents: what is read back, what is refused, what is checked."""
 
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -33,13 +32,11 @@ from controller_core.plans.conditions import (
     TopicNotQueued,
     TopicNotReassigned,
     ZooKeeperControllerRules,
-    condition_from_json,
-    condition_to_json,
     named_partitions,
     named_topics,
     subject,
 )
-from controller_core.plans.fields import canonical, fields_of
+from controller_core.plans.document import canonical, decoded, encoded
 from controller_core.plans.observation import (
     ActiveController,
     Notification,
@@ -66,14 +63,13 @@ from controller_core.plans.request_znodes import (
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
     DeleteController,
+    Request,
     Target,
     election_batches,
     may_be_asked_twice,
     render_request,
     request_data,
-    request_from_json,
     request_path,
-    request_to_json,
     target_batches,
 )
 
@@ -88,7 +84,7 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
 
 REQUESTS = [
     pytest.param(
-        CreateReassignPartitions(targets=(Target(A0, ids(3, 2)), Target(A1, ids(1)))),
+        CreateReassignPartitions(targets=(Target(*A0, ids(3, 2)), Target(*A1, ids(1)))),
         "/admin/reassign_partitions",
         b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[3,2]},'
         b'{"topic":"a","partition":1,"replicas":[1]}]}',
@@ -98,7 +94,7 @@ REQUESTS = [
         id="reassignment",
     ),
     pytest.param(
-        CreatePreferredReplicaElection(partitions=(A0, A1)),
+        CreatePreferredReplicaElection.of((A0, A1)),
         "/admin/preferred_replica_election",
         b'{"version":1,"partitions":[{"topic":"a","partition":0},{"topic":"a","partition":1}]}',
         "create   /admin/preferred_replica_election  if absent, 2 partitions\n         a-0\n         a-1",
@@ -128,14 +124,15 @@ def test_a_request_is_what_kafkas_tools_write(request_, path, data, text):
 
 @pytest.mark.parametrize(("request_", "path", "data", "text"), REQUESTS)
 def test_a_request_survives_json(request_, path, data, text):
-    document = json.loads(json.dumps(request_to_json(request_)))
-    assert request_from_json(fields_of(document, "effect")) == request_
+    document = json.loads(encoded(request_))
+    assert document["effect"] == type(request_).__name__
+    assert decoded(json.dumps(document).encode(), Request, "effect") == request_
 
 
 @pytest.mark.parametrize("cut", [election_batches, target_batches], ids=["elections", "targets"])
 def test_batches_keep_order_and_count(cut):
     rows = [A0, A1, TopicPartition("b", 0)]
-    given = rows if cut is election_batches else [Target(row, ids(1, 2)) for row in rows]
+    given = rows if cut is election_batches else [Target(*row, ids(1, 2)) for row in rows]
     assert list(cut(given, partition_count_max=2)) == [tuple(given[:2]), tuple(given[2:])]
     assert list(cut([], partition_count_max=2)) == []
 
@@ -144,9 +141,9 @@ def test_batches_keep_order_and_count(cut):
 def test_no_batch_is_larger_than_a_znode_may_be(kind):
     rows = [TopicPartition("é" * 120, number) for number in range(7000)]
     if kind is CreatePreferredReplicaElection:
-        requests = [kind(partitions=batch) for batch in election_batches(rows, partition_count_max=10_000)]
+        requests = [kind.of(batch) for batch in election_batches(rows, partition_count_max=10_000)]
     else:
-        targets = [Target(row, ids(1, 2, 3)) for row in rows]
+        targets = [Target(*row, ids(1, 2, 3)) for row in rows]
         requests = [kind(targets=batch) for batch in target_batches(targets, partition_count_max=10_000)]
     sizes = [len(request_data(request)) for request in requests]
     assert len(sizes) > 1
@@ -216,29 +213,29 @@ CONDITIONS = [
     ),
     (TopicNotInElection(topic="a"), None),
     (TopicNotInElection(topic="q"), "found [q-0 in /admin/preferred_replica_election]; wait until it is done"),
-    (HasLiveLeader(partition=A0), None),
-    (HasLiveLeader(partition=A1), "a-1: expected a leader and an ISR, found no state"),
-    (HasLiveLeader(partition=Q0), "q-0: expected a leader that is registered, found leader 4, ISR [4, 1]; bring a broker"),
-    (AssignedTo(partition=A0, replicas=ids(1, 2)), None),
-    (AssignedTo(partition=A0, replicas=ids(2, 1)), "a-0: expected replicas [2, 1], not being reassigned, found replicas [1, 2]"),
-    (AssignedTo(partition=A1, replicas=ids(3, 2, 1)), "found a reassignment: adding [3], removing [1]"),
-    (AssignedTo(partition=A1, replicas=ids(3, 2, 1), adding=ids(3), removing=ids(1)), None),
+    (HasLiveLeader(*A0), None),
+    (HasLiveLeader(*A1), "a-1: expected a leader and an ISR, found no state"),
+    (HasLiveLeader(*Q0), "q-0: expected a leader that is registered, found leader 4, ISR [4, 1]; bring a broker"),
+    (AssignedTo(*A0, replicas=ids(1, 2)), None),
+    (AssignedTo(*A0, replicas=ids(2, 1)), "a-0: expected replicas [2, 1], not being reassigned, found replicas [1, 2]"),
+    (AssignedTo(*A1, replicas=ids(3, 2, 1)), "found a reassignment: adding [3], removing [1]"),
+    (AssignedTo(*A1, replicas=ids(3, 2, 1), adding=ids(3), removing=ids(1)), None),
     (
-        AssignedTo(partition=A0, replicas=ids(1, 2), adding=ids(2)),
+        AssignedTo(*A0, replicas=ids(1, 2), adding=ids(2)),
         "a-0: expected replicas [1, 2], a reassignment: adding [2], removing [], found replicas [1, 2]",
     ),
-    (AssignedTo(partition=TopicPartition("b", 0), replicas=ids(1)), "found no such partition"),
-    (InSync(partition=A0, leader=BrokerId(2), isr=ids(1, 2)), None),
-    (InSync(partition=A0, leader=BrokerId(1), isr=ids(1, 2)), "a-0: expected leader 1, ISR [1, 2], found leader 2"),
-    (InSync(partition=A0, leader=BrokerId(2), isr=ids(2)), "found leader 2, ISR [2, 1]"),
-    (InSync(partition=A1, leader=BrokerId(2), isr=ids(2)), "found no state"),
-    (CaughtUp(partition=A0, replicas=ids(1)), None),
-    (CaughtUp(partition=A0, replicas=ids(1, 3)), "a-0: expected [1, 3] in the ISR, found ISR [2, 1]"),
-    (LedBy(partition=A0, leader=BrokerId(2)), None),
-    (LedBy(partition=A0, leader=BrokerId(1)), "a-0: expected leader 1, found leader 2"),
-    (StateReadable(partition=A0), None),
-    (StateReadable(partition=TopicPartition("gone", 0)), None),
-    (StateReadable(partition=A1), "a-1: expected a readable state, found none"),
+    (AssignedTo(*TopicPartition("b", 0), replicas=ids(1)), "found no such partition"),
+    (InSync(*A0, leader=BrokerId(2), isr=ids(1, 2)), None),
+    (InSync(*A0, leader=BrokerId(1), isr=ids(1, 2)), "a-0: expected leader 1, ISR [1, 2], found leader 2"),
+    (InSync(*A0, leader=BrokerId(2), isr=ids(2)), "found leader 2, ISR [2, 1]"),
+    (InSync(*A1, leader=BrokerId(2), isr=ids(2)), "found no state"),
+    (CaughtUp(*A0, replicas=ids(1)), None),
+    (CaughtUp(*A0, replicas=ids(1, 3)), "a-0: expected [1, 3] in the ISR, found ISR [2, 1]"),
+    (LedBy(*A0, leader=BrokerId(2)), None),
+    (LedBy(*A0, leader=BrokerId(1)), "a-0: expected leader 1, found leader 2"),
+    (StateReadable(*A0), None),
+    (StateReadable(*TopicPartition("gone", 0)), None),
+    (StateReadable(*A1), "a-1: expected a readable state, found none"),
     (NotificationsLinger(names=NAMES), None),
     (NotificationsLinger(names=("isr_change_0000000009",)), "found none; the controller has drained them"),
     (NotificationsGone(names=("isr_change_0000000009",)), None),
@@ -259,8 +256,9 @@ def test_a_condition_holds_or_says_what_is_wrong(condition: Condition, wrong: st
 
 @pytest.mark.parametrize("condition", [row[0] for row in CONDITIONS])
 def test_a_condition_survives_json(condition: Condition):
-    document = json.loads(json.dumps(condition_to_json(condition)))
-    assert condition_from_json(fields_of(document, "condition")) == condition
+    document = json.loads(encoded(condition))
+    assert document["condition"] == type(condition).__name__
+    assert decoded(json.dumps(document).encode(), Condition, "condition") == condition
 
 
 @pytest.mark.parametrize(
@@ -325,9 +323,9 @@ def test_long_lists_are_cut_and_counted():
 def move(partition: TopicPartition, before: tuple[BrokerId, ...], after: tuple[BrokerId, ...]) -> PlanStep:
     absent = RequestAbsent(path="/admin/reassign_partitions")
     return PlanStep(
-        effects=(CreateReassignPartitions(targets=(Target(partition, after),)),),
-        expectations=(absent, AssignedTo(partition=partition, replicas=before)),
-        outcomes=(absent, AssignedTo(partition=partition, replicas=after)),
+        effects=(CreateReassignPartitions(targets=(Target(*partition, after),)),),
+        expectations=(absent, AssignedTo(*partition, replicas=before)),
+        outcomes=(absent, AssignedTo(*partition, replicas=after)),
     )
 
 
@@ -382,30 +380,65 @@ def changed(**fields: object) -> bytes:
     [
         pytest.param(b"", "is no JSON document", id="empty"),
         pytest.param(b"\xff", "is no JSON document", id="not text"),
-        pytest.param(b"[]", "expected an object, found list", id="a list"),
+        pytest.param(b"[]", "Expected `object`, got `array`", id="a list"),
         pytest.param(b"{}", "schema_version: expected 1, found None", id="no version"),
         pytest.param(changed(schema_version=2), "expected 1, found 2", id="a later version"),
-        pytest.param(changed(kind="format_disks"), "expected one of elect_preferred_leaders", id="another kind"),
-        pytest.param(changed(cluster=1), "cluster: expected text, found 1", id="a number for a name"),
-        pytest.param(changed(steps={}), "steps: expected an array", id="an object for an array"),
-        pytest.param(changed(predicted=[1]), "predicted: expected an array of text", id="a number for text"),
         pytest.param(
-            changed(expectations=[{"condition": "No"}]), "a condition that this version knows", id="condition"
+            changed(kind="format_disks"), "Invalid enum value 'format_disks' - at `$.kind`", id="another kind"
+        ),
+        pytest.param(changed(cluster=1), "Expected `str`, got `int` - at `$.cluster`", id="a number for a name"),
+        pytest.param(changed(steps={}), "Expected `array`, got `object` - at `$.steps`", id="an object for an array"),
+        pytest.param(changed(predicted=[1]), "Expected `str`, got `int` - at `$.predicted[0]`", id="a number for text"),
+        pytest.param(
+            changed(expectations=[{"condition": "No"}]),
+            "Invalid value 'No' - at `$.expectations[0].condition`",
+            id="condition",
         ),
         pytest.param(
             changed(steps=[{"effects": [{"effect": "Set"}], "expectations": [], "outcomes": []}]),
-            "a request that this version knows",
+            "Invalid value 'Set' - at `$.steps[0].effects[0].effect`",
             id="effect",
         ),
         pytest.param(
             changed(expectations=[{"condition": "BrokersRegistered", "brokers": [True]}]),
-            "expected an array of broker ids, found [True]",
+            "Expected `int`, got `bool` - at `$.expectations[0].brokers[0]`",
             id="true is no broker",
         ),
         pytest.param(
-            changed(expectations=[{"condition": "ElectedAfter", "epoch": "x" * 200}]),
-            "…; make the plan again",
-            id="long",
+            changed(expectations=[{"condition": "RequestAbsent", "path": "/a", "also": 1}]),
+            "unknown field `also` - at `$.expectations[0]`; make the plan again",
+            id="a field too many",
+        ),
+        pytest.param(
+            changed(expectations=[{"condition": "LedBy", "topic": "a", "leader": 1}]),
+            "missing required field `partition` - at `$.expectations[0]`",
+            id="a field too few",
+        ),
+        pytest.param(
+            changed(
+                expectations=[{"condition": "AssignedTo", "topic": "a", "partition": 0, "replicas": [1], "adding": []}]
+            ),
+            "none that is as by default",
+            id="a default that is written",
+        ),
+        pytest.param(
+            changed(rules={"on_difference": "perhaps", "before_step": "stop"}),
+            "'perhaps' - at `$.rules.on_difference`",
+            id="no rule",
+        ),
+        pytest.param(
+            changed(rules={"on_difference": "stop", "before_step": "stop", "step_pause_s": -1}),
+            "p.json.rules: step_pause_s is 0 or more seconds, not -1",
+            id="a pause below 0",
+        ),
+        pytest.param(
+            changed(rules={"on_difference": "stop", "before_step": "stop", "throttle_bytes_per_s": 0}),
+            "p.json.rules: a throttle is bytes per second above 0",
+            id="a throttle of nothing",
+        ),
+        pytest.param(b"[" * 100_000, "plan not read: p.json", id="too deep"),
+        pytest.param(
+            plan_to_bytes(PLAN).replace(b'"demo"', b'"\\ud800"'), "is no JSON document", id="half a character"
         ),
     ],
 )
@@ -443,23 +476,10 @@ def test_what_is_put_beside_the_digest_of_a_stored_document_is_refused(old, new)
         plan_from_bytes(altered, where="p.json")
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"topic": 1, "partition": 0}, "row.topic: expected text, found 1"),
-        ({"topic": "a", "partition": True}, "row.partition: expected an integer, found True"),
-        ({"topic": "a"}, "row.partition: expected an integer, found"),
-    ],
-)
-def test_a_partition_that_cannot_be_read_is_told_by_its_wrong_field(values, words):
-    assert fields_of({"topic": "a", "partition": 0}, "row").partition() == A0
-    with pytest.raises(InvalidPlanError, match=re.escape(words)):
-        fields_of(values, "row").partition()
-
-
-def test_optional_fields_are_read_as_null_or_value():
-    fields = fields_of({"a": None, "b": 1}, "here")
-    assert (fields.integer_or_none("a"), fields.integer_or_none("b"), fields.text_or_none("a")) == (None, 1, None)
+def test_documents_are_spelt_as_canonical_json():
+    every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    value = {"b": [every, 0, -(2**63), 2**70], "a": {"Z": None, "a": True, "é": False}}
+    assert encoded(value) == canonical(value)
 
 
 def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
@@ -472,7 +492,7 @@ def test_what_an_earlier_step_changes_is_not_expected_at_the_start():
 
 
 def test_of_what_two_steps_change_the_last_outcome_counts_and_no_request():
-    assert final_outcomes(PLAN) == (AssignedTo(partition=A0, replicas=ids(2, 3)),)
+    assert final_outcomes(PLAN) == (AssignedTo(*A0, replicas=ids(2, 3)),)
 
 
 def test_a_rollback_is_a_plan_of_its_own_that_names_the_first():
@@ -494,15 +514,15 @@ def test_a_plan_of_an_older_version_is_checked_for_what_its_requests_need():
     partition = TopicPartition("t", 0)
     effects = (
         CreateDeleteTopic(topic="u"),
-        CreateReassignPartitions(targets=(Target(partition, ids(1)),)),
-        CreatePreferredReplicaElection(partitions=(A1,)),
+        CreateReassignPartitions(targets=(Target(*partition, ids(1)),)),
+        CreatePreferredReplicaElection.of((A1,)),
         DeleteController(controller_id=BrokerId(1), version=0, epoch_version=1),
     )
     old = PlanStep(effects=effects, expectations=(TopicNotQueued(topic="u"),), outcomes=())
     assert set(old.checks) == {
         *(TopicNotQueued(topic=name) for name in ("u", "t", "a")),
         *(TopicNotReassigned(topic="u"), TopicNotInElection(topic="u")),
-        *(HasLiveLeader(partition=each) for each in (partition, A1)),
+        *(HasLiveLeader(*each) for each in (partition, A1)),
     }
     assert len(old.checks) == 7  # no condition twice
     assert old.conditions == old.checks
@@ -512,7 +532,7 @@ def test_a_plan_knows_what_it_is_about():
     step = PlanStep(
         effects=(CreateDeleteTopic(topic="t"),),
         expectations=(TopicNotQueued(topic="t"),),
-        outcomes=(LedBy(partition=A1, leader=BrokerId(1)),),
+        outcomes=(LedBy(*A1, leader=BrokerId(1)),),
     )
     plan = Plan(
         kind=PlanKind.DELETE_TOPICS, cluster="c", kafka_cluster_id=None, snapshot=None, expectations=(), steps=(step,),
@@ -526,7 +546,7 @@ def test_a_plan_knows_what_it_is_about():
     [
         pytest.param(CreateReassignPartitions(targets=()), False, id="a reassignment may have been cancelled"),
         pytest.param(CreateDeleteTopic(topic="t"), False, id="a deletion may have been withdrawn"),
-        pytest.param(CreatePreferredReplicaElection(partitions=()), True, id="an election was an attempt"),
+        pytest.param(CreatePreferredReplicaElection.of(()), True, id="an election was an attempt"),
         pytest.param(
             DeleteController(controller_id=BrokerId(1), version=0, epoch_version=1), True, id="a controller is named"
         ),

@@ -19,10 +19,10 @@ def ids(*brokers: int) -> tuple[BrokerId, ...]:
 
 STEP = PlanStep(
     effects=(
-        CreateReassignPartitions(targets=(Target(A0, ids(3, 2)), Target(A1, ids(2, 1)))),
+        CreateReassignPartitions(targets=(Target(*A0, ids(3, 2)), Target(*A1, ids(2, 1)))),
         CreateDeleteTopic(topic="b"),
     ),
-    expectations=(AssignedTo(partition=A0, replicas=ids(1, 2)), AssignedTo(partition=A1, replicas=ids(1, 2))),
+    expectations=(AssignedTo(*A0, replicas=ids(1, 2)), AssignedTo(*A1, replicas=ids(1, 2))),
     outcomes=(),
 )
 RATES = {LEADER_RATE: "100", FOLLOWER_RATE: "100"}

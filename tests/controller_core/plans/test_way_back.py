@@ -13,14 +13,14 @@ from tests.controller_core.plans.test_verdicts import A0, BOTH, MOVE, ids, seen
 
 BROKERS = {BrokerId(number): Broker(BrokerId(number)) for number in (1, 2, 3, 4)}
 AGAIN = PlanStep(
-    effects=(CreateReassignPartitions(targets=(Target(A0, ids(4, 3, 2)),)),),
-    expectations=(AssignedTo(partition=A0, replicas=ids(2, 3, 4)),),
-    outcomes=(AssignedTo(partition=A0, replicas=ids(4, 3, 2)), CaughtUp(partition=A0, replicas=ids(4, 3, 2))),
+    effects=(CreateReassignPartitions(targets=(Target(*A0, ids(4, 3, 2)),)),),
+    expectations=(AssignedTo(*A0, replicas=ids(2, 3, 4)),),
+    outcomes=(AssignedTo(*A0, replicas=ids(4, 3, 2)), CaughtUp(*A0, replicas=ids(4, 3, 2))),
 )
 ELECTION = PlanStep(
-    effects=(CreatePreferredReplicaElection(partitions=(A0,)),),
-    expectations=(AssignedTo(partition=A0, replicas=ids(1, 2, 3)),),
-    outcomes=(LedBy(partition=A0, leader=BrokerId(1)),),
+    effects=(CreatePreferredReplicaElection.of((A0,)),),
+    expectations=(AssignedTo(*A0, replicas=ids(1, 2, 3)),),
+    outcomes=(LedBy(*A0, leader=BrokerId(1)),),
 )
 
 
@@ -45,7 +45,7 @@ def plan(*steps):
 def test_where_a_partition_is_decides(observed, reason):
     found = way_back(plan(MOVE), [0], replace(observed, brokers=BROKERS))
     if reason is None:
-        assert found == (((Target(A0, ids(1, 2, 3)),),), ())
+        assert found == (((Target(*A0, ids(1, 2, 3)),),), ())
     else:
         assert (found.waves, [each.subject for each in found.left_out]) == ((), ["a-0"])
         assert found.left_out[0].reason.startswith(reason)
@@ -57,7 +57,7 @@ def test_a_step_that_was_not_asked_for_is_not_undone():
 
 def test_a_partition_that_moved_twice_goes_back_at_once_to_where_it_began():
     observed = replace(seen(ReplicaAssignment(ids(4, 3, 2))), brokers=BROKERS)
-    assert way_back(plan(MOVE, AGAIN), [0, 1], observed).waves == ((Target(A0, ids(1, 2, 3)),),)
+    assert way_back(plan(MOVE, AGAIN), [0, 1], observed).waves == ((Target(*A0, ids(1, 2, 3)),),)
 
 
 def test_a_former_broker_that_is_gone_is_a_reason():
@@ -74,9 +74,9 @@ def test_an_election_that_was_in_vain_has_no_way_back():
 
 def test_from_a_cancel_the_way_back_is_to_what_was_asked_for():
     cancel = PlanStep(
-        effects=(CreateReassignPartitions(targets=(Target(A0, ids(2, 3, 1)),)),),
-        expectations=(AssignedTo(partition=A0, replicas=ids(2, 3, 4, 1), adding=ids(4), removing=ids(1)),),
-        outcomes=(AssignedTo(partition=A0, replicas=ids(2, 3, 1)), CaughtUp(partition=A0, replicas=ids(2, 3, 1))),
+        effects=(CreateReassignPartitions(targets=(Target(*A0, ids(2, 3, 1)),)),),
+        expectations=(AssignedTo(*A0, replicas=ids(2, 3, 4, 1), adding=ids(4), removing=ids(1)),),
+        outcomes=(AssignedTo(*A0, replicas=ids(2, 3, 1)), CaughtUp(*A0, replicas=ids(2, 3, 1))),
     )
     observed = replace(seen(ReplicaAssignment(ids(2, 3, 1))), brokers=BROKERS)
-    assert way_back(plan(cancel), [0], observed).waves == ((Target(A0, ids(2, 3, 4)),),)
+    assert way_back(plan(cancel), [0], observed).waves == ((Target(*A0, ids(2, 3, 4)),),)

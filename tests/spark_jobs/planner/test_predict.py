@@ -82,7 +82,7 @@ def test_the_simulated_cluster_ends_where_predicted(kind, version):
     simulated.settle()
     tool = MemoryZooKeeper(simulated.server)
     for targets in targets_of(state, waves):
-        request = CreateReassignPartitions(targets=tuple(Target(p, replicas) for p, replicas in targets))
+        request = CreateReassignPartitions(targets=tuple(Target(*p, replicas) for p, replicas in targets))
         tool.create("/admin/reassign_partitions", request_data(request), make_parents=True)
         simulated.settle()
         assert tool.exists("/admin/reassign_partitions") is None

@@ -205,9 +205,7 @@ class _Run:
             self._refuse([str(reason) for reason in common])
             raise PlanStaleError(f"{self.name}: not as planned: {listed(common)}; nothing was written", common)
         done = {
-            move.partition
-            for move in self.moves
-            if check(LedBy(partition=move.partition, leader=move.leader), observed) is None
+            move.partition for move in self.moves if check(LedBy(*move.partition, leader=move.leader), observed) is None
         }
         left_out = {partition: str(reason) for partition, reason in own.items() if partition not in done}
         return tuple(move for move in self.moves if move.partition not in own), left_out

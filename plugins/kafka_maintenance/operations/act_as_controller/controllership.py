@@ -283,7 +283,8 @@ class Controllership:
         states, unreadable = self._kafka.get_states(partitions)
         topics, _ = self._kafka.get_topics(sorted({partition.topic for partition in partitions}))
         wanted = {}
-        for partition, leader in moves:
+        for move in moves:
+            partition, leader = move.partition, move.leader
             state, before = states.get(partition), self._observed.states[partition]
             topic = topics.get(partition.topic)
             now = None if topic is None else topic.assignments.get(partition.partition)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.fields import canonical
+from controller_core.plans.document import canonical
 from controller_core.plans.plan import Plan, PlanKind
 from controller_core.plans.verdicts import Fate, Verdict, verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper

@@ -15,7 +15,7 @@ from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import NoNodeError, ObjectDamagedError
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.fields import canonical
+from controller_core.plans.document import canonical
 from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import Delete, Operation, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock, find_holder

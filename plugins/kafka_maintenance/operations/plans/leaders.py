@@ -131,7 +131,7 @@ def _spread(
         f"no broker leads more than {wanted}" if spread.within else f"nothing found brings every broker within {wanted}"
     )
     partitions = list(states)
-    moves = [LeaderMove(partitions[number], BrokerId(leader)) for number, leader in sorted(spread.moves.items())]
+    moves = [LeaderMove(*partitions[number], BrokerId(leader)) for number, leader in sorted(spread.moves.items())]
     return moves, (f"{reached}; {len(moves)} leaders move, {proof}", *remarks)
 
 

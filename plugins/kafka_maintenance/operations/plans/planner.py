@@ -111,7 +111,7 @@ def cut(observed: Observation, targets: Sequence[Target], limits: Limits, sizes:
         BadInputError: `sizes` lack a partition.
     """
     state = _state(sorted(target.partition for target in targets), observed, sizes, ignore_racks=True)
-    ((rows, lists),) = given_moves(state, [targets])
+    ((rows, lists),) = given_moves(state, _pairs([targets]))
     try:
         waves = schedule(GivenLists.of(state, rows, lists), limits)
     except ImpossibleGoalError as error:
@@ -134,7 +134,7 @@ def prediction(observed: Observation, steps: Sequence[Sequence[Target]], *, dial
     ]
     state = _state(there, observed, None, ignore_racks=True)
     try:
-        return require_possible(predict_plan(state, given_moves(state, steps), dialect)).text
+        return require_possible(predict_plan(state, given_moves(state, _pairs(steps)), dialect)).text
     except PlanRejectedError as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
 
@@ -163,12 +163,17 @@ def _wave_remarks(waves: Schedule) -> Iterator[str]:
         )
 
 
+def _pairs(waves: Sequence[Sequence[Target]]) -> Iterator[list[tuple[TopicPartition, tuple[BrokerId, ...]]]]:
+    for targets in waves:
+        yield [(each.partition, each.replicas) for each in targets]
+
+
 def _targets(waves: Schedule, state: ClusterState) -> tuple[tuple[Target, ...], ...]:
     return tuple(tuple(map(_target, document["partitions"])) for document in waves.to_json(state))
 
 
 def _target(row: Mapping[str, Any]) -> Target:
-    return Target(TopicPartition(row["topic"], row["partition"]), tuple(map(BrokerId, row["replicas"])))
+    return Target(row["topic"], row["partition"], tuple(map(BrokerId, row["replicas"])))
 
 
 def _unmovable(partition: TopicPartition, observed: Observation) -> str | None:

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
 from controller_core.model.gc_pause import collector_paused
-from controller_core.plans.fields import canonical
+from controller_core.plans.document import canonical
 from controller_core.plans.plan import (
     Plan,
     plan_and_digest,
@@ -193,7 +195,7 @@ def read_proof(store: ObjectStore, uri: str, plan: Plan) -> Mapping[str, Any] | 
     stem = key_of(store, uri).removesuffix(".json")
     try:
         about, certificate = (store.get(f"{stem}.{part}.json") for part in ("proof", "certificate"))
-        proof: dict[str, Any] = {**json.loads(about), "certificate": json.loads(certificate)}
+        proof: dict[str, Any] = {**msgspec.json.decode(about), "certificate": msgspec.json.decode(certificate)}
         found = _sha256(b'{"certificate":' + canonical(proof["certificate"]) + b"," + about[1:])
         if found != plan.proof:  # one that is spelt in another way has its hash, too
             found = _sha256(canonical(proof))

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
-from controller_core.plans.fields import canonical
+from controller_core.plans.document import canonical
 from controller_core.ports.object_store import ObjectStore, put_once
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, ClusterBusyError, RefusedError

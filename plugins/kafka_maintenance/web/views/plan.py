@@ -213,8 +213,8 @@ def _before_after(changes: Sequence[Sequence[Change]], proof: Mapping[str, Any] 
     led = Counter[int](each[0] for each in replicas if each)
     held_after, led_after = held.copy(), led.copy()
     for count, part in ((held_after, slice(None)), (led_after, slice(1))):
-        count.subtract(Counter(int(b) for _, before, _ in chain.from_iterable(changes) for b in before[part]))
-        count.update(Counter(int(b) for _, _, after in chain.from_iterable(changes) for b in after[part]))
+        count.subtract(Counter(b for _, before, _ in chain.from_iterable(changes) for b in before[part]))
+        count.update(Counter(b for _, _, after in chain.from_iterable(changes) for b in after[part]))
     ids = sorted(set(racks) | set(held_after))
     blocks: list[Block] = []
     if proof is None:

@@ -6,7 +6,7 @@ from typing import Any
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import Plan
-from controller_core.plans.progress import copies, copy_seconds
+from controller_core.plans.progress import Copy, copies, copy_seconds
 from controller_core.plans.rules import rates_of
 from kafka_maintenance.operations.apply.copying import in_bytes
 from kafka_maintenance.web import figures
@@ -23,12 +23,12 @@ def waves(plan: Plan, proof: Mapping[str, Any] | None) -> Block:
         plan: of several steps.
         proof: the state that the planner saw; None: not known.
     """
-    sizes, leaders = _seen(plan, proof)
+    copied_of = [copies(step) for step in plan.steps]
+    sizes, leaders = _seen(copied_of, proof)
     rates = rates_of(plan.rules.throttle_bytes_per_s)
     spans, rows, begin = [], [], 0.0
-    for number_, step in enumerate(plan.steps, start=1):
+    for number_, (step, copied) in enumerate(zip(plan.steps, copied_of, strict=True), start=1):
         partitions = [one for one in step.outcomes if isinstance(one, AssignedTo)]
-        copied = copies(step)
         size = sum(sizes.get(each.partition, 0) for each in copied)
         lasts = [copy_seconds(step, leaders, sizes, rate) for rate in rates] if sizes else []
         length = lasts[0] if lasts else float(size if sizes else len(copied) or len(step.outcomes))
@@ -67,10 +67,10 @@ def waves(plan: Plan, proof: Mapping[str, Any] | None) -> Block:
 
 
 def _seen(
-    plan: Plan, proof: Mapping[str, Any] | None
+    copied_of: Sequence[Sequence[Copy]], proof: Mapping[str, Any] | None
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, BrokerId]]:
     """Bytes of a replica, where the planner knew them, and the leader, of each partition that is copied."""
-    wanted = {each.partition for step in plan.steps for each in copies(step)}
+    wanted = {each.partition for copied in copied_of for each in copied}
     sizes, leaders = {}, {}
     for row in proof["state"]["partitions"] if proof else ():
         if (row["topic"], row["partition"]) not in wanted:

@@ -98,7 +98,7 @@ def world() -> Iterator[World]:
         yield World(stack)
 
 
-MOVES = [LeaderMove(PARTITIONS[0], BrokerId(2)), LeaderMove(PARTITIONS[2], BrokerId(2))]
+MOVES = [LeaderMove(*PARTITIONS[0], BrokerId(2)), LeaderMove(*PARTITIONS[2], BrokerId(2))]
 
 
 def test_leaders_move_and_everybody_hears_of_it_in_order(world: World) -> None:

@@ -57,7 +57,7 @@ def elections(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | No
 
 
 def moves(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
-    waves = [[Target(ORDERS_0, ids(3, 2, 1))], [Target(ORDERS_1, ids(1, 3, 2))]]
+    waves = [[Target(*ORDERS_0, ids(3, 2, 1))], [Target(*ORDERS_1, ids(1, 3, 2))]]
     return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
 
 

@@ -208,7 +208,7 @@ def both(store: Any, world: KafkaWorld) -> Any:
     from kafka_maintenance.operations.plans import make as planning
 
     old = TopicPartition("old", 0)
-    waves = [[Target(ORDERS_0, ids(3, 2, 1)), Target(old, ids(2, 1))]]
+    waves = [[Target(*ORDERS_0, ids(3, 2, 1)), Target(*old, ids(2, 1))]]
     return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper())
 
 

@@ -35,8 +35,8 @@ from tests.kafka_maintenance.operations.apply.applying import (
 
 def one_wave(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
     waves = [
-        [Target(ORDERS_0, ids(2, 3)), Target(ORDERS_1, ids(3, 1))],
-        [Target(TopicPartition("orders", 2), ids(1, 2))],
+        [Target(*ORDERS_0, ids(2, 3)), Target(*ORDERS_1, ids(3, 1))],
+        [Target("orders", 2, ids(1, 2))],
     ]
     return planning.plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, may_change_replication_factor=True

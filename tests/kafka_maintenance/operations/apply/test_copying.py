@@ -35,7 +35,7 @@ def two_copies(store: Any, world: Any) -> planning.StoredPlan | None:
     for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
         world.own.create(path, make_parents=True)
     world.topic("new", ((1, 2), 1, (1, 2)))
-    waves = [[Target(OLD, ids(2, 3))], [Target(NEW, ids(2, 3))]]
+    waves = [[Target(*OLD, ids(2, 3))], [Target(*NEW, ids(2, 3))]]
     return planning.plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=100
     )
@@ -196,7 +196,7 @@ def in_band(store: Any, world: Any) -> planning.StoredPlan | None:
     """Four steps under a throttle between 100 and 350 bytes per second."""
     for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
         world.own.create(path, make_parents=True)
-    waves = [[Target(OLD, ids(*replicas))] for replicas in ((2, 3), (3, 1), (1, 2), (2, 3))]
+    waves = [[Target(*OLD, ids(*replicas))] for replicas in ((2, 3), (3, 1), (1, 2), (2, 3))]
     return planning.plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=ThrottleBand(100, 350)
     )

@@ -128,7 +128,7 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
     first, second = create_topic(cluster, "move", {0: (1, 2), 1: (2, 3)})
     written = produce(cluster, "move", 0, count=20)
     store = MemoryStore()
-    waves = [[Target(first, _ids(3, 2))], [Target(second, _ids(1, 3))]]
+    waves = [[Target(*first, _ids(3, 2))], [Target(*second, _ids(1, 3))]]
     plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     applied_twice(store, plan, cluster)
     assert plan is not None
@@ -143,7 +143,7 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
 def test_a_run_that_was_stopped_after_its_first_wave_is_rolled_back(cluster):
     first, second = create_topic(cluster, "halfway", {0: (1, 2), 1: (2, 3)})
     store, stop = MemoryStore(), Stop()
-    waves = [[Target(first, _ids(3, 2))], [Target(second, _ids(1, 3))]]
+    waves = [[Target(*first, _ids(3, 2))], [Target(*second, _ids(1, 3))]]
     plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     with pytest.raises(StoppedError):
@@ -163,7 +163,7 @@ def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(clust
     with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
         for number in range(2 * 300):
             producer.send("heavy", b"x" * 10_000, partition=number % 2)
-    waves = [[Target(TopicPartition("heavy", n), _ids(n + 1, 3)) for n in range(2)]]
+    waves = [[Target("heavy", n, _ids(n + 1, 3)) for n in range(2)]]
     plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=1_000)
     assert plan is not None
     stop, now = Stop(), datetime.now(UTC)
@@ -259,7 +259,7 @@ def test_a_throttle_is_kept_until_the_step_is_over_and_what_others_set_is_there_
         for entity, config in theirs.items():
             _configure(zookeeper, entity, config)
         before = _throttles(zookeeper)
-        waves = [[Target(each, _ids(each.partition + 1, 3)) for each in moving]]
+        waves = [[Target(*each, _ids(each.partition + 1, 3)) for each in moving]]
         plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=100_000)
         assert plan is not None
         stop, brokers = Stop(), BrokersAsked(cluster.bootstrap_servers)
@@ -386,7 +386,7 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
 
         assert zookeeper.get(znode.REASSIGN_PARTITIONS)[0] == request
         (other,) = create_topic(cluster, "blocked", {0: (1, 2)})
-        blocked = planning.plan_reassignment(store, "demo", waves=[[Target(other, _ids(2, 1))]], **live)
+        blocked = planning.plan_reassignment(store, "demo", waves=[[Target(*other, _ids(2, 1))]], **live)
         assert blocked is not None
         with pytest.raises(ClusterBusyError, match="if it stays, clear it by a forced re-election"):
             apply(store, blocked, cluster)
@@ -483,7 +483,7 @@ def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
     partitions = create_topic(cluster, "later", {0: (1, 2)})
     assert cluster.shared_jvm is not None
     store = MemoryStore()
-    waves = [[Target(partitions[0], _ids(2, 3))]]
+    waves = [[Target(*partitions[0], _ids(2, 3))]]
     plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     cluster.shared_jvm.pause()
@@ -539,7 +539,7 @@ def test_on_a_secured_zookeeper_only_the_brokers_user_may_ask():
     ):
         (partition,) = create_topic(secured, "safe", {0: (1, 2)})
         store = MemoryStore()
-        waves = [[Target(partition, _ids(2, 1))]]
+        waves = [[Target(*partition, _ids(2, 1))]]
         plan = planning.plan_reassignment(
             store, "demo", zookeeper=ClusterAddress(secured.zookeeper_connect, auth=auth), waves=waves
         )

@@ -38,7 +38,7 @@ OLD_0 = TopicPartition("old", 0)
 
 def one_wave(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
     """Two partitions at once; `orders-0` copies nothing, `old-0` goes from [1, 2] to [3, 1]."""
-    wave = [Target(ORDERS_0, ids(3, 2, 1)), Target(OLD_0, ids(3, 1))]
+    wave = [Target(*ORDERS_0, ids(3, 2, 1)), Target(*OLD_0, ids(3, 1))]
     return planning.plan_reassignment(store, "demo", waves=[wave], zookeeper=world.zookeeper(), now=NOW)
 
 

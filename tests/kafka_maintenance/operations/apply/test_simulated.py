@@ -75,7 +75,7 @@ def moves(store: MemoryStore, cluster: SimulatedCluster) -> planning.StoredPlan 
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     cluster.start_broker(BrokerId(4))
     cluster.settle()
-    waves = [[Target(first, ids(4, 2, 3))], [Target(second, ids(3, 1, 2)), Target(first, ids(2, 3, 4))]]
+    waves = [[Target(*first, ids(4, 2, 3))], [Target(*second, ids(3, 1, 2)), Target(*first, ids(2, 3, 4))]]
     return planning.plan_reassignment(store, "demo", zookeeper=session(cluster), now=NOW, waves=waves)
 
 

@@ -33,7 +33,7 @@ def throttled(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | No
         world.own.create(path, make_parents=True)
     world.own.create("/config/topics/old", encode_config(ConfigZnode({"retention.ms": "7"})))
     world.own.create("/config/brokers/1", encode_config(ConfigZnode({LEADER_RATE: "5"})))
-    waves = [[Target(OLD_0, ids(3, 1))]]
+    waves = [[Target(*OLD_0, ids(3, 1))]]
     return planning.plan_reassignment(
         store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=RATE
     )
@@ -75,7 +75,7 @@ def test_the_throttle_is_there_while_kafka_works_and_taken_back_afterwards():
 
 def test_a_plan_without_a_throttle_touches_no_config():
     store, world, plan = planned(throttled)
-    free = planning.plan_reassignment(store, "demo", waves=[[Target(OLD_0, ids(3, 1))]], zookeeper=world.zookeeper())
+    free = planning.plan_reassignment(store, "demo", waves=[[Target(*OLD_0, ids(3, 1))]], zookeeper=world.zookeeper())
     assert free is not None
     assert "Throttle: each broker sends and receives at most 10,000,000 bytes" in plan.markdown
     assert "without a throttle, as fast as the brokers can" in free.markdown

@@ -117,7 +117,7 @@ class Matrix:
             create_topic(self.kafka, BESIDE, {0: (1, 2, 3)})
         self.fill(sorted({each for wave in waves for each in wave}))
         plan = planning.plan_reassignment(
-            self.store, CLUSTER, waves=[[Target(*each) for each in wave.items()] for wave in waves], zookeeper=self.where,
+            self.store, CLUSTER, waves=[[Target(*each, to) for each, to in wave.items()] for wave in waves], zookeeper=self.where,
             throttle_bytes_per_s=RATE_BYTES_PER_S, kafka_version=self.kafka.version,
         )  # fmt: skip
         knows_idempotence = self.kafka.version != "0.10.2"

@@ -183,7 +183,7 @@ def test_nothing_is_deleted_that_nobody_named():
 
 
 def test_given_targets_become_waves():
-    waves = [[Target(ORDERS_0, ids(3, 2, 1))], [Target(TopicPartition("pay", 0), ids(2, 1))]]
+    waves = [[Target(*ORDERS_0, ids(3, 2, 1))], [Target("pay", 0, ids(2, 1))]]
     store = MemoryStore()
     plan = plan_of(planning.plan_reassignment, cluster(), store, waves=waves)
     assert plan.summary == "2 partitions to move in 2 steps"
@@ -197,21 +197,21 @@ def test_given_targets_that_cost_a_majority_are_told_and_not_refused():
     world = three_brokers()
     world.topic("calm", ((1, 2), 1, (1, 2)))
     world.topic("lean", ((1,), 1, (1,)))
-    waves = [[Target(TopicPartition("calm", 0), ids(1, 3))], [Target(TopicPartition("lean", 0), ids(2, 3))]]
+    waves = [[Target("calm", 0, ids(1, 3))], [Target("lean", 0, ids(2, 3))]]
     plan = plan_of(planning.plan_reassignment, world, waves=waves, may_change_replication_factor=True)
     assert "wave 2 leaves [lean-0] with too few in-sync replicas" in plan.markdown
 
 
 def test_given_targets_that_outgrow_a_znode_are_refused(monkeypatch):
     monkeypatch.setattr(predict, "ZNODE_BYTES_MAX", 120)
-    waves = [[Target(ORDERS_0, ids(3, 2, 1))]]
+    waves = [[Target(*ORDERS_0, ids(3, 2, 1))]]
     with pytest.raises(RefusedError, match=r"wave 1 writes a topic znode of [0-9]+ bytes, at most 120 fit"):
         plan_of(planning.plan_reassignment, cluster(), waves=waves)
 
 
 def test_a_bad_target_is_refused():
     with pytest.raises(RefusedError, match="it would delete the partition's data"):
-        plan_of(planning.plan_reassignment, cluster(), waves=[[Target(ORDERS_0, ())]])
+        plan_of(planning.plan_reassignment, cluster(), waves=[[Target(*ORDERS_0, ())]])
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_one_wave_of_given_targets_is_cut_under_limits():
     world = three_brokers()
     world.topic("a", *[((1, 2), 1, (1, 2))] * 4)
     parts = [TopicPartition("a", number) for number in range(4)]
-    wave = [Target(parts[0], ids(1, 2)), *(Target(each, ids(1, 3)) for each in parts[1:])]
+    wave = [Target(*parts[0], ids(1, 2)), *(Target(*each, ids(1, 3)) for each in parts[1:])]
     limits = Limits(broker_bytes_max=200, bandwidth=10, window_s=60)
     store = MemoryStore()
     plan = plan_of(
@@ -254,7 +254,7 @@ def test_a_partition_larger_than_the_byte_limit_is_told():
     world = three_brokers()
     world.topic("a", *[((1, 2), 1, (1, 2))] * 4)
     parts = [TopicPartition("a", number) for number in range(4)]
-    wave = [Target(each, ids(1, 3)) for each in parts]
+    wave = [Target(*each, ids(1, 3)) for each in parts]
     sizes = {**dict.fromkeys(parts, 50), parts[0]: 2_000}
     shown = plan_of(
         planning.plan_reassignment, world, waves=[wave], limits=Limits(broker_bytes_max=200), sizes=sizes
@@ -267,7 +267,7 @@ def test_a_target_that_gains_several_replicas_takes_steps_under_limits():
     world = three_brokers()
     world.topic("a", ((1,), 1, (1,)))
     store = MemoryStore()
-    what = {"waves": [[Target(TopicPartition("a", 0), ids(3, 2, 1))]], "may_change_replication_factor": True}
+    what = {"waves": [[Target("a", 0, ids(3, 2, 1))]], "may_change_replication_factor": True}
     plan = plan_of(planning.plan_reassignment, world, store, limits=Limits(), **what)
     found = [effect.targets[0].replicas for effect in read_plan(store, plan.uri).effects]
     assert (len(found), found[-1]) == (2, (3, 2, 1))
@@ -282,7 +282,7 @@ def test_of_two_caps_on_moves_the_lower_one_holds():
 
 
 def test_targets_that_are_reached_need_no_plan():
-    waves = [[Target(ORDERS_0, ids(1, 2, 3))]]
+    waves = [[Target(*ORDERS_0, ids(1, 2, 3))]]
     assert planning.plan_reassignment(MemoryStore(), "demo", zookeeper=cluster().zookeeper(), waves=waves) is None
 
 
