@@ -28,6 +28,7 @@ from kafka_maintenance.cli.arguments import (
 from kafka_maintenance.cli.terminal import Table
 from kafka_maintenance.operations.errors import RefusedError
 
+CHANGES_SHOWN_MAX: Final = 200
 _WHICH: Final = "of the plan, or its beginning"
 
 
@@ -144,11 +145,15 @@ def _minute(at: str) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.executions import begun_plan, record_of, timeline  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.record.state_changes import changes  # noqa: PLC0415 - as above
 
     store, cluster = store_of(arguments), arguments.cluster
-    events = record_of(store, cluster, begun_plan(store, cluster, arguments.digest))
-    lines = timeline(events)
-    show(arguments, "\n".join(lines), {"timeline": list(lines), "events": [asdict(each) for each in events]})
+    found = record_of(store, cluster, begun_plan(store, cluster, arguments.digest))
+    events = [asdict(each) for each in found]
+    lines, changed = timeline(found), [str(each) for each in changes(events)]
+    more = [f"{len(changed) - CHANGES_SHOWN_MAX:,} more with --json"] if len(changed) > CHANGES_SHOWN_MAX else []
+    text = "\n".join((*lines, *([""] if changed else []), *changed[:CHANGES_SHOWN_MAX], *more))
+    show(arguments, text, {"timeline": list(lines), "state_changes": changed, "events": events})
     return ExitStatus.DONE
 
 

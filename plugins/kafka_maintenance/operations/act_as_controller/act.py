@@ -37,6 +37,7 @@ from kafka_maintenance.operations.apply.plan import Receipt, read_approved, rece
 from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, ZOOKEEPER_TIMEOUT_S, observe, session
 from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
+from kafka_maintenance.operations.record.state_changes import AFTER, BEFORE, states_of
 
 CONTROLLER_SESSION_S: Final = 6.0
 """How long the cluster is without a controller when this process dies: two ticks of a slow ZooKeeper, and no more."""
@@ -191,7 +192,13 @@ class _Run:
                     at=self.at,
                 )
                 controller_session.when_suspended(lambda: controllership.stop("the ZooKeeper session is suspended"))
-                self.record.append(EventKind.INTENDED, step=0, leaders=len(open_moves), **_rows("left_out", left_out))
+                self.record.append(
+                    EventKind.INTENDED,
+                    step=0,
+                    leaders=len(open_moves),
+                    **_rows("left_out", left_out),
+                    **{BEFORE: states_of(self.plan.steps[0], observed)},
+                )
                 outcome = controllership.run(open_moves, now_ms=int(now.timestamp() * 1000))
         self._requested(outcome)
         leaders = {partition: state.leader for partition, state in outcome.moved.items()}
@@ -246,7 +253,11 @@ class _Run:
             raise NotFinishedError(
                 f"{self.name}: no leader was moved: {listed(reasons)}; run again, a minute from now at the earliest, or plan again"
             )
-        self.record.append(EventKind.VERIFIED, step=0, conditions=len(leaders), **_rows("differing", left_out))
+        observed = observe(self.zookeeper, partitions=[move.partition for move in self.moves])
+        states = {AFTER: states_of(self.plan.steps[0], observed)}
+        self.record.append(
+            EventKind.VERIFIED, step=0, conditions=len(leaders), **_rows("differing", left_out), **states
+        )
         self.record.append(EventKind.DONE, steps=1)
 
     def _problems(self, epoch: int, leaders: Mapping[TopicPartition, BrokerId]) -> Sequence[str]:

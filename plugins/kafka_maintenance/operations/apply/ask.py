@@ -42,6 +42,7 @@ from kafka_maintenance.operations.apply.throttle import end_throttle, rate_of, t
 from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.operations.record.state_changes import BEFORE, states_of
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ def ask(
         **({"topic_versions": topic_versions(narrowed, observed)} if may_ask_brokers(run, narrowed) else {}),
         **estimate_details(narrowed, observed, measured.log_dirs, rate),
         **left_out_rows(left_out),
+        **({BEFORE: states_of(narrowed, observed)} if narrowed.effects else {}),
     )
     if narrowed.effects:
         throttle(run, number, narrowed, rate)

@@ -24,6 +24,7 @@ from kafka_maintenance.operations.apply.throttle import end_throttle, left_over
 from kafka_maintenance.operations.cluster.observe import session
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, read_events, receipt_prefix
+from kafka_maintenance.operations.record.state_changes import AFTER, BEFORE
 
 _RECEIPTS = "v1/receipts/"
 _READS_AT_ONCE = 16
@@ -124,7 +125,7 @@ def _details(detail: Any) -> Iterator[str]:
         match value:
             case None | [] | {} | "":
                 continue
-            case _ if name == "topic_versions":  # for the next run, not for people
+            case _ if name in {"topic_versions", BEFORE, AFTER}:  # for the next run, and for a table of its own
                 continue
             case [*rows] if name == "lagging":
                 yield f"{len(rows)} not in sync"

@@ -25,6 +25,7 @@ from kafka_maintenance.operations.apply.run import Run, last_asking, look_at, st
 from kafka_maintenance.operations.apply.throttle import end_step
 from kafka_maintenance.operations.errors import NotFinishedError, RefusedError, StillUnderWayError, listed
 from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.operations.record.state_changes import AFTER, states_of
 
 RECHECK_S: Final = 0.5
 """The outcome is read again at least this often, and at once when a request znode changes."""
@@ -63,7 +64,7 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
             reasons = unmet(step.outcomes, observed)
             found = verdicts(step, observed)
             if not reasons:
-                _verified(run, number, step)
+                _verified(run, number, step, observed)
                 return
             if not is_over(run.plan.kind, step, found, observed):
                 over_s = None
@@ -75,7 +76,7 @@ def await_outcomes(run: Run, number: int, step: PlanStep) -> None:
             elif over_s is None:
                 over_s = monotonic()
             elif monotonic() - over_s >= run.settle_timeout_s:
-                _conclude(run, number, step, found, reasons)
+                _conclude(run, number, step, found, reasons, observed)
                 return
         changed.wait(RECHECK_S if over_s is None else min(RECHECK_S, run.settle_timeout_s))
 
@@ -121,27 +122,39 @@ def is_over(kind: PlanKind, step: PlanStep, found: Sequence[Verdict], observed: 
             assert_never(kind)
 
 
-def _conclude(run: Run, number: int, step: PlanStep, found: Sequence[Verdict], reasons: Sequence[Unmet]) -> None:
+def _conclude(
+    run: Run, number: int, step: PlanStep, found: Sequence[Verdict], reasons: Sequence[Unmet], observed: Observation
+) -> None:
     """Records a step that is over without all its outcomes: the run goes on by the plan's rule, or ends.
 
     A request of another tool that stands by now is no difference: the next step waits for it, or names it.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        step: as it was asked for.
+        found: a verdict for each of its partitions.
+        reasons: the outcomes that do not hold.
+        observed: the cluster as it was read.
     """
     missed = [each for each in found if each.fate is not Fate.DONE]
     if found and not missed:
-        _verified(run, number, step)
+        _verified(run, number, step, observed)
         return
     if len(missed) < len(found) and run.plan.rules.on_difference is OnDifference.GO_ON:
         rows = [
             {**each.partition._asdict(), "fate": each.fate.value, "reason": f"{each.fate}, found {each.found}"}
             for each in missed
         ]
-        _verified(run, number, step, differing=rows)
+        _verified(run, number, step, observed, differing=rows)
         return
     if run.plan.kind is PlanKind.ELECT_PREFERRED_LEADERS:
         raise _unfinished(run, number, step, reasons)
     told: Sequence[object] = missed or reasons
     counts = ", ".join(f"{n} {fate}" for fate in Fate if (n := sum(each.fate is fate for each in found)))
-    run.log.append(EventKind.OVER, step=number, reasons=[str(each) for each in told[:100]])
+    run.log.append(
+        EventKind.OVER, step=number, reasons=[str(each) for each in told[:100]], **{AFTER: states_of(step, observed)}
+    )
     end_step(run)
     raise RefusedError(
         f"{run.name(number)}: over, and not as planned{f' ({counts})' if counts else ''}: {listed(told)}; it was asked and is "
@@ -150,7 +163,7 @@ def _conclude(run: Run, number: int, step: PlanStep, found: Sequence[Verdict], r
     )
 
 
-def _verified(run: Run, number: int, step: PlanStep, **detail: Any) -> None:
+def _verified(run: Run, number: int, step: PlanStep, observed: Observation, **detail: Any) -> None:
     """Records the end of a step; where its time was estimated, with the time that it took."""
     told = [each for each in run.log.events if each.step == number]
     estimates = [each.detail["estimate_s"] for each in told if "estimate_s" in each.detail]
@@ -158,6 +171,7 @@ def _verified(run: Run, number: int, step: PlanStep, **detail: Any) -> None:
         asked = next(each.at for each in told if each.event is EventKind.REQUESTED)
         took = datetime.fromisoformat(run.log.now()) - datetime.fromisoformat(asked)
         detail |= {"estimate_s": estimates[-1], "took_s": round(took.total_seconds())}
+    detail[AFTER] = states_of(step, observed)
     run.log.append(EventKind.VERIFIED, step=number, conditions=len(step.outcomes), **detail)
 
 

@@ -14,6 +14,7 @@ from controller_core.plans.plan import PlanKind
 from kafka_maintenance.hooks import CLUSTER_DAG_MARK
 from kafka_maintenance.operations.apply.copying import in_bytes
 from kafka_maintenance.operations.record.receipts import EventKind
+from kafka_maintenance.operations.record.state_changes import changes
 from kafka_maintenance.web.blocks import (
     Blank,
     Block,
@@ -42,6 +43,7 @@ from kafka_maintenance.web.views.record import (
 
 REFRESH_S: Final = 30
 """A page of what is under way is read again this often."""
+CHANGES_SHOWN_MAX: Final = 5_000
 _API: Final = "../api/v2"
 """Airflow's public API, seen from a page."""
 _APPLYING: Final = "apply_plan"
@@ -78,6 +80,7 @@ def execution_page(record: Record, *, dag_of: Callable[[str], str], withheld: Wi
     sections = [
         Section(title="Steps", anchor="steps", blocks=[_steps(events, started.get("steps"))]),
         Section(title="What a person may do", anchor="actions", blocks=[_actions(record, dag_of, withheld)]),
+        Section(title="State changes", anchor="state-changes", blocks=[_changes(events)]),
         Section(title="Record", anchor="record", blocks=[*spans_of(events), table_of(events)]),
     ]
     if current is not None and not rests:
@@ -273,6 +276,32 @@ def _reason(row: dict[str, Any], rate: float | None) -> Cell:
             "warning",
         )
     return Cell("is being copied")
+
+
+# -------------------------------------------------------------------------------------------------- state changes
+
+
+def _changes(events: Sequence[RecordedEvent]) -> Table:
+    found = changes(events)
+    rows = [
+        (
+            Cell(f"step {each.step + 1}", value=each.step),
+            Cell(str(each.partition)),
+            Cell(each.before),
+            Cell(each.after),
+            Cell(each.asked),
+        )
+        for each in found[:CHANGES_SHOWN_MAX]
+    ]
+    return Table(
+        id="state-changes-table",
+        caption="Partitions, as read right before a step was asked for and when it was over",
+        columns=(Column("Step"), Column("Partition"), Column("From"), Column("To"), Column("Asked for by")),
+        rows=rows,
+        more=len(found) - len(rows),
+        searchable=True,
+        empty="None yet: the states of a step are recorded when it is over.",
+    )
 
 
 # -------------------------------------------------------------------------------------------------------- actions
