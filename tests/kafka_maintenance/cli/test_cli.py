@@ -416,6 +416,11 @@ def test_a_run_that_was_killed_is_finished_by_the_next(capsys, world, tmp_path):
     assert [str(event.event) for event in read_events(store, "demo", plan.digest)] == [
         "started", "intended", "requested", "started", "verified", "done",
     ]  # fmt: skip
+    show = ("executions", "show", plan.digest, "--cluster", "demo", "--store", str(tmp_path))
+    changed = json.loads(run(capsys, "--json", *show)[1])["state_changes"]
+    assert changed
+    assert all("state changed from (Leader:" in line for line in changed)
+    assert run(capsys, *show)[1].splitlines()[-len(changed) :] == changed
 
 
 @pytest.mark.services

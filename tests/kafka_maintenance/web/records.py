@@ -36,13 +36,24 @@ def observed(seconds, in_sync, lagging, **figures):
     return {"seconds": seconds, **counts, "lagging": lagging, **figures}
 
 
+def led(number, epoch, *replicas):
+    """A partition as the record has it before or after a step."""
+    row = {"topic": "orders", "partition": number, "leader": replicas[0], "leader_epoch": epoch}
+    return {**row, "isr": sorted(replicas), "replicas": list(replicas)}
+
+
 UNDER_WAY = (
     ("started", None, 0, started()),
-    ("intended", 0, 0, {"bytes": 90 * GB, "estimate_s": 1800, "paths": ["/admin/reassign_partitions"]}),
+    (
+        "intended",
+        0,
+        0,
+        {"bytes": 90 * GB, "estimate_s": 1800, "paths": ["/admin/reassign_partitions"], "before": [led(0, 1, 1, 2)]},
+    ),
     ("throttled", 0, 0, {"bytes_per_s": 50_000_000, "overrides": [], "left_alone": []}),
     ("requested", 0, 0, {"road": "admin_api"}),
     ("observed", 0, 20, observed(1200, 5, [copied(0, 4, 30 * GB)], bytes_copied=80 * GB, bytes=90 * GB)),
-    ("verified", 0, 31, {"conditions": 4, "estimate_s": 1800, "took_s": 1860}),
+    ("verified", 0, 31, {"conditions": 4, "estimate_s": 1800, "took_s": 1860, "after": [led(0, 4, 4, 2)]}),
     ("unthrottled", 0, 31, {"overrides": 12}),
     ("intended", 1, 31, {"bytes": 160 * GB, "estimate_s": 3200}),
     ("throttled", 1, 31, {"bytes_per_s": 50_000_000, "overrides": [], "left_alone": []}),

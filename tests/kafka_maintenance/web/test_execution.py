@@ -67,6 +67,16 @@ def test_each_replica_that_lags_tells_its_rate_and_why():
     ]
 
 
+def test_a_step_that_is_over_tells_which_partition_went_from_which_state_to_which():
+    assert texts(page_of(UNDER_WAY).table("state-changes-table")) == [
+        [
+            *("step 1", "orders-0", "(Leader:1,ISR:1,2,LeaderEpoch:1,Replicas:1,2)"),
+            *("(Leader:4,ISR:2,4,LeaderEpoch:4,Replicas:4,2)", "/admin/reassign_partitions"),
+        ]
+    ]
+    assert page_of(DONE).table("state-changes-table").rows == []
+
+
 def test_what_is_stuck_says_why_and_is_read_again():
     page = page_of(STUCK)
     assert isinstance(page.head[0], Note)
