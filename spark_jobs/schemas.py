@@ -302,6 +302,7 @@ PROPOSALS = _result(
 Status: planned; balanced, nothing has to move; postponed, nothing can be moved now; impossible, no plan meets the goals.
 """
 
+STATE_CHANGES = ArrayType(_columns(("subject", _STRING), ("before", _STRING), ("after", _STRING), ("count", _LONG)))
 FAILURE_DRILL = _result(
     ("scenario", _STRING),
     ("failed", _BROKERS),
@@ -314,9 +315,10 @@ FAILURE_DRILL = _result(
     ("leaders_gained_max", _LONG),
     ("leaders_gained_max_broker", _INT),
     ("rank", _INT),
+    ("state_changes", STATE_CHANGES),
 )
 """One row per imagined failure. `unreadable_count`: partitions with a replica there whose state cannot be read, which no
-other number counts. `scenario` is broker, rack:<name> or pair; rank 1 is the worst of its cluster."""
+other number counts. `state_changes`: transitions in the words of `state-change.log`, `subject` partition or replica (since 2026-11-25). `scenario` is broker, rack:<name> or pair; rank 1 is the worst of its cluster."""
 
 KRAFT_READINESS = _result(
     ("phase", _STRING),

@@ -4,6 +4,7 @@ Source: Kafka 3.9 `ZkPartitionStateMachine`, `ZkReplicaStateMachine`. A replica 
 state and leadership are not listed; Kafka has a TRACE line for them.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -32,6 +33,14 @@ class StateChange(NamedTuple):
     left_isr: BrokerId | None = None
 
 
+class ChangeKind(NamedTuple):
+    """Of what kind a transition is: `partition` or `replica`, and the states by Kafka's names."""
+
+    subject: str
+    before: str
+    after: str
+
+
 class Changed(NamedTuple):
     """Entries that one call of a state machine changed: both maps, of which only `partitions` are compared."""
 
@@ -53,6 +62,26 @@ def state_changes(records: Iterable[Changed]) -> Iterator[StateChange]:
                 before, after = state_of(was.replica_states, broker), state_of(now.replica_states, broker)
                 if before is not after:
                     yield StateChange(PartitionAndReplica(partition, broker), before, after, record.cause, now)
+
+
+def counted(changes: Iterable[StateChange]) -> Counter[ChangeKind]:
+    """How many transitions there are of each kind; a partition of which only leadership or ISR changed went from Online to Online."""
+    return Counter(
+        ChangeKind(
+            "replica" if isinstance(each.subject, PartitionAndReplica) else "partition",
+            each.before.value,
+            each.after.value,
+        )
+        for each in changes
+    )
+
+
+def counts_text(counts: Mapping[ChangeKind, int]) -> str:
+    """The counts in words: `2 partitions from OnlinePartition to OfflinePartition, 1 replica from …`; empty for none."""
+    return ", ".join(
+        f"{count} {kind.subject}{'s' * (count != 1)} from {kind.before} to {kind.after}"
+        for kind, count in sorted(counts.items())
+    )
 
 
 def _of_partition(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.window import Window
@@ -23,7 +23,7 @@ from controller_core.model.partitions import BrokerId, TopicPartition
 from spark_jobs.on_core import bridge
 from spark_jobs.on_core.bridge import SnapshotRows, context_of
 from spark_jobs.on_core.simulate import outcome
-from spark_jobs.schemas import FAILURE_DRILL, SNAPSHOT_KEY
+from spark_jobs.schemas import FAILURE_DRILL, SNAPSHOT_KEY, STATE_CHANGES
 
 _KEY = list(SNAPSHOT_KEY)
 SLICE_ROWS = 25_000
@@ -48,6 +48,7 @@ PARTIAL = StructType(
             "gained",
             ArrayType(StructType([StructField("broker", IntegerType()), StructField("leaders", LongType())])),
         ),
+        StructField("state_changes", STATE_CHANGES),
     ]
 )
 """One row per slice and scenario."""
@@ -88,7 +89,8 @@ def slices_of(row_count: int) -> int:
 def ranked(partial: DataFrame) -> DataFrame:
     """In: `PARTIAL`. Out: schemas.FAILURE_DRILL; rank 1 of a cluster is its worst failure."""
     key = [*_KEY, "scenario", "failed"]
-    summed = partial.groupBy(*key).agg(*(F.sum(name).alias(name) for name in _COUNTS))
+    changes = F.flatten(F.collect_list("state_changes")).alias("state_changes")
+    summed = partial.groupBy(*key).agg(*(F.sum(name).alias(name) for name in _COUNTS), changes)
     by_broker = (
         partial.select(*key, F.inline("gained"))
         .groupBy(*key, "broker")
@@ -111,8 +113,22 @@ def ranked(partial: DataFrame) -> DataFrame:
             }
         )
         .withColumn("rank", F.row_number().over(worst))
+        .withColumn("state_changes", _added_up(F.col("state_changes")))
         .select(*FAILURE_DRILL.names)
     )
+
+
+def _added_up(changes: Column) -> Column:
+    """The counts of all slices, one per kind, in the order of kinds."""
+    kind = ("subject", "before", "after")
+    kinds = F.array_sort(F.array_distinct(F.transform(changes, lambda each: F.struct(*(each[name] for name in kind)))))
+
+    def of_kind(one: Column) -> Column:
+        same = F.filter(changes, lambda each: F.struct(*(each[name] for name in kind)) == one)
+        count = F.aggregate(same, F.lit(0).cast("long"), lambda total, each: total + each["count"])
+        return F.struct(*(one[name].alias(name) for name in kind), count.alias("count"))
+
+    return F.transform(kinds, of_kind)
 
 
 def shared_pairs(partitions: DataFrame, pairs_max: int) -> DataFrame:
@@ -178,7 +194,8 @@ def drill(
         topic_configs: topic → its configuration.
     """
     affected = _affected(context, failed)
-    after = outcome(context, (RemoveLiveBrokers(failed), OnBrokerFailure(failed)), topic_configs).context
+    done = outcome(context, (RemoveLiveBrokers(failed), OnBrokerFailure(failed)), topic_configs)
+    after = done.context
     gone, live = frozenset(failed), frozenset(after.live_broker_ids)
     offline = below = 0
     gained: Counter[BrokerId] = Counter()
@@ -204,6 +221,7 @@ def drill(
         "unclean_count": after.unclean_election_count - context.unclean_election_count,
         "leaders_moved_count": gained.total(),
         "gained": [{"broker": broker, "leaders": gained[broker]} for broker in sorted(gained)],
+        "state_changes": [{**kind._asdict(), "count": count} for kind, count in sorted(done.changes.items())],
     }
 
 

@@ -6,9 +6,11 @@ changes, so one context serves any number of imagined events.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import step
+from controller_core.engine.state_changes import ChangeKind, counted
 from controller_core.engine.turn import RunTasks, Task
 from controller_core.messages.effects import (
     Effect,
@@ -21,10 +23,11 @@ _STEPS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the cluster stands when everything has been done, and what was asked for on the way, in order."""
+    """How the cluster stands when everything has been done; what was asked for on the way, in order, and how many transitions there were."""
 
     context: ControllerContext
     effects: tuple[Effect, ...]
+    changes: Mapping[ChangeKind, int]
 
 
 def outcome(
@@ -43,4 +46,5 @@ def outcome(
     zookeeper = SimulatedAnswers(found=context, configs=topic_configs or {})
     first = step(context, RunTasks(tuple(tasks)))
     steps = list(answered_steps(first, zookeeper.answer, limit=_STEPS_MAX))
-    return Outcome(steps[-1].context, tuple(effect for done in steps for effect in done.effects))
+    effects = tuple(effect for done in steps for effect in done.effects)
+    return Outcome(steps[-1].context, effects, counted(chain.from_iterable(done.transitions for done in steps)))

@@ -20,6 +20,7 @@ import numpy as np
 from controller_core.context.builder import build_context
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Command, step
+from controller_core.engine.state_changes import ChangeKind, counted, counts_text
 from controller_core.messages.answers import (
     Answer,
 )
@@ -73,6 +74,7 @@ class WavePrediction:
     unfinished: tuple[str, ...]  # partitions that are not at their list in the end, e.g. for want of a live leader
     endangered: tuple[str, ...]  # partitions that lose their in-sync majority, or in-sync replicas when they lack it
     refusals: tuple[str, ...] = ()  # what the controller would refuse or fail at
+    changes: Mapping[ChangeKind, int] = field(default_factory=dict)  # transitions, by kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +194,7 @@ class _Walk(NamedTuple):
     unfinished: bool
     endangered: bool
     refusals: tuple[str, ...]
+    changes: Mapping[ChangeKind, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +215,10 @@ class PlanPrediction:
         if not self.waves:
             return "There is nothing for the controller to do."
         counts: Counter[str] = Counter()
+        changes: Counter[ChangeKind] = Counter()
         for wave in self.waves:
             counts.update(wave.effects)
+            changes.update(wave.changes)
         said = (
             f"Run through the controller's rules, wave by wave: {sum(counts.values())} effects, among them "
             f"{counts['WritePartitionStates']} writes of partition states; the largest request has "
@@ -222,6 +227,7 @@ class PlanPrediction:
             + ("; ".join(self.problems) or "every partition keeps its in-sync majority")
             + "."
         )
+        said += f" State changes: {counts_text(changes)}." if changes else ""
         waiting = [partition for wave in self.waves for partition in wave.unfinished]
         return f"{said} These are not done until a broker returns: {shorten(waiting)}." if waiting else said
 
@@ -242,6 +248,7 @@ def predict_plan(state: ClusterState, moves: Iterable[Moves], dialect: Dialect) 
     for rows, lists in moves:
         targets = _targets(state, ids, rows, lists)
         counts: Counter[str] = Counter()
+        changes: Counter[ChangeKind] = Counter()
         unfinished: list[str] = []
         endangered: list[str] = []
         refusals: list[str] = []
@@ -263,6 +270,7 @@ def predict_plan(state: ClusterState, moves: Iterable[Moves], dialect: Dialect) 
                 names[walk.end.leader],
             )
             counts.update(walk.effects)
+            changes.update(walk.changes)
             counts["SendUpdateMetadata"] += walk.broadcasts * len(live)
             if walk.unfinished:
                 unfinished.append(str(partition))
@@ -279,6 +287,7 @@ def predict_plan(state: ClusterState, moves: Iterable[Moves], dialect: Dialect) 
                 unfinished=tuple(unfinished),
                 endangered=tuple(endangered),
                 refusals=tuple(refusals),
+                changes=changes,
             )
         )
     return PlanPrediction(waves=tuple(waves), stands=stands)
@@ -340,6 +349,7 @@ def _walk(start: Stand, goal: tuple[int, ...], live: frozenset[int], dialect: Di
         unfinished=bool(done.unfinished),
         endangered=bool(done.endangered),
         refusals=done.refusals,
+        changes=done.changes,
     )
 
 
@@ -351,6 +361,7 @@ class _World:
     heard: Callable[[Effect], None] | None
     zookeeper: SimulatedAnswers = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
+    changes: Counter[ChangeKind] = field(default_factory=Counter)
     topic_bytes: int = 0
     before: dict[TopicPartition, int] = field(default_factory=dict)
     majority: dict[TopicPartition, int] = field(default_factory=dict)
@@ -361,7 +372,7 @@ class _World:
         self.zookeeper = SimulatedAnswers(found=self.context)
 
     def wave(self, targets: Targets) -> WavePrediction:
-        self.counts, self.topic_bytes, self.refusals = Counter(), 0, []
+        self.counts, self.changes, self.topic_bytes, self.refusals = Counter(), Counter(), 0, []
         self.before = {p: len(state.isr) for p, _ in targets if (state := self.zookeeper.state(p)) is not None}
         self.majority = {p: len(replicas) // 2 + 1 for p, replicas in targets}
         self.endangered = {p for p, replicas in targets if self._copies_too_many(p, replicas)}
@@ -384,6 +395,7 @@ class _World:
             unfinished=tuple(unfinished),
             endangered=tuple(str(p) for p in sorted(self.endangered)),
             refusals=tuple(self.refusals),
+            changes=self.changes,
         )
 
     def _catch_up(self, targets: Targets) -> Iterator[Command]:
@@ -416,6 +428,7 @@ class _World:
         for done in answered_steps(step(self.context, command), self._answer, limit=_STEPS_MAX):
             self.context = done.context
             self.refusals.extend(refusal.reason for refusal in done.refusals)
+            self.changes.update(counted(done.transitions))
             for effect in done.effects:
                 self.counts[type(effect).__name__] += 1
                 if self.heard is not None:

@@ -211,6 +211,15 @@ def _rows(cluster, day, date_of_run):
                 "leaders_gained_max": 3,
                 "leaders_gained_max_broker": broker % cluster.brokers + 1,
                 "rank": broker,
+                "state_changes": [
+                    {
+                        "subject": "partition",
+                        "before": "OnlinePartition",
+                        "after": "OfflinePartition",
+                        "count": max(1, cluster.critical - broker + 1),
+                    },
+                    {"subject": "replica", "before": "OnlineReplica", "after": "OfflineReplica", "count": total // 3},
+                ],
             }
             for broker in range(1, min(cluster.brokers, 20) + 1)
         ],

@@ -58,6 +58,18 @@ def test_drill(failed, unclean, offline, below, uncleanly, gained):
     assert {row["broker"]: row["leaders"] for row in found["gained"]} == gained
 
 
+def test_the_drill_counts_the_transitions_of_the_state_machines():
+    found = drill.drill(context_of(CLUSTER, (1, 2, 3)), (1,), {}, 1, {})
+    kinds = {(each["subject"], each["before"], each["after"]): each["count"] for each in found["state_changes"]}
+    assert kinds == {
+        ("partition", "OnlinePartition", "OfflinePartition"): 3,  # what broker 1 led
+        ("partition", "OfflinePartition", "OnlinePartition"): 2,  # all but a-1, whose ISR it was
+        ("partition", "OnlinePartition", "OnlinePartition"): 2,  # broker 1 leaves the ISR of those
+        ("partition", "OfflinePartition", "OfflinePartition"): 1,  # a-1 has no leader any more
+        ("replica", "OnlineReplica", "OfflineReplica"): 3,
+    }
+
+
 def test_the_drill_is_ranked_and_does_not_depend_on_its_slices(spark, monkeypatch):
     world = World(
         brokers={1: "a", 2: "a", 3: "b", 4: "b"},

@@ -1,10 +1,11 @@
 """Plans run through the controller: the quick way equals the full way, and both equal the simulated cluster."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
+from controller_core.engine.state_changes import counted, counts_text
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target, request_data
@@ -70,7 +71,10 @@ def test_each_walk_once_ends_where_all_walks_end(kind, version):
 def test_the_simulated_cluster_ends_where_predicted(kind, version):
     state = of_kind(kind, brokers=6, partitions=18)
     waves = schedule(optimal_plan(state), Limits(in_max=2, out_max=2))
-    simulated = SimulatedCluster(dialect_for(version), server=MemoryServer())
+    told = Counter()
+    simulated = SimulatedCluster(
+        dialect_for(version), server=MemoryServer(), stepped=lambda _, done: told.update(counted(done.transitions))
+    )
     for broker in state.broker_ids.tolist():
         simulated.start_broker(BrokerId(broker))
     simulated.settle()
@@ -81,14 +85,19 @@ def test_the_simulated_cluster_ends_where_predicted(kind, version):
     simulated.create_topics(topics)
     simulated.settle()
     tool = MemoryZooKeeper(simulated.server)
+    told.clear()
     for targets in targets_of(state, waves):
         request = CreateReassignPartitions(targets=tuple(Target(*p, replicas) for p, replicas in targets))
         tool.create("/admin/reassign_partitions", request_data(request), make_parents=True)
         simulated.settle()
         assert tool.exists("/admin/reassign_partitions") is None
-    predicted = named(state, predict_plan(state, moves_of(waves), dialect_for(version)).stands)
+    prediction = predict_plan(state, moves_of(waves), dialect_for(version))
+    predicted = named(state, prediction.stands)
     after = ends(simulated.active_controller().context)
     assert {partition: after[partition] for partition in predicted} == predicted
+    changes = sum((Counter(wave.changes) for wave in prediction.waves), Counter())
+    assert changes == told
+    assert f" State changes: {counts_text(changes)}." in prediction.text
 
 
 @pytest.mark.parametrize("kind", KINDS)

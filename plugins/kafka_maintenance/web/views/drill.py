@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.engine.state_changes import ChangeKind, counts_text
 from kafka_maintenance.operations.analysis.overviews import Overview
 from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.web import figures
@@ -48,6 +49,7 @@ def drill_blocks(store: ObjectStore, chosen: Overview, name: str) -> list[Block]
             for text in ("Partitions offline", "Below min ISR", "Elected uncleanly", "Leaders that move")
         ),
         Column("Gains most"),
+        Column("State changes", words="What the controller writes to state-change.log"),
     )
     table = Table(
         id="drill-table",
@@ -68,6 +70,18 @@ def _drill_row(text: str, row: Row) -> tuple[Cell, ...]:
         number(row["unclean_count"], tone="critical" if row["unclean_count"] else None),
         number(row["leaders_moved_count"]),
         Cell(gains),
+        Cell(_changes(row)),
+    )
+
+
+def _changes(row: Row) -> str:
+    """In words; analyses of before 2026-11-25 do not have them."""
+    found = row.get("state_changes")
+    if found is None:
+        return "not in this analysis"
+    return (
+        counts_text({ChangeKind(each["subject"], each["before"], each["after"]): each["count"] for each in found})
+        or "none"
     )
 
 
