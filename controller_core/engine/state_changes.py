@@ -53,27 +53,28 @@ class Changed(NamedTuple):
 
 def state_changes(records: Iterable[Changed]) -> Iterator[StateChange]:
     """The transitions of these calls, in their order; of one partition before those of its replicas."""
-    for record in records:
-        for partition in record.partitions:
-            was, now = record.before.get(partition, NOTHING), record.after.get(partition, NOTHING)
-            yield from _of_partition(record, partition, was, now)
-            brokers = {broker for broker, _ in (*was.replica_states, *now.replica_states)}
-            for broker in sorted(brokers):
-                before, after = state_of(was.replica_states, broker), state_of(now.replica_states, broker)
-                if before is not after:
-                    yield StateChange(PartitionAndReplica(partition, broker), before, after, record.cause, now)
+    for record, partition, was, now in _entries(records):
+        if _is_told(record, was, now):
+            yield StateChange(partition, _state(was), _state(now), record.cause, now, record.left_isr)
+        for broker, before, after in _replicas(was, now):
+            yield StateChange(PartitionAndReplica(partition, broker), before, after, record.cause, now)
 
 
-def counted(changes: Iterable[StateChange]) -> Counter[ChangeKind]:
-    """How many transitions there are of each kind; a partition of which only leadership or ISR changed went from Online to Online."""
-    return Counter(
-        ChangeKind(
-            "replica" if isinstance(each.subject, PartitionAndReplica) else "partition",
-            each.before.value,
-            each.after.value,
+def counted(records: Iterable[Changed]) -> Counter[ChangeKind]:
+    """How many transitions of each kind these calls made; where only leadership or ISR changed, a partition goes from Online to Online."""
+    partitions: Counter[tuple[PartitionState, PartitionState]] = Counter()
+    replicas: Counter[tuple[ReplicaState, ReplicaState]] = Counter()
+    for record, _, was, now in _entries(records):
+        if _is_told(record, was, now):
+            partitions[_state(was), _state(now)] += 1
+        for _, before, after in _replicas(was, now):
+            replicas[before, after] += 1
+    found = Counter[ChangeKind]()
+    for subject, counts in (("partition", partitions), ("replica", replicas)):
+        found.update(
+            {ChangeKind(subject, before.value, after.value): count for (before, after), count in counts.items()}
         )
-        for each in changes
-    )
+    return found
 
 
 def counts_text(counts: Mapping[ChangeKind, int]) -> str:
@@ -84,9 +85,25 @@ def counts_text(counts: Mapping[ChangeKind, int]) -> str:
     )
 
 
-def _of_partition(
-    record: Changed, partition: TopicPartition, was: PartitionEntry, now: PartitionEntry
-) -> Iterator[StateChange]:
-    before, after = was.state or PartitionState.NON_EXISTENT, now.state or PartitionState.NON_EXISTENT
-    if before is not after or was.leadership != now.leadership or record.left_isr is not None:
-        yield StateChange(partition, before, after, record.cause, now, record.left_isr)
+def _entries(
+    records: Iterable[Changed],
+) -> Iterator[tuple[Changed, TopicPartition, PartitionEntry, PartitionEntry]]:
+    for record in records:
+        for partition in record.partitions:
+            yield record, partition, record.before.get(partition, NOTHING), record.after.get(partition, NOTHING)
+
+
+def _state(entry: PartitionEntry) -> PartitionState:
+    return entry.state or PartitionState.NON_EXISTENT
+
+
+def _is_told(record: Changed, was: PartitionEntry, now: PartitionEntry) -> bool:
+    return _state(was) is not _state(now) or was.leadership != now.leadership or record.left_isr is not None
+
+
+def _replicas(was: PartitionEntry, now: PartitionEntry) -> Iterator[tuple[BrokerId, ReplicaState, ReplicaState]]:
+    if was.replica_states != now.replica_states:
+        for broker in sorted({broker for broker, _ in (*was.replica_states, *now.replica_states)}):
+            before, after = state_of(was.replica_states, broker), state_of(now.replica_states, broker)
+            if before is not after:
+                yield broker, before, after

@@ -47,4 +47,4 @@ def outcome(
     first = step(context, RunTasks(tuple(tasks)))
     steps = list(answered_steps(first, zookeeper.answer, limit=_STEPS_MAX))
     effects = tuple(effect for done in steps for effect in done.effects)
-    return Outcome(steps[-1].context, effects, counted(chain.from_iterable(done.transitions for done in steps)))
+    return Outcome(steps[-1].context, effects, counted(chain.from_iterable(done.changes for done in steps)))

@@ -428,7 +428,7 @@ class _World:
         for done in answered_steps(step(self.context, command), self._answer, limit=_STEPS_MAX):
             self.context = done.context
             self.refusals.extend(refusal.reason for refusal in done.refusals)
-            self.changes.update(counted(done.transitions))
+            self.changes.update(counted(done.changes))
             for effect in done.effects:
                 self.counts[type(effect).__name__] += 1
                 if self.heard is not None:

@@ -125,7 +125,7 @@ def test_a_refusal_that_is_no_transition_is_not_told():
 def test_transitions_are_counted_by_their_kind():
     context = cluster({"t-0": (1, 2), "t-1": (2, 1)})
     found = perform(context, OnBrokerFailure((BrokerId(2),)))
-    counts = counted(change for done in found.steps for change in done.transitions)
+    counts = counted(change for done in found.steps for change in done.changes)
     assert counts_text(counts) == (
         "2 partitions from OnlinePartition to OnlinePartition, 2 replicas from OnlineReplica to OfflineReplica"
     )

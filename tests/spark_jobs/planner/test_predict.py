@@ -73,7 +73,7 @@ def test_the_simulated_cluster_ends_where_predicted(kind, version):
     waves = schedule(optimal_plan(state), Limits(in_max=2, out_max=2))
     told = Counter()
     simulated = SimulatedCluster(
-        dialect_for(version), server=MemoryServer(), stepped=lambda _, done: told.update(counted(done.transitions))
+        dialect_for(version), server=MemoryServer(), stepped=lambda _, done: told.update(counted(done.changes))
     )
     for broker in state.broker_ids.tolist():
         simulated.start_broker(BrokerId(broker))
