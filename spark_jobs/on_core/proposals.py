@@ -26,7 +26,8 @@ from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.movable import unmovable
 from spark_jobs.planner.planning import optimal_plan
-from spark_jobs.planner.predict import moves_of, predict_plan, require_safe
+from spark_jobs.planner.predict import moves_of, predict_plan
+from spark_jobs.planner.prediction import require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import schedule
 

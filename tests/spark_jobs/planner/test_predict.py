@@ -14,17 +14,16 @@ from controller_core.runtime.simulated.zookeeper import MemoryServer, MemoryZooK
 from spark_jobs.planner.errors import PlanRejectedError
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.planning import optimal_plan
-from spark_jobs.planner.predict import PlanPrediction as Planned
 from spark_jobs.planner.predict import (
-    WavePrediction,
     context_of,
     given_moves,
     moves_of,
     predict,
     predict_plan,
-    require_safe,
     targets_of,
 )
+from spark_jobs.planner.prediction import PlanPrediction as Planned
+from spark_jobs.planner.prediction import WavePrediction, require_safe
 from spark_jobs.planner.waves import Limits, Schedule, Wave, schedule
 from tests.spark_jobs.planner.clusters import KINDS, cluster, of_kind
 

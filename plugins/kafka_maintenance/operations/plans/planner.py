@@ -20,7 +20,8 @@ from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.model import ClusterState
 from spark_jobs.planner.movable import unmovable
 from spark_jobs.planner.planning import optimal_plan
-from spark_jobs.planner.predict import given_moves, moves_of, predict_plan, require_possible, require_safe
+from spark_jobs.planner.predict import given_moves, moves_of, predict_plan
+from spark_jobs.planner.prediction import require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import GivenLists, Limits, Schedule, schedule
 from spark_jobs.report.content import counted
