@@ -1,6 +1,6 @@
 """From which state to which a step took its partitions, as they were read right before it was asked for and when it was over.
 
-Source: docs/operations.md, "The record"; the words are those of Kafka's `state-change.log` (Kafka 3.2 `LeaderIsrAndControllerEpoch`).
+Source: docs/operations.md, "The receipt"; the words are those of Kafka's `state-change.log` (Kafka 3.2 `LeaderIsrAndControllerEpoch`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
