@@ -23,6 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from controller_core.model.words import counted
 from spark_jobs.arguments import Args, parse
 from spark_jobs.io import datasets, folders
 from spark_jobs.io import snapshots as stored
@@ -80,7 +81,9 @@ def _analysed(spark: SparkSession, args: Args, chosen: Chosen, problems: Sequenc
     """Makes and writes the results that are wanted, and the report; returns the exit status."""
     results = Results(spark, chosen, args, problems)
     past = len(chosen.window) + len(args.compact.snapshots)
-    say(f"{len(chosen.current)} clusters, {past} snapshots in the history, {len(problems)} unreadable")
+    say(
+        f"{counted(len(chosen.current), 'cluster')}, {counted(past, 'snapshot')} in the history, {len(problems)} unreadable"
+    )
     place = folders.folder(spark, args.output)
     withdraw(place)
     _remove(place, _PAGES, (".md", ".html"))

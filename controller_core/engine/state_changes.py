@@ -60,7 +60,7 @@ def state_changes(records: Iterable[Changed]) -> Iterator[StateChange]:
             yield StateChange(PartitionAndReplica(partition, broker), before, after, record.cause, now)
 
 
-def counted(records: Iterable[Changed]) -> Counter[ChangeKind]:
+def transition_counts(records: Iterable[Changed]) -> Counter[ChangeKind]:
     """How many transitions of each kind these calls made; where only leadership or ISR changed, a partition goes from Online to Online."""
     partitions: Counter[tuple[PartitionState, PartitionState]] = Counter()
     replicas: Counter[tuple[ReplicaState, ReplicaState]] = Counter()

@@ -10,7 +10,7 @@ from itertools import chain
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import step
-from controller_core.engine.state_changes import ChangeKind, counted
+from controller_core.engine.state_changes import ChangeKind, transition_counts
 from controller_core.engine.turn import RunTasks, Task
 from controller_core.messages.effects import (
     Effect,
@@ -47,4 +47,4 @@ def outcome(
     first = step(context, RunTasks(tuple(tasks)))
     steps = list(answered_steps(first, zookeeper.answer, limit=_STEPS_MAX))
     effects = tuple(effect for done in steps for effect in done.effects)
-    return Outcome(steps[-1].context, effects, counted(chain.from_iterable(done.changes for done in steps)))
+    return Outcome(steps[-1].context, effects, transition_counts(chain.from_iterable(done.changes for done in steps)))

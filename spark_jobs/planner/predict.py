@@ -20,7 +20,7 @@ import numpy as np
 from controller_core.context.builder import build_context
 from controller_core.context.context import ControllerContext
 from controller_core.controller.step import Command, step
-from controller_core.engine.state_changes import ChangeKind, counted
+from controller_core.engine.state_changes import ChangeKind, transition_counts
 from controller_core.messages.answers import (
     Answer,
 )
@@ -320,7 +320,7 @@ class _World:
         for done in answered_steps(step(self.context, command), self._answer, limit=_STEPS_MAX):
             self.context = done.context
             self.refusals.extend(refusal.reason for refusal in done.refusals)
-            self.changes.update(counted(done.changes))
+            self.changes.update(transition_counts(done.changes))
             for effect in done.effects:
                 self.counts[type(effect).__name__] += 1
                 if self.heard is not None:

@@ -6,10 +6,11 @@ Everything here is made from rows that were written already; nothing is computed
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from controller_core.model.words import counted
 from spark_jobs.planner.goals import Goals
 from spark_jobs.report import plots as report_plots
 from spark_jobs.report import tables, today
-from spark_jobs.report.content import Page, Rows, causes, count, counted, missed, passed_over
+from spark_jobs.report.content import Page, Rows, causes, count, missed, passed_over
 from spark_jobs.report.numbers import cluster_numbers
 from spark_jobs.report.page import Section, Table, html_page, markdown_page
 from spark_jobs.report.readiness import phase_texts, readiness_sections, readiness_table

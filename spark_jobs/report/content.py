@@ -143,8 +143,3 @@ def causes(findings: Iterable[Mapping[str, Any]], severity: str) -> int:
 def count(rows: Iterable[Mapping[str, Any]]) -> int:
     """The sum of the rows' counts."""
     return sum(row["count"] for row in rows)
-
-
-def counted(number: int, noun: str) -> str:
-    """`3 clusters`, `1 cluster`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -6,11 +6,12 @@ Source: docs/kraft.md, "Fleet".
 from collections.abc import Mapping
 from typing import Any
 
+from controller_core.model.words import counted
 from spark_jobs.kraft.fleet import Standing, by_distance, in_the_way
 from spark_jobs.kraft.judged import Verdict
 from spark_jobs.kraft.phase import PhaseId
 from spark_jobs.kraft.rules import RULES
-from spark_jobs.report.content import Page, Rows, counted
+from spark_jobs.report.content import Page, Rows
 from spark_jobs.report.page import Section, Table
 
 _CLUSTERS_SHOWN = 100

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spark_jobs.report.content import COMPARED, Changed, Rows, counted
+from controller_core.model.words import counted
+from spark_jobs.report.content import COMPARED, Changed, Rows
 from spark_jobs.report.page import Table
 from spark_jobs.report.today import GROUPS, in_order
 

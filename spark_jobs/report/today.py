@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spark_jobs.report.content import COMPARED, SEVERITIES, Page, Rows, counted
+from controller_core.model.words import counted
+from spark_jobs.report.content import COMPARED, SEVERITIES, Page, Rows
 
 GROUPS = ("broker or controller down", "offline", "below min ISR", "at risk", "hygiene")
 """The order of findings; each kind belongs to one."""

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.model.words import counted
 from controller_core.ports.object_store import ObjectStore, write_whole
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -86,7 +87,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         _show_choice(arguments, day, choice)
         return ExitStatus.DONE
-    what = f"analysis of {day}, {len(choice.snapshots)} snapshots"
+    what = f"analysis of {day}, {counted(len(choice.snapshots), 'snapshot')}"
     with Bars(what), _folder(arguments.folder) as folder:
         done = analyse(
             store,

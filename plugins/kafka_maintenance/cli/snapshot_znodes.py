@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import ExitStatus, show, store_of
 from kafka_maintenance.cli.snapshot_arguments import (
     add_cluster_filter,
@@ -57,7 +58,7 @@ def _find(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
     from kafka_maintenance.operations.snapshots import znodes as operation  # noqa: PLC0415 - as above
 
-    found, last = list(operation.listing(rows)), f"{len(rows)} znodes"
+    found, last = list(operation.listing(rows)), counted(len(rows), "znode")
     lines = [f"{one:>7} {two:>7} {three:>8} {four:>20}  {path}" for one, two, three, four, path in found]
     document = {"znodes": [operation.znode_json(row) for row in rows]}
     show(arguments, "\n".join([*lines, last]), document, table=Table(operation.LISTED, found, below=(last,)))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli import snapshot_znodes
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -133,7 +134,7 @@ def _list(arguments: argparse.Namespace) -> int:
         + (f", pinned: {pin}" if pin else "")
         for taken, cluster, name, topics, partitions, sure, pin in rows
     ]
-    last = f"{len(found)} snapshots in {store.uri}"
+    last = f"{counted(len(found), 'snapshot')} in {store.uri}"
     document = {
         "snapshots": [operation.manifest_json(manifest) for manifest in found],
         "unreadable": [str(error) for error in unusable],
@@ -288,7 +289,10 @@ def _compact(arguments: argparse.Namespace) -> int:
         for place, found in kept.items()
         if found is not None
     }
-    lines = [f"{place}: {count['snapshots']} snapshots, {count['bytes']:,} bytes" for place, count in counts.items()]
+    lines = [
+        f"{place}: {counted(count['snapshots'], 'snapshot')}, {counted(count['bytes'], 'byte')}"
+        for place, count in counts.items()
+    ]
     show(arguments, "\n".join([*lines, f"{len(counts)} of {len(places)} months are kept"]), counts)
     return ExitStatus.DONE
 
@@ -317,6 +321,6 @@ def _retain(arguments: argparse.Namespace) -> int:
     plan = retention.apply_retention(
         store, policy, arguments.approve, now=now, approver=approver_of(arguments), cluster=arguments.cluster
     )
-    text = f"{retention.retention_text(plan)}\nremoved {len(plan.dropped)} snapshots"
+    text = f"{retention.retention_text(plan)}\nremoved {counted(len(plan.dropped), 'snapshot')}"
     show(arguments, text, {**retention.retention_json(plan), "removed": True})
     return ExitStatus.DONE

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any, Final
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import ExitStatus, add_json_argument, add_store_arguments, show, store_of
 from kafka_maintenance.cli.terminal import Table
 
@@ -69,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> ExitStatus:
         )
     )
     document = {"date": newest.date, "run_id": newest.run_id, "clusters": rows}
-    last = f"{len(rows)} clusters, analysis of {newest.date}"
+    last = f"{counted(len(rows), 'cluster')}, analysis of {newest.date}"
     table = Table(_COLUMNS, [_cells(row) for row in rows], below=(last,))
     show(arguments, "\n".join([*map(_line, rows), last]), document, table=table)
     failing = _SEVERITIES[: _SEVERITIES.index(arguments.fail_on) + 1] if arguments.fail_on != _NEVER else ()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_cluster_argument,
@@ -89,7 +90,7 @@ def _import(arguments: argparse.Namespace) -> int:
         )
     made = sum(each.created for each in done.snapshots)
     unchanged = f"; in {done.unchanged} periods nothing changed" if done.unchanged else ""
-    lines.append(f"{made} snapshots imported, {len(done.snapshots) - made} were there{unchanged}")
+    lines.append(f"{counted(made, 'snapshot')} imported, {len(done.snapshots) - made} were there{unchanged}")
     document = {
         "snapshots": [
             {

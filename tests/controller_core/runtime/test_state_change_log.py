@@ -8,7 +8,7 @@ from controller_core.controller.brokers import OnBrokerFailure
 from controller_core.controller.partition_state_machine import ChangePartitionStates
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
 from controller_core.controller.step import step
-from controller_core.engine.state_changes import ChangeKind, counted, counts_text
+from controller_core.engine.state_changes import ChangeKind, counts_text, transition_counts
 from controller_core.messages.events import TopicsChanged
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
@@ -125,14 +125,14 @@ def test_a_refusal_that_is_no_transition_is_not_told():
 def test_transitions_are_counted_by_their_kind():
     context = cluster({"t-0": (1, 2), "t-1": (2, 1)})
     found = perform(context, OnBrokerFailure((BrokerId(2),)))
-    counts = counted(change for done in found.steps for change in done.changes)
+    counts = transition_counts(change for done in found.steps for change in done.changes)
     assert counts_text(counts) == (
         "2 partitions from OnlinePartition to OnlinePartition, 2 replicas from OnlineReplica to OfflineReplica"
     )
     assert counts_text({ChangeKind("replica", "NewReplica", "OnlineReplica"): 1}) == (
         "1 replica from NewReplica to OnlineReplica"
     )
-    assert counts_text(counted(())) == ""
+    assert counts_text(transition_counts(())) == ""
 
 
 def test_a_new_partition_names_its_replicas():

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from controller_core.engine.state_changes import counted, counts_text
+from controller_core.engine.state_changes import counts_text, transition_counts
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target, request_data
@@ -72,7 +72,9 @@ def test_the_simulated_cluster_ends_where_predicted(kind, version):
     waves = schedule(optimal_plan(state), Limits(in_max=2, out_max=2))
     told = Counter()
     simulated = SimulatedCluster(
-        dialect_for(version), server=MemoryServer(), stepped=lambda _, done: told.update(counted(done.changes))
+        dialect_for(version),
+        server=MemoryServer(),
+        stepped=lambda _, done: told.update(transition_counts(done.changes)),
     )
     for broker in state.broker_ids.tolist():
         simulated.start_broker(BrokerId(broker))

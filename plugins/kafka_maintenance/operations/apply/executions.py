@@ -5,6 +5,7 @@ Source: docs/operations.md, "The receipt".
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.record.receipts import Event, EventKind, ReceiptLog, read_events, receipt_prefix
 from kafka_maintenance.operations.record.state_changes import AFTER, BEFORE
 
+_BEGINNING = re.compile("[0-9a-f]{1,64}")
+"""Of a digest."""
 _RECEIPTS = "v1/receipts/"
 _READS_AT_ONCE = 16
 
@@ -90,14 +93,14 @@ def begun_plan(store: ObjectStore, cluster: str, beginning: str) -> str:
         BadInputError: there is none, or more than one.
     """
     prefix = receipt_prefix(require_name(cluster, "cluster"), "")[:-1]
-    begun = {key.removeprefix(prefix).partition("/")[0] for key in store.list(prefix)}
-    found = [digest for digest in begun if beginning and digest.startswith(beginning)]
+    keys = store.list(f"{prefix}{beginning}") if _BEGINNING.fullmatch(beginning) else ()
+    found = {key.removeprefix(prefix).partition("/")[0] for key in keys}
     if len(found) != 1:
         raise BadInputError(
             f"no record of plan {beginning!r} on {cluster!r} in {store.uri}: expected the digest of a plan that was begun, or its beginning, found "
             f"{len(found)} that begin so; `kafka-maintenance executions list` names those that were"
         )
-    return found[0]
+    return found.pop()
 
 
 def record_of(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from controller_core.model.dialect import Dialect
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import Target
@@ -24,7 +25,6 @@ from spark_jobs.planner.predict import given_moves, moves_of, predict_plan
 from spark_jobs.planner.prediction import require_possible, require_safe
 from spark_jobs.planner.result import ReassignmentPlan
 from spark_jobs.planner.waves import GivenLists, Limits, Schedule, schedule
-from spark_jobs.report.content import counted
 
 
 class Proposal(NamedTuple):

@@ -16,6 +16,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest, partition_rows
 from controller_core.adapters.snapshot.znode_rows import ZNODES_TABLE
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
@@ -222,7 +223,7 @@ def query_cells(result: QueryResult) -> list[list[str]]:
 
 def query_remarks(result: QueryResult) -> list[str]:
     """How many rows of how many snapshots, and what is not among them."""
-    count = f"{len(result.rows)} rows{' (cut off)' if result.cut_off else ''} from {result.snapshots} snapshots"
+    count = f"{counted(len(result.rows), 'row')}{' (cut off)' if result.cut_off else ''} from {counted(result.snapshots, 'snapshot')}"
     return [count, *(f"passed over: {reason}" for reason in result.passed_over), *result.unreadable]
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ControllerCoreError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import MIGRATIONS, Overview, mode_text, readable_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
@@ -126,7 +127,7 @@ def clusters_page(
         filters.append(Filter(label="Tag", column="Tags", choices=tags))
     table = Table(
         id="clusters",
-        caption=f"{len(listed)} clusters, the worst first",
+        caption=f"{counted(len(listed), 'cluster')}, the worst first",
         columns=_COLUMNS,
         rows=cells,
         searchable=True,

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from controller_core.model.words import counted
 from controller_core.plans.plan import PlanKind
 from kafka_maintenance.hooks import CLUSTER_DAG_MARK
 from kafka_maintenance.operations.apply.copying import in_bytes
@@ -138,7 +139,7 @@ def _steps(events: Sequence[RecordedEvent], step_count: int | None) -> Table:
     )
     return Table(
         id="steps-table",
-        caption=f"{count} steps" if count != 1 else "1 step",
+        caption=counted(count, "step"),
         columns=columns,
         rows=[_step(step, told.get(step, [])) for step in range(count)],
         empty="No step was begun.",

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import InvalidPlanError
+from controller_core.model.words import counted
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import render_request
 from controller_core.plans.text import plan_summary
@@ -109,9 +110,14 @@ def plans_page(dag_id: str, run_id: str, plans: Sequence[Named]) -> Page:
     ]
     columns = (Column("Cluster"), Column("Kind"), Column("Digest"))
     table = Table(
-        id="plans", caption=f"{len(plans)} plans", columns=columns, rows=rows, searchable=True, rows_shown_max=2000
+        id="plans",
+        caption=counted(len(plans), "plan"),
+        columns=columns,
+        rows=rows,
+        searchable=True,
+        rows_shown_max=2000,
     )
-    return Page(title=f"{len(plans)} plans", subtitle=f"Run {run_id} of {dag_id}", here="plan", head=(table,))
+    return Page(title=counted(len(plans), "plan"), subtitle=f"Run {run_id} of {dag_id}", here="plan", head=(table,))
 
 
 def _of_plan(store: ObjectStore, uri: str, named: Named) -> tuple[list[Block], list[Section]]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import Plan
 from controller_core.plans.progress import Copy, copies, copy_seconds
@@ -32,7 +33,7 @@ def waves(plan: Plan, proof: Mapping[str, Any] | None) -> Block:
         size = sum(sizes.get(each.partition, 0) for each in copied)
         lasts = [copy_seconds(step, leaders, sizes, rate) for rate in rates] if sizes else []
         length = lasts[0] if lasts else float(size if sizes else len(copied) or len(step.outcomes))
-        told = f"{len(copied)} replicas of {len(partitions)} partitions"
+        told = f"{counted(len(copied), 'replica')} of {counted(len(partitions), 'partition')}"
         told = f"{told}, {in_bytes(size)}" if sizes else told
         name = f"step {number_}"
         spans.append((name, begin, length, "--series-1", f"{told}, {_lasting(lasts)}" if lasts else told))
@@ -59,7 +60,7 @@ def waves(plan: Plan, proof: Mapping[str, Any] | None) -> Block:
     return figures.time_line(
         "waves-line",
         "Waves",
-        f"{len(plan.steps)} steps; each begins only when the one before is done and verified.",
+        f"{counted(len(plan.steps), 'step')}; each begins only when the one before is done and verified.",
         spans,
         axis=f"{axis} so far",
         table=Table(id="waves-table", caption="Waves", columns=columns, rows=rows),

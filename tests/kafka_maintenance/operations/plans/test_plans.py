@@ -23,7 +23,7 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.seen import dialect_of
 from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
-from spark_jobs.planner import predict
+from spark_jobs.planner import prediction
 from spark_jobs.planner.goals import Aim, Goals
 from spark_jobs.planner.waves import Limits
 from tests.kafka_maintenance.kafka_world import CLUSTER_ID, KafkaWorld, three_brokers
@@ -203,7 +203,7 @@ def test_given_targets_that_cost_a_majority_are_told_and_not_refused():
 
 
 def test_given_targets_that_outgrow_a_znode_are_refused(monkeypatch):
-    monkeypatch.setattr(predict, "ZNODE_BYTES_MAX", 120)
+    monkeypatch.setattr(prediction, "ZNODE_BYTES_MAX", 120)
     waves = [[Target(*ORDERS_0, ids(3, 2, 1))]]
     with pytest.raises(RefusedError, match=r"wave 1 writes a topic znode of [0-9]+ bytes, at most 120 fit"):
         plan_of(planning.plan_reassignment, cluster(), waves=waves)
