@@ -8,7 +8,7 @@ from controller_core.controller.brokers import OnBrokerFailure
 from controller_core.controller.partition_state_machine import ChangePartitionStates
 from controller_core.controller.replica_state_machine import ChangeReplicaStates
 from controller_core.controller.step import step
-from controller_core.engine.state_changes import ChangeKind, counts_text, transition_counts
+from controller_core.engine.state_changes import counts_text, transition_counts
 from controller_core.messages.events import TopicsChanged
 from controller_core.model.dialect import dialect_for
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, ReplicaAssignment, TopicPartition
@@ -129,9 +129,10 @@ def test_transitions_are_counted_by_their_kind():
     assert counts_text(counts) == (
         "2 partitions from OnlinePartition to OnlinePartition, 2 replicas from OnlineReplica to OfflineReplica"
     )
-    assert counts_text({ChangeKind("replica", "NewReplica", "OnlineReplica"): 1}) == (
-        "1 replica from NewReplica to OnlineReplica"
-    )
+    without_leader = cluster({"t-0": (1, 2)}, states={})
+    found = perform(without_leader, ChangeReplicaStates((PartitionAndReplica(T0, BrokerId(2)),), ReplicaState.OFFLINE))
+    counts = transition_counts(change for done in found.steps for change in done.changes)
+    assert counts_text(counts) == "1 replica from OnlineReplica to OfflineReplica"
     assert counts_text(transition_counts(())) == ""
 
 
