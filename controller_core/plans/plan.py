@@ -21,7 +21,7 @@ from controller_core.plans.conditions import (
     RequestAbsent,
     subject,
 )
-from controller_core.plans.document import canonical, decoded, encoded
+from controller_core.plans.document import decoded, encoded
 from controller_core.plans.observation import Observation
 from controller_core.plans.request_znodes import Request
 from controller_core.plans.rules import STOP_ON_DIFFERENCE, ExecutionRules, StoredRules, rules_of, stored_rules
@@ -196,7 +196,7 @@ def plan_and_digest_from_bytes(data: bytes, *, where: str) -> tuple[Plan, str]:
     found = _sha256(digested)
     if found != stamp.digest:  # one that is spelt in another way has its digest, too
         values = decoded(data, dict[str, object], where)
-        digested = canonical({name: value for name, value in values.items() if name not in _OUTSIDE_THE_DIGEST})
+        digested = encoded({name: value for name, value in values.items() if name not in _OUTSIDE_THE_DIGEST})
         found = _sha256(digested)
     if found != stamp.digest:
         raise PlanAlteredError(

@@ -73,7 +73,7 @@ def _taken_back(plan: Plan) -> frozenset[TopicPartition]:
     """The partitions that Kafka moves, as the plan expects, and that it sends back."""
     expected = (each for step in plan.steps for each in step.expectations)
     return frozenset(
-        each.partition for each in expected if isinstance(each, AssignedTo) and each.assignment.is_being_reassigned
+        each.partition for each in expected if isinstance(each, AssignedTo) and each.is_being_reassigned
     )
 
 
