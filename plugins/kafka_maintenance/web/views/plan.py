@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import InvalidPlanError
+from controller_core.model.gc_pause import collector_paused
 from controller_core.model.words import counted
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import render_request
@@ -124,6 +125,7 @@ def _of_plan(store: ObjectStore, uri: str, named: Named) -> tuple[list[Block], l
     """What a page says of a plan beside its record; kept as long as the stored document has the same bytes."""
     document = document_at(store, uri)
 
+    @collector_paused()
     def made() -> tuple[tuple[list[Block], list[Section]], int]:
         plan, _ = plan_in(document, uri, kind=named.kind, cluster=named.cluster, digest=named.digest)
         changes = [list(changed_in(step)) for step in plan.steps]
