@@ -47,7 +47,7 @@ from tests.spark_jobs.worlds import DAY, World, publish
 
 pytestmark = pytest.mark.services
 
-ON_EXECUTORS = ("immutables", "numpy", "ortools", "pandas", "pyarrow")
+ON_EXECUTORS = ("immutables", "msgspec", "numpy", "ortools", "pandas", "pyarrow")
 JAVA = f"{QUICK_JAVA} {recorded_classes()}"
 BESIDE_OUR_PROGRAMS = Path(sys.executable).parent
 CREDENTIALS = "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"

@@ -1,7 +1,7 @@
 """The arguments of a Spark job: the one place that makes them, for the DAG's operator and for the command alike.
 
 A job is a file of `spark_jobs`, started by `spark-submit` with one zip of `controller_core` and `spark_jobs`. The zip
-holds only Python source; what those packages import (pyarrow, numpy, ortools and immutables, which are compiled and cannot
+holds only Python source; what those packages import (pyarrow, numpy, ortools, msgspec and immutables, which are compiled and cannot
 travel in a zip) must be installed where the executors run. In local mode that is this very environment.
 """
 

@@ -117,9 +117,9 @@ def test_brokers_that_do_not_answer_leave_a_snapshot_and_one_document(kafka, chr
 
 
 def test_list_show_verify(snapshot, run):
-    assert "1 snapshots in" in run("snapshots", "list")
+    assert "1 snapshot in" in run("snapshots", "list")
     for spelled in ("2026-03-01", "20260301"):
-        assert "1 snapshots in" in run("snapshots", "list", "--cluster", "alpha", "--date", spelled)
+        assert "1 snapshot in" in run("snapshots", "list", "--cluster", "alpha", "--date", spelled)
     assert "3 partitions" in run("snapshots", "show", "newest")
     assert run("snapshots", "verify", snapshot.snapshot_id[:20]).endswith("whole\n")
     (listed,) = json.loads(run("snapshots", "list", "--json"))["snapshots"]
@@ -149,7 +149,7 @@ def test_a_damaged_manifest_hides_no_other_snapshot(snapshot, kafka, chroot, run
         (store_path(store) / damaged.key).write_text("{")
     kafka.delete("/config/topics/orders", -1)
     listed = run("snapshots", "list")
-    assert [newer.uri in listed, foreign.uri in listed, "1 snapshots in" in listed] == [True, True, True]
+    assert [newer.uri in listed, foreign.uri in listed, "1 snapshot in" in listed] == [True, True, True]
     run("snapshots", "show", "newest", status=2)
     alpha = ("--cluster", "alpha")
     for name, where in ((snapshot.snapshot_id, ()), ("newest", alpha)):

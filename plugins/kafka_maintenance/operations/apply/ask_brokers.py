@@ -72,9 +72,7 @@ def binding(run: Run, step: PlanStep, conditions: Iterable[Condition], observed:
 def _taken_back(plan: Plan) -> frozenset[TopicPartition]:
     """The partitions that Kafka moves, as the plan expects, and that it sends back."""
     expected = (each for step in plan.steps for each in step.expectations)
-    return frozenset(
-        each.partition for each in expected if isinstance(each, AssignedTo) and each.is_being_reassigned
-    )
+    return frozenset(each.partition for each in expected if isinstance(each, AssignedTo) and each.is_being_reassigned)
 
 
 def topic_versions(step: PlanStep, observed: Observation) -> dict[str, int]:
