@@ -11,6 +11,7 @@ from typing import NamedTuple
 from controller_core.context.partition_entries import NOTHING, PartitionEntry, state_of
 from controller_core.model.partitions import BrokerId, PartitionAndReplica, TopicPartition
 from controller_core.model.states import PartitionState, ReplicaState
+from controller_core.model.words import counted
 
 
 class StateChange(NamedTuple):
@@ -80,8 +81,7 @@ def transition_counts(records: Iterable[Changed]) -> Counter[ChangeKind]:
 def counts_text(counts: Mapping[ChangeKind, int]) -> str:
     """The counts in words: `2 partitions from OnlinePartition to OfflinePartition, 1 replica from …`; empty for none."""
     return ", ".join(
-        f"{count} {kind.subject}{'s' * (count != 1)} from {kind.before} to {kind.after}"
-        for kind, count in sorted(counts.items())
+        f"{counted(count, kind.subject)} from {kind.before} to {kind.after}" for kind, count in sorted(counts.items())
     )
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.window import Window
 from controller_core.context.context import ControllerContext
 from controller_core.controller.brokers import OnBrokerFailure, RemoveLiveBrokers
 from controller_core.controller.partition_state_machine import TriggerOnlinePartitionStateChange
+from controller_core.engine.state_changes import ChangeKind
 from controller_core.model.config import UNCLEAN_LEADER_ELECTION
 from controller_core.model.partitions import BrokerId, TopicPartition
 from spark_jobs.on_core import bridge
@@ -120,15 +121,16 @@ def ranked(partial: DataFrame) -> DataFrame:
 
 def _added_up(changes: Column) -> Column:
     """The counts of all slices, one per kind, in the order of kinds."""
-    kind = ("subject", "before", "after")
-    kinds = F.array_sort(F.array_distinct(F.transform(changes, lambda each: F.struct(*(each[name] for name in kind)))))
+
+    def kind(change: Column) -> Column:
+        return F.struct(*(change[name] for name in ChangeKind._fields))
 
     def of_kind(one: Column) -> Column:
-        same = F.filter(changes, lambda each: F.struct(*(each[name] for name in kind)) == one)
+        same = F.filter(changes, lambda each: kind(each) == one)
         count = F.aggregate(same, F.lit(0).cast("long"), lambda total, each: total + each["count"])
-        return F.struct(*(one[name].alias(name) for name in kind), count.alias("count"))
+        return F.struct(*(one[name].alias(name) for name in ChangeKind._fields), count.alias("count"))
 
-    return F.transform(kinds, of_kind)
+    return F.transform(F.array_sort(F.array_distinct(F.transform(changes, kind))), of_kind)
 
 
 def shared_pairs(partitions: DataFrame, pairs_max: int) -> DataFrame:

@@ -5,6 +5,7 @@ Source: docs/operations.md, "A few seconds as active controller"; docs/adr/0013.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from controller_core.model.partitions import BrokerId, TopicPartition
@@ -74,7 +75,7 @@ def choose_leader_moves(observed: Observation, avoided: Collection[BrokerId]) ->
         leader = min(choices[partition], key=lambda each: led[each])
         led[leader] += 1
         moves.append(LeaderMove(*partition, leader))
-    return Chosen(tuple(sorted(moves, key=_partition)), tuple(left_out))
+    return Chosen(tuple(sorted(moves, key=attrgetter("partition"))), tuple(left_out))
 
 
 def may_lead(observed: Observation, partition: TopicPartition, avoided: Collection[BrokerId]) -> tuple[BrokerId, ...]:
@@ -113,7 +114,8 @@ def leader_moves_plan(
     if reasons:
         return Refused(reasons)
     needed = sorted(
-        (each for each in set(moves) if observed.states[each.partition].leader != each.leader), key=_partition
+        (each for each in set(moves) if observed.states[each.partition].leader != each.leader),
+        key=attrgetter("partition"),
     )
     chosen, later = needed[:LEADERS_PER_RUN], needed[LEADERS_PER_RUN:]
     over = [LeftOut(str(move.partition), f"over the {LEADERS_PER_RUN} leaders of one run") for move in later]
@@ -169,10 +171,6 @@ def isr_needs_controller(observed: Observation) -> bool:
 def proves_fencing(observed: Observation) -> bool:
     """Whether what is seen proves brokers of Kafka 2.1 or newer, whose controllers are fenced by the controller epoch."""
     return isr_needs_controller(observed) or (observed.controller_json_version or 0) > 1 or observed.shows_moves
-
-
-def _partition(move: LeaderMove) -> TopicPartition:
-    return move.partition
 
 
 def _in_sync(moves: Iterable[LeaderMove]) -> Iterable[Condition]:
