@@ -6,11 +6,10 @@ Source: docs/operations.md, "The plan"; docs/adr/0007.
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.plans.checks import Unmet, unmet
@@ -85,15 +84,8 @@ class Rollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     steps: tuple[PlanStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What shall be done to one cluster.
-
-    `expectations` must hold before every step, those of a step only before it. `predicted` has one line per thing that
-    will change, `risks` what the approver should weigh. `snapshot` is None for a plan made from a live read. `rules` say how
-    it is carried out where the cluster differs. `proof` is the
-    SHA-256 of the planner's proof (64 hex digits), None where the targets were given.
-    """
+class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a plan has in memory and in the store alike."""
 
     kind: PlanKind
     cluster: str
@@ -105,6 +97,17 @@ class Plan:
     left_out: tuple[LeftOut, ...] = ()
     risks: tuple[str, ...] = ()
     rollback: Rollback
+
+
+class Plan(_Content, frozen=True, kw_only=True):
+    """What shall be done to one cluster.
+
+    `expectations` must hold before every step, those of a step only before it. `predicted` has one line per thing that
+    will change, `risks` what the approver should weigh. `snapshot` is None for a plan made from a live read. `rules` say how
+    it is carried out where the cluster differs. `proof` is the
+    SHA-256 of the planner's proof (64 hex digits), None where the targets were given.
+    """
+
     rules: ExecutionRules = STOP_ON_DIFFERENCE
     proof: str | None = None
 
@@ -119,20 +122,10 @@ class Plan:
         return (*self.expectations, *(condition for step in self.steps for condition in step.conditions))
 
 
-class _Document(Struct, kw_only=True, forbid_unknown_fields=True):
+class _Document(_Content, frozen=True, kw_only=True):
     """A plan as it is stored; what an older version did not write stands in no plan that has it as by default, so that digests stay."""
 
     schema_version: int
-    kind: PlanKind
-    cluster: str
-    kafka_cluster_id: str | None
-    snapshot: SnapshotReference | None
-    expectations: tuple[Condition, ...]
-    steps: tuple[PlanStep, ...]
-    predicted: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
-    risks: tuple[str, ...]
-    rollback: Rollback
     rules: StoredRules | UnsetType = UNSET
     proof: str | UnsetType = UNSET
     code_version: str | UnsetType = UNSET
@@ -164,10 +157,8 @@ def plan_and_digest(plan: Plan, *, code_version: str | None = None) -> tuple[byt
     """
     document = _document_of(plan)
     digest = _sha256(encoded(document))
-    document.digest = digest
-    if code_version is not None:
-        document.code_version = code_version
-    return encoded(document), digest
+    made_by = UNSET if code_version is None else code_version
+    return encoded(structs.replace(document, digest=digest, code_version=made_by)), digest
 
 
 def plan_from_bytes(data: bytes, *, where: str) -> Plan:
@@ -259,7 +250,7 @@ def rollback_plan(plan: Plan, *, digest: str | None = None) -> Plan | None:
     brokers = {
         broker for step in steps for each in step.outcomes if isinstance(each, AssignedTo) for broker in each.replicas
     }
-    return replace(
+    return structs.replace(
         plan,
         expectations=(
             *(each for each in plan.expectations if not isinstance(each, BrokersRegistered)),
@@ -291,17 +282,8 @@ def _sha256(data: bytes) -> str:
 
 def _document_of(plan: Plan) -> _Document:
     return _Document(
+        **_content(plan),
         schema_version=SCHEMA_VERSION,
-        kind=plan.kind,
-        cluster=plan.cluster,
-        kafka_cluster_id=plan.kafka_cluster_id,
-        snapshot=plan.snapshot,
-        expectations=plan.expectations,
-        steps=plan.steps,
-        predicted=plan.predicted,
-        left_out=plan.left_out,
-        risks=plan.risks,
-        rollback=plan.rollback,
         rules=UNSET if plan.rules == STOP_ON_DIFFERENCE else stored_rules(plan.rules),
         proof=UNSET if plan.proof is None else plan.proof,
     )
@@ -312,17 +294,8 @@ def _plan_of(document: _Document, where: str) -> Plan:
         rules = STOP_ON_DIFFERENCE if document.rules is UNSET else rules_of(document.rules)
     except ValueError as error:
         raise InvalidPlanError(f"plan not read: {where}.rules: {error}; make the plan again") from error
-    return Plan(
-        kind=document.kind,
-        cluster=document.cluster,
-        kafka_cluster_id=document.kafka_cluster_id,
-        snapshot=document.snapshot,
-        expectations=document.expectations,
-        steps=document.steps,
-        predicted=document.predicted,
-        left_out=document.left_out,
-        risks=document.risks,
-        rollback=document.rollback,
-        rules=rules,
-        proof=None if document.proof is UNSET else document.proof,
-    )
+    return Plan(**_content(document), rules=rules, proof=None if document.proof is UNSET else document.proof)
+
+
+def _content(found: _Content) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in _Content.__struct_fields__}

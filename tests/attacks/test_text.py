@@ -1,8 +1,7 @@
 """Boundary: who may name topics, write configs or store a plan, against what an approver reads."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from controller_core.plans.kinds import deletions_plan
 from controller_core.plans.observation import TopicIdentity
@@ -25,7 +24,7 @@ HOSTILE = [
 def test_no_text_of_a_stranger_hides_or_forges_a_line(text):
     honest = planned(deletions_plan(seen(), ORIGIN, ["b"]))
     lines = plan_markdown(honest).count("\n")
-    hostile = replace(honest, predicted=(text,), risks=(text, text), left_out=(LeftOut(text, text),))
+    hostile = structs.replace(honest, predicted=(text,), risks=(text, text), left_out=(LeftOut(text, text),))
     shown = plan_markdown(hostile)
     assert shown.count("\n") <= lines + 4
     assert all(letter.isprintable() or letter == "\n" for letter in shown)

@@ -140,12 +140,12 @@ def test_a_stored_plan_is_read_back_and_a_forged_one_refused():
         with_moves(plan, LeaderMove("t", 0, BrokerId(1))),
         with_moves(plan, LeaderMove("t", 0, BrokerId(9))),
         with_moves(plan, LeaderMove("t", 1, BrokerId(3))),
-        replace(plan, steps=(structs.replace(plan.steps[0], outcomes=()),)),
-        replace(plan, steps=(structs.replace(plan.steps[0], expectations=()),)),
+        structs.replace(plan, steps=(structs.replace(plan.steps[0], outcomes=()),)),
+        structs.replace(plan, steps=(structs.replace(plan.steps[0], expectations=()),)),
     ):
         with pytest.raises(InvalidPlanError, match="not taken"):
             check_plan(forged, "here")
 
 
 def with_moves(plan: Plan, *moves: LeaderMove) -> Plan:
-    return replace(plan, steps=(structs.replace(plan.steps[0], effects=(MoveLeaders(moves=moves),)),))
+    return structs.replace(plan, steps=(structs.replace(plan.steps[0], effects=(MoveLeaders(moves=moves),)),))

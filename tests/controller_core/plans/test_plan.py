@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from controller_core.model.errors import InvalidPlanError, PlanAlteredError
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -504,7 +505,7 @@ def test_a_rollback_is_a_plan_of_its_own_that_names_the_first():
 
 
 def test_a_rollback_needs_the_brokers_it_goes_back_to():
-    forward = replace(PLAN, expectations=(*PLAN.expectations, BrokersRegistered(brokers=ids(2, 3))))
+    forward = structs.replace(PLAN, expectations=(*PLAN.expectations, BrokersRegistered(brokers=ids(2, 3))))
     back = rollback_plan(forward)
     assert back is not None
     assert back.expectations == (*PLAN.expectations, BrokersRegistered(brokers=ids(1, 2)))

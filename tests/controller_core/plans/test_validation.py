@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -66,7 +65,7 @@ def drain() -> Plan:
 
 def step_of(plan, **changed):
     """The plan with another first step."""
-    return replace(plan, steps=(structs.replace(plan.steps[0], **changed), *plan.steps[1:]))
+    return structs.replace(plan, steps=(structs.replace(plan.steps[0], **changed), *plan.steps[1:]))
 
 
 def asking(plan, *effects):
@@ -123,23 +122,25 @@ MADE_OF = {
         "no condition RequestAbsent(path='/admin/preferred_replica_election')",
     ),
     "another kind": (
-        lambda: replace(deletion(), kind=PlanKind.ELECT_PREFERRED_LEADERS),
+        lambda: structs.replace(deletion(), kind=PlanKind.ELECT_PREFERRED_LEADERS),
         "CreateDeleteTopic, which is no effect",
     ),
     "no cluster id": (
-        lambda: replace(elections(), expectations=elections().expectations[1:]),
+        lambda: structs.replace(elections(), expectations=elections().expectations[1:]),
         "no condition KafkaClusterIs",
     ),
     "two clusters": (
-        lambda: replace(elections(), expectations=(*elections().expectations, KafkaClusterIs(cluster_id="two"))),
+        lambda: structs.replace(
+            elections(), expectations=(*elections().expectations, KafkaClusterIs(cluster_id="two"))
+        ),
         "expectations for the cluster ids 'one', 'two'",
     ),
     "no controller": (
-        lambda: replace(elections(), expectations=elections().expectations[:1]),
+        lambda: structs.replace(elections(), expectations=elections().expectations[:1]),
         "no condition ZooKeeperController",
     ),
     "brokers unseen": (
-        lambda: replace(moves(), expectations=moves().expectations[:2]),
+        lambda: structs.replace(moves(), expectations=moves().expectations[:2]),
         "the brokers 1, 3 are registered",
     ),
     "no effect": (lambda: asking(elections()), "0 effects, expected 1 to 1"),
@@ -151,9 +152,9 @@ MADE_OF = {
         lambda: asking(elections(), CreatePreferredReplicaElection.of((A0, A0))),
         "step 1: a-0 more than once",
     ),
-    "a step twice": (lambda: replace(elections(), steps=elections().steps * 2), "a-0 more than once"),
-    "a re-election twice": (lambda: replace(drain(), steps=drain().steps * 2), "'/controller' more than once"),
-    "a deletion twice": (lambda: replace(deletion(), steps=deletion().steps * 2), "'b' more than once"),
+    "a step twice": (lambda: structs.replace(elections(), steps=elections().steps * 2), "a-0 more than once"),
+    "a re-election twice": (lambda: structs.replace(drain(), steps=drain().steps * 2), "'/controller' more than once"),
+    "a deletion twice": (lambda: structs.replace(deletion(), steps=deletion().steps * 2), "'b' more than once"),
     "a path": (
         lambda: asking(elections(), CreatePreferredReplicaElection.of((NO_TOPIC,))),
         "'../controller', which is no name of a topic",
@@ -212,11 +213,11 @@ MADE_OF = {
     "no election after": (lambda: without(drain(), ElectedAfter), "no condition ElectedAfter"),
     "not drained": (lambda: without(drain(), NotificationsGone), "no condition NotificationsGone"),
     "a way back of a deletion": (
-        lambda: replace(deletion(), rollback=Rollback(text="", steps=deletion().steps)),
+        lambda: structs.replace(deletion(), rollback=Rollback(text="", steps=deletion().steps)),
         "a way back by requests, which this kind has not",
     ),
     "a wrong way back": (
-        lambda: replace(moves(), rollback=structs.replace(moves().rollback, steps=deletion().steps)),
+        lambda: structs.replace(moves(), rollback=structs.replace(moves().rollback, steps=deletion().steps)),
         "way back, step 1: CreateDeleteTopic",
     ),
 }

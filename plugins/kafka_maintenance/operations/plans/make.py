@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 
+from msgspec import structs
+
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
@@ -264,7 +266,7 @@ def plan_deletions(
     )
     if isinstance(made, Plan):
         warned = [f"{topic} is in use: {why}." for topic, why in sorted(used.items()) if topic in eligible]
-        made = replace(made, risks=(*([NOBODY_ASKED] if brokers is None else []), *warned, *made.risks))
+        made = structs.replace(made, risks=(*([NOBODY_ASKED] if brokers is None else []), *warned, *made.risks))
     if isinstance(made, Plan) and not made.steps:
         reasons = [f"{each.subject}: {each.reason}" for each in made.left_out]
         raise RefusedError(f"no deletion planned for {cluster!r}: no topic is eligible: {listed(reasons)}")
@@ -389,7 +391,7 @@ def _given(
             return again
         made = again
     steps = [effect.targets for effect in made.effects if isinstance(effect, CreateReassignPartitions)]
-    return replace(made, risks=(prediction(seen.observed, steps, dialect=seen.dialect), *made.risks))
+    return structs.replace(made, risks=(prediction(seen.observed, steps, dialect=seen.dialect), *made.risks))
 
 
 def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Plan | Refused:
@@ -404,7 +406,7 @@ def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Pla
         f"The copies take about {words} bytes per second and broker, the longest step {longest:,.0f} s of it: as long as the broker "
         "that sends or receives most. What is written meanwhile comes on top."
     )
-    return replace(made, risks=(told, *made.risks))
+    return structs.replace(made, risks=(told, *made.risks))
 
 
 def _electable(seen: Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:

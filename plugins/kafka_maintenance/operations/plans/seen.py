@@ -4,9 +4,10 @@ Source: docs/operations.md, "The plan".
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+
+from msgspec import structs
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
@@ -166,7 +167,7 @@ def store_made(
     unreadable = tuple(
         LeftOut(path, f"cannot be read: {what}") for path, what in sorted(seen.observed.unreadable.items())
     )
-    made = replace(made, left_out=(*made.left_out, *unreadable))
+    made = structs.replace(made, left_out=(*made.left_out, *unreadable))
     if seen.doubt is not None:
-        made = replace(made, risks=(seen.doubt, *made.risks))
+        made = structs.replace(made, risks=(seen.doubt, *made.risks))
     return store_plan(store, made, seen.folder, proof=proof)

@@ -4,10 +4,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import require_name
@@ -94,7 +95,7 @@ def store_plan(store: ObjectStore, plan: Plan, folder: str, *, proof: Mapping[st
         proof: of the planner; None: none.
     """
     if proof is not None:
-        plan = replace(plan, proof=_hash(proof))
+        plan = structs.replace(plan, proof=_hash(proof))
     document, digest = plan_and_digest(plan, code_version=__version__)
     stem = f"{folder}plans/{plan.kind}-{digest[:12]}"
     rollback = rollback_plan(plan, digest=digest)

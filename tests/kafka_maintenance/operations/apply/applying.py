@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import structs
+
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.plan import plan_digest, plan_to_bytes
@@ -81,7 +83,7 @@ def planned(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None
 
 def under_rule(store: Any, plan: planning.StoredPlan, rules: ExecutionRules) -> planning.StoredPlan:
     """The same plan under other rules; it lies at the same address."""
-    changed = replace(read_plan(store, plan.uri), rules=rules)
+    changed = structs.replace(read_plan(store, plan.uri), rules=rules)
     store.put(plan.uri.removeprefix(f"{store.uri}/"), plan_to_bytes(changed))
     return replace(plan, digest=plan_digest(changed))
 
