@@ -19,6 +19,8 @@ AIRFLOW_TESTS := tests/dags
 SPARK_TESTS := tests/spark_jobs
 OPERATIONS_TESTS := tests/kafka_maintenance/operations
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
+FAILURES := build/failures
+SUITE = $(BIN)/python -m pytest --cpu --failures $(FAILURES)
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
@@ -48,19 +50,21 @@ demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluste
 test: setup ## every test, the slow ones included, and every branch of the core; four suites at a time, for they wait a lot
 	@.ci/browser
 	@.ci/kerberos $(BIN)/python
-	@$(MAKE) --no-print-directory --jobs=4 test-spark test-airflow test-operations test-services coverage
+	@rm -rf $(FAILURES)
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-spark test-airflow test-operations test-services coverage || { \
+	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
 test-services: setup # a part of `test`: all that no other suite has
-	$(BIN)/python -m pytest --durations=15 --cpu $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS)) $(WHOLE_LINES)
+	$(SUITE) --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS)) $(WHOLE_LINES)
 
 test-operations: setup # a part of `test`: snapshots, plans and their application, restores, on real ZooKeepers and brokers
-	$(BIN)/python -m pytest --durations=15 --cpu $(OPERATIONS_TESTS) $(WHOLE_LINES)
+	$(SUITE) --durations=15 $(OPERATIONS_TESTS) $(WHOLE_LINES)
 
 test-airflow: setup # a part of `test`: the DAGs, in an Airflow and in front of a browser
-	$(BIN)/python -m pytest --durations=15 --cpu $(AIRFLOW_TESTS) $(WHOLE_LINES)
+	$(SUITE) --durations=15 $(AIRFLOW_TESTS) $(WHOLE_LINES)
 
 test-spark: setup # a part of `test`: the jobs
-	$(BIN)/python -m pytest --durations=15 --cpu $(SPARK_TESTS) $(WHOLE_LINES)
+	$(SUITE) --durations=15 $(SPARK_TESTS) $(WHOLE_LINES)
 
 test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
 	$(BIN)/python -m pytest -m $(FAST) $(TESTS)
@@ -93,7 +97,7 @@ fidelity: setup ## what Kafka's own controller makes of the same events, and wha
 	$(BIN)/python -m tests.differential.scenario_table --versions "$(VERSIONS)"
 
 coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
-	$(BIN)/python -m pytest -q -m $(FAST) $(CORE_TESTS) --cpu --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)
+	$(SUITE) -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)
 
 check: setup ## format, lint, types (strict), import contracts
 	$(BIN)/ruff format --check .

@@ -1,10 +1,13 @@
 """Options of every suite.
 
 `--rewrite` accepts what scenarios and examples print now: read that diff like code. `--cpu` prints which files use the CPU.
+`--failures` keeps what failed, for suites that run beside each other and whose outputs are mixed.
 """
 
+import os
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,11 +16,34 @@ import pytest
 def pytest_addoption(parser):
     parser.addoption("--rewrite", action="store_true", help="write the files of scenarios and examples anew")
     parser.addoption("--cpu", action="store_true", help="print the CPU seconds of each file, its processes included")
+    parser.addoption("--failures", type=Path, metavar="FOLDER", help="write each failure into a file there, too")
 
 
 def pytest_configure(config):
     if config.getoption("--cpu"):
         config.pluginmanager.register(CpuSeconds())
+    if folder := config.getoption("--failures"):
+        config.pluginmanager.register(KeptFailures(folder))
+
+
+class KeptFailures:
+    """Each failure of this run, as it happens, at the end of one file."""
+
+    def __init__(self, folder):
+        self.file = folder / f"{os.getpid()}.txt"
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self._keep(report)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self._keep(report)
+
+    def _keep(self, report):
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(f"FAILED {report.nodeid}\n{report.longreprtext}\n\n")
 
 
 class CpuSeconds:

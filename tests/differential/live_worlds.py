@@ -13,14 +13,14 @@ from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 from tests.differential.controller_cpu import kafkas_cpu_s, our_cpu_s
 from tests.differential.live_looks import told_by
-from tests.differential.under_the_core import TICK_MS, brokers_under_the_core
+from tests.differential.under_the_core import PATIENT, TICK_MS, brokers_under_the_core
 
 CONTROLLER_ID = BrokerId(4)
 BROKERS = (1, 2, 3)
 CONFIG = {
+    **PATIENT,
     "auto.leader.rebalance.enable": "false",
     "replica.lag.time.max.ms": "4000",
-    "zookeeper.session.timeout.ms": "60000",  # the most that this ZooKeeper grants: a broker that hangs stays registered
 }
 TIMEOUT_S = 120.0
 

@@ -81,11 +81,10 @@ from tests.differential.test_real_brokers import (
     told,
     tree,
 )
-from tests.differential.under_the_core import dialect_of_jars
+from tests.differential.under_the_core import PATIENT, dialect_of_jars
 
 TOPICS_MAX = 6
 PARTITIONS_MAX = 4
-LAG_MS = "30000"  # of a follower: on a busy machine none falls out of an ISR by itself
 LOOK_S = 0.05
 
 
@@ -422,7 +421,7 @@ def walk(
     """Lets events happen to brokers under one controller until the time is over."""
     lived: list[Lived] = []
     objections: list[str] = []
-    with under(version, {**CONFIG, "replica.lag.time.max.ms": LAG_MS}) as world:
+    with under(version, {**CONFIG, **PATIENT}) as world:
         events = Walk(world, dialect_of_jars(version), seed)
         events.live(events.begin())
         begun_cpu_s = world.cpu_s()

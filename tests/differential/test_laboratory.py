@@ -47,7 +47,13 @@ from tests.differential.test_real_brokers import (
     reassign,
     tree,
 )
-from tests.differential.under_the_core import brokers_under_the_core, config_of, dialect_of_jars
+from tests.differential.under_the_core import (
+    PATIENT,
+    TICK_MS,
+    brokers_under_the_core,
+    config_of,
+    dialect_of_jars,
+)
 from tests.kafka_versions import kafka_versions
 
 PLACED = "placed"
@@ -177,8 +183,10 @@ def test_kafkas_controller_hands_over_to_ours_and_back_while_partitions_move() -
     dialect = dialect_for("3.9")
     with (
         Workspace.create_temporary() as workspace,
-        ZooKeeperServer(workspace) as server,
-        KafkaCluster("3.9", server, brokers=len(BROKERS), workspace=workspace, config=BROKER_CONFIG) as kafka,
+        ZooKeeperServer(workspace, tick_time_ms=TICK_MS) as server,
+        KafkaCluster(
+            "3.9", server, brokers=len(BROKERS), workspace=workspace, config={**PATIENT, **BROKER_CONFIG}
+        ) as kafka,
         kafka.session() as zookeeper,
         connect(server.hosts) as first_session,
         connect(server.hosts) as second_session,

@@ -41,6 +41,7 @@ from controller_core.znodes import (
 )
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
+from tests.differential.under_the_core import PATIENT
 from tests.kafka_versions import kafka_versions
 
 pytestmark = pytest.mark.kafka
@@ -228,7 +229,7 @@ class Lockstep:
 
 @pytest.mark.parametrize("version", kafka_versions("3.9", "1.1"))
 def test_the_live_tree_is_what_the_core_predicted(version: str) -> None:
-    with KafkaCluster(version, brokers=len(BROKERS)) as kafka, kafka.session() as zookeeper:
+    with KafkaCluster(version, brokers=len(BROKERS), config=PATIENT) as kafka, kafka.session() as zookeeper:
         world = Lockstep(kafka, zookeeper)
         world.request("a new topic", create_topic)
         victim = max(broker for broker in BROKERS if broker != world.controller())

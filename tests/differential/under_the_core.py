@@ -18,7 +18,12 @@ from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 
 TICK_MS = 3000
-"""Of ZooKeeper: sessions may last 60 s, so that a broker that hangs, on a busy machine, too, stays registered."""
+"""Of ZooKeeper: sessions may last 60 s."""
+PATIENT = {
+    "zookeeper.session.timeout.ms": "60000",  # a broker that hangs stays registered
+    "replica.lag.time.max.ms": "30000",  # no follower falls out of an ISR by itself; before 2.5 it would after 10 s
+}
+"""Settings of brokers on a busy machine: only what a test does to them changes their state."""
 
 
 def config_of(controller: BrokerId, *, rebalance: bool = False) -> ControllerConfig:
@@ -50,7 +55,7 @@ def brokers_under_the_core(
         controller: id of the laboratory, which is a broker without replicas.
         brokers: how many.
         timeout_s: within which the core is the active controller.
-        config: of the brokers.
+        config: of the brokers, beside `PATIENT`.
         broker_config_in: workspace → broker → what it alone has.
     """
     with (
@@ -68,7 +73,7 @@ def brokers_under_the_core(
                     server,
                     brokers=brokers,
                     workspace=workspace,
-                    config=config,
+                    config={**PATIENT, **(config or {})},
                     broker_config=broker_config_in(workspace),
                 ) as kafka,
                 kafka.session() as zookeeper,
