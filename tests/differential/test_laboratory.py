@@ -49,6 +49,7 @@ from tests.differential.test_real_brokers import (
 )
 from tests.differential.under_the_core import (
     PATIENT,
+    SESSION_TIMEOUT_S,
     TICK_MS,
     brokers_under_the_core,
     config_of,
@@ -85,7 +86,11 @@ class UnderOurs(Lockstep):
 @contextmanager
 def under_ours(version: str) -> Iterator[UnderOurs]:
     """Three brokers that know no controller but the core, from their first start on; it must not have ended with an error."""
-    with brokers_under_the_core(version, OURS, brokers=len(BROKERS), timeout_s=20) as (ours, kafka, zookeeper):
+    with brokers_under_the_core(version, OURS, brokers=len(BROKERS), timeout_s=TRAFFIC_TIMEOUT_S) as (
+        ours,
+        kafka,
+        zookeeper,
+    ):
         yield UnderOurs(kafka, zookeeper, ours, dialect_of_jars(version))
 
 
@@ -188,8 +193,8 @@ def test_kafkas_controller_hands_over_to_ours_and_back_while_partitions_move() -
             "3.9", server, brokers=len(BROKERS), workspace=workspace, config={**PATIENT, **BROKER_CONFIG}
         ) as kafka,
         kafka.session() as zookeeper,
-        connect(server.hosts) as first_session,
-        connect(server.hosts) as second_session,
+        connect(server.hosts, session_timeout_s=SESSION_TIMEOUT_S) as first_session,
+        connect(server.hosts, session_timeout_s=SESSION_TIMEOUT_S) as second_session,
     ):
         create_topic(zookeeper)
         with (

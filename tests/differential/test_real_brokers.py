@@ -52,7 +52,7 @@ PARTITIONS = [TopicPartition(TOPIC, number) for number in range(3)]
 ASSIGNMENT = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}
 TARGETS = {PARTITIONS[0]: (3, 2), PARTITIONS[1]: (1, 3, 2)}
 REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
-SETTLE_S = 30.0
+SETTLE_S = 120.0
 STABLE_S = 0.3
 
 

@@ -17,10 +17,11 @@ from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
 
-TICK_MS = 3000
-"""Of ZooKeeper: sessions may last 60 s."""
+SESSION_TIMEOUT_S = 60
+TICK_MS = SESSION_TIMEOUT_S * 1000 // 20
+"""Of ZooKeeper, whose sessions last 20 ticks at most."""
 PATIENT = {
-    "zookeeper.session.timeout.ms": "60000",  # a broker that hangs stays registered
+    "zookeeper.session.timeout.ms": f"{SESSION_TIMEOUT_S * 1000}",  # a broker that hangs stays registered
     "replica.lag.time.max.ms": "30000",  # no follower falls out of an ISR by itself; before 2.5 it would after 10 s
 }
 """Settings of brokers on a busy machine: only what a test does to them changes their state."""
@@ -61,7 +62,7 @@ def brokers_under_the_core(
     with (
         Workspace.create_temporary() as workspace,
         ZooKeeperServer(workspace, tick_time_ms=TICK_MS) as server,
-        connect(server.hosts) as session,
+        connect(server.hosts, session_timeout_s=SESSION_TIMEOUT_S) as session,
     ):
         for path in DIRECTORIES:
             session.create(path, make_parents=True)
