@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from controller_core.model.errors import InvalidMetadataError
 from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.model.words import counted
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
@@ -122,7 +123,7 @@ def assign_throttled_replicas(
     if missing:
         shown = ", ".join(map(str, missing[:10]))
         raise InvalidMetadataError(
-            f"{len(missing)} partitions cannot be throttled: expected existing replicas of {shown}"
+            f"{counted(len(missing), 'partition')} cannot be throttled: expected existing replicas of {shown}"
         )
     topics: dict[str, Config] = {}
     for topic in dict.fromkeys(partition.topic for partition in proposed):

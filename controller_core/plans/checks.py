@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, assert_never
 
 from controller_core.model.partitions import ReplicaAssignment
+from controller_core.model.words import counted
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -191,12 +192,12 @@ def _check_topic(
             found = "no such topic" if identity is None else f"one created at zxid {identity.czxid:#x}"
             return Unmet(name, f"the topic created at zxid {czxid:#x}", found, _PLAN_AGAIN)
         case TopicIs(czxid=czxid, partition_count=count):
-            expected = f"the topic created at zxid {czxid:#x} with {count} partitions"
+            expected = f"the topic created at zxid {czxid:#x} with {counted(count, 'partition')}"
             if identity is None:
                 return Unmet(name, expected, "no such topic", _PLAN_AGAIN)
             if (identity.czxid, identity.partition_count) == (czxid, count):
                 return None
-            found = f"one created at zxid {identity.czxid:#x} with {identity.partition_count} partitions"
+            found = f"one created at zxid {identity.czxid:#x} with {counted(identity.partition_count, 'partition')}"
             return Unmet(name, expected, found, _PLAN_AGAIN)
         case TopicGone(czxid=czxid):
             if identity is not None and identity.czxid == czxid:

@@ -11,6 +11,7 @@ from typing import Final, Self, TypeVar, assert_never
 from msgspec import Struct, field, json
 
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.document import PartitionRow
 from controller_core.znodes import (
     encode_delete_topic,
@@ -166,11 +167,11 @@ def target_batches(targets: Sequence[Target], *, partition_count_max: int) -> It
 def _lines(request: Request) -> Iterator[str]:
     match request:
         case CreateReassignPartitions(targets=targets):
-            yield f"create   {REASSIGN_PARTITIONS}  if absent, {len(targets)} partitions"
+            yield f"create   {REASSIGN_PARTITIONS}  if absent, {counted(len(targets), 'partition')}"
             for target in targets:
                 yield f"         {target.partition}  replicas={_joined(target.replicas)}"
         case CreatePreferredReplicaElection(partitions=partitions):
-            yield f"create   {PREFERRED_REPLICA_ELECTION}  if absent, {len(partitions)} partitions"
+            yield f"create   {PREFERRED_REPLICA_ELECTION}  if absent, {counted(len(partitions), 'partition')}"
             for partition in partitions:
                 yield f"         {partition}"
         case CreateDeleteTopic():

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 from controller_core.model.errors import InvalidPlanError
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.conditions import (
     AssignedTo,
     BrokersRegistered,
@@ -141,7 +142,7 @@ def _of_effect(effect: Request, step: PlanStep) -> Iterator[str]:
 
 def _names(partitions: Collection[TopicPartition], most: int) -> Iterator[str]:
     if not 1 <= len(partitions) <= most:
-        yield f"{len(partitions)} partitions in a request, expected 1 to {most}"
+        yield f"{counted(len(partitions), 'partition')} in a request, expected 1 to {most}"
     again = [each for each, count in Counter(partitions).items() if count > 1]
     if again:
         yield f"{_shown(again)} more than once"

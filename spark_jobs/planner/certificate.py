@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from controller_core.model.words import counted
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.columns import Ints
 from spark_jobs.planner.errors import InvalidStateError
@@ -70,7 +71,7 @@ def certificate_from_json(document: Mapping[str, Any], state: ClusterState, prob
         scale = int(document.get("scale", 1))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidStateError(
-            f"certificate read: prices of the {state.broker_count} brokers and {len(topics)} topics expected, found: "
+            f"certificate read: prices of the {counted(state.broker_count, 'broker')} and {counted(len(topics), 'topic')} expected, found: "
             f"{error!r}; take the one that was stored with the plan"
         ) from error
     table = np.array(cells, np.int64).reshape(-1, 3)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from controller_core.model.words import counted
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.certificate import Certificate
 from spark_jobs.planner.columns import Bools, Ints
@@ -60,7 +61,9 @@ def verify(
     changes = int((new[:, 0] != problem.replicas[:, 0]).sum())
     changes_bound = leader_changes_bound(problem, new, certificate) if leaders_bounded else 0
     if bound > moves and not found:
-        found.append(f"certificate proves {bound} moves for a plan of {moves}: the verifier itself is wrong, report it")
+        found.append(
+            f"certificate proves {counted(bound, 'move')} for a plan of {moves}: the verifier itself is wrong, report it"
+        )
     return Verdict(
         problems=tuple(found),
         moves=moves,

@@ -61,7 +61,7 @@ def loaded(plan):
 
 def test_an_honest_plan_is_read_and_its_text_is_made_of_its_steps():
     text = loaded(document()).text
-    assert "1 znodes: 0 created, 1 set, 0 deleted" in text
+    assert "1 znode: 0 created, 1 set, 0 deleted" in text
     assert "  set    /config/topics/orders\n    - {}\n    + {" in text
 
 

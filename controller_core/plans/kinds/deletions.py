@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from controller_core.model.partitions import BrokerId
+from controller_core.model.words import counted
 from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import Condition, TopicGone, TopicIs, ZooKeeperControllerRules
 from controller_core.plans.kinds.common import KindRecord, Origin, Refused, cluster_conditions
@@ -126,7 +127,7 @@ def _predicted_deletion(topic: str, observed: Observation, evidence: str | None)
         len(assignment.replicas) for partition, assignment in observed.assignments.items() if partition.topic == topic
     ]
     brokers = sorted(_replica_brokers([topic], observed))
-    what = f"{topic}  {len(replicas)} partitions, {sum(replicas)} replicas on brokers {brokers} are deleted"
+    what = f"{topic}  {counted(len(replicas), 'partition')}, {counted(sum(replicas), 'replica')} on brokers {brokers} are deleted"
     return what if evidence is None else f"{what}; {evidence}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     ControllerIs,
@@ -177,7 +178,7 @@ def _predicted_drain(
     if lingering:
         yield f"/isr_change_notification  {len(lingering)} lingering notifications are deleted by the new controller"
         shown = ", ".join(map(str, named[:_SHOWN_MAX]))
-        yield f"metadata of {len(named)} partitions reaches every broker again: {shown}"
+        yield f"metadata of {counted(len(named), 'partition')} reaches every broker again: {shown}"
 
 
 def _changes(step: PlanStep) -> list[Sequence[str]]:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_json_argument,
@@ -85,9 +86,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if done.plan.bytes_moved is not None:
         print(f"{done.plan.bytes_moved} bytes are copied")
     for point in done.plan.curve:
-        print(f"tolerance {point.tolerance}: {point.moves} moves{'' if point.proven else ' or more'}")
+        print(f"tolerance {point.tolerance}: {counted(point.moves, 'move')}{'' if point.proven else ' or more'}")
     for reason, count in figures["reasons"].items():
-        print(f"{count} partitions: {reason}")
+        print(f"{counted(count, 'partition')}: {reason}")
     if done.schedule is not None:
         waves = figures["waves"]
         print(f"{waves['waves']} waves, at least {waves['lower_bound']} ({waves['bound_reason']})")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import tell
 
 LINE_S: Final = 1.0
@@ -98,7 +99,7 @@ def show_read(bars: Bars) -> Any:
     def show(progress: Any) -> None:
         eta = "" if progress.eta_s is None else f", about {progress.eta_s:.0f} s to go"
         total = None if progress.eta_s is None else progress.read + progress.eta_s * progress.rate
-        note = f"{progress.read:,} znodes, {progress.rate:,.0f} per second{eta}"
+        note = f"{counted(progress.read, 'znode')}, {progress.rate:,.0f} per second{eta}"
         bars.show(progress.phase, progress.read, total, note)
 
     return show

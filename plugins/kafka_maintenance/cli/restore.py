@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
     add_approve_arguments,
@@ -128,10 +129,10 @@ def _restore(arguments: argparse.Namespace) -> int:
                 target=target,
                 now=datetime.now(UTC),
                 key_file=arguments.key_file,
-                progress=lambda written: bars.show("restore", written, note=f"{written:,} znodes written"),
+                progress=lambda written: bars.show("restore", written, note=f"{counted(written, 'znode')} written"),
             )
         document = {"written": receipt.written, "already_there": receipt.already_there, "uri": receipt.uri}
-        text = f"{receipt.written} znodes written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
+        text = f"{counted(receipt.written, 'znode')} written, {receipt.already_there} were there, {len(receipt.left_out)} left out"
         show(arguments, f"{text}\n{receipt.uri}", {**document, "left_out": dict(receipt.left_out)})
         return ExitStatus.DONE
     try:

@@ -236,7 +236,7 @@ def _repair(arguments: argparse.Namespace) -> int:
     if arguments.apply:
         carry_out(store, repairs)
     lines = [f"{repair.where}: {repair.what}" for repair in repairs]
-    lines.append(f"{len(repairs)} objects {'written; check again' if arguments.apply else 'to write'}")
+    lines.append(f"{counted(len(repairs), 'object')} {'written; check again' if arguments.apply else 'to write'}")
     document = {"repairs": [[repair.where, repair.what] for repair in repairs], "applied": arguments.apply}
     show(arguments, "\n".join(lines), document)
     if arguments.apply or not repairs:
@@ -255,7 +255,7 @@ def _copy(arguments: argparse.Namespace) -> int:
             progress=show_lines(bars, "copy"),
         )
     lines = [f"NOT copied: {reason}" for reason in done.passed_over]
-    lines.append(f"{len(done.copied)} snapshots copied to {arguments.to}, {done.already_there} were there")
+    lines.append(f"{counted(len(done.copied), 'snapshot')} copied to {arguments.to}, {done.already_there} were there")
     show(arguments, "\n".join(lines), asdict(done))
     return ExitStatus.REFUSED if done.passed_over else ExitStatus.DONE
 

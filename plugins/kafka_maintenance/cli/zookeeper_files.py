@@ -175,7 +175,9 @@ def _export(arguments: argparse.Namespace) -> int:
             arguments.key_file,
         )
     lines = [f"MISSING: {each}" for each in done.missing]
-    lines.append(f"{done.znodes:,} znodes and {done.sessions} sessions at zxid {done.zxid:#x}, digest {done.digest:#x}")
+    lines.append(
+        f"{counted(done.znodes, 'znode')} and {counted(done.sessions, 'session')} at zxid {done.zxid:#x}, digest {done.digest:#x}"
+    )
     lines.append(str(done.path))
     show(arguments, "\n".join(lines), asdict(done))
     return ExitStatus.DONE

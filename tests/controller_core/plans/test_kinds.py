@@ -313,7 +313,7 @@ def test_a_deletion_is_of_exactly_this_topic():
     plan = planned(deletions_plan(seen(), ORIGIN, ["b", "q"], left_out=[LeftOut("x", "dead replica")]))
     assert plan.effects == (CreateDeleteTopic(topic="b"),)
     assert TopicIs(topic="b", czxid=10, partition_count=1) in plan.steps[0].expectations
-    assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted",)
+    assert plan.predicted == ("b  1 partition, 2 replicas on brokers [8, 9] are deleted",)
     assert plan.left_out == (LeftOut("x", "dead replica"), LeftOut("q", "is queued for deletion already"))
 
 
@@ -394,7 +394,7 @@ def test_what_a_program_made_for_itself_goes_only_by_an_explicit_word():
 
 def test_the_approver_reads_who_uses_a_topic():
     plan = planned(deletions_plan(seen(), ORIGIN, ["b"], evidence={"b": "7 bytes, groups: none"}))
-    assert plan.predicted == ("b  1 partitions, 2 replicas on brokers [8, 9] are deleted; 7 bytes, groups: none",)
+    assert plan.predicted == ("b  1 partition, 2 replicas on brokers [8, 9] are deleted; 7 bytes, groups: none",)
 
 
 def test_an_unknown_topic_is_refused_by_name():

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.words import counted
 from controller_core.znodes import decode_state
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
@@ -94,7 +95,7 @@ def cut_off(tree: Tree, told: Mapping[str, Topic]) -> str | None:
     wanted = [name for name, topic in tree.topics.items() if not isinstance(topic, str) and name not in tree.queued]
     if not wanted or told.keys() & set(wanted):
         return None
-    return f"the brokers tell clients of none of {len(wanted)} topics: nothing can be produced or consumed"
+    return f"the brokers tell clients of none of {counted(len(wanted), 'topic')}: nothing can be produced or consumed"
 
 
 def _leader(tree: Tree, name: str, number: int) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
+from controller_core.model.words import counted
 from kafka_maintenance.operations.kraft.certificate import Certificate, certify, is_ready
 from kafka_maintenance.operations.snapshots.catalog import (
     UNUSABLE,
@@ -115,7 +116,7 @@ def _missing(fleet: Fleet) -> Iterator[str]:
         yield "no rule is broken in any cluster"
     titles = {rule.id: rule for rule in RULES}
     for rule, clusters in found:
-        yield f"{rule} {titles[rule].title}, in {len(clusters)} clusters ({', '.join(clusters)}): {titles[rule].mend}"
+        yield f"{rule} {titles[rule].title}, in {counted(len(clusters), 'cluster')} ({', '.join(clusters)}): {titles[rule].mend}"
 
 
 def _standing(certificate: Certificate) -> Standing:

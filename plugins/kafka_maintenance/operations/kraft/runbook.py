@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.words import counted
 from controller_core.znodes import decode_broker, decode_cluster_id, decode_state
 from kafka_maintenance.operations.kraft.certificate import Certificate
 from spark_jobs.kraft.cluster import common_listeners
@@ -143,7 +144,7 @@ def _into_migration_mode(tree: Tree) -> Iterator[str]:
     yield "`inter.broker.protocol.version` stays. Before each restart move its leaders away; after it wait until every ISR is full."
     yield ""
     for line in brokers_in_order(tree):
-        yield f"- [ ] Broker {line.broker}, rack {line.rack}: {line.leaders} leaders, {line.replicas} replicas. Check: a new timestamp in `/brokers/ids/{line.broker}`, no *Unable to register broker* in its log, `kraft watch` says GO."
+        yield f"- [ ] Broker {line.broker}, rack {line.rack}: {counted(line.leaders, 'leader')}, {counted(line.replicas, 'replica')}. Check: a new timestamp in `/brokers/ids/{line.broker}`, no *Unable to register broker* in its log, `kraft watch` says GO."
     yield ""
     yield "Way back: roll the brokers back, stop the quorum, delete `/migration`."
 

@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 from controller_core.adapters.snapshot.reader import ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError
+from controller_core.model.words import counted
 from controller_core.znodes import decode_state
 from kafka_maintenance.operations.kraft.asked import NoBrokerAnsweredError
 from kafka_maintenance.operations.kraft.brokers_say import Topic, contradictions, cut_off
@@ -272,7 +273,7 @@ class Watcher:
         if not now:
             return found
         if not before:
-            text = gone or f"{len(now)} differences between brokers and ZooKeeper, {min(now)} for one"
+            text = gone or f"{counted(len(now), 'difference')} between brokers and ZooKeeper, {min(now)} for one"
             return replace(_with_doubts(found, [f"{text}; seen once"]), again=True)
         if gone in before:
             step = "look at the quorum; unless it serves topics at once, go back"

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.observation import Observation
 from kafka_maintenance.operations.cluster.brokers_asked import ANSWER_TIMEOUT_S, BrokersAsked, admin_client, said
 from kafka_maintenance.operations.errors import OperationError
@@ -98,7 +99,7 @@ def use_of_topics(
     """
     from kafka.errors import KafkaError  # noqa: PLC0415 - only who asks brokers loads their client
 
-    asked = f"use of {len(topics)} topics asked of the brokers at {brokers.bootstrap_servers}"
+    asked = f"use of {counted(len(topics), 'topic')} asked of the brokers at {brokers.bootstrap_servers}"
     since = (now or datetime.now(UTC)) - timedelta(days=unused_days)
     partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
     with admin_client(asked, brokers, timeout_s, UseUnknownError) as admin:

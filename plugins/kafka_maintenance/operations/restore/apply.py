@@ -24,6 +24,7 @@ from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
+from controller_core.model.words import counted
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
@@ -315,7 +316,7 @@ def _require_alterable(session: ZooKeeper, steps: Sequence[Step], scope: Restore
     if undone:
         raise RefusedError(
             f"restore not applied: expected no running brokers, as when it was planned, found {listed(brokers)}; "
-            f"{len(undone)} znodes, such as {undone[0]!r}, may not change under them, which hold them in memory; nothing was "
+            f"{counted(len(undone), 'znode')}, such as {undone[0]!r}, may not change under them, which hold them in memory; nothing was "
             "written now: stop all brokers and apply again, or plan configs and ACLs only"
         )
     made = {step.path for step in steps if not step.delete}

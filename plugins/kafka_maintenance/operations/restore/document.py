@@ -16,6 +16,7 @@ from controller_core.adapters.snapshot.manifest import Manifest, cluster_prefix
 from controller_core.adapters.snapshot.secrets import is_secret
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidPlanError
+from controller_core.model.words import counted
 from controller_core.plans.plain import BACKTICK, code, plain
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.restore.content import Content, RestoreScope
@@ -240,7 +241,7 @@ def plan_text(document: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{_what(document)} of {document['cluster']} from {document['snapshot']['manifest']}",
         f"into {document['zookeeper']} (Kafka cluster id {document['kafka_cluster_id']})",
-        f"{sum(counts.values()) - counts['ACL']} znodes: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
+        f"{counted(sum(counts.values()) - counts['ACL'], 'znode')}: {counts['create']} created, {counts['set']} set, {counts['delete']} deleted",
         *([f"{sum(step.size for step in steps):,} bytes; {counts['ACL']} ACLs set"] if steps else []),
     ]
     shown = steps if len(steps) <= _STEPS_SHOWN_MAX else [step for step in steps if kind_of(step) in _IN_FULL]

@@ -24,6 +24,7 @@ from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth, connect
 from controller_core.model.errors import ObjectMissingError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.errors import RefusedError, listed
 from kafka_maintenance.operations.restore.apply import apply_restore, plan_restore
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, restorable
@@ -195,7 +196,7 @@ def _from_file(
     ephemerals = pc.sum(pc.not_equal(pc.fill_null(raw["ephemeral_owner"], 0), 0)).as_py() or 0
     unknown = [each.removeprefix(MISSING_ACL).strip() for each in exported.missing if each.startswith(MISSING_ACL)]
     left_out = {"ephemeral": ephemerals, "not in the snapshot": len(exported.missing) - len(unknown)}
-    note = f"the whole ACL of {len(unknown)} znodes is not in the snapshot: {listed(unknown)}; a restore gives what is missing to its own login"
+    note = f"the whole ACL of {counted(len(unknown), 'znode')} is not in the snapshot: {listed(unknown)}; a restore gives what is missing to its own login"
     return _Brought(
         exported.znodes,
         {reason: count for reason, count in left_out.items() if count},
@@ -287,7 +288,7 @@ def drill_text(report: DrillReport) -> str:
     lines = [
         f"restore drill of {report.cluster}: {'passed' if report.passed else 'FAILED'}",
         f"snapshot {report.snapshot}",
-        f"{report.restored} znodes restored and read again, "
+        f"{counted(report.restored, 'znode')} restored and read again, "
         + (
             f"{report.acls_compared} ACLs compared, {report.acls_unknown} unknown to the snapshot"
             if report.acls_compared or report.acls_unknown
@@ -382,7 +383,10 @@ def _with_brokers(
         wait_until(lambda: not leaderless(), what="every partition has a leader", timeout_s=_LEADERS_TIMEOUT_S)
         there = set(session.children(znodes.TOPICS))
     missing = [f"topic {topic} is gone after the brokers started" for topic in sorted(topics.keys() - there)]
-    return f"{len(ids)} brokers of Kafka {version} came up with {len(topics)} topics, every partition led", missing
+    return (
+        f"{counted(len(ids), 'broker')} of Kafka {version} came up with {counted(len(topics), 'topic')}, every partition led",
+        missing,
+    )
 
 
 def _topics(rows: Iterable[tuple[str, bytes | None]]) -> dict[str, list[tuple[int, ...]]]:

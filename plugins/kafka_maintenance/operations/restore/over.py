@@ -10,6 +10,7 @@ from typing import Final
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
+from controller_core.model.words import counted
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_passing
 from kafka_maintenance.operations.restore.document import Part, Step, content_sum
@@ -50,14 +51,14 @@ def plan_over(
     surplus = extras(found, content, ("/",))
     notes = []
     if kept:
-        notes.append(f"kept, {len(kept)} znodes with other data: {_some(kept)}")
+        notes.append(f"kept, {counted(len(kept), 'znode')} with other data: {_some(kept)}")
     if scope.mirror:
         steps += removals(surplus)
         before |= {path: found.znodes[path].data or b"" for path in surplus}
         drifted, before_acls = acl_steps(session, content, scope, steps, mzxids, target)
         return Part([*steps, *drifted], before, before_acls, notes)
     if surplus:
-        notes.append(f"kept, {len(surplus)} znodes that the snapshot does not have: {_some(list(surplus))}")
+        notes.append(f"kept, {counted(len(surplus), 'znode')} that the snapshot does not have: {_some(list(surplus))}")
     acl_steps(session, content, scope, steps, {}, target)  # new znodes open nothing either
     return Part(steps, before, {}, notes)
 

@@ -22,6 +22,7 @@ from controller_core.adapters.snapshot.tree_writer import NewZnode
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.errors import NoNodeError, ObjectExistsError
+from controller_core.model.words import counted
 from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import ZnodeStat, ZooKeeper
 from kafka_maintenance import __version__
@@ -215,7 +216,7 @@ def require_login_for(assumed: Sequence[str], target: ClusterAddress) -> None:
     if not assumed or target.auth is not None or (target.tls is not None and target.tls.certificate is not None):
         return
     raise RefusedError(
-        f"restore to {target.zookeeper} refused: the snapshot does not know the whole ACL of {len(assumed)} znodes, such as "
+        f"restore to {target.zookeeper} refused: the snapshot does not know the whole ACL of {counted(len(assumed), 'znode')}, such as "
         f"{assumed[0]!r}; expected a login, which they are given to instead, found an anonymous session; log in as the "
         "brokers do, or leave all ACLs out (--without-acls), which opens every znode to everybody"
     )
@@ -225,7 +226,7 @@ def _acl_note(assumed: Sequence[str]) -> str | None:
     if not assumed:
         return None
     return (
-        f"the snapshot does not know the whole ACL of {len(assumed)} znodes, such as {assumed[0]}: what is missing goes to the "
+        f"the snapshot does not know the whole ACL of {counted(len(assumed), 'znode')}, such as {assumed[0]}: what is missing goes to the "
         "login that restores, and to nobody else"
     )
 
@@ -247,7 +248,7 @@ def _size_note(steps: Iterable[Step]) -> str | None:
         return None
     largest = max(large, key=lambda step: step.size)
     return (
-        f"{len(large)} znodes hold more than {_LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
+        f"{counted(len(large), 'znode')} of more than {_LARGE_BYTES:,} bytes, the largest {largest.path} with {largest.size:,}: a server "
         "refuses them if its jute.maxbuffer is not raised above that (1,048,575 by default)"
     )
 
@@ -335,7 +336,7 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
     ]
     if refused:
         raise RefusedError(
-            f"restore refused: {len(refused)} znodes, such as {refused[0]!r}, may not change under running brokers, which hold "
+            f"restore refused: {counted(len(refused), 'znode')}, such as {refused[0]!r}, may not change under running brokers, which hold "
             "them in memory; stop all brokers, or restore configs and ACLs only"
         )
     listening = {each for each in heard if each in wanted or session.exists(each) is not None}
@@ -354,7 +355,7 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
     refused = sorted(path for path in surplus if brokers_run and not is_alterable(path))
     if refused:
         raise RefusedError(
-            f"restore refused: {len(refused)} znodes, such as {refused[0]!r}, may not be removed under running brokers; stop all "
+            f"restore refused: {counted(len(refused), 'znode')}, such as {refused[0]!r}, may not be removed under running brokers; stop all "
             "brokers, or leave --mirror out"
         )
     before |= {path: found[0] for path, found in zip(surplus, session.get_many(list(surplus)), strict=True) if found}

@@ -16,6 +16,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, parse_manifest, run_key
 from controller_core.model.errors import MisplacedSnapshotError
+from controller_core.model.words import counted
 from controller_core.plans.plain import plain
 from kafka_maintenance.operations.errors import PlanChangedError
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
@@ -212,12 +213,12 @@ def retention_text(plan: RetentionPlan) -> str:
     lines += [f"  {kept.cluster} {kept.snapshot_id}: {', '.join(kept.reasons)}" for kept in plan.kept]
     lines.append(f"remove {len(plan.dropped)}")
     lines += [
-        f"  {gone.cluster} {gone.snapshot_id} of {gone.taken_at}: {len(gone.keys)} objects"
+        f"  {gone.cluster} {gone.snapshot_id} of {gone.taken_at}: {counted(len(gone.keys), 'object')}"
         + (f", {gone.applied} of them plans that were applied" if gone.applied else "")
         for gone in plan.dropped
     ]
     if plan.abandoned:
-        lines.append(f"sweep {len(plan.abandoned)} objects that killed runs left")
+        lines.append(f"sweep {counted(len(plan.abandoned), 'object')} that killed runs left")
     lines += [f"ignored: {reason}" for reason in plan.ignored]
     lines.append(f"digest {plan.digest}")
     return "\n".join(map(plain, lines))

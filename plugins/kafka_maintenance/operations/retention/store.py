@@ -12,6 +12,7 @@ from typing import Any, Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, require_name, snapshot_prefix
 from controller_core.model.errors import InvalidPlanError, ObjectExistsError, ObjectMissingError
+from controller_core.model.words import counted
 from controller_core.plans.plain import code
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError, listed
@@ -255,7 +256,7 @@ def _described(uri: str, cluster: str, plan: RetentionPlan) -> StoredRetention:
     if applied:
         summary += f", with {applied} plans that were applied"
     if plan.abandoned:
-        summary += f", sweep {len(plan.abandoned)} objects that killed runs left"
+        summary += f", sweep {counted(len(plan.abandoned), 'object')} that killed runs left"
     markdown = (
         f"### {summary.capitalize()} of {code(cluster)}\n\nRemoved snapshots do not come back. No cluster is written to.\n\n"
         f"```\n{retention_text(plan)}\n```"

@@ -18,6 +18,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.plain import plain
 from kafka_maintenance.operations.errors import listed
 from kafka_maintenance.operations.snapshots.catalog import (
@@ -133,7 +134,9 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
 
 def blame_text(report: BlameReport) -> str:
     """For people: each field's present value, since when, and what it was before."""
-    lines = [f"{report.subject} in {report.cluster}, {report.snapshot_count} snapshots since {_day(report.since)}"]
+    lines = [
+        f"{report.subject} in {report.cluster}, {counted(report.snapshot_count, 'snapshot')} since {_day(report.since)}"
+    ]
     for each in report.blames:
         now, *before = each.history
         lines.append(f"{each.field} = {_shown(each.field, now.value)}  ({_since(now)})")

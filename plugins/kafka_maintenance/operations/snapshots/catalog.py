@@ -41,6 +41,7 @@ from controller_core.model.errors import (
     ObjectMissingError,
     UnknownFormatError,
 )
+from controller_core.model.words import counted
 from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.errors import BadInputError, listed
 
@@ -227,7 +228,7 @@ def _newest_known(store: ObjectStore, keys: Sequence[str], passed_over: Callable
     clusters = sorted({place_of(key)[0] for key in keys})
     if len(clusters) > 1:
         raise BadInputError(
-            f"newest snapshot not chosen: expected those of one cluster, found {len(clusters)} clusters in {store.uri!r}: "
+            f"newest snapshot not chosen: expected those of one cluster, found {counted(len(clusters), 'cluster')} in {store.uri!r}: "
             f"{listed(clusters)}; name one with --cluster"
         )
     by_date = _by_date(keys)
@@ -359,7 +360,7 @@ def show_snapshot(manifest: Manifest) -> str:
             f"ZooKeeper {manifest.zookeeper_version}"
         ),
         "counts     " + ", ".join(f"{count} {name}" for name, count in manifest.counts.items()),
-        f"size       {sum(stored.size for stored in manifest.objects):,} bytes in {len(manifest.objects)} objects",
+        f"size       {sum(stored.size for stored in manifest.objects):,} bytes in {counted(len(manifest.objects), 'object')}",
         f"secrets    {len(manifest.redacted)} left out"
         + (f", sealed with key {manifest.key_id}" if manifest.key_id else ", not stored at all"),
         f"code       {manifest.code_version}, format {manifest.format_version}",

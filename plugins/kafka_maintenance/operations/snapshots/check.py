@@ -20,6 +20,7 @@ from controller_core.adapters.snapshot.manifest import (
     snapshot_prefix,
 )
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, manifest_keys, read_manifest
 from kafka_maintenance.operations.snapshots.verify import Finding, verify_snapshot
 
@@ -101,13 +102,13 @@ def check_store(
 def check_text(check: StoreCheck) -> str:
     """For people: each cluster, each finding, and how much was looked at."""
     lines = [
-        f"{state.cluster}: {state.snapshots} snapshots, the newest {state.age_s / 3600:.1f} hours old, "
+        f"{state.cluster}: {counted(state.snapshots, 'snapshot')}, the newest {state.age_s / 3600:.1f} hours old, "
         f"{'consistent' if state.consistent else 'NOT consistent'}, {'verified' if state.verified else 'NOT whole'}"
         for state in check.clusters
     ]
     lines += [f"{finding.where}: {finding.what}" for finding in check.findings]
     lines.append(
-        f"{check.snapshots} snapshots, {check.verified} of them read and decoded again: "
+        f"{counted(check.snapshots, 'snapshot')}, {check.verified} of them read and decoded again: "
         + ("nothing is wrong" if not check.findings else f"{len(check.findings)} things are wrong")
     )
     return "\n".join(lines)
@@ -152,7 +153,8 @@ def _folder_findings(store: ObjectStore, manifests: Sequence[Manifest], cluster:
             yield Finding(store.uri_of(key), "is named by no manifest")
     for folder, count in lost.items():
         yield Finding(
-            store.uri_of(folder), f"{count} objects without a manifest: a killed run left them, or it is lost"
+            store.uri_of(folder),
+            f"{counted(count, 'object')} without a manifest: of a killed run, or the manifest is lost",
         )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any, Final
 
+from controller_core.model.words import counted
 from controller_core.plans.plain import plain
 from kafka_maintenance.operations.snapshots.changes import KINDS, Change, Diff
 
@@ -28,7 +29,9 @@ def diff_lines(found: Diff) -> list[str]:
             "it, or it holds what cannot be parsed"
         )
     if found.acls_unknown:
-        lines.append(f"ACLs not compared: those of {found.acls_unknown} znodes, which one side does not know")
+        lines.append(
+            f"ACLs not compared: those of {counted(found.acls_unknown, 'znode')}, which one side does not know"
+        )
     if not found.changes:
         lines.append("nothing changed" if not found.noise_count else "nothing changed but what --noise shows")
     if found.noise_count:

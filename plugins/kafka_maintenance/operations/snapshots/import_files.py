@@ -21,6 +21,7 @@ from controller_core.adapters.zookeeper_files.data_directory import DataDirector
 from controller_core.adapters.zookeeper_files.jute import UNKNOWN_ACL, Acl
 from controller_core.adapters.zookeeper_files.tree import OWN_TREE, DataTree
 from controller_core.model.errors import MalformedZnodeError, NotKafkaTreeError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.errors import BadInputError, listed
 from kafka_maintenance.operations.snapshots.publish import (
     SnapshotResult,
@@ -131,7 +132,7 @@ def import_files(
                 key_id=sealer.key_id if sealer else None,
             )
         )
-        progress(f"{_day(taken_at)}, zxid {each.zxid:#x}: {raw.table.num_rows:,} znodes")
+        progress(f"{_day(taken_at)}, zxid {each.zxid:#x}: {counted(raw.table.num_rows, 'znode')}")
     if not done:
         raise NotKafkaTreeError(
             f"nothing imported from {str(directory.folder)!r}: expected Kafka's /brokers/topics and /brokers/ids below "

@@ -24,6 +24,7 @@ from controller_core.model.errors import (
     NoNodeError,
     NotKafkaTreeError,
 )
+from controller_core.model.words import counted
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, earlier_of, read_raw
 from kafka_maintenance.operations.snapshots.publish import (
@@ -119,7 +120,7 @@ def require_kafka_tree(zookeeper: ZooKeeper, address: ClusterAddress) -> None:
         shown = ", ".join(names[:_NAMES_SHOWN]) or "nothing"
         raise NotKafkaTreeError(
             f"{address} refused: expected Kafka's /brokers/topics and /brokers/ids below the chroot, found {shown} "
-            f"({len(names)} znodes); {hint}"
+            f"({counted(len(names), 'znode')}); {hint}"
         )
 
 

@@ -12,6 +12,7 @@ from controller_core.adapters.snapshot.format import raw_from_parquet, table_fro
 from controller_core.adapters.snapshot.manifest import RAW, Manifest
 from controller_core.adapters.snapshot.tables import LATER_TABLES, TABLES, came_later
 from controller_core.model.errors import ControllerCoreError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.snapshots.catalog import checked_object, identity_of, public_of
 
 
@@ -41,7 +42,7 @@ def verify_snapshot(store: ObjectStore, manifest: Manifest) -> list[Finding]:
             continue
         contents[stored.table] = table
         if table.num_rows != stored.rows:
-            findings.append(Finding(uri, f"expected {stored.rows} rows, found {table.num_rows}"))
+            findings.append(Finding(uri, f"expected {counted(stored.rows, 'row')}, found {table.num_rows}"))
     findings += [
         Finding(manifest.uri, f"names no object for {name!r}")
         for name in (RAW, *TABLES)
@@ -60,13 +61,18 @@ def _raw_findings(manifest: Manifest, raw: pa.Table) -> list[Finding]:
     there = set(paths)
     orphans = [path for path in paths if path != "/" and (path.rpartition("/")[0] or "/") not in there]
     if orphans:
-        findings.append(Finding(manifest.uri, f"{len(orphans)} znodes without their parent, first {orphans[0]!r}"))
+        findings.append(
+            Finding(manifest.uri, f"{counted(len(orphans), 'znode')} without their parent, first {orphans[0]!r}")
+        )
     if len(there) != len(paths) or paths != sorted(paths):
         findings.append(Finding(manifest.uri, "raw is not sorted by path, or names a path twice"))
     secrets = sorted(raw.filter(pc.equal(raw["left_out"], "secret"))["path"].to_pylist())
     if secrets != sorted(manifest.redacted):
         findings.append(
-            Finding(manifest.uri, f"manifest names {len(manifest.redacted)} secrets, raw leaves out {len(secrets)}")
+            Finding(
+                manifest.uri,
+                f"manifest names {counted(len(manifest.redacted), 'secret')}, raw leaves out {len(secrets)}",
+            )
         )
     expected = manifest.counts.get("znodes")
     if expected != len(paths):

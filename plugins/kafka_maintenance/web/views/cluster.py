@@ -1,11 +1,13 @@
 """The page Cluster: what is wrong, what waits and why, every broker's load, and how it came to be so."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import Overview, readable_overviews
 from kafka_maintenance.operations.analysis.tables import rows_of
 from kafka_maintenance.web import figures
@@ -32,6 +34,7 @@ from kafka_maintenance.web.views.drill import drill_blocks
 from kafka_maintenance.web.views.topic import topics_table
 
 Row = Mapping[str, Any]
+_date: Final = itemgetter("date")
 FINDINGS_READ_MAX: Final = 5000
 _PENDING: Final = ("being_reassigned", "stuck_reassignment", "stuck_election", "stuck_deletion", "kraft_migration")
 """Kinds of findings that are work in progress."""
@@ -302,41 +305,30 @@ def _proposal(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:
 
 def _history(store: ObjectStore, chosen: Overview, overviews: Sequence[Overview], name: str) -> list[Block]:
     blocks: list[Block] = []
-    counted = [(one.date, one.clusters[name]) for one in overviews]
-    if len(counted) > 1:
+    by_date = [(one.date, one.clusters[name]) for one in overviews]
+    if len(by_date) > 1:
         blocks.append(
             figures.lines(
                 "findings-history",
                 "Findings by date",
-                f"From {counted[0][0]} to {counted[-1][0]}.",
-                [day for day, _ in counted],
-                {severity: [counts.get(f"{severity}_count") for _, counts in counted] for severity in SEVERITIES},
+                f"From {by_date[0][0]} to {by_date[-1][0]}.",
+                [day for day, _ in by_date],
+                {severity: [counts.get(f"{severity}_count") for _, counts in by_date] for severity in SEVERITIES},
             )
         )
-    growth = sorted(_rows(store, chosen, "growth", name), key=lambda row: row["date"])
-    if growth:
-        days = [row["date"].isoformat() for row in growth]
-        fields = {"topics": "topic_count", "partitions": "partition_count", "replicas": "replica_count"}
-        series = {text: [row[field] for row in growth] for text, field in fields.items()}
-        blocks.append(
-            figures.lines("growth", "Growth", f"Topics, partitions and replicas on {len(days)} dates.", days, series)
-        )
-    churn = sorted(_rows(store, chosen, "leader_churn", name), key=lambda row: row["date"])
-    if churn:
-        days = [row["date"].isoformat() for row in churn]
-        fields = {
+    if growth := sorted(_rows(store, chosen, "growth", name), key=_date):
+        says = f"Topics, partitions and replicas on {counted(len(growth), 'date')}."
+        counts = {"topics": "topic_count", "partitions": "partition_count", "replicas": "replica_count"}
+        blocks.append(_over_dates("growth", "Growth", says, growth, counts))
+    if churn := sorted(_rows(store, chosen, "leader_churn", name), key=_date):
+        changes = {
             "leaders changed": "leader_changes",
             "ISR changed": "isr_changes",
             "assignments changed": "assignment_changes",
         }
-        series = {text: [row[field] for row in churn] for text, field in fields.items()}
-        blocks.append(
-            figures.lines(
-                "churn", "Changes from date to date", "Partitions that differ from the date before.", days, series
-            )
-        )
-    controllers = sorted(_rows(store, chosen, "controller_churn", name), key=lambda row: row["date"], reverse=True)
-    if controllers:
+        says = "Partitions that differ from the date before."
+        blocks.append(_over_dates("churn", "Changes from date to date", says, churn, changes))
+    if controllers := sorted(_rows(store, chosen, "controller_churn", name), key=_date, reverse=True):
         blocks.append(
             Table(
                 id="controllers",
@@ -359,3 +351,9 @@ def _history(store: ObjectStore, chosen: Overview, overviews: Sequence[Overview]
             )
         )
     return blocks or [Note("There is one date only: history begins with the next.")]
+
+
+def _over_dates(figure_id: str, title: str, says: str, rows: Sequence[Row], fields: Mapping[str, str]) -> Block:
+    """Lines over the dates of rows; `fields`: name of a line → field of a row."""
+    series = {text: [row[field] for row in rows] for text, field in fields.items()}
+    return figures.lines(figure_id, title, says, [row["date"].isoformat() for row in rows], series)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import newest_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.snapshots.blame import blame
@@ -108,7 +109,7 @@ def _diff(store: ObjectStore, cluster: str, by_date: dict[str, list[str]], older
     ]
     table = Table(
         id="changes",
-        caption=f"{len(found.changes):,} changes from {older} to {newer}",
+        caption=f"{counted(len(found.changes), 'change')} from {older} to {newer}",
         columns=(Column("Subject"), Column("What"), Column("Before"), Column("After")),
         rows=rows,
         more=max(0, len(found.changes) - CHANGES_READ_MAX),
@@ -126,7 +127,7 @@ def _diff(store: ObjectStore, cluster: str, by_date: dict[str, list[str]], older
             figures.bars(
                 "change-kinds",
                 "Changes by kind",
-                f"{len(found.changes):,} changes of {len(kinds)} kinds.",
+                f"{counted(len(found.changes), 'change')} of {len(kinds)} kinds.",
                 head="kind",
                 names=[KINDS[kind] for kind in kinds],
                 series={"changes": [counts[kind] for kind in kinds]},
@@ -183,7 +184,7 @@ def _blame(store: ObjectStore, cluster: str, subject: str) -> list[Block]:
         for at, seen in enumerate(one.history)
     ]
     columns = (Column("Field"), Column("Value"), Column("Held"), Column("First seen, UTC"), Column("Snapshot"))
-    caption = f"{subject} in {report.snapshot_count} snapshots since {report.since:%Y-%m-%d}"
+    caption = f"{subject} in {counted(report.snapshot_count, 'snapshot')} since {report.since:%Y-%m-%d}"
     return [Table(id="blame-table", caption=caption, columns=columns, rows=rows, searchable=True)]
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.model.errors import ObjectMissingError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.snapshots.catalog import find_snapshot, newest_snapshot
 from kafka_maintenance.operations.snapshots.catalog import read_table as read_snapshot_table
@@ -64,7 +65,7 @@ def topics_table(store: ObjectStore, cluster: str, snapshot_id: str, text: str) 
         form,
         Table(
             id="topics",
-            caption=f"{found.num_rows:,} topics",
+            caption=f"{counted(found.num_rows, 'topic')}",
             columns=columns,
             rows=rows,
             more=more,

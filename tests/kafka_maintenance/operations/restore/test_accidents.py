@@ -227,8 +227,8 @@ def test_fill_keeps_what_differs_and_says_so(kafka, chroot, tmp_path, run):
     removed(kafka, "/config/clients")
     line = f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --whole --fill"
     shown = run(line, **SHOWN)
-    assert "kept, 1 znodes with other data: /config/topics/orders" in shown
-    assert "kept, 1 znodes that the snapshot does not have: /config/topics/new" in shown
+    assert "kept, 1 znode with other data: /config/topics/orders" in shown
+    assert "kept, 1 znode that the snapshot does not have: /config/topics/new" in shown
     assert "2 znodes: 2 created, 0 set, 0 deleted" in shown
     mirrored = run(line.replace("--fill", "--mirror"), **SHOWN)
     assert "  delete /config/topics/new" in mirrored

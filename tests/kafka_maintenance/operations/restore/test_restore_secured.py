@@ -134,7 +134,7 @@ def test_an_acl_that_was_not_read_is_not_restored_as_open(owned, store, chroot, 
     manifest = take(chroot, store, OWNER)
     monkeypatch.undo()
     stored, acls = restored(store, manifest, ClusterAddress(f"{chroot}-new", auth=OWNER))
-    assert "the whole ACL of 1 znodes, such as /config/topics/orders" in stored.text
+    assert "the whole ACL of 1 znode, such as /config/topics/orders" in stored.text
     assert acls["/config/topics/orders"] == f'[[31, "digest", "{OWNER_ID}"]]'
     assert '"world"' in acls["/config/topics/payments"]
 
@@ -271,7 +271,7 @@ def test_a_drill_of_a_secured_tree_with_real_brokers(store):
     report = restore_drill(store=store, cluster="alpha", now=world.NOON, kafka_version="3.9")
     assert report.passed, drill_text(report)
     assert report.acls_compared
-    assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topics")
+    assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topic")
 
 
 @pytest.mark.services
@@ -363,7 +363,7 @@ def test_a_plan_warns_of_znodes_that_a_server_may_refuse(store):
     with ZooKeeperServer() as usual:
         target = ClusterAddress(f"{usual.hosts}/k")
         stored = plan_restore(store=store, manifest=manifest, target=target, scope=RestoreScope(whole=True))
-        assert "1 znodes hold more than 1,000,000 bytes, the largest /config/topics/large with 1,100,000" in stored.text
+        assert "1 znode of more than 1,000,000 bytes, the largest /config/topics/large with 1,100,000" in stored.text
         with pytest.raises(TooLargeZnodeError, match="'/config/topics/large'"):
             apply_restore(
                 store=store,

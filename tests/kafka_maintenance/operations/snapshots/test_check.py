@@ -150,7 +150,7 @@ DAMAGES = {
     "a killed run left objects": (
         lambda s: s.put("v1/cluster=corpus/date=2026-03-01/snap=dead/raw.parquet", b"x"),
         "snap=dead",
-        "1 objects without a manifest",
+        "1 object without a manifest",
     ),
     "the note of the run is lost": (lambda s: s.delete(note_key(s)), "manifest.json", "no note of its run"),
     "the note of the run is damaged": (lambda s: s.put(note_key(s), b"x"), "runs/", "manifest is damaged"),
@@ -174,7 +174,7 @@ def test_a_whole_store(store):
     assert found.findings == ()
     (state,) = found.clusters
     assert (state.cluster, state.snapshots, state.consistent, state.verified) == ("corpus", 1, True, True)
-    assert check_text(found).endswith("1 snapshots, 1 of them read and decoded again: nothing is wrong")
+    assert check_text(found).endswith("1 snapshot, 1 of them read and decoded again: nothing is wrong")
     assert plan_repairs(store) == []
 
 

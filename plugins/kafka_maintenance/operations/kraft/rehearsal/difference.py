@@ -25,7 +25,7 @@ class Difference(NamedTuple):
     what: str
 
 
-def counted(differences: Iterable[Difference]) -> Mapping[Kind, int]:
+def counts_by_kind(differences: Iterable[Difference]) -> Mapping[Kind, int]:
     """Class → how many."""
     found = dict.fromkeys(Kind, 0)
     for difference in differences:

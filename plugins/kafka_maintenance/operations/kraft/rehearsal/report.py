@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from controller_core.model.words import counted
 from kafka_maintenance.operations.kraft.certificate import Certificate
-from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counted
+from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counts_by_kind
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import Obstacle
 from kafka_maintenance.operations.kraft.rehearsal.real_brokers import WithBrokers
 from kafka_maintenance.operations.kraft.rehearsal.run import Outcome, Quorum
@@ -77,7 +78,9 @@ def rehearsal_text(rehearsal: Rehearsal) -> str:
     reasons = defaultdict(list)
     for path, reason in rehearsal.left_out.items():
         reasons[reason].append(path)
-    lines += [f"  {len(paths)} znodes, {paths[0]} for one: {reason}" for reason, paths in sorted(reasons.items())]
+    lines += [
+        f"  {counted(len(paths), 'znode')}, {paths[0]} for one: {reason}" for reason, paths in sorted(reasons.items())
+    ]
     return "\n".join(lines)
 
 
@@ -116,7 +119,7 @@ def _outcome_lines(outcome: Outcome) -> list[str]:
     if outcome.reached:
         records = ", ".join(f"{kind} {count}" for kind, count in sorted(outcome.record_counts.items()))
         lines.append(f"  records: {records}; migrated in {outcome.cost.migrated_s:.1f} s")
-    for kind, count in counted(outcome.differences).items():
+    for kind, count in counts_by_kind(outcome.differences).items():
         if count:
             lines.append(f"  {count} {kind.value}")
             shown = [each.what for each in outcome.differences if each.kind is kind] if kind not in _QUIET else []
@@ -177,7 +180,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "unexplained": list(outcome.unexplained),
         "obstacles": [{**asdict(each), "end": each.end.value} for each in outcome.obstacles],
         "records": dict(outcome.record_counts),
-        "classes": {kind.value: count for kind, count in counted(outcome.differences).items()},
+        "classes": {kind.value: count for kind, count in counts_by_kind(outcome.differences).items()},
         "differences": [
             {"class": each.kind.value, "what": each.what} for each in outcome.differences if each.kind not in _QUIET
         ],

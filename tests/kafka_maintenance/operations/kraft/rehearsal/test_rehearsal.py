@@ -5,7 +5,7 @@ import pytest
 
 from kafka_maintenance.operations.kraft.rehearsal.attempt import End
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
-from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counted
+from kafka_maintenance.operations.kraft.rehearsal.difference import Kind, counts_by_kind
 from kafka_maintenance.operations.kraft.rehearsal.of_snapshot import repaired
 from kafka_maintenance.operations.kraft.rehearsal.run import Quorum, rehearse
 from kafka_maintenance.operations.kraft.repairs import repairs
@@ -23,7 +23,7 @@ def test_every_kind_of_entity_is_migrated_and_nothing_stays():
         folder = workspace.folder
     assert outcome.passed
     assert (outcome.attempts, outcome.unexplained) == (1, ())
-    classes = counted(outcome.differences)
+    classes = counts_by_kind(outcome.differences)
     assert classes[Kind.SAME] >= 14
     assert {kind for kind, count in classes.items() if count} == {Kind.SAME, Kind.NOTATION, Kind.REHEARSAL}
     assert outcome.record_counts["USER_SCRAM_CREDENTIAL"] == 1
