@@ -124,8 +124,9 @@ docs: setup ## the site of docs/ in .local/site, with search and checked links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open .local/site/index.html, or: $(BIN)/python -m http.server --directory .local/site --bind 127.0.0.1"
 
-docs-screenshots: setup ## the pictures of docs/tutorial.md, taken anew from the real pages in a real browser
+docs-screenshots: setup ## the pictures of docs/: those of the tutorial, taken anew from the real pages in a real browser, and changed diagrams
 	@.ci/browser
+	$(BIN)/python -m tests.diagrams
 	$(BIN)/python -m pytest -q tests/dags/test_pages.py tests/dags/test_red_run.py -k "tutorial or red_run"
 	cp build/screenshots/tutorial/*.png docs/images/
 

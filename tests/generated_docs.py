@@ -1,13 +1,14 @@
 """Parts of docs/ that are made from the code: `python -m tests.generated_docs` writes them, a test compares them.
 
-A part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+A part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tests.diagrams` draws the diagrams.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import grimp
 
@@ -23,7 +24,10 @@ from tests import reference_docs, reference_files
 from tests.differential import scenario_table
 
 DOCS = Path(__file__).parents[1] / "docs"
+DIAGRAMS = DOCS / "diagrams"
 PACKAGES = ("kafka_maintenance", "spark_jobs", "controller_core")
+Arrow = tuple[str, str, str]
+"""From which state to which, and what is to be said of it."""
 _PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -31,8 +35,7 @@ def parts() -> dict[str, str]:
     """Every generated part by its name."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     return {f"rooms-of-{package}": _rooms(graph, package) for package in PACKAGES} | {
-        "partition-states": _diagram(VALID_PREVIOUS_PARTITION_STATES, PartitionState.NON_EXISTENT, {}),
-        "replica-states": _diagram(VALID_PREVIOUS_REPLICA_STATES, ReplicaState.NON_EXISTENT, _since_2_3()),
+        **{name: _arrows_table(arrows) for name, (_, arrows) in _STATES.items()},
         "metrics": "".join(f"| `{PREFIX}{name}` | {_labels(name)} | {says} |\n" for name, says in METRICS.items()),
         "commands": reference_docs.commands(),
         "tables": reference_docs.tables(),
@@ -89,14 +92,34 @@ def _room(module: str, package: str) -> str:
     return names[1] if names[0] == package and len(names) > 1 else ""
 
 
-def _diagram(previous: Mapping[Enum, frozenset[Enum]], first: Enum, notes: Mapping[tuple[Enum, Enum], str]) -> str:
-    lines = [f"    [*] --> {first.value}"]
-    for origin in previous:
-        for target in previous:
-            if origin in previous[target]:
-                note = notes.get((origin, target))
-                lines.append(f"    {origin.value} --> {target.value}{f' : {note}' if note else ''}")
-    return "\n".join(("```mermaid", "stateDiagram-v2", *lines, "```")) + "\n"
+def diagrams() -> dict[str, str]:
+    """Name → Mermaid source of each diagram that is made from the code."""
+    return {name: _diagram(first, arrows) for name, (first, arrows) in _STATES.items()}
+
+
+def _arrows(
+    previous: Mapping[Enum, frozenset[Enum]], notes: Mapping[tuple[Enum, Enum], str] = MappingProxyType({})
+) -> Sequence[Arrow]:
+    return [
+        (origin.value, target.value, notes.get((origin, target), ""))
+        for origin in previous
+        for target in previous
+        if origin in previous[target]
+    ]
+
+
+def _diagram(first: str, arrows: Sequence[Arrow]) -> str:
+    lines = [f"    {origin} --> {target}{f' : {note}' if note else ''}" for origin, target, note in arrows]
+    return "\n".join(("stateDiagram-v2", f"    [*] --> {first}", *lines)) + "\n"
+
+
+def _arrows_table(arrows: Sequence[Arrow]) -> str:
+    """A line per state: where it may go."""
+    after: dict[str, list[str]] = {}
+    for origin, target, note in arrows:
+        after.setdefault(origin, []).append(f"`{target}`{f' ({note})' if note else ''}")
+    lines = [f"| `{origin}` | {', '.join(targets)} |" for origin, targets in after.items()]
+    return "\n".join(("| from | to |", "| --- | --- |", *lines)) + "\n"
 
 
 def _since_2_3() -> dict[tuple[Enum, Enum], str]:
@@ -107,6 +130,12 @@ def _since_2_3() -> dict[tuple[Enum, Enum], str]:
     }
 
 
+_STATES: Final = {
+    "partition-states": (PartitionState.NON_EXISTENT.value, _arrows(VALID_PREVIOUS_PARTITION_STATES)),
+    "replica-states": (ReplicaState.NON_EXISTENT.value, _arrows(VALID_PREVIOUS_REPLICA_STATES, _since_2_3())),
+}
+
+
 def main() -> None:
     from tests import airflow_home  # isort: skip
 
@@ -115,6 +144,8 @@ def main() -> None:
     made = parts() | parts_of_dags(DagBag(dag_folder=str(airflow_home.ROOT / "dags")).dags)
     for page in pages(made):
         page.write_text(written(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+    for name, source in diagrams().items():
+        (DIAGRAMS / f"{name}.mmd").write_text(source, encoding="utf-8")
 
 
 if __name__ == "__main__":
