@@ -21,6 +21,7 @@ from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.snapshot.reader import Progress, ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import counted
 from kafka_maintenance.operations.snapshots.catalog import (
     at_once,
     identity_of,
@@ -222,9 +223,13 @@ def _topic_changes(before: Side, after: Side) -> list[Change]:
     for topic in sorted(old.keys() | new.keys()):
         path = znodes.topic_path(topic)
         if topic not in old:
-            changes.append(Change("topic_created", topic, None, f"{new[topic]['partition_count']} partitions", path))
+            changes.append(
+                Change("topic_created", topic, None, counted(new[topic]["partition_count"], "partition"), path)
+            )
         elif topic not in new:
-            changes.append(Change("topic_deleted", topic, f"{old[topic]['partition_count']} partitions", None, path))
+            changes.append(
+                Change("topic_deleted", topic, counted(old[topic]["partition_count"], "partition"), None, path)
+            )
         elif _is_another(old[topic], new[topic]):
             changes.append(Change("topic_recreated", topic, _identity(old[topic]), _identity(new[topic]), path))
     return changes

@@ -95,7 +95,7 @@ def test_diff_speaks_of_kafka(kafka, chroot, store):
     assert changes["broker_came", "broker 3"] == (None, ["PLAINTEXT://h3:9092"])
     assert changes["broker_changed", "broker 1 rack"] == ("r1", "r9")
     assert ("broker_restarted", "broker 1") in changes
-    assert changes["topic_created", "fresh"] == (None, "1 partitions")
+    assert changes["topic_created", "fresh"] == (None, "1 partition")
     assert ("topic_recreated", "payments") in changes
     assert changes["partitions_added", "orders-2"] == (None, [1, 2])
     assert changes["replicas_moved", "orders-1"] == ([2, 1], [2, 3])
