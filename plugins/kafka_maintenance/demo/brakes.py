@@ -3,9 +3,10 @@
 from kafka_maintenance.demo.progress import Progress
 from kafka_maintenance.demo.throttled_move import CANCEL_DAG, STOP_DAG, THROTTLE_BYTES_PER_S, ThrottledMove
 
-MESSAGES = (300, 3_000)
-"""Of the first wave, which is copied in a minute, and of the second, which would take ten and is cancelled."""
-MESSAGES_WITHOUT_CANCEL = (300, 100)
+MESSAGES = (600, 3_000)
+"""Of the first wave, which is copied in two minutes, so that it is stopped in mid-wave on a slow machine, too, and of the second, which would take ten
+and is cancelled."""
+MESSAGES_WITHOUT_CANCEL = (600, 100)
 REASON = "the demo shows how"
 
 
