@@ -33,17 +33,13 @@ class KeptFailures:
         self.file = folder / f"{os.getpid()}.txt"
 
     def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self._keep(report)
-
-    def pytest_collectreport(self, report):
-        if report.failed:
-            self._keep(report)
-
-    def _keep(self, report):
+        if not report.failed:
+            return
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("a", encoding="utf-8") as file:
             file.write(f"FAILED {report.nodeid}\n{report.longreprtext}\n\n")
+
+    pytest_collectreport = pytest_runtest_logreport
 
 
 class CpuSeconds:

@@ -1,6 +1,6 @@
 """Package graph, state diagrams and reference in docs/ are those of the code; the DAGs are compared in tests/dags."""
 
-from tests.diagrams import not_drawn, picture_of
+from tests.diagrams import PICTURES, not_drawn, picture_of
 from tests.generated_docs import DIAGRAMS, DOCS, diagrams, pages, parts, written
 
 
@@ -26,4 +26,4 @@ def test_every_diagram_is_drawn_and_stands_on_a_page():
     text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
     pictures = [picture_of(source) for source in sorted(DIAGRAMS.glob("*.mmd"))]
     assert [each.name for each in pictures if f"({each.relative_to(DOCS)})" not in text] == []
-    assert sorted(pictures[0].parent.iterdir()) == pictures
+    assert sorted(PICTURES.iterdir()) == pictures

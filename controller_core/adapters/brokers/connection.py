@@ -118,7 +118,7 @@ class BrokerConnection:
         )
 
     def close(self) -> None:
-        """Hang up; a thread that waits for an answer gets BrokerUnreachableError."""
+        """Close the connection; a thread that waits for an answer gets BrokerUnreachableError."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with suppress(OSError):

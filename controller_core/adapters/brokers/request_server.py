@@ -26,7 +26,7 @@ HOST: Final = "127.0.0.1"
 ANSWER_TIMEOUT_S: Final = 30.0
 Answer = Callable[[Mapping[str, Any] | None], None]
 OnAsked = Callable[[Asked, Answer], None]
-"""Told each request with what answers it; None hangs up, as a broker does that cannot say anything."""
+"""Told each request with what answers it; None closes the connection, as a broker does that cannot say anything."""
 _COMMANDS: Final = {api.request: api.answer for api in (LEADER_AND_ISR_API, UPDATE_METADATA_API, STOP_REPLICA_API)}
 _RESPONSES: Final = {
     **_COMMANDS,
@@ -44,7 +44,7 @@ _OBEYED: Final = {"error_code": 0, "partition_errors": (), "topics": ()}
 
 
 class ControllerServer:
-    """Listens on a free port of loopback; a context manager that hangs up on everybody at its end.
+    """Listens on a free port of loopback; a context manager that closes every connection at its end.
 
     Attributes:
         port: at which it listens.
@@ -95,7 +95,7 @@ class ControllerServer:
                     return
                 connection.sendall(response)
         except MalformedMessageError as error:
-            log.warning("hung up on somebody who asked the controller: %s", error)
+            log.warning("connection of a client of the controller closed: %s", error)
         except OSError:  # the other side left, or this server ends
             pass
         finally:

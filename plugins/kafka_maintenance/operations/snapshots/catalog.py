@@ -228,7 +228,7 @@ def _newest_known(store: ObjectStore, keys: Sequence[str], passed_over: Callable
     clusters = sorted({place_of(key)[0] for key in keys})
     if len(clusters) > 1:
         raise BadInputError(
-            f"newest snapshot not chosen: expected those of one cluster, found {counted(len(clusters), 'cluster')} in {store.uri!r}: "
+            f"newest snapshot not chosen: expected those of one cluster, found {len(clusters)} clusters in {store.uri!r}: "
             f"{listed(clusters)}; name one with --cluster"
         )
     by_date = _by_date(keys)

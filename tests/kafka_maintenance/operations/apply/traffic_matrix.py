@@ -45,11 +45,11 @@ from kafka_maintenance.servers.process import wait_until
 from tests.kafka_maintenance.operations.act_as_controller.world import Readers
 
 CLUSTER: Final = "alpha"
-DOOMED, BESIDE, JBOD_BROKER = "doomed", "beside", 4
+DELETED, BESIDE, JBOD_BROKER = "deleted", "beside", 4
 RING: Final = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 2)}
 WAVES: Final = ({0: (2, 3, 4), 1: (3, 4, 1)}, {2: (4, 1, 2), 3: (4, 3, 2)})
-DOOMED_RING: Final = {0: (1, 2, 3), 1: (2, 3, 1)}
-DOOMED_WAVES: Final = ({0: (2, 3, 4)}, {1: (3, 1, 4)})
+DELETED_RING: Final = {0: (1, 2, 3), 1: (2, 3, 1)}
+DELETED_WAVES: Final = ({0: (2, 3, 4)}, {1: (3, 1, 4)})
 RECORDS, RECORD_BYTES, RATE_BYTES_PER_S = 250, 10_000, 500_000
 WAIT_S: Final = 240.0
 AWAY_S: Final = 4.0
@@ -110,8 +110,8 @@ class Matrix:
         partitions = create_topic(self.kafka, self.topic, RING)
         waves = [dict(wave) for wave in targets_of(self.topic, WAVES)]
         if fault == "a topic of the plan is deleted":
-            create_topic(self.kafka, DOOMED, DOOMED_RING)
-            for wave, more in zip(waves, targets_of(DOOMED, DOOMED_WAVES), strict=True):
+            create_topic(self.kafka, DELETED, DELETED_RING)
+            for wave, more in zip(waves, targets_of(DELETED, DELETED_WAVES), strict=True):
                 wave.update(more)
         if fault == "another tool moves a topic beside":
             create_topic(self.kafka, BESIDE, {0: (1, 2, 3)})
@@ -258,7 +258,7 @@ class Matrix:
                 yield
             case "a topic of the plan is deleted":
                 with kafka.session() as zookeeper:  # as `kafka-topics.sh --delete` of versions with ZooKeeper does
-                    zookeeper.create(znode.delete_topic_path(DOOMED))
+                    zookeeper.create(znode.delete_topic_path(DELETED))
                 yield
             case _:
                 raise AssertionError(fault)

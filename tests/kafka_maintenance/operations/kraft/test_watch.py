@@ -130,7 +130,7 @@ BOTH = {"orders": Topic("bXktdG9waWMtb25lLTAwMQ", {0: Told(1, (1, 2))})}
     ("answers", "advice", "reason"),
     [
         pytest.param([BOTH, BOTH], Advice.GO, None, id="they agree"),
-        pytest.param([{}, {}], Advice.GO_BACK, "the brokers tell clients of none of 1 topic", id="clients are cut off"),
+        pytest.param([{}, {}], Advice.GO_BACK, "the brokers tell clients of none of 1 topic: nothing", id="clients are cut off"),
         pytest.param([{}, BOTH], Advice.GO, None, id="cut off for one look"),
         pytest.param([NoBrokerAnsweredError("nobody")] * 2, Advice.WAIT, "nobody", id="nobody answers"),
         pytest.param([{"orders": Topic("b" * 22, {0: Told(1, (1, 2))})}] * 2, Advice.WAIT, "id bXktdG9waWMtb25lLTAwMQ in ZooKeeper", id="another id"),

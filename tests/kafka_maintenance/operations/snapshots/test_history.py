@@ -475,4 +475,4 @@ def test_a_drill_with_real_brokers():
         )
     report = restore_drill(store=store, cluster="alpha", now=world.NOON, kafka_version="3.9")
     assert report.passed, drill_text(report)
-    assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topic")
+    assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topic, every partition led")
