@@ -3,6 +3,7 @@
 import contextlib
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from kafka import KafkaConsumer
@@ -23,6 +24,7 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.sizes import sizes_from_file, sizes_from_log_dirs
 from kafka_maintenance.operations.plans.topic_use import GroupUse, TopicUse, use_of_topics
 from kafka_maintenance.servers import KafkaCluster
+from kafka_maintenance.servers.errors import NotHealthyError
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
@@ -202,6 +204,25 @@ def disks_are_kept(kafka, sizes, version):
     assert newest_disks(store, ["c", "d"], "2026-11-20") == {"c": (key, store.get(key))}
 
 
+def member_of(group, settings):
+    """A consumer that reads `orders`; one that gets no partition in half a minute is replaced, as an application is restarted."""
+    for _ in range(4):
+        consumer = KafkaConsumer("orders", group_id=group, **settings)
+        try:
+            wait_until(
+                partial(_has_partitions, consumer), what=f"a member of the group {group} has partitions", timeout_s=30
+            )
+        except NotHealthyError:
+            consumer.close()
+        else:
+            return consumer
+    pytest.fail(f"no member of the group {group} has got partitions")
+
+
+def _has_partitions(consumer):
+    return consumer.poll(100) is not None and bool(consumer.assignment())
+
+
 def use_is_told_and_refused(kafka, arguments, capsys):
     """`orders` was written to just now; one group reads it, another has left its offsets there; nobody uses `idle`."""
     create_topic(kafka, "idle", {0: (1, 2)})
@@ -212,11 +233,7 @@ def use_is_told_and_refused(kafka, arguments, capsys):
         left.assign([ClientPartition("orders", 0)])
         left.commit({ClientPartition("orders", 0): OffsetAndMetadata(3, "", -1)})
         left.close()
-        living = KafkaConsumer("orders", group_id="living", **settings)
-        closing.callback(living.close)
-        wait_until(
-            lambda: living.poll(100) is not None and living.assignment(), what="a member of the group", timeout_s=60
-        )
+        closing.callback(member_of("living", settings).close)
         found = use_of_topics(brokers, topics)
         command = ["plan", "deletions", "orders", *arguments, "--bootstrap-servers", kafka.bootstrap_servers]
         assert main(command) == 1
