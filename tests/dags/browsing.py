@@ -10,6 +10,8 @@ import uvicorn
 from kafka_maintenance.servers.ports import free_port
 from kafka_maintenance.servers.process import wait_until
 
+WINDOW = {"width": 1280, "height": 900}
+
 
 @contextmanager
 def served(app):
@@ -38,6 +40,11 @@ def chromium():
         browser.close()
 
 
+def window(browser, address):
+    """A window with nothing kept from before, as wide as a laptop's."""
+    return browser.new_context(viewport=WINDOW, color_scheme="light", base_url=address)
+
+
 BOTH_ALLOWED = (
     "An iframe which has both allow-scripts and allow-same-origin for its sandbox attribute can escape its sandboxing."
 )
@@ -45,10 +52,12 @@ BOTH_ALLOWED = (
 
 
 class Looked:
-    """A page that was opened, with what its console said and what axe found."""
+    """A page that was opened, with what its console said and what axe found.
 
-    def __init__(self, browser, address, token):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", base_url=address)
+    `context` is a window of the browser. Where pages share one, the browser compiles their scripts once.
+    """
+
+    def __init__(self, context, address, token):
         context.add_cookies([{"name": "_token", "value": token, "url": address}])
         self.page = context.new_page()
         self.page.set_default_timeout(30_000)
@@ -88,4 +97,7 @@ class Looked:
         return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
 
     def close(self):
-        self.page.context.close()
+        """Closes the page, and forgets what the browser kept for it."""
+        self.page.evaluate("localStorage.clear()")
+        self.page.context.clear_cookies()
+        self.page.close()

@@ -16,7 +16,7 @@ from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.demo.sample_history import CLUSTER as RECORDED
 from kafka_maintenance.demo.sample_history import DAYS, copy_into
 from tests.airflow_home import ROOT
-from tests.dags.browsing import Looked, chromium, served
+from tests.dags.browsing import Looked, chromium, served, window
 from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
 from tests.kafka_maintenance.web.records import DONE, STUCK, UNDER_WAY, put_record
 
@@ -151,23 +151,29 @@ def settings(stored):
 
 
 @pytest.fixture(scope="module")
-def look(clients, settings):
-    """Opens a page, as a viewer unless another user is named."""
+def browser_window(clients, settings):
+    """A window for all pages, and the address at which they are."""
     app = next(iter(clients.values())).app
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    opened = []
     with served(app) as address, chromium() as browser:
+        yield window(browser, address), address
 
-        def open_page(path, user="victor"):
-            token = clients[user].headers["Authorization"].removeprefix("Bearer ")
-            looked = Looked(browser, address, token)
-            opened.append(looked)
-            looked.answer = looked.open(f"{PREFIX}/{path}" if not path.startswith("/") else path)
-            return looked
 
-        yield open_page
-        for looked in opened:
-            looked.close()
+@pytest.fixture
+def look(clients, browser_window):
+    """Opens a page, as a viewer unless another user is named."""
+    context, address = browser_window
+    opened = []
+
+    def open_page(path, user="victor"):
+        looked = Looked(context, address, clients[user].headers["Authorization"].removeprefix("Bearer "))
+        opened.append(looked)
+        looked.answer = looked.open(f"{PREFIX}/{path}" if not path.startswith("/") else path)
+        return looked
+
+    yield open_page
+    for looked in opened:
+        looked.close()
 
 
 def assert_well_made(looked, name):

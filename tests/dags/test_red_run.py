@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.dags.browsing import Looked, chromium, served
+from tests.dags.browsing import Looked, chromium, served, window
 from tests.dags.test_pages import PICTURES_TAKEN
 from tests.dags.test_snapshots import OLD_DAYS, _take_old, finding, spark, store, zookeeper
 
@@ -42,7 +42,7 @@ def test_the_phone_rings_and_leads_to_a_red_run(red, clients):
     token = clients["victor"].headers["Authorization"].removeprefix("Bearer ")
     PICTURES_TAKEN.mkdir(parents=True, exist_ok=True)
     with served(clients["victor"].app) as address, chromium() as browser:
-        looked = Looked(browser, address, token)
+        looked = Looked(window(browser, address), address, token)
         looked.page.set_viewport_size(WINDOW)
         looked.page.set_default_timeout(WAIT_MS)
         looked.page.goto(page.partition("/tasks/")[0])
