@@ -132,11 +132,15 @@ def await_end(controller: KRaftController, brokers: ImitatedBrokers, quiet_s: fl
         if now != seen:
             seen, changed_s = now, time.monotonic()
         settled = controller.is_active and (brokers.all_registered or bool(brokers.refused))
-        complains = any(word in controller.log_text.rpartition("transitioning from")[2] for word in _ERRORS)
-        if settled and time.monotonic() - changed_s > (quiet_s / 3 if complains else quiet_s):
+        if settled and time.monotonic() - changed_s > (quiet_s / 3 if complains(controller) else quiet_s):
             return End.HANGS
         time.sleep(_ROUND_S)
     return End.DIED
+
+
+def complains(controller: KRaftController) -> bool:
+    """Whether it has told an error since it came into its state of the migration."""
+    return any(word in controller.log_text.rpartition("transitioning from")[2] for word in _ERRORS)
 
 
 def _migration_rises(session: KazooZooKeeper) -> bool:

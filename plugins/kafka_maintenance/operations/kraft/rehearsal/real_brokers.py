@@ -21,7 +21,7 @@ from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, adm
 from kafka_maintenance.operations.errors import OperationError
 from kafka_maintenance.operations.kraft.asked import IBP
 from kafka_maintenance.operations.kraft.brokers_say import described_by
-from kafka_maintenance.operations.kraft.rehearsal.attempt import DUAL_WRITE
+from kafka_maintenance.operations.kraft.rehearsal.attempt import DUAL_WRITE, complains
 from kafka_maintenance.operations.kraft.rehearsal.copy import Copy
 from kafka_maintenance.operations.kraft.rehearsal.obstacle import most_telling
 from kafka_maintenance.operations.kraft.rehearsal.planned_broker import (
@@ -46,6 +46,8 @@ REFUSALS_MAX: Final = 10
 TOPICS_MAX: Final = 100
 _STARTED_WITHIN_S: Final = 180.0
 _QUIET_S: Final = 20.0
+_AFTER_REGISTRATION: Final = ("BECOME_CONTROLLER", "ZK_MIGRATION")
+"""States in which no broker has still to start: an error in them is the controller's own."""
 _ROUND_S: Final = 0.2
 _ASKED_WITHIN_S: Final = 20.0
 _REFUSED: Final = re.compile(r"Unable to register broker \d+ because the controller returned error (\w+)")
@@ -263,7 +265,8 @@ class _Start:
                 return Refusal(Mode.MIGRATION, None, most_telling(controller.log_text), None)
             if state != seen:
                 seen, changed_s = state, time.monotonic()
-            if state == "SYNC_KRAFT_TO_ZK" and time.monotonic() - changed_s > _QUIET_S:
+            stuck = state == "SYNC_KRAFT_TO_ZK" or (state in _AFTER_REGISTRATION and complains(controller))
+            if stuck and time.monotonic() - changed_s > _QUIET_S:
                 break
             time.sleep(_ROUND_S)
         line = f"{controller.migration_state}: {most_telling(controller.log_text)}"
