@@ -21,6 +21,7 @@ OPERATIONS_TESTS := tests/kafka_maintenance/operations
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 FAILURES := build/failures
 SUITE = $(BIN)/python -m pytest --cpu --failures $(FAILURES)
+BATCH := $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then interrupts a process less often for another one: a twentieth less CPU
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
@@ -51,7 +52,7 @@ test: setup ## every test, the slow ones included, and every branch of the core;
 	@.ci/browser
 	@.ci/kerberos $(BIN)/python
 	@rm -rf $(FAILURES)
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-spark test-airflow test-operations test-services coverage || { \
+	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=4 test-spark test-airflow test-operations test-services coverage || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
 test-services: setup # a part of `test`: all that no other suite has
