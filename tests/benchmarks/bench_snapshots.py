@@ -242,9 +242,12 @@ def _memory_lines(hosts: str, folder: Path) -> list[Line]:
     code = (
         "import sys, time\n"
         "from datetime import UTC, datetime\n"
+        "from controller_core.adapters.object_store.open import open_store\n"
+        "from controller_core.adapters.zookeeper.address import ClusterAddress\n"
         "from kafka_maintenance.operations.snapshots.take import take_snapshot\n"
+        "address, store = ClusterAddress(sys.argv[1]), open_store(sys.argv[2])\n"
         "began = time.perf_counter()\n"
-        "result = take_snapshot(zookeeper=sys.argv[1], cluster='c', store=sys.argv[2], run_id='r', now=datetime.now(UTC))\n"
+        "result = take_snapshot(address=address, cluster='c', store=store, run_id='r', now=datetime.now(UTC))\n"
         "assert result.consistent\n"
         "status = open('/proc/self/status').read()\n"  # ru_maxrss would begin with the parent's memory
         "print(time.perf_counter() - began, int(status.split('VmHWM:')[1].split()[0]) / 1024)\n"

@@ -28,7 +28,7 @@ from tests.benchmarks.yardstick import yardstick
 from tests.snapshot_consistency import topics_tree
 from tests.snapshot_writer import client_of
 
-CHANGED = 1000
+CHANGED_MAX = 1000
 HEAP_MB = 5000
 START_TIMEOUT_S = 900.0
 
@@ -98,12 +98,13 @@ def bench(topics, partitions):
             if "zk_digest_mismatches_count\t0" not in server.command("mntr"):
                 sys.exit("the server's digest differs")
             with client_of(server.hosts) as client:
-                for number in range(CHANGED):
+                changed = min(topics, CHANGED_MAX)
+                for number in range(changed):
                     state = f"/brokers/topics/topic-{number:05}/partitions/0/state"
                     client.set(state, client.get(state)[0].replace(b'"leader":1', b'"leader":2'))
             command(lines, "snapshot of that server", "snapshot", "--zookeeper", server.hosts, *common)
         after, before = sorted(list_snapshots(store, "big"), key=lambda each: each.method)
-        command(lines, f"diff, {CHANGED:,} states changed", "diff", before.snapshot_id, after.snapshot_id, *common)
+        command(lines, f"diff, {changed:,} states changed", "diff", before.snapshot_id, after.snapshot_id, *common)
         stored = sum(each.size for each in before.objects)
     return lines, znodes, size, stored
 
