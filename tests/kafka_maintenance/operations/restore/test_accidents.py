@@ -243,8 +243,8 @@ def test_an_automation_that_altered_5000_configs(kafka, chroot, tmp_path, run):
     manifest = take_snapshot(
         address=ClusterAddress(chroot), cluster="blue", store=store, run_id="r", now=world.NOON
     ).manifest
-    for path in paths:
-        kafka.client.set_async(path, world.config(retention_ms="2"))
+    for changed in [kafka.client.set_async(path, world.config(retention_ms="2")) for path in paths]:
+        changed.get()  # all of them stand before the restore looks
     line = f"kafka-maintenance restore {manifest.snapshot_id} --store {store.uri} --zookeeper {chroot} --configs 'topics/t*'"
     shown = run(line, **SHOWN)
     assert "every difference stands in the file" in shown
