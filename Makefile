@@ -21,7 +21,7 @@ OPERATIONS_TESTS := tests/kafka_maintenance/operations
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 FAILURES := build/failures
 SUITE = $(BIN)/python -m pytest --cpu --failures $(FAILURES)
-BATCH := $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then interrupts a process less often for another one: a twentieth less CPU
+BATCH = $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then interrupts a process less often for another one: a twentieth less CPU
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help

@@ -254,9 +254,12 @@ def _memory_lines(hosts: str, folder: Path) -> list[Line]:
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     lines = []
-    for what in ("first snapshot into a folder, every ACL read", "next snapshot, the ACLs carried over"):
+    for run_id, what in (
+        ("first", "snapshot into a folder, every ACL read"),
+        ("next", "snapshot, the ACLs carried over"),
+    ):
         found = subprocess.run(
-            [sys.executable, "-c", code, hosts, str(folder / "store"), what.partition(" ")[0]],
+            [sys.executable, "-c", code, hosts, str(folder / "store"), run_id],
             capture_output=True,
             text=True,
             check=True,
@@ -264,7 +267,7 @@ def _memory_lines(hosts: str, folder: Path) -> list[Line]:
         )
         seconds, memory = map(float, found.stdout.split())
         lines += [
-            Line(what, f"{seconds:.1f} s", "", None),
+            Line(f"{run_id} {what}", f"{seconds:.1f} s", "", None),
             Line("its peak memory", f"{memory:.0f} MB", "≤ 600", memory <= 600),
         ]
     return lines

@@ -1,6 +1,6 @@
-"""Every benchmark runs: at a size at which its figures mean nothing, and each prints its table.
+"""Benchmarks run to their end, at a size at which their figures mean nothing.
 
-The parts that need a Spark session or a whole Airflow for minutes are not run: their queries and transforms are those of tests/spark_jobs.
+Those that need a session of Spark or a whole Airflow for minutes (`LONG`) are not run here.
 """
 
 import subprocess

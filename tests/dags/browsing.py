@@ -98,6 +98,7 @@ class Looked:
 
     def close(self):
         """Closes the page, and forgets what the browser kept for it."""
-        self.page.evaluate("localStorage.clear()")
+        if self.page.url.startswith("http"):  # a page that never came has no storage
+            self.page.evaluate("localStorage.clear()")
         self.page.context.clear_cookies()
         self.page.close()

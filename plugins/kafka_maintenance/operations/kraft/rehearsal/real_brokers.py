@@ -46,6 +46,7 @@ REFUSALS_MAX: Final = 10
 TOPICS_MAX: Final = 100
 _STARTED_WITHIN_S: Final = 180.0
 _QUIET_S: Final = 20.0
+_SYNC: Final = "SYNC_KRAFT_TO_ZK"
 _AFTER_REGISTRATION: Final = ("BECOME_CONTROLLER", "ZK_MIGRATION")
 """States in which no broker has still to start: an error in them is the controller's own."""
 _ROUND_S: Final = 0.2
@@ -212,8 +213,8 @@ class _Start:
             for broker, settings in planned.settings.items():
                 place = self._place(broker, settings, controller.port)
                 self._launch(stack, broker, Mode.MIGRATION, in_migration_mode(settings, place))
-            refused = self._await_dual_write(controller)
-            if refused is None or controller.migration_state == "SYNC_KRAFT_TO_ZK":
+            refused = await_dual_write(controller, self._brokers)
+            if refused is None or controller.migration_state == _SYNC:
                 self.topics = self._topics()
             return refused or self._roll(stack, controller)
 
@@ -250,28 +251,6 @@ class _Start:
         self._brokers[broker] = stack.enter_context(started)
         return started
 
-    def _await_dual_write(self, controller: KRaftController) -> Refusal | None:
-        seen, changed_s = "", time.monotonic()
-        deadline_s = changed_s + _STARTED_WITHIN_S
-        while time.monotonic() < deadline_s:
-            state = controller.migration_state
-            if state == DUAL_WRITE:
-                return None
-            for broker, each in self._brokers.items():
-                refused = _REFUSED.search(each.log_text)
-                if refused or not each.child.is_alive:
-                    return _explained(Mode.MIGRATION, broker, each.log_text)
-            if not controller.child.is_alive:
-                return Refusal(Mode.MIGRATION, None, most_telling(controller.log_text), None)
-            if state != seen:
-                seen, changed_s = state, time.monotonic()
-            stuck = state == "SYNC_KRAFT_TO_ZK" or (state in _AFTER_REGISTRATION and complains(controller))
-            if stuck and time.monotonic() - changed_s > _QUIET_S:
-                break
-            time.sleep(_ROUND_S)
-        line = f"{controller.migration_state}: {most_telling(controller.log_text)}"
-        return Refusal(Mode.MIGRATION, None, line, "R12" if "SYNC_KRAFT_TO_ZK" in line else None)
-
     def _roll(self, stack: ExitStack, controller: KRaftController) -> Refusal | None:
         for broker, settings in self._planned.settings.items():
             self._brokers[broker].stop()
@@ -303,6 +282,30 @@ class _Start:
                 seen = wanted & {each["name"] for each in described_by(admin, broker)}
             time.sleep(_ROUND_S)
         return len(seen), len(wanted)
+
+
+def await_dual_write(controller: KRaftController, brokers: Mapping[int, MigratingBroker]) -> Refusal | None:
+    """None at dual write; a refusal as soon as a process ends, a broker is refused, or the migration stands still of itself."""
+    seen, changed_s = "", time.monotonic()
+    deadline_s = changed_s + _STARTED_WITHIN_S
+    while time.monotonic() < deadline_s:
+        state = controller.migration_state
+        if state == DUAL_WRITE:
+            return None
+        for broker, each in brokers.items():
+            refused = _REFUSED.search(each.log_text)
+            if refused or not each.child.is_alive:
+                return _explained(Mode.MIGRATION, broker, each.log_text)
+        if not controller.child.is_alive:
+            return Refusal(Mode.MIGRATION, None, most_telling(controller.log_text), None)
+        if state != seen:
+            seen, changed_s = state, time.monotonic()
+        stuck = state == _SYNC or (state in _AFTER_REGISTRATION and complains(controller))
+        if stuck and time.monotonic() - changed_s > _QUIET_S:
+            break
+        time.sleep(_ROUND_S)
+    line = f"{controller.migration_state}: {most_telling(controller.log_text)}"
+    return Refusal(Mode.MIGRATION, None, line, "R12" if _SYNC in line else None)
 
 
 def _storage(planned: Planned, workspace: Workspace) -> Storage:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.kraft.asked import Answer, Answers
 from kafka_maintenance.operations.kraft.certificate import certify
+from kafka_maintenance.operations.kraft.rehearsal import real_brokers
 from kafka_maintenance.operations.kraft.rehearsal.attempt import DUAL_WRITE, Attempt, Cost, End, await_end
 from kafka_maintenance.operations.kraft.rehearsal.compare import compared
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
@@ -31,7 +32,7 @@ from kafka_maintenance.operations.kraft.rehearsal.planned_broker import (
     planned_broker,
     planned_by_answers,
 )
-from kafka_maintenance.operations.kraft.rehearsal.real_brokers import Mode, Refusal, WithBrokers
+from kafka_maintenance.operations.kraft.rehearsal.real_brokers import Mode, Refusal, WithBrokers, await_dual_write
 from kafka_maintenance.operations.kraft.rehearsal.records import Migrated, Record, migrated
 from kafka_maintenance.operations.kraft.rehearsal.report import Rehearsal, rehearsal_json, rehearsal_text
 from kafka_maintenance.operations.kraft.rehearsal.run import (
@@ -356,3 +357,34 @@ def test_a_controller_that_has_not_begun_to_rule_does_not_hang():
     assert await_end(SlowController(*late), nobody, quiet_s=0.0) is End.DUAL_WRITE
     waits = [("UNINITIALIZED", False), *[("WAIT_FOR_BROKERS", True)] * 3, (DUAL_WRITE, True)]
     assert await_end(SlowController(*waits), nobody, quiet_s=0.0) is End.HANGS
+
+
+STANDS = {
+    "an error of the controller that no broker can mend": (
+        "BECOME_CONTROLLER",
+        "ERROR Encountered zk migration fault",
+        20,
+    ),
+    "the same while it migrates": ("ZK_MIGRATION", "ERROR Encountered zk migration fault", 20),
+    "no error: it may only be slow": ("ZK_MIGRATION", "INFO Starting ZK migration", 180),
+    "a broker may still start": ("WAIT_FOR_BROKERS", "INFO Still waiting for ZK brokers [1]", 180),
+    "an error before it came into its state": ("BECOME_CONTROLLER", "ERROR once\nINFO transitioning from X to Y", 180),
+    "a znode that cannot be written back is not told as an error": ("SYNC_KRAFT_TO_ZK", "", 20),
+}
+"""Why → state, log, and after how many seconds real brokers are no longer waited for."""
+
+
+@pytest.mark.parametrize("why", STANDS)
+def test_real_brokers_are_waited_for_while_something_can_still_come(monkeypatch, why):
+    state, log, seconds = STANDS[why]
+    clock = [0.0]
+    monkeypatch.setattr(
+        real_brokers,
+        "time",
+        SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda waited: clock.append(clock.pop() + waited)),
+    )
+    process = SimpleNamespace(is_alive=True)
+    stuck = SimpleNamespace(child=process, migration_state=state, log_text=log)
+    refused = await_dual_write(stuck, {1: SimpleNamespace(child=process, log_text="")})
+    assert refused.line.startswith(f"{state}: ")
+    assert clock[0] == pytest.approx(seconds, abs=1)
