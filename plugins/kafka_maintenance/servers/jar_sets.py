@@ -3,6 +3,7 @@
 Source: Apache Ivy 2.5 reference (settings, ivy files).
 """
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -117,7 +118,7 @@ class JarSet:
                 output, failed = f"no end after {FETCH_TIMEOUT_S} s", True
             if failed or not (scratch / "jars" / self.main_jar).is_file():
                 raise JarsUnavailableError(
-                    f"fetching the jars of {self.title} from {repository.url}: {_reason(output)};"
+                    f"fetching the jars of {self.title} from {repository.url}: {ivy_reason(output)};"
                     f" connect this machine to the network and start again, name a mirror in {REPOSITORY_VARIABLE},"
                     f" or copy {folder} from a machine that has it"
                 )
@@ -164,13 +165,11 @@ def ivy_module(name: str, dependencies: Iterable[tuple[str, str, str]], *rules: 
     )
 
 
-def _reason(output: str) -> str:
+def ivy_reason(output: str) -> str:
+    """Why Ivy failed, of what it printed: what keeps a machine from the repository before what the repository lacks."""
     lines = list(dict.fromkeys(line.strip() for line in output.splitlines() if line.strip()))
-    for signs in (
-        ("refused", "UnknownHost", "timed out", "Unauthorized", "401", "SSL", "PKIX"),
-        ("not found", "ERROR"),
-    ):
-        told = [line for line in lines if any(sign in line for sign in signs)]
+    for signs in (r"refused|UnknownHost|timed out|Unauthorized|\b401\b|SSL|PKIX", "not found|ERROR"):
+        told = [line for line in lines if re.search(signs, line)]
         if told:
             return " | ".join(told[:2])[:500]
     return " | ".join(lines[-2:])[:500] or "no output"

@@ -152,6 +152,34 @@ def private_repository():
         thread.join()
 
 
+NOTHING_THERE = """\
+:: problems summary ::
+:::: WARNINGS
+  module not found: org.apache.kafka#kafka_2.11;1.1.1
+  ==== central: tried
+  http://127.0.0.1:40163/maven/org/apache/kafka/kafka_2.11/1.1.1/kafka_2.11-1.1.1.pom
+"""
+"""What Ivy prints of a repository that holds nothing, on a port that begins with the status of a login that fails."""
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        pytest.param(NOTHING_THERE, "module not found: org.apache.kafka#kafka_2.11;1.1.1", id="not there"),
+        pytest.param(
+            f"{NOTHING_THERE}\nServer returned HTTP response code: 401\n",
+            "Server returned HTTP response code: 401",
+            id="no login",
+        ),
+        pytest.param(f"{NOTHING_THERE}\nConnection refused\n", "Connection refused", id="no network"),
+        pytest.param("first\nsecond\nlast\n", "second | last", id="no known sign"),
+        pytest.param("", "no output", id="nothing said"),
+    ],
+)
+def test_why_ivy_failed(output, reason):
+    assert jar_sets.ivy_reason(output) == reason
+
+
 def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
     url, asked = private_repository
     (tmp_path / ".m2").mkdir()
