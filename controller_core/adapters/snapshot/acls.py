@@ -10,20 +10,48 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from kazoo.exceptions import NoAuthError as KazooNoAuthError
 from kazoo.exceptions import NoNodeError as KazooNoNodeError
 
-from controller_core.adapters.snapshot.cut import Cut, ReadOptions
+from controller_core.adapters.snapshot.cut import Cut, ReadOptions, Znode
 from controller_core.adapters.snapshot.wire import CONNECTION_ERRORS, Teller, Wire
 from controller_core.adapters.zookeeper.multi_read import STAT
 
 OPEN_ACL: Final = '[[31, "world", "anyone"]]'
 """What ZooKeeper calls `OPEN_ACL_UNSAFE`, as a snapshot stores it."""
 
-KnownAcls: TypeAlias = Mapping[str, tuple[bytes, str]]
-"""Path → `acl_key` of its stat, and its ACL as JSON: what an earlier snapshot knows."""
+ACL_KEY: Final = np.dtype([("czxid", ">i8"), ("ctime", ">i8"), ("aversion", ">i4")])
+"""`acl_key` as numpy reads it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownAcls:
+    """The ACLs that an earlier snapshot knows, in columns: as a dictionary, those of 400,000 znodes took 110 MB more.
+
+    Attributes:
+        paths: strings, each once.
+        keys: `acl_key` of their stats; dtype `ACL_KEY`.
+        acls: their ACLs as JSON, dictionary-encoded.
+    """
+
+    paths: pa.Array
+    keys: Any
+    acls: pa.DictionaryArray
+
+    def still_valid(self, znodes: Mapping[str, Znode]) -> dict[str, str]:
+        """Path → ACL of those znodes whose key is still the one that the snapshot knows."""
+        paths = list(znodes)
+        rows = pc.index_in(pa.array(paths, pa.string()), value_set=self.paths).fill_null(-1).to_numpy()
+        keys = np.frombuffer(b"".join(acl_key(znode.stat) for znode in znodes.values()), dtype=ACL_KEY)
+        known = np.flatnonzero(rows >= 0)
+        same = known[self.keys[rows[known]] == keys[known]]
+        texts, text_of = self.acls.dictionary.to_pylist(), self.acls.indices.to_numpy()
+        return {paths[at]: texts[text] for at, text in zip(same.tolist(), text_of[rows[same]].tolist(), strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +76,7 @@ def acl_key(stat: bytes) -> bytes:
     return stat[0:8] + stat[16:24] + stat[40:44]
 
 
-def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller, known: KnownAcls) -> Acls:
+def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller, known: KnownAcls | None) -> Acls:
     """The ACL of every znode of the cut that the session may see. Not part of the cut: ZooKeeper has no event for them.
 
     Args:
@@ -56,15 +84,11 @@ def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller, known: K
         cut: the znodes whose ACLs are read.
         options: how much is asked at once.
         told: hears how many were read.
-        known: ACLs of an earlier snapshot by path and aversion; those are not read again.
+        known: ACLs of an earlier snapshot; those that are still valid are not read again.
     """
     if not options.acls:
         return Acls({}, 0, bool(cut.unreadable))
-    found: dict[str, str] = {}
-    for path, znode in cut.znodes.items():
-        key, acl = known.get(path, (b"", ""))
-        if key == acl_key(znode.stat):
-            found[path] = acl
+    found = known.still_valid(cut.znodes) if known else {}
     carried = len(found)
     told.begin("acls", expected=len(cut.znodes) - carried)
     for attempt in range(options.attempts_max):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from controller_core.adapters.snapshot.acls import KnownAcls
+from controller_core.adapters.snapshot.acls import ACL_KEY, KnownAcls
 from controller_core.adapters.snapshot.cut import Cut
 from controller_core.adapters.snapshot.secrets import SECRET, SnapshotSealer, is_secret, public_config
 from controller_core.adapters.snapshot.tables import RAW, STAT_COLUMNS
@@ -34,7 +34,6 @@ _STAT: Final = np.dtype(
 )
 MASKED_ACL: Final = r'"digest", "[^"]*:x"'
 """In the JSON of an ACL: ZooKeeper shows `user:hash` as `user:x` to a session that may not change the ACL."""
-_ACL_KEY: Final = np.dtype([("czxid", ">i8"), ("ctime", ">i8"), ("aversion", ">i4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +133,20 @@ def raw_from_parquet(content: bytes, uri: str) -> pa.Table:
 
 
 def known_acls(raw: pa.Table) -> KnownAcls:
-    """The ACLs that a raw layer knows whole: path → key of its stat (`acls.acl_key`) and ACL.
+    """The ACLs that a raw layer knows whole.
 
     Left out are the root of an ensemble, which has no czxid, and ACLs with a digest that was not shown: another session may
     see it.
     """
     masked = pc.match_substring_regex(raw["acl"], MASKED_ACL)
     whole = pc.and_(pc.invert(pc.fill_null(masked, fill_value=True)), pc.greater(pc.fill_null(raw["czxid"], 0), 0))
-    table = raw.filter(whole)
-    keys: Any = np.empty(table.num_rows, dtype=_ACL_KEY)
-    for name in _ACL_KEY.names or ():
+    table = raw.select(["path", "acl", *(ACL_KEY.names or ())]).filter(whole).combine_chunks()
+    keys: Any = np.empty(table.num_rows, dtype=ACL_KEY)
+    for name in ACL_KEY.names or ():
         keys[name] = table[name].to_numpy()
-    packed, size = keys.tobytes(), _ACL_KEY.itemsize
-    paths, acls = table["path"].to_pylist(), table["acl"].dictionary_encode().to_pylist()
-    return {
-        path: (packed[at * size : (at + 1) * size], acl) for at, (path, acl) in enumerate(zip(paths, acls, strict=True))
-    }
+    return KnownAcls(
+        paths=table["path"].combine_chunks(), keys=keys, acls=table["acl"].dictionary_encode().combine_chunks()
+    )
 
 
 def table_to_parquet(table: pa.Table) -> bytes:

@@ -91,7 +91,7 @@ def read_cut(
             if options.method != "auto":
                 raise
             cut = _with_attempts(wire, options, told, "two_pass")  # an older server that does not tell its version
-        acls = read_acls(wire, cut, options, told, known_acls or {})
+        acls = read_acls(wire, cut, options, told, known_acls)
         return replace(
             cut,
             acls=acls.by_path,

@@ -138,12 +138,12 @@ def require_zookeeper_mode(zookeeper: ZooKeeper, address: ClusterAddress) -> Non
         raise migrating(address, f"/controller is held by KRaft node {controller.broker_id}")
 
 
-def _acls_before(store: ObjectStore, cluster: str) -> KnownAcls:
+def _acls_before(store: ObjectStore, cluster: str) -> KnownAcls | None:
     """The ACLs that the newest snapshot of the cluster knows whose raw layer can be read."""
     for manifest in islice(earlier_of(store, cluster), _TRIES_FOR_ACLS):
         with suppress(*UNUSABLE):
             return known_acls(read_raw(store, manifest))
-    return {}
+    return None
 
 
 def _data(zookeeper: ZooKeeper, path: str) -> bytes | None:
