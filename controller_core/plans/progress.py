@@ -46,8 +46,10 @@ class StepProgress(NamedTuple):
 
 
 class Health(NamedTuple):
-    """Partitions beside those of a plan that are led by no live broker, that lack a replica in the ISR, and that have fewer there than
-    producers with acks=all need.
+    """Partitions beside those of a plan that are led by no live broker, that lack a replica in the ISR, one that is being added
+    apart, and that have fewer there than producers with acks=all need.
+
+    Source: KIP-352 (Kafka 2.5), `Partition.isUnderReplicated` and `isUnderMinIsr`.
     """
 
     offline: int
@@ -106,8 +108,8 @@ def step_progress(step: PlanStep, observed: Observation) -> StepProgress:
     )
 
 
-def under_replicated(observed: Observation, beside: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """The partitions that are not among `beside` and lack a replica in the ISR."""
+def lacking_replicas(observed: Observation, beside: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """The partitions that are not among `beside` and lack a replica in the ISR, be it one that is being added."""
     return tuple(
         partition
         for partition, state in observed.states.items()
@@ -121,14 +123,16 @@ def health(observed: Observation, beside: Collection[TopicPartition], min_isr: M
     Args:
         observed: the cluster.
         beside: partitions that the plan names.
-        min_isr: min.insync.replicas of each topic that has under-replicated partitions; 1 where it is not named. More than a
-            partition has replicas count as all of them, as since Kafka 3.7.
+        min_isr: min.insync.replicas of each topic of `lacking_replicas`; 1 where it is not named. More than a partition has
+            replicas count as all of them, as since Kafka 3.7.
     """
-    lacking = under_replicated(observed, beside)
+    lacking = lacking_replicas(observed, beside)
     others = [(partition, state) for partition, state in observed.states.items() if partition not in beside]
     return Health(
         offline=sum(state.leader not in observed.brokers for _, state in others),
-        under_replicated=len(lacking),
+        under_replicated=sum(
+            not set(observed.assignments[each].origin) <= set(observed.states[each].isr) for each in lacking
+        ),
         under_min_isr=sum(
             len(observed.states[each].isr) < min(min_isr.get(each.topic, 1), len(observed.assignments[each].replicas))
             for each in lacking

@@ -232,6 +232,19 @@ def test_health_counts_what_the_plan_does_not_name():
     assert health(observed, {A0, A1}, {}) == Health(offline=0, under_replicated=0, under_min_isr=0)
 
 
+def test_a_replica_that_is_being_added_makes_no_partition_under_replicated_and_counts_for_min_isr():
+    """As a reassignment of somebody else beside a plan: what the analysis and Kafka do not count, the wait before a step does not."""
+    observed = Observation(
+        brokers={BrokerId(1): Broker(BrokerId(1))},
+        states={A0: LeaderAndIsr(BrokerId(1), 0, ids(1)), A1: LeaderAndIsr(BrokerId(1), 0, ids(1))},
+        assignments={
+            A0: ReplicaAssignment(ids(1, 2), adding=ids(2)),
+            A1: ReplicaAssignment(ids(1, 2), removing=ids(2)),
+        },
+    )
+    assert health(observed, (), {A0.topic: 2}) == Health(offline=0, under_replicated=1, under_min_isr=2)
+
+
 @pytest.mark.parametrize(
     ("isr", "min_isr", "count"),
     [

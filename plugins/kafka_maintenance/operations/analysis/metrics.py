@@ -28,7 +28,7 @@ METRICS: Final[Mapping[str, str]] = MappingProxyType({
     "ActiveControllerCount": "1 where a registered broker held /controller, else 0.",
     "OfflinePartitionsCount": "Partitions without a live leader.",
     "PreferredReplicaImbalanceCount": "Partitions that another broker than the preferred one leads.",
-    "UnderReplicatedPartitions": "Partitions with a replica outside the ISR; those without a leader count, too.",
+    "UnderReplicatedPartitions": "Partitions with a replica outside the ISR, one that is being added apart; those without a leader count, too.",
     "GlobalTopicCount": "Topics.",
     "GlobalPartitionCount": "Partitions.",
     "ActiveBrokerCount": "Registered brokers.",

@@ -13,7 +13,7 @@ from controller_core.plans.checks import Unmet
 from controller_core.plans.conditions import Condition
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, PlanStep
-from controller_core.plans.progress import Health, health, under_replicated
+from controller_core.plans.progress import Health, health, lacking_replicas
 from controller_core.plans.rules import BeforeStep
 from controller_core.plans.verdicts import differing, request_partitions
 from controller_core.ports.zookeeper import ZooKeeper
@@ -45,7 +45,7 @@ class Awaited(StrEnum):
 def cluster_health(plan: Plan, observed: Observation, zookeeper: ZooKeeper) -> Health:
     """The health of what the plan does not name, as the first event of its record keeps it; `zookeeper` has the topics' configs."""
     named = {each for step in plan.steps for effect in step.effects for each in request_partitions(effect)}
-    topics = {each.topic for each in under_replicated(observed, named)}
+    topics = {each.topic for each in lacking_replicas(observed, named)}
     return health(observed, named, min_insync_replicas(zookeeper, topics))
 
 

@@ -40,7 +40,11 @@ _COLUMNS: Final = (
     Column("Warnings", numeric=True, words="Warnings, and the change since the date before"),
     Column("Trend", words="Critical findings and warnings over the last dates"),
     Column("Offline", numeric=True, words="Partitions without a leader"),
-    Column("Under-replicated", numeric=True, words="Partitions with a replica outside the ISR"),
+    Column(
+        "Under-replicated",
+        numeric=True,
+        words="Partitions with a replica outside the ISR, one that is being added apart",
+    ),
     Column("Imbalance", numeric=True, words="The largest share of preferred leaderships of a broker that others have"),
     Column("Deletions", numeric=True, words="Topics queued for deletion that cannot be deleted now"),
     Column("Reassigning", numeric=True, words="Partitions in reassignment"),
