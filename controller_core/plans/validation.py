@@ -83,7 +83,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     if named - {plan.kafka_cluster_id}:
         yield f"expectations for the cluster ids {_shown(sorted(named))}, it names {plan.kafka_cluster_id!r}"
     if len(plan.steps) > STEPS_MAX:
-        yield f"{len(plan.steps)} steps, expected at most {STEPS_MAX}"
+        yield f"{counted(len(plan.steps), 'step')}, expected at most {STEPS_MAX}"
     registered = {
         broker for each in plan.expectations if isinstance(each, BrokersRegistered) for broker in each.brokers
     }

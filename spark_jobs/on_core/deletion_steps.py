@@ -21,6 +21,7 @@ from controller_core.messages.effects import (
     WritePartitionStates,
 )
 from controller_core.model.partitions import BrokerId, PartitionAndReplica
+from controller_core.model.words import counted
 from spark_jobs.on_core.bridge import SnapshotRows, context_of
 from spark_jobs.on_core.simulate import outcome
 
@@ -82,7 +83,7 @@ def predict(
         if not deleted:
             break
         brokers = sorted({replica.replica for replica in deleted})
-        told.append(f"brokers {_listed(brokers)} answer that {len(deleted)} replicas are deleted")
+        told.append(f"brokers {_listed(brokers)} answer that {counted(len(deleted), 'replica', 'are')} deleted")
         result = outcome(result.context, (CompleteReplicaDeletion(deleted),))
         told, deleted = told + _in_words(result.effects), _deleted_replicas(result.effects)
         gone |= frozenset(deleted)
@@ -125,8 +126,9 @@ def _end(
     if not brokers:
         yield f"nothing of {topic} is deleted before"
         return
-    so_far = "are gone already, unless it had no leader before" if asked else "are gone by then"
-    yield f"{len(gone)} replicas of {topic} on brokers {_listed(brokers)} {so_far}; nobody can read it"
+    verb = "is" if len(gone) == 1 else "are"
+    so_far = f"{verb} gone already, unless it had no leader before" if asked else f"{verb} gone by then"
+    yield f"{counted(len(gone), 'replica')} of {topic} on brokers {_listed(brokers)} {so_far}; nobody can read it"
 
 
 def _deleted_replicas(effects: tuple[Effect, ...]) -> tuple[PartitionAndReplica, ...]:
@@ -163,7 +165,7 @@ def _kind(effect: Effect) -> str:
 def _line(kind: str, effects: list[Effect]) -> str:
     if kind == "states":
         count = sum(len(effect.states) for effect in effects if isinstance(effect, WritePartitionStates))
-        return f"ZooKeeper: the ISRs of {count} partitions shrink"
+        return f"ZooKeeper: the ISR shrinks of {counted(count, 'partition')}"
     if kind == "znodes":
         deleted = [effect for effect in effects if isinstance(effect, ZnodesOfTopic)]
         return "ZooKeeper: delete " + ", ".join(path for effect in deleted for path in _paths(effect))
@@ -171,9 +173,9 @@ def _line(kind: str, effects: list[Effect]) -> str:
     brokers = _listed(sorted({effect.broker for effect in sent}))
     if kind == "metadata":
         partitions = max(len(effect.partition_states) for effect in sent)
-        return f"brokers {brokers} are told that {partitions} partitions are being deleted"
+        return f"brokers {brokers} are told that {counted(partitions, 'partition', 'are')} being deleted"
     count = sum(len(effect.partition_states) for effect in sent)
-    return f"brokers {brokers} are told to {'delete' if kind == 'delete' else 'stop'} {count} replicas"
+    return f"brokers {brokers} are told to {'delete' if kind == 'delete' else 'stop'} {counted(count, 'replica')}"
 
 
 def _paths(effect: ZnodesOfTopic) -> list[str]:

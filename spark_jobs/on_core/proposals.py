@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from controller_core.model.words import counted
 from spark_jobs.on_core.bridge import Analysis, SnapshotRows
 from spark_jobs.planner import explain
 from spark_jobs.planner.columns import shorten
@@ -155,8 +156,8 @@ def _left_out_in_words(rows: SnapshotRows, left_out: Mapping[int, str]) -> str:
     names, found = rows.names(), defaultdict(list)
     for row, reason in left_out.items():
         found[reason].append(names[row])
-    counted = (f"{reason}: {len(those)} partitions {shorten(those)}" for reason, those in sorted(found.items()))
-    return f"Left out: {'; '.join(counted)}."
+    told = (f"{reason}: {counted(len(those), 'partition')} {shorten(those)}" for reason, those in sorted(found.items()))
+    return f"Left out: {'; '.join(told)}."
 
 
 def explanation(plan: ReassignmentPlan) -> str:
@@ -177,7 +178,9 @@ def explanation(plan: ReassignmentPlan) -> str:
         )
     reasons = explain.counted(state, problem, plan.lists, plan.changed)
     if reasons:
-        lines.append("Why: " + "; ".join(f"{reason}: {count} partitions" for reason, count in reasons.items()) + ".")
+        lines.append(
+            "Why: " + "; ".join(f"{reason}: {counted(count, 'partition')}" for reason, count in reasons.items()) + "."
+        )
     gains = after - before
     receivers = [row for row in np.argsort(-gains, kind="stable") if gains[row] > 0]
     givers = [row for row in np.argsort(gains, kind="stable") if gains[row] < 0 and problem.eligible[row]]

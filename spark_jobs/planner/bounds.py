@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from controller_core.model.words import counted
 from spark_jobs.planner.columns import Bools, Int32s, Ints, shorten, without_repeats
 from spark_jobs.planner.errors import ImpossibleGoalError, InvalidStateError
 from spark_jobs.planner.goals import Aim, Goals, Tolerance
@@ -349,13 +350,13 @@ def handed_over(state: ClusterState, goals: Goals, eligible: Bools, rows: Ints) 
     if twice:
         pairs = ", ".join(f"{old} by {new}" for old, new in sorted(goals.replace.items()))
         raise ImpossibleGoalError(
-            f"brokers replaced, {pairs}: a replacement broker without a replica of what it takes over expected, {len(twice)} partitions "
+            f"brokers replaced, {pairs}: a replacement broker without a replica of what it takes over expected, {counted(len(twice), 'partition')} "
             f"that it would hold twice found {shorten(twice)}; name another replacement broker, or drain the broker instead"
         )
     lost = int((lists >= 0).sum()) - int(eligible[lists[lists >= 0]].sum())
     if lost:
         raise ImpossibleGoalError(
-            f"brokers {sorted(goals.replace)} replaced: no other leaving broker expected, {lost} replicas on others "
+            f"brokers {sorted(goals.replace)} replaced: no other leaving broker expected, {counted(lost, 'replica')} on others "
             "found; replace those as well"
         )
     return lists
@@ -367,7 +368,7 @@ def _check_factors_kept(state: ClusterState, goals: Goals, wanted: Ints, rows: I
         other = _names(state, rows[wanted != held])
         raise ImpossibleGoalError(
             f"brokers {sorted(goals.replace)} replaced: as many replicas wanted as there are expected, another replication "
-            f"factor for {len(other)} partitions found {shorten(other)}; change it in a plan of its own"
+            f"factor for {counted(len(other), 'partition')} found {shorten(other)}; change it in a plan of its own"
         )
 
 

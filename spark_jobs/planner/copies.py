@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from controller_core.model.words import counted
 from spark_jobs.planner.bounds import Problem
 from spark_jobs.planner.columns import Bools, Ints
 from spark_jobs.planner.model import ClusterState
@@ -124,7 +125,7 @@ def lower_bound(plan: Change, copies: Copies, movable: Ints, caps: Limits, offli
         at_once[copies.partition[movable]] = copies.per_wave[movable]
         bounds.append((int((-(-per_partition // at_once)).max()), "a partition keeps its in-sync majority"))
     if caps.partitions_max is not None:
-        bounds.append((-(-len(changed) // caps.partitions_max), f"{len(changed)} partitions change"))
+        bounds.append((-(-len(changed) // caps.partitions_max), counted(len(changed), "partition", "change")))
     total = int(entry_bytes(plan, changed).sum())
     bounds.append((-(-total // caps.request_bytes_max), f"the requests hold {total} bytes"))
     if caps.broker_bytes_max is not None and copies.size is not None and len(movable):

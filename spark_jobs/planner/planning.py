@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from controller_core.model.words import counted
 from spark_jobs.planner.bounds import (
     UNLIMITED,
     Problem,
@@ -139,7 +140,7 @@ def _require_even_racks(state: ClusterState, goals: Goals) -> None:
     names = [state.partition_name(row) for row in problem.rows[uneven.any(1)].tolist()]
     if names:
         raise ImpossibleGoalError(
-            f"brokers {sorted(goals.replace)} replaced: even racks after it expected, {len(names)} partitions that would have "
+            f"brokers {sorted(goals.replace)} replaced: even racks after it expected, {counted(len(names), 'partition')} that would have "
             f"too many replicas in one found {shorten(names)}; name a replacement broker in the rack of its broker, repair the racks "
             "first, or ignore them"
         )
@@ -152,12 +153,12 @@ def _remarks(state: ClusterState, goals: Goals) -> Iterator[str]:
     if len(rows):
         names = shorten([state.partition_name(int(row)) for row in rows])
         yield (
-            f"{len(rows)} partitions have no live replica to copy from: {names}; they are planned, and wait in a wave "
-            "of their own until a broker returns"
+            f"{counted(len(rows), 'partition', 'have')} no live replica to copy from: {names}; moves of these are planned, and wait in a "
+            "wave of their own until a broker returns"
         )
     if len(state.collapsed):
         names = shorten([state.partition_name(int(row)) for row in state.collapsed])
-        yield f"{len(state.collapsed)} partitions name a broker twice: {names}; it counts once, the plan repairs them"
+        yield f"{counted(len(state.collapsed), 'partition', 'name')} a broker twice: {names}; it counts once, the plan repairs them"
 
 
 def fewest_moves(problem: Problem) -> tuple[int, bool]:
@@ -188,7 +189,7 @@ def _solved(state: ClusterState, goals: Goals) -> tuple[int, str, Solution]:
         return width, reason, solution
     # Where the network is only a bound, more moves may be dealt than it counts: the next width that keeps the cap.
     width = _smallest(fits, width + 1)
-    return width, f"at most {cap} moves", solve(problem_within(state, goals, width))
+    return width, f"at most {counted(cap, 'move')}", solve(problem_within(state, goals, width))
 
 
 def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
@@ -208,10 +209,10 @@ def _width(state: ClusterState, goals: Goals) -> tuple[int, str]:
         least = fewest_moves(problem_within(state, goals, _WIDEST))[0]
         if least > most:
             raise ImpossibleGoalError(
-                f"plan capped at {most} moves: drains, racks and replication factors alone need {least}; raise the cap"
+                f"plan capped at {counted(most, 'move')}: drains, racks and replication factors alone need {least}; raise the cap"
             )
         width = _narrowest(state, goals, lambda moves: moves <= most)
-        return width, f"at most {most} moves" if width else ""
+        return width, f"at most {counted(most, 'move')}" if width else ""
 
     def fits(width: int) -> bool:
         solution = solve(problem_within(state, goals, width))

@@ -161,7 +161,9 @@ def drill_table(rows: Rows) -> Table:
         (
             row["rank"],
             row["scenario"],
-            ", ".join(map(str, row["failed"])) if len(row["failed"]) < _ROWS_SHOWN else f"{len(row['failed'])} brokers",
+            ", ".join(map(str, row["failed"]))
+            if len(row["failed"]) < _ROWS_SHOWN
+            else counted(len(row["failed"]), "broker"),
             row["offline_count"],
             row["under_min_isr_count"],
             row["unclean_count"],

@@ -160,7 +160,7 @@ def test_a_tree_that_never_rests_is_reported_as_such(filled, client, monkeypatch
         monkeypatch.setattr(MultiRead, "serialize", serialize)
         cut = read_cut(client, ReadOptions(rounds_max=3, batch_count=50), change)
     assert (cut.consistent, cut.unresolved, cut.rounds) == (False, 1, 3)
-    assert cut.reason == "1 paths still changed after 3 settling rounds; snapshot at a quieter time"
+    assert cut.reason == "1 path still changed after 3 settling rounds; snapshot at a quieter time"
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from controller_core.adapters.zookeeper.multi_read import (
 )
 from controller_core.model.errors import ZooKeeperUnreachableError
 from controller_core.model.gc_pause import collector_paused
+from controller_core.model.words import counted
 from controller_core.znodes import SENSITIVE_ROOTS
 
 __all__ = ["Cut", "Progress", "ReadOptions", "Znode", "read_cut"]
@@ -178,7 +179,7 @@ def _one_cut(wire: Wire, options: ReadOptions, told: Teller, *, settle: bool) ->
     if not settle:
         reason = "plain scan, as asked: no proof was tried"
     elif unresolved:
-        reason = f"{unresolved} paths still changed after {rounds} settling rounds; snapshot at a quieter time"
+        reason = f"{counted(unresolved, 'path')} still changed after {counted(rounds, 'settling round')}; snapshot at a quieter time"
     elif "/" in hidden.parents:
         reason = (
             f"the session may not read {min(path for path in denied if path.count('/') == 1)!r}, and no event tells of such "

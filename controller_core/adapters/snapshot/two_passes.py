@@ -13,6 +13,7 @@ from kazoo.exceptions import NoNodeError as KazooNoNodeError
 from controller_core.adapters.snapshot.cut import Cut, ReadOptions, Znode
 from controller_core.adapters.snapshot.wire import Teller, Wire, note_failure, stats_of_denied
 from controller_core.adapters.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, STAT
+from controller_core.model.words import counted
 
 
 def two_passes(wire: Wire, options: ReadOptions, told: Teller) -> Cut:
@@ -42,9 +43,7 @@ def two_passes(wire: Wire, options: ReadOptions, told: Teller) -> Cut:
     unresolved += sum(path not in second for path in first)
     reason = None
     if unresolved:
-        reason = (
-            f"two passes on a server without multi-read left {unresolved} paths uncertain; snapshot at a quieter time"
-        )
+        reason = f"two passes on a server without multi-read left {counted(unresolved, 'path')} uncertain; snapshot at a quieter time"
     return Cut(
         znodes=znodes,
         unreadable=stats_of_denied(wire, denied, zxid),

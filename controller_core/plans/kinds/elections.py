@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller_core.model.partitions import TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import (
     AssignedTo,
@@ -70,7 +71,8 @@ def elections_plan(
     chosen = sorted(ordered[:election_count_max])
     size = min(partition_count_max, elections_per_minute)
     steps = [election_step(batch, observed) for batch in election_batches(chosen, partition_count_max=size)]
-    over = [LeftOut(str(each), f"over the limit of {election_count_max} elections in one run") for each in later]
+    limit = counted(len(chosen), "election")
+    over = [LeftOut(str(each), f"over the limit of {limit} in one run") for each in later]
     return Plan(
         kind=PlanKind.ELECT_PREFERRED_LEADERS,
         cluster=origin.cluster,

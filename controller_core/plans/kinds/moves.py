@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from controller_core.model.partitions import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.checks import Unmet, unmet
 from controller_core.plans.conditions import (
     AssignedTo,
@@ -119,7 +120,7 @@ def cancel_plan(observed: Observation, origin: Origin) -> Plan | Refused:
     asked = len(observed.reassign_requests)
     reasons = unmet((ZooKeeperControllerRules(),), observed)
     if asked and not moving:
-        found = f"a request for {asked} partitions, of which none adds or removes replicas"
+        found = f"a request for {counted(asked, 'partition')} that adds or removes no replicas"
         advice = "Kafka up to 2.3 cannot cancel it: let it finish; a newer one has not heard of it: `plan drain`"
         reasons = (*reasons, Unmet(REASSIGN_PARTITIONS, "a reassignment that Kafka works at", found, advice))
     still = replace(observed, assignments={each: ReplicaAssignment(lists.replicas) for each, lists in moving.items()})
@@ -134,9 +135,7 @@ def cancel_plan(observed: Observation, origin: Origin) -> Plan | Refused:
         reassignment_step(batch, moving, same_topics(observed, (target.partition for target in batch)))
         for batch in target_batches(kept, partition_count_max=REASSIGNMENTS_PER_STEP)
     )
-    only_by_brokers = (
-        f"{asked} partitions stand in {REASSIGN_PARTITIONS}: only brokers that may be asked take them back."
-    )
+    only_by_brokers = f"{counted(asked, 'partition', 'stand')} in {REASSIGN_PARTITIONS}: only brokers that may be asked take them back."
     return Plan(
         kind=PlanKind.REASSIGN_PARTITIONS,
         cluster=origin.cluster,
@@ -311,17 +310,19 @@ def _reassignment_risks(moves: Sequence[_Move], observed: Observation, *, thrott
         if throttled
         else "without a throttle, as fast as the brokers can: they compete with clients"
     )
-    risks = [f"{copies} replicas are copied over the network, {speed}."]
+    risks = [f"{counted(copies, 'replica', 'are')} copied over the network, {speed}."]
     led = [each for each, replicas in final.items() if replicas[0] != observed.assignments[each].replicas[0]]
     if led:
         risks.append(
-            f"{len(led)} partitions get another preferred leader, {led[0]} first; where the present leader stays a "
+            f"{counted(len(led), 'partition', 'get')} another preferred leader, {led[0]} first; where the present leader stays a "
             "replica, the new one takes over at the next preferred election."
         )
     if changed:
-        risks.append(f"The replication factor of {len(changed)} partitions changes, {changed[0]} first.")
+        risks.append(f"The replication factor of {counted(len(changed), 'partition')} changes, {changed[0]} first.")
     if behind:
-        risks.append(f"{len(behind)} partitions are under-replicated now, {behind[0]} first; their move takes longer.")
+        risks.append(
+            f"{counted(len(behind), 'partition', 'are')} under-replicated now, {behind[0]} first: such moves take longer."
+        )
     return tuple(risks)
 
 

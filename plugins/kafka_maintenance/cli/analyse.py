@@ -146,7 +146,11 @@ def _show_choice(arguments: argparse.Namespace, day: date, choice: Any) -> None:
         *(f"{each.cluster}: {each.uri}" for each in choice.snapshots),
         *(f"{cluster}: MISSING, {why}" for cluster, why in choice.missing.items()),
     ]
-    show(arguments, "\n".join([*lines, f"{len(choice.snapshots)} snapshots of {day} would be analysed"]), document)
+    show(
+        arguments,
+        "\n".join([*lines, f"{counted(len(choice.snapshots), 'snapshot')} of {day} would be analysed"]),
+        document,
+    )
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """The demo's move under a throttle: stopped in mid-wave, gone on with, and its second wave cancelled where the version can."""
 
+from controller_core.model.words import counted
 from kafka_maintenance.demo.progress import Progress
 from kafka_maintenance.demo.throttled_move import CANCEL_DAG, STOP_DAG, THROTTLE_BYTES_PER_S, ThrottledMove
 
@@ -51,7 +52,7 @@ def show_brakes(move: ThrottledMove, progress: Progress, *, cancels: bool) -> No
     text = f"no throttle is left, and all {sum(move.messages.values())} messages are there"
     left = [
         *(["a throttle was left on broker 3"] if b"throttled" in move.broker_config() else []),
-        *([f"{lost} messages were lost"] if (lost := move.lost()) else []),
+        *([f"lost: {counted(lost, 'message')}"] if (lost := move.lost()) else []),
     ]
     (progress.fault if left else progress.say)("; ".join(left) or text)
 

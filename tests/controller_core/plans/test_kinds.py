@@ -147,7 +147,7 @@ def test_an_election_expects_the_isr_and_wants_the_preferred_leader():
 def test_the_most_urgent_elections_come_into_a_limited_plan():
     plan = planned(elections_plan(seen(), ORIGIN, [A1, A0, A1], election_count_max=1))
     assert plan.effects == (CreatePreferredReplicaElection.of((A1,)),)
-    assert plan.left_out == (LeftOut("a-0", "over the limit of 1 elections in one run"),)
+    assert plan.left_out == (LeftOut("a-0", "over the limit of 1 election in one run"),)
 
 
 def test_elections_are_asked_for_in_batches():
@@ -205,8 +205,8 @@ def test_the_approver_hears_of_a_new_replication_factor_and_of_followers_behind(
     assert plan.risks == (
         "Proven.",
         "2 replicas are copied over the network, without a throttle, as fast as the brokers can: they compete with clients.",
-        "The replication factor of 1 partitions changes, a-0 first.",
-        "1 partitions are under-replicated now, a-1 first; their move takes longer.",
+        "The replication factor of 1 partition changes, a-0 first.",
+        "1 partition is under-replicated now, a-1 first: such moves take longer.",
     )
 
 
@@ -275,7 +275,7 @@ def test_what_the_controller_moves_goes_back_whoever_asked_for_it():
 
 def test_the_approver_hears_that_only_brokers_take_back_what_a_request_asks_for():
     plan = planned(cancel_plan(seen(reassign_requests={A2: ids(3, 1)}), ORIGIN))
-    assert plan.risks[1].startswith("1 partitions stand in /admin/reassign_partitions: only brokers that may be asked")
+    assert plan.risks[1].startswith("1 partition stands in /admin/reassign_partitions: only brokers that may be asked")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_where_nothing_is_moved_nothing_is_taken_back():
     assert planned(cancel_plan(seen(assignments=quiet), ORIGIN)).steps == ()
     made = cancel_plan(seen(assignments=quiet, reassign_requests={A0: ids(3)}), ORIGIN)
     assert isinstance(made, Refused)
-    assert "a request for 1 partitions, of which none adds or removes replicas; Kafka up to 2.3" in str(made.reasons[0])
+    assert "a request for 1 partition that adds or removes no replicas; Kafka up to 2.3" in str(made.reasons[0])
 
 
 # ----------------------------------------------------------------------------------------------------- deletion

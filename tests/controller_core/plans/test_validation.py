@@ -235,7 +235,7 @@ def test_what_no_planner_makes_is_refused_by_name(name):
 def test_sizes_are_bounded(monkeypatch):
     monkeypatch.setattr(validation, "REQUEST_BYTES_MAX", 10)
     monkeypatch.setattr(validation, "STEPS_MAX", 0)
-    with pytest.raises(InvalidPlanError, match=r"1 steps, expected at most 0; step 1: a request of more than 10 bytes"):
+    with pytest.raises(InvalidPlanError, match=r"1 step, expected at most 0; step 1: a request of more than 10 bytes"):
         check_plan(elections(), "s")
 
 

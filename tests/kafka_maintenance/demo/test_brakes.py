@@ -71,7 +71,7 @@ def test_what_was_not_as_it_should_be_is_not_counted_or_named(capsys):
         "cancel_execution:",
         "a",
     ]
-    assert progress.faults[-1] == "a throttle was left on broker 3; 2 messages were lost"
+    assert progress.faults[-1] == "a throttle was left on broker 3; lost: 2 messages"
     assert "approve it as ann: http://airflow/gate" in capsys.readouterr().out
 
 

@@ -26,7 +26,7 @@ def test_a_plan_of_leaders_shows_each_leader_that_moves_between_which_brokers_an
         ["t-0", "1", "1", "2"],
         ["t-3", "1", "1", "3"],
     ]
-    assert "2 leaders leave 1 brokers for 2" in tables["leaders-section"].says
+    assert "2 leaders leave 1 broker for 2" in tables["leaders-section"].says
     assert "before-after" not in tables, "no replica moves"
     html = page_html(page, nonce="n")
     assert "Leaders that move" in html

@@ -152,10 +152,10 @@ def test_a_deletion_is_followed_to_its_end():
 
 def test_a_deletion_that_waits_for_a_broker_says_so():
     told = predict(context_of(CLUSTER, (1, 2)), "b").told
-    assert "brokers 2 are told to delete 1 replicas" in told
+    assert "brokers 2 are told to delete 1 replica" in told
     assert told[-2:] == (
         "the deletion of b waits for brokers 3, and goes on by itself then",
-        "1 replicas of b on brokers 2 are gone by then; nobody can read it",
+        "1 replica of b on brokers 2 is gone by then; nobody can read it",
     )
 
 

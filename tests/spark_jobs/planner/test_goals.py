@@ -290,7 +290,7 @@ def test_a_whole_number_is_a_fraction_too():
         pytest.param(
             Goals(replace={0: 1}),
             ImpossibleGoalError,
-            r"0 by 1: a replacement broker without .* 1 partitions that it would hold twice found \[t-0\]; name another replacement broker",
+            r"0 by 1: a replacement broker without .* 1 partition that it would hold twice found \[t-0\]; name another replacement broker",
             id="a replacement broker that shares a partition",
         ),
         pytest.param(

@@ -108,8 +108,8 @@ def test_only_what_cannot_be_moved_is_left_out():
     moved = {(entry["topic"], entry["partition"]) for entry in json.loads(found["plan"])["partitions"]}
     assert moved <= {("t", 0), ("t", 3), ("t", 4)}
     assert (
-        "Left out: has no leader to copy from: 1 partitions [t-1]; is being reassigned: 1 partitions [t-2]; "
-        "its topic is queued for deletion: 1 partitions [trash-0]."
+        "Left out: has no leader to copy from: 1 partition [t-1]; is being reassigned: 1 partition [t-2]; "
+        "its topic is queued for deletion: 1 partition [trash-0]."
     ) in found["explanation"]
 
 

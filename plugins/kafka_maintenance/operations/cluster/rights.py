@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from controller_core.model.errors import BadVersionError, NoAuthError, NoNodeError
+from controller_core.model.words import counted
 from controller_core.ports.zookeeper import Check, Create, Delete, Operation, Set, ZooKeeper
 
 BROKER_IDS: Final = "/brokers/ids"
@@ -86,7 +87,7 @@ class ReadRights:
                 f"connected, but there is no {BROKER_IDS} below this chroot: no broker of this cluster ever registered here; "
                 "correct the chroot"
             )
-        brokers = f"{len(self.brokers)} brokers are registered: {', '.join(self.brokers) or 'none'}"
+        brokers = f"{counted(len(self.brokers), 'broker', 'are')} registered: {', '.join(self.brokers) or 'none'}"
         if not self.denied:
             return f"{brokers}. Everything that Kafka keeps may be read."
         lines = "; ".join(f"{path} ({READ_FOR[path]})" for path in self.denied)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.words import counted
 from controller_core.plans.kinds import (
     Origin,
     Refused,
@@ -132,7 +133,7 @@ def _spread(
     )
     partitions = list(states)
     moves = [LeaderMove(*partitions[number], BrokerId(leader)) for number, leader in sorted(spread.moves.items())]
-    return moves, (f"{reached}; {len(moves)} leaders move, {proof}", *remarks)
+    return moves, (f"{reached}; {counted(len(moves), 'leader', 'move')}, {proof}", *remarks)
 
 
 def _others(observed: Observation, partition: TopicPartition) -> tuple[int, ...]:

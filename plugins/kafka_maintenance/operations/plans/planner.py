@@ -151,7 +151,7 @@ def _wave_remarks(waves: Schedule) -> Iterator[str]:
     yield f"{counted(len(waves.waves), 'wave')}: {least} ({waves.bound_reason})."
     if waves.oversized:
         yield (
-            f"{len(waves.oversized)} partitions are larger than the {waves.limits.broker_bytes_max} bytes that a broker may "
+            f"{counted(len(waves.oversized), 'partition', 'are')} larger than the {waves.limits.broker_bytes_max} bytes that a broker may "
             f"copy in a wave: {listed(waves.oversized)}. In theirs it copies nothing else, and still more than that."
         )
     if waves.seconds_estimated is not None:
@@ -195,7 +195,7 @@ def _state(
     missing = [] if sizes is None else [partition for partition in partitions if partition not in sizes]
     if missing:
         raise BadInputError(
-            f"no reassignment planned: the size of each of {len(partitions)} partitions expected, none found of "
+            f"no reassignment planned: the size of each of {counted(len(partitions), 'partition')} expected, none found of "
             f"{listed(missing)}; read the sizes again, or plan without them"
         )
     replicas = [observed.assignments[partition].replicas for partition in partitions]

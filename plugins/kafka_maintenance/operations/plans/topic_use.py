@@ -135,7 +135,7 @@ def why_in_use(use: TopicUse, *, unused_days: int = UNUSED_DAYS) -> str:
     if kept:
         found.append(f"{_named(kept)} committed offsets of it that are still kept")
     if use.written_since:
-        found.append(f"was written to within {unused_days} days{_at(use.newest)}")
+        found.append(f"was written to within {counted(unused_days, 'day')}{_at(use.newest)}")
     return "; ".join(found)
 
 

@@ -201,7 +201,7 @@ def _apply_whole(
         still_missing = missing_znodes(session, content, manifest, target)
         if still_missing:
             raise RefusedError(
-                f"restore to {target.zookeeper} not complete: {len(still_missing)} znodes vanished again, such as "
+                f"restore to {target.zookeeper} not complete: {counted(len(still_missing), 'znode')} vanished again, such as "
                 f"{still_missing[0].path!r}; somebody else writes there: stop that, apply again"
             )
     return len(missing), document["step_count"] - len(missing)

@@ -15,6 +15,7 @@ from controller_core import znodes
 from controller_core.adapters.snapshot.manifest import Manifest
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import MalformedZnodeError, NoNodeError
+from controller_core.model.words import counted
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.identity_asked import identity_asked
@@ -56,7 +57,7 @@ def require_same_cluster(
         )
     survivors = _survivors(session, raw)
     if survivors:
-        return f"{znodes.CLUSTER_ID} is gone; {survivors} znodes of the snapshot are still there (same creation, or same topic id)"
+        return f"{znodes.CLUSTER_ID} is gone; still there: {counted(survivors, 'znode')} of the snapshot (same creation, or same topic id)"
     if wanted is None:  # Kafka before 0.10.1
         return "neither the snapshot nor the target has a Kafka cluster id"
     raise RefusedError(

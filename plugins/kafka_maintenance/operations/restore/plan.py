@@ -282,12 +282,12 @@ def missing_znodes(
     if foreign:
         raise RefusedError(
             f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: expected an empty tree, or what an earlier try "
-            f"of this restore left, found {len(foreign)} other znodes, such as {foreign[0]!r}; choose an empty chroot"
+            f"of this restore left, found {counted(len(foreign), 'other znode')}, such as {foreign[0]!r}; choose an empty chroot"
         )
     others = [path for path, znode in found.znodes.items() if path in wanted and differs(znode.data, wanted[path].data)]
     if others:
         raise RefusedError(
-            f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: {len(others)} znodes hold other data, such as "
+            f"restore of {manifest.snapshot_id} to {target.zookeeper} refused: {counted(len(others), 'znode', 'hold')} other data, such as "
             f"{min(others)!r}; choose an empty chroot"
         )
     return [znode for path, znode in wanted.items() if path not in found.znodes]

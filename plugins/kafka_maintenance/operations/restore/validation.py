@@ -11,6 +11,7 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator
 
 from controller_core.model.errors import InvalidPlanError
+from controller_core.model.words import counted
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.restore.content import (
     RestoreScope,
@@ -128,9 +129,9 @@ def _whole_problems(document: Mapping[str, Any], scope: RestoreScope) -> Iterato
     """Into an empty tree everything of the snapshot goes, and its digest says what; any other plan lists its steps."""
     count, listed = document["step_count"], len(document["steps"])
     if count != (listed or count) or not count:
-        yield f"step_count {count} beside {listed} steps"
+        yield f"step_count {count} beside {counted(listed, 'step')}"
     if bool(listed) == (scope.whole and not scope.over):
-        yield f"{listed} steps in a plan of {'the whole tree' if scope.whole else 'a part'}"
+        yield f"{counted(listed, 'step')} in a plan of {'the whole tree' if scope.whole else 'a part'}"
     if ("content_sha256" in document) != scope.whole or ("sequence_id_version" in document) != scope.whole:
         yield "content_sha256 and sequence_id_version, which belong to a plan of the whole tree"
 

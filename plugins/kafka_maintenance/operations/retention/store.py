@@ -170,7 +170,7 @@ def apply_stored_retention(
     if to_stay:
         receipt.append(EventKind.REFUSED, reasons=to_stay)
         raise PlanChangedError(
-            f"retention plan {plan_uri} not applied: expected {len(removed)} snapshots that nothing keeps, found kept "
+            f"retention plan {plan_uri} not applied: expected {counted(len(removed), 'snapshot')} that nothing keeps, found kept "
             f"{listed(to_stay)}; nothing was removed: plan again, ask again"
         )
     keys = _keys_to_delete(store, plan, today, cluster)
@@ -251,10 +251,10 @@ def _parsed(content: bytes) -> tuple[RetentionPlan, str]:
 
 def _described(uri: str, cluster: str, plan: RetentionPlan) -> StoredRetention:
     count = len(plan.dropped)
-    summary = f"remove {count} of {count + len(plan.kept)} snapshots"
+    summary = f"remove {count} of {counted(count + len(plan.kept), 'snapshot')}"
     applied = sum(dropped.applied for dropped in plan.dropped)
     if applied:
-        summary += f", with {applied} plans that were applied"
+        summary += f", with {counted(applied, 'applied plan')}"
     if plan.abandoned:
         summary += f", sweep {counted(len(plan.abandoned), 'object')} that killed runs left"
     markdown = (

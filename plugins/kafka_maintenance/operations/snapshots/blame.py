@@ -119,7 +119,7 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
     unreadable = tuple(unreadable_text((each.manifest for each in states), about))
     if not any(each.state for each in states):
         raise ObjectMissingError(
-            f"history of {subject!r} not found: none of the {len(states)} snapshots of {cluster!r} knows such a topic, "
+            f"history of {subject!r} not found: none of {counted(len(states), 'snapshot')} of {cluster!r} knows such a topic, "
             "partition or znode; give a topic, TOPIC-NUMBER, or the path of a znode"
             + (f" (passed over: {listed(passed_over)})" if passed_over else "")
             + (f" ({listed(unreadable)})" if unreadable else "")

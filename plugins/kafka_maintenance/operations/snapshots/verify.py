@@ -76,7 +76,7 @@ def _raw_findings(manifest: Manifest, raw: pa.Table) -> list[Finding]:
         )
     expected = manifest.counts.get("znodes")
     if expected != len(paths):
-        findings.append(Finding(manifest.uri, f"manifest counts {expected} znodes, raw holds {len(paths)}"))
+        findings.append(Finding(manifest.uri, f"manifest counts {expected}, raw holds {counted(len(paths), 'znode')}"))
     return findings
 
 

@@ -296,7 +296,9 @@ def _trend(cluster: str, overviews: Sequence[Overview]) -> Cell:
     ]
     if len(counts) < 2:  # noqa: PLR2004 - a line has two points
         return Cell("-", "quiet")
-    return Cell(f"{counts[0]} to {counts[-1]} findings over {len(counts)} dates", value=counts[-1], spark=counts)
+    return Cell(
+        f"{counts[0]} to {counts[-1]} findings over {counted(len(counts), 'date')}", value=counts[-1], spark=counts
+    )
 
 
 def _count(value: int | None, tone: Tone | None) -> Cell:

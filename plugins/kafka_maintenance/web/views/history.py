@@ -80,7 +80,7 @@ def history_page(store: ObjectStore, clusters: Sequence[str], asked: Asked, *, s
     trend = trend_blocks(store, chosen, by_date, asked.trend, hidden=stays, sees_analyses=sees_analyses)
     return Page(
         title="History",
-        subtitle=f"{len(by_date)} dates of {chosen} are stored",
+        subtitle=f"{counted(len(by_date), 'date')} of {chosen}",
         here="history",
         head=(form,),
         sections=[

@@ -183,7 +183,7 @@ def _sections(found: _Found) -> list[Section]:
         matrix = figures.matrix(
             "moves",
             "Replicas by source and target",
-            f"{sum(moves.values())} replicas leave {len({a for a, _ in moves})} brokers for {len({b for _, b in moves})}. A replica that "
+            f"{counted(sum(moves.values()), 'replica', 'leave')} {counted(len({a for a, _ in moves}), 'broker')} for {len({b for _, b in moves})}. A replica that "
             "arrives is counted against those that leave the same partition, in their order.",
             moves,
             head=("from broker", "to broker", "replicas"),
@@ -196,7 +196,7 @@ def _sections(found: _Found) -> list[Section]:
         matrix = figures.matrix(
             "leader-moves",
             "Leaders by source and target",
-            f"{sum(led.values())} leaders leave {len({a for a, _ in led})} brokers for {len({b for _, b in led})}. Each goes to a replica that is in sync: "
+            f"{counted(sum(led.values()), 'leader', 'leave')} {counted(len({a for a, _ in led}), 'broker')} for {len({b for _, b in led})}. Each goes to a replica that is in sync: "
             "no data is copied.",
             led,
             head=("from broker", "to broker", "leaders"),

@@ -260,7 +260,7 @@ def test_a_partition_larger_than_the_byte_limit_is_told():
         planning.plan_reassignment, world, waves=[wave], limits=Limits(broker_bytes_max=200), sizes=sizes
     ).markdown
     assert "2 waves: proven fewest" in shown
-    assert "1 partitions are larger than the 200 bytes that a broker may copy in a wave: a-0." in shown
+    assert "1 partition is larger than the 200 bytes that a broker may copy in a wave: a-0." in shown
 
 
 def test_a_target_that_gains_several_replicas_takes_steps_under_limits():

@@ -314,7 +314,7 @@ def test_the_approver_is_told_how_many_applied_plans_go(store):
     assert ": 9 objects, 1 of them plans that were applied" in retention_text(plan)
     assert plan.digest == before.digest, "what goes is the same"
     made = store_retention(store, plan, "alpha")
-    assert made.summary == "remove 1 of 2 snapshots, with 1 plans that were applied"
+    assert made.summary == "remove 1 of 2 snapshots, with 1 applied plan"
     assert load_retention(store, made.uri, cluster="alpha") == made
 
 
