@@ -268,8 +268,10 @@ class Matrix:
         from kafka import TopicPartition as ClientPartition
 
         with admin_client("cancel", BrokersAsked(self.kafka.bootstrap_servers), 30.0, NotFinishedError) as admin:
+            wait_until(
+                admin.list_partition_reassignments, what="the controller has begun what was asked for", timeout_s=WAIT_S
+            )
             moving = sorted(admin.list_partition_reassignments())
-            assert moving
             admin.alter_partition_reassignments({ClientPartition(*moving[0]): None})
 
     def extend(self) -> None:
