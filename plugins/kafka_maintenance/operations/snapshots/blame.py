@@ -119,8 +119,8 @@ def blame(store: ObjectStore, cluster: str, subject: str) -> BlameReport:
     unreadable = tuple(unreadable_text((each.manifest for each in states), about))
     if not any(each.state for each in states):
         raise ObjectMissingError(
-            f"history of {subject!r} not found: none of {counted(len(states), 'snapshot')} of {cluster!r} knows such a topic, "
-            "partition or znode; give a topic, TOPIC-NUMBER, or the path of a znode"
+            f"history of {subject!r} not found in {counted(len(states), 'snapshot')} of {cluster!r}: expected a topic, partition or "
+            "znode of that name, found none; give a topic, TOPIC-NUMBER, or the path of a znode"
             + (f" (passed over: {listed(passed_over)})" if passed_over else "")
             + (f" ({listed(unreadable)})" if unreadable else "")
         )

@@ -403,7 +403,7 @@ def test_blame_of_what_nobody_knows(kafka, chroot, store):
     with pytest.raises(ObjectMissingError, match="no snapshots"):
         blame(store, "alpha", "orders")
     take(chroot, store)
-    with pytest.raises(ObjectMissingError, match="none of the 1 snapshots"):
+    with pytest.raises(ObjectMissingError, match="not found in 1 snapshot of"):
         blame(store, "alpha", "absent-7")
 
 
