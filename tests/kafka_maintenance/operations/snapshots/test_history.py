@@ -273,7 +273,7 @@ def test_blame_of_what_no_snapshot_could_read(half_open, chroot, store):
     fields = {each.field for each in blame(store, "alpha", "orders-1").blames}
     assert "replicas" in fields
     assert "leader" not in fields
-    with pytest.raises(ObjectMissingError, match="knows such a topic, partition or znode"):
+    with pytest.raises(ObjectMissingError, match="expected a topic, partition or znode of that name"):
         blame(store, "alpha", "nothing")
 
 
