@@ -27,6 +27,8 @@ from kafka_maintenance.servers.own_folder import private_folder
 
 WORKSPACE_VARIABLE = "KAFKA_MAINTENANCE_WORKSPACE"
 POLL_INTERVAL_S = 0.05
+# How long a process may take from its start to its environment, on a busy machine.
+STARTING_S = 1.0
 # How old a workspace must be to count as left behind, where its owner cannot be asked for.
 UNREADABLE_AGE_S = 60.0
 ELSEWHERE_AGE_S = 24 * 3600.0
@@ -252,9 +254,24 @@ def _marked_processes(folder: Path) -> list[psutil.Process]:
     marked, mark = [], str(folder.resolve())
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(WORKSPACE_VARIABLE) == mark:
+            if process.pid != os.getpid() and _environment(process).get(WORKSPACE_VARIABLE) == mark:
                 marked.append(process)
     return marked
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """The environment of a process; that of a young one is awaited, because Linux shows none while a program starts.
+
+    Linux closes the files that `exec` closes before it writes the environment (`begin_new_exec`, then
+    `create_elf_tables`), so even a parent that has waited for its child's start can find it without one.
+    """
+    while not (environment := process.environ()) and _may_be_starting(process):
+        time.sleep(POLL_INTERVAL_S)
+    return environment
+
+
+def _may_be_starting(process: psutil.Process) -> bool:
+    return time.time() - process.create_time() < STARTING_S and not _has_ended(process.pid)
 
 
 def _wait_ended(pids: Iterable[int], *, timeout_s: float) -> None:

@@ -410,6 +410,21 @@ def test_down_by_a_relative_path_finds_what_was_not_yet_recorded(tmp_path, monke
     assert child.wait(timeout=10) == -signal.SIGKILL
 
 
+def test_down_finds_a_process_whose_environment_is_not_yet_there(tmp_path, monkeypatch):
+    folder = marked(tmp_path / "stack")
+    child = subprocess.Popen(SLEEPER, env={**os.environ, WORKSPACE_VARIABLE: str(folder)})
+    environ, looks = psutil.Process.environ, []
+
+    def environ_at_the_second_look(process):
+        looks.append(process.pid)
+        return {} if looks.count(child.pid) == 1 and process.pid == child.pid else environ(process)
+
+    monkeypatch.setattr(workspaces, "STARTING_S", 10)
+    monkeypatch.setattr(psutil.Process, "environ", environ_at_the_second_look)
+    stack.down(folder)
+    assert child.wait(timeout=10) == -signal.SIGKILL
+
+
 def test_without_the_dags_no_airflow_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr(stack, "LocalStack", StartedStack)
     monkeypatch.setattr(stack, "REPOSITORY", tmp_path / "lib")
