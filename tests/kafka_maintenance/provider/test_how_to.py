@@ -113,7 +113,7 @@ def repository(workspace):
 
 @pytest.fixture
 def airflow(python, repository, workspace):
-    """The Airflow that is there already, with the bundle of a git repository."""
+    """The Airflow that is installed already, with the bundle of a git repository; it is started when the page says so."""
     with PostgresServer(workspace) as postgres:
         crons = ("SNAPSHOT", "ANALYSIS", "DRAIN", "DRILL", "CHECK", "RETENTION")
         env = {f"KAFKA_MAINTENANCE_{name}_CRON": ONCE_A_YEAR for name in crons}
@@ -123,15 +123,16 @@ def airflow(python, repository, workspace):
         bundle = {"name": "company", "classpath": "airflow.providers.git.bundles.git.GitDagBundle", "kwargs": where}
         env |= {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle])}
         env |= {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(workspace.subfolder("bundles"))}
-        with AirflowServer(
+        server = AirflowServer(
             workspace,
             database_url=postgres.url,
             repository=ROOT,
             python=python,
             dags_folder=repository / "dags",
             env=env,
-        ) as server:
-            yield server
+        )
+        yield server
+        server.stop()
 
 
 def by_the_page(section, airflow, examples, cwd):
@@ -143,7 +144,6 @@ def by_the_page(section, airflow, examples, cwd):
             airflow.api().wait_dags(DAG_IDS)
         run("bash", "-c", command, env=airflow.env, cwd=cwd)
         if section == "Install" and "pip install" in command:  # as the page says
-            airflow.stop()
             airflow.start()
 
 
