@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kafka_maintenance.spark.submit import FEW_CONF, QUICK_JAVA, recorded_classes
+from kafka_maintenance.spark.submit import FEW_CONF, LEAN_CONF, QUICK_JAVA, recorded_classes
 from spark_jobs.io.datasets import SESSION_CONF
 
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # executors are processes of their own
@@ -20,6 +20,7 @@ def spark(tmp_path_factory):
     scratch = tmp_path_factory.mktemp("spark")
     conf = {
         **FEW_CONF,
+        **LEAN_CONF,
         **SESSION_CONF,
         "spark.default.parallelism": "2",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -27,10 +28,7 @@ def spark(tmp_path_factory):
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.local.dir": str(scratch / "local"),
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
     session = SparkSession.builder.master("local[2]").appName("tests").config(map=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

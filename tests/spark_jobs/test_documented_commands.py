@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_maintenance.demo.sample_history import DAYS, RECORDED
-from kafka_maintenance.spark.submit import FEW_CONF, QUICK_JAVA, package_zip, recorded_classes
+from kafka_maintenance.spark.submit import FEW_CONF, LEAN_CONF, QUICK_JAVA, package_zip, recorded_classes
 from spark_jobs import failure_drill, history, kraft_readiness, query, schemas
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def run(words, folder, **files):
                 command.append(NAMES.get(word, word))
     # An installation's own defaults; these suit few rows. A folder of settings would stand on the class path, and then the
     # recorded classes are none of that JVM.
-    defaults = " ".join(f"-D{key}={value}" for key, value in {**FEW_CONF, "spark.ui.enabled": "false"}.items())
+    defaults = " ".join(f"-D{key}={value}" for key, value in {**FEW_CONF, **LEAN_CONF}.items())
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),

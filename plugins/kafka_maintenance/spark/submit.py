@@ -30,6 +30,12 @@ FEW_CONF = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
 }
+LEAN_CONF = {
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM five things for each column described
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What no job uses, and each would pay for."""
 QUICK_ROWS_MAX = 1_000_000
 """Input rows up to which the JVM's quick compiler alone is cheaper than both: a job asks each question once, and ends before the slow one has paid."""
 COMPILES_ALL_JAVA = "-XX:-DontCompileHugeMethods"
@@ -254,14 +260,12 @@ def _conf(settings: SparkSettings, work_folder: Path, log_settings: Path, row_co
         "spark.local.dir": str(work_folder / "spark-local"),
         "spark.pyspark.driver.python": sys.executable,
         "spark.pyspark.python": sys.executable,  # of the executors; a cluster names its own in `SparkSettings.conf`
-        "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM five things for each column described
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.warehouse.dir": str(work_folder / "spark-warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
+        **LEAN_CONF,
         **(FEW_CONF if few else {}),
         **settings.conf,
     }
