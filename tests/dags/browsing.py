@@ -11,6 +11,8 @@ from kafka_maintenance.servers.ports import free_port
 from kafka_maintenance.servers.process import wait_until
 
 WINDOW = {"width": 1280, "height": 900}
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Of Chromium without windows, of Debian, of Ubuntu, of Google: the first that is there."""
 
 
 @contextmanager
@@ -31,9 +33,9 @@ def chromium():
     """A browser; the test fails where none is installed."""
     from playwright.sync_api import sync_playwright
 
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
-        pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium")
+        pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium-headless-shell")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser

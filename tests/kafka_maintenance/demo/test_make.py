@@ -165,20 +165,33 @@ CHROMIUM = 'echo "#!/bin/sh" > "${0%/*}/$name" && /bin/chmod +x "${0%/*}/$name"'
 @pytest.mark.parametrize(
     ("apt_get", "asked", "hint"),
     [
-        pytest.param("exit 100", ["update", "chromium", "chromium-browser"], True, id="no network"),
         pytest.param(
-            f'test "$2" != update || exit 100; name=chromium; {CHROMIUM}',
-            ["update", "chromium"],
+            "exit 100", ["update", "chromium-headless-shell", "chromium", "chromium-browser"], True, id="no network"
+        ),
+        pytest.param(
+            f'test "$2" != update || exit 100; name=chromium-headless-shell; {CHROMIUM}',
+            ["update", "chromium-headless-shell"],
             False,
             id="only the lists cannot be fetched",
         ),
         pytest.param(
+            f'for name; do :; done; test "$name" = chromium || exit 100; {CHROMIUM}',
+            ["update", "chromium-headless-shell", "chromium"],
+            False,
+            id="a Debian that has it with windows only",
+        ),
+        pytest.param(
             f'for name; do :; done; test "$name" = chromium-browser || exit 100; {CHROMIUM}',
-            ["update", "chromium", "chromium-browser"],
+            ["update", "chromium-headless-shell", "chromium", "chromium-browser"],
             False,
             id="an Ubuntu that names it otherwise",
         ),
-        pytest.param("exit 0", ["update", "chromium", "chromium-browser"], True, id="a package without a program"),
+        pytest.param(
+            "exit 0",
+            ["update", "chromium-headless-shell", "chromium", "chromium-browser"],
+            True,
+            id="a package without a program",
+        ),
     ],
 )
 def test_a_browser_is_installed_or_a_hint_is_given(tmp_path, apt_get, asked, hint):
