@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs import schemas
 from spark_jobs.io import datasets
-from spark_jobs.on_core import bridge
+from spark_jobs.on_core import agreement
 from spark_jobs.transforms import imbalance
 
 
@@ -23,7 +23,7 @@ def run(spark: SparkSession, folder: str) -> None:
     """Reads and writes Parquet, joins, groups, and asks the core through Python workers."""
     partitions = _stored(spark, schemas.PARTITIONS, f"{folder}/partitions")
     facts = datasets.through_driver(_stored(spark, schemas.CORE_FACTS, f"{folder}/facts"), schemas.CORE_FACTS)
-    results = (imbalance.imbalance(partitions, facts), bridge.core_imbalance(partitions, facts))
+    results = (imbalance.imbalance(partitions, facts), agreement.core_judgement(partitions, facts))
     for number, result in enumerate(results):
         result.write.mode("overwrite").parquet(f"{folder}/result-{number}")
 

@@ -93,13 +93,14 @@ class Results:
         failures = [datasets.driver_rows(self._spark, self._problem_rows(), schemas.NOT_ANALYSED)]
         core = cache(lambda: self._keep(facts.core_facts(self._facts_current, self._current)))
         for name, analysis, rows, told in self._analyses(partitions, core):
-            schema, groups = schemas.OUTPUTS[name], len(self.analysed)
-            analysed = self._keep(bridge.per_snapshot(rows, told, analysis, schema, groups=groups))
+            schema, tasks = schemas.OUTPUTS[name], _tasks(len(self.analysed))
+            analysed = self._keep(bridge.per_snapshot(rows, told, analysis, schema, tasks=tasks))
             yield name, partial(bridge.results, analysed, schema)
             failures.append(bridge.failures(analysed, name))
         if self._args.with_drill and self._args.wants("failure_drill"):
-            pairs_max = self._args.drill_pairs_max
-            drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, slices=self._slices()))
+            slices = sum(drill.slices_of(found.row_counts["partitions"]) for found in self.analysed)
+            pairs_max, tasks = self._args.drill_pairs_max, _tasks(slices)
+            drilled = self._keep(drill.failure_drill(partitions, core(), pairs_max=pairs_max, tasks=tasks))
             yield "failure_drill", lambda: drill.ranked(bridge.results(drilled, drill.PARTIAL))
             failures.append(bridge.failures(drilled, "failure_drill").distinct())
         if self._args.wants("kraft_readiness"):
@@ -119,11 +120,6 @@ class Results:
             yield "deletion_prediction", predict_deletions, of_queued, queued
         if self._args.with_plans and self._args.wants("proposals"):
             yield "proposals", propose(self._args.goals), partitions, core()
-
-    def _slices(self) -> int | None:
-        """Slices of all clusters in the failure drill; None where a manifest does not count its partitions."""
-        counts = [found.row_counts.get("partitions") for found in self.analysed]
-        return None if None in counts else sum(map(drill.slices_of, filter(None, counts)))
 
     def _findings(self) -> DataFrame:
         now, told = self._current, self._facts_current
@@ -219,3 +215,8 @@ class Results:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
         return kept
+
+
+def _tasks(groups: int) -> int | None:
+    """In how many tasks the core looks at so many groups of rows; None: as many as deal them out evenly."""
+    return 1 if groups <= 1 else None

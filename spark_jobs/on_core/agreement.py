@@ -6,16 +6,23 @@ well, and a difference is a finding of its own.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
+from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.on_core import bridge
+from controller_core.context.context import ControllerContext
+from controller_core.controller.deletion_eligibility import deletion_eligibility
+from controller_core.controller.leader_imbalance import BrokerImbalance, leader_imbalance, triggered_brokers
+from controller_core.model.partitions import BrokerId
+from spark_jobs.on_core.bridge import SnapshotRows, context_of, per_snapshot
+from spark_jobs.schemas import OUTPUTS
 from spark_jobs.transforms import deletion, imbalance
 from spark_jobs.transforms.facts import KEY
 from spark_jobs.transforms.findings import CRITICAL, as_findings
@@ -23,11 +30,15 @@ from spark_jobs.transforms.findings import CRITICAL, as_findings
 SAMPLE_MAX = 3
 SAMPLE_ROWS_MAX = 25_000
 """Partitions of a cluster that go through the core in one task; of a larger one a slice of its topics of about that size."""
-_COMPARED: dict[str, Sequence[str]] = {
+_COMPARED = {
     "imbalance": ("broker_id", "preferred_count", "imbalanced_count", "ratio", "triggers", "candidate_count"),
-    "imbalanced_partitions": ("topic", "partition", "preferred_leader", "leader", "candidate"),
+    "imbalanced_partitions": ("topic", "partition", "preferred_leader", "leader", "candidate", "reason"),
     "deletion_eligibility": ("topic", "eligible", "reasons"),
 }
+"""The columns of each result that Spark SQL and the core both know."""
+_ROW = {name: StructType([OUTPUTS[name][column] for column in columns]) for name, columns in _COMPARED.items()}
+JUDGED = StructType([OUTPUTS["imbalance"][key] for key in KEY] + [StructField(name, row) for name, row in _ROW.items()])
+"""A row of one of the compared results, as a struct in the column with its name; the others are null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,39 +77,134 @@ def disagreements(
     """What Spark SQL and the core say differently of the same snapshots.
 
     In:  schemas.PARTITIONS, TOPICS, REQUESTS, FACTS and CORE_FACTS of the sample.
-    Out: schemas.FINDINGS, one row analysis_disagrees per snapshot and result.
+    Out: schemas.FINDINGS, one row analysis_disagrees per snapshot and result, and per snapshot of which the core can say nothing.
     """
-    by_sql = {
-        "imbalance": imbalance.imbalance(partitions, facts),
-        "imbalanced_partitions": imbalance.imbalanced_partitions(partitions, facts),
-        "deletion_eligibility": deletion.deletion_eligibility(partitions, topics, requests, facts),
-    }
-    by_core = {
-        "imbalance": bridge.core_broker_imbalance(partitions, core_facts),
-        "imbalanced_partitions": bridge.core_imbalance(partitions, core_facts),
-        "deletion_eligibility": bridge.core_eligibility(partitions, core_facts),
-    }
-    found = [
-        _different(name, by_sql[name].select(*KEY, *columns), by_core[name].select(*KEY, *columns))
-        for name, columns in _COMPARED.items()
-    ]
-    return as_findings(reduce(DataFrame.unionByName, found))
-
-
-def _different(name: str, one: DataFrame, other: DataFrame) -> DataFrame:
-    rows = one.exceptAll(other).unionByName(other.exceptAll(one))
-    first = F.min(F.to_json(F.struct(*_COMPARED[name])))
-    return (
-        rows.groupBy(*KEY)
-        .agg(F.count(F.lit(1)).alias("rows"), first.alias("first"))
-        .select(
+    refused = F.when(~F.col("candidate"), F.col("reason"))  # the core names none for a candidate
+    by_sql = _as_judged(
+        {
+            "imbalance": imbalance.imbalance(partitions, facts),
+            "imbalanced_partitions": imbalance.imbalanced_partitions(partitions, facts).withColumn("reason", refused),
+            "deletion_eligibility": deletion.deletion_eligibility(partitions, topics, requests, facts),
+        }
+    )
+    by_core = core_judgement(partitions, core_facts, tasks=1)  # a sample is small
+    both = by_sql.withColumns({"error": F.lit(None).cast("string"), "balance": F.lit(1)}).unionByName(
+        by_core.withColumn("balance", F.lit(-1))
+    )
+    row = F.coalesce("error", *map(F.to_json, _COMPARED))
+    differing = both.groupBy(*KEY, *_COMPARED, "error").agg(F.sum("balance").alias("balance")).where("balance <> 0")
+    of_result = (
+        differing.groupBy(*KEY, _result().alias("result"))
+        .agg(F.sum(F.abs("balance")).alias("rows"), F.min(row).alias("first"))
+        .withColumn(
+            "found",
+            F.when(
+                F.col("result").isNull(), F.format_string("controller_core fails where Spark SQL judges: %s", "first")
+            ).otherwise(
+                F.format_string(
+                    "Spark SQL and controller_core differ in %d rows of %s, e.g. %s", "rows", "result", "first"
+                )
+            ),
+        )
+    )
+    return as_findings(
+        of_result.select(
             *KEY,
             F.lit("analysis_disagrees").alias("kind"),
             F.lit(CRITICAL).alias("severity"),
-            F.format_string(
-                f"Spark SQL and controller_core differ in %d rows of {name}, e.g. %s: trust neither, and report it to the "
-                "maintainers of this project",
-                *("rows", "first"),
-            ).alias("detail"),
+            F.concat("found", F.lit(": trust neither, and report it to the maintainers of this project")).alias(
+                "detail"
+            ),
         )
     )
+
+
+def core_judgement(partitions: DataFrame, core_facts: DataFrame, *, tasks: int | None = None) -> DataFrame:
+    """The compared results as the core finds them, of every snapshot.
+
+    In:  schemas.PARTITIONS and CORE_FACTS.
+    Out: JUDGED, and `error`, by so many `tasks`, as of `per_snapshot`.
+    """
+    return per_snapshot(partitions, core_facts, _judged, JUDGED, tasks=tasks)
+
+
+def _as_judged(results: Mapping[str, DataFrame]) -> DataFrame:
+    """In: the compared results by name. Out: JUDGED."""
+    return reduce(
+        DataFrame.unionByName,
+        (
+            frame.select(
+                *KEY,
+                *(
+                    (F.struct(*_COMPARED[name]) if name == result else F.lit(None)).cast(row).alias(name)
+                    for name, row in _ROW.items()
+                ),
+            )
+            for result, frame in results.items()
+        ),
+    )
+
+
+def _result() -> Column:
+    """The name of the result of which JUDGED has a row."""
+    return F.coalesce(*(F.when(F.col(name).isNotNull(), F.lit(name)) for name in _COMPARED))
+
+
+def _judged(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    """Rows of JUDGED of one snapshot, whose context is built once for all of them."""
+    context = context_of(rows).context
+    brokers = leader_imbalance(context)
+    of_results = {
+        "imbalance": _brokers(context, brokers),
+        "imbalanced_partitions": _led_by_another(context, brokers),
+        "deletion_eligibility": _queued(context, rows),
+    }
+    for name, found in of_results.items():
+        for row in found:
+            yield {name: row}
+
+
+def _brokers(context: ControllerContext, brokers: Mapping[BrokerId, BrokerImbalance]) -> Iterator[dict[str, Any]]:
+    triggered = set(triggered_brokers(context, brokers))
+    for broker, found in brokers.items():
+        yield {
+            "broker_id": broker,
+            "preferred_count": found.preferred,
+            "imbalanced_count": len(found.imbalanced),
+            "ratio": found.ratio,
+            "triggers": broker in triggered,
+            "candidate_count": len(found.electable),
+        }
+
+
+def _led_by_another(
+    context: ControllerContext, brokers: Mapping[BrokerId, BrokerImbalance]
+) -> Iterator[dict[str, Any]]:
+    for broker, found in brokers.items():
+        reasons = dict(found.not_electable)
+        for partition in found.imbalanced:
+            leadership = context.leadership(partition)
+            yield {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "preferred_leader": broker,
+                "leader": None if leadership is None else leadership.leader,
+                "candidate": partition not in reasons,
+                "reason": reasons.get(partition),
+            }
+
+
+def _queued(context: ControllerContext, rows: SnapshotRows) -> Iterator[dict[str, Any]]:
+    unreadable = rows.unreadable()
+    for topic in sorted(rows.facts["queued_topics"]):
+        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
+        reasons = [
+            {
+                "kind": reason.kind.value,
+                "partition": None if reason.partition is None else reason.partition.partition,
+                "brokers": list(reason.brokers),
+                "text": reason.text,
+            }
+            for reason in found.reasons
+        ]
+        yield {"topic": topic, "eligible": found.eligible, "reasons": reasons}

@@ -16,8 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark re
 from pyspark.sql.types import StringType, StructField, StructType
 
 from controller_core.context.builder import Built, build_leniently
-from controller_core.controller.deletion_eligibility import deletion_eligibility
-from controller_core.controller.leader_imbalance import leader_imbalance, triggered_brokers
 from controller_core.model.config import ControllerConfig
 from controller_core.model.dialect import Dialect, dialect_for
 from controller_core.model.gc_pause import collector_paused
@@ -30,7 +28,7 @@ from controller_core.model.partitions import (
     TopicPartition,
 )
 from spark_jobs.io.arrow import arrow_schema
-from spark_jobs.schemas import DELETION_ELIGIBILITY, IMBALANCE, IMBALANCED_PARTITIONS, NOT_ANALYSED, SNAPSHOT_KEY
+from spark_jobs.schemas import NOT_ANALYSED, SNAPSHOT_KEY
 
 _KEY = list(SNAPSHOT_KEY)
 _TASKS_A_CORE = 8
@@ -89,9 +87,11 @@ def per_snapshot(
     schema: StructType,
     *,
     also_by: Sequence[str] = (),
-    groups: int | None = None,
+    tasks: int | None = None,
 ) -> DataFrame:
-    """Runs `analysis` once for every snapshot, or once for every value of the columns `also_by`, as `groups` in all.
+    """Runs `analysis` once for every snapshot, or once for every value of the columns `also_by`.
+
+    `tasks`: how many do it; None: as many as deal the snapshots out evenly.
 
     In:  schemas.PARTITIONS; schemas.CORE_FACTS; both with the columns `also_by`.
     Out: `schema` and a column `error`: null, or the only thing that a row of a failed snapshot says beside its key.
@@ -104,9 +104,9 @@ def per_snapshot(
         return pa.Table.from_pylist([{**key, **row} for row in rows], schema=columns)
 
     key = [*_KEY, *also_by]
-    tasks = 1 if groups in {0, 1} else _TASKS_A_CORE * partitions.sparkSession.sparkContext.defaultParallelism
+    several = _TASKS_A_CORE * partitions.sparkSession.sparkContext.defaultParallelism
     dealt, told = (
-        frame.repartition(tasks, *key) for frame in (partitions, facts)
+        frame.repartition(tasks or several, *key) for frame in (partitions, facts)
     )  # Spark merges none that it is told of
     return dealt.groupBy(*key).cogroup(told.groupBy(*key)).applyInArrow(run, wanted)
 
@@ -156,71 +156,6 @@ def context_of(rows: SnapshotRows, *, with_queue: bool = True) -> Built:
         epoch=facts["controller_epoch"] or max(filter(None, rows.column("controller_epoch")), default=0),
         epoch_zk_version=facts["controller_epoch_version"] or 0,
     )
-
-
-def imbalance_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
-    """Rows of IMBALANCED_PARTITIONS as the core finds them; `electable` is left to Spark SQL, null here."""
-    context = context_of(rows).context
-    for broker, found in leader_imbalance(context).items():
-        reasons = dict(found.not_electable)
-        for partition in found.imbalanced:
-            leadership = context.leadership(partition)
-            yield {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "preferred_leader": broker,
-                "leader": None if leadership is None else leadership.leader,
-                "candidate": partition not in reasons,
-                "reason": reasons.get(partition),
-            }
-
-
-def brokers_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
-    """Rows of IMBALANCE as the core finds them; what an election would leave is Spark SQL's alone, null here."""
-    context = context_of(rows).context
-    imbalance = leader_imbalance(context)
-    triggered = set(triggered_brokers(context, imbalance))
-    for broker, found in imbalance.items():
-        yield {
-            "broker_id": broker,
-            "preferred_count": found.preferred,
-            "imbalanced_count": len(found.imbalanced),
-            "ratio": found.ratio,
-            "triggers": broker in triggered,
-            "candidate_count": len(found.electable),
-        }
-
-
-def deletion_by_core(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
-    """Rows of DELETION_ELIGIBILITY as the core finds them; `requested_at`, `remedy` and the count are null."""
-    context, unreadable = context_of(rows).context, rows.unreadable()
-    for topic in sorted(rows.facts["queued_topics"]):
-        found = deletion_eligibility(context, topic, unreadable=unreadable.get(topic))
-        reasons = [
-            {
-                "kind": reason.kind.value,
-                "partition": None if reason.partition is None else reason.partition.partition,
-                "brokers": list(reason.brokers),
-                "text": reason.text,
-            }
-            for reason in found.reasons
-        ]
-        yield {"topic": topic, "eligible": found.eligible, "reasons": reasons}
-
-
-def core_imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """`imbalance_by_core` of every snapshot: schemas.IMBALANCED_PARTITIONS and `error`."""
-    return per_snapshot(partitions, facts, imbalance_by_core, IMBALANCED_PARTITIONS)
-
-
-def core_broker_imbalance(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """`brokers_by_core` of every snapshot: schemas.IMBALANCE and `error`."""
-    return per_snapshot(partitions, facts, brokers_by_core, IMBALANCE)
-
-
-def core_eligibility(partitions: DataFrame, facts: DataFrame) -> DataFrame:
-    """`deletion_by_core` of every snapshot: schemas.DELETION_ELIGIBILITY and `error`."""
-    return per_snapshot(partitions, facts, deletion_by_core, DELETION_ELIGIBILITY)
 
 
 def tuples(column: pa.ChunkedArray) -> list[tuple[BrokerId, ...]]:

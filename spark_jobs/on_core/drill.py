@@ -56,11 +56,11 @@ PARTIAL = StructType(
 
 
 def failure_drill(
-    partitions: DataFrame, core_facts: DataFrame, *, pairs_max: int = PAIRS_MAX, slices: int | None = None
+    partitions: DataFrame, core_facts: DataFrame, *, pairs_max: int = PAIRS_MAX, tasks: int | None = None
 ) -> DataFrame:
     """Every live broker, every rack, and the pairs of brokers that share the most partitions fail, each by itself.
 
-    A cluster without partitions has nothing to lose: no row. `slices`: how many there are of all clusters together, where known.
+    A cluster without partitions has nothing to lose: no row. `tasks`: as of `per_snapshot`.
 
     In:  schemas.PARTITIONS and CORE_FACTS.
     Out: `PARTIAL` and `error`, one row per slice and scenario; `ranked` makes schemas.FAILURE_DRILL of it.
@@ -78,7 +78,7 @@ def failure_drill(
         "slice", F.explode(F.sequence(F.lit(0), F.col("slices") - 1))
     )
     return bridge.per_snapshot(
-        cut.drop("slices"), told.drop("slices"), _drill, PARTIAL, also_by=("slice",), groups=slices
+        cut.drop("slices"), told.drop("slices"), _drill, PARTIAL, also_by=("slice",), tasks=tasks
     )
 
 

@@ -28,7 +28,9 @@ FEW_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
 }
 LEAN_CONF = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM five things for each column described

@@ -1,6 +1,7 @@
 """A sample of clusters goes through SQL and core each day; what differs is a finding."""
 
 from datetime import date, timedelta
+from functools import partial
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
@@ -72,6 +73,29 @@ def test_a_difference_between_sql_and_core_is_a_finding(spark, monkeypatch):
     found = agreement.disagreements(*arguments)
     assert found.columns == schemas.FINDINGS.names
     rows = found.collect()
-    assert rows
+    assert sorted((row["cluster"], row["detail"].split(", e.g. {")[0]) for row in rows) == [
+        ("cluster-000", "Spark SQL and controller_core differ in 6 rows of imbalance"),
+        ("cluster-002", "Spark SQL and controller_core differ in 2 rows of imbalance"),
+    ]
     assert {(row["kind"], row["severity"]) for row in rows} == {("analysis_disagrees", "critical")}
-    assert "rows of imbalance, e.g. {" in rows[0]["detail"]
+
+
+def test_a_snapshot_that_the_core_cannot_judge_is_a_finding(spark, monkeypatch):
+    tables = frames(spark, random_world(1))
+    told = facts_of(spark, tables, "{}").cache()
+    core = facts.core_facts(told, tables)
+    monkeypatch.setattr(agreement, "core_judgement", partial(failing, tables["partitions"]))
+    found = agreement.disagreements(tables["partitions"], tables["topics"], tables["requests"], told, core).collect()
+    details = {row["detail"].split(",")[0] for row in found}
+    assert "controller_core fails where Spark SQL judges: ValueError: no such luck: trust neither" in details
+    assert any(detail.startswith("Spark SQL and controller_core differ in ") for detail in details)
+
+
+def failing(partitions, *_arguments, **_options):
+    """What `core_judgement` says where the core raises an error."""
+    nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in agreement.JUDGED.fields[2:])
+    return (
+        partitions.select("cluster", "snapshot_id")
+        .distinct()
+        .select("*", *nulls, F.lit("ValueError: no such luck").alias("error"))
+    )

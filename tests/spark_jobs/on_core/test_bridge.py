@@ -6,7 +6,7 @@ import random
 import pytest
 
 from controller_core.controller.deletion_eligibility import IneligibilityKind
-from spark_jobs.on_core import bridge, drill
+from spark_jobs.on_core import agreement, bridge, drill
 from spark_jobs.schemas import NOT_ANALYSED
 from spark_jobs.transforms import deletion, facts, imbalance
 from tests.spark_jobs.transforms.test_transforms import facts_of
@@ -66,8 +66,12 @@ def test_spark_sql_equals_the_core(spark):
     found = facts_of(spark, tables, json.dumps({"clusters": settings})).cache()
     told = facts.core_facts(found, tables)
 
-    by_core = bridge.core_imbalance(tables["partitions"], told).cache()
-    assert by_core.where("error is not null").collect() == []
+    judged = agreement.core_judgement(tables["partitions"], told).cache()
+    assert judged.where("error is not null").collect() == []
+    by_core, ratios_by_core, queue_by_core = (
+        judged.where(f"{name} is not null").select("cluster", f"{name}.*")
+        for name in ("imbalanced_partitions", "imbalance", "deletion_eligibility")
+    )
     by_sql = imbalance.imbalanced_partitions(tables["partitions"], found).cache()
     columns = ("topic", "partition", "preferred_leader", "leader", "candidate")
     assert keyed(by_sql, *columns) == keyed(by_core, *columns)
@@ -76,19 +80,15 @@ def test_spark_sql_equals_the_core(spark):
     assert keyed(by_sql.where(refused), *columns, "reason") == keyed(by_core.where(refused), *columns, "reason")
 
     per_broker = ("broker_id", "preferred_count", "imbalanced_count", "ratio", "triggers", "candidate_count")
-    ratios_by_core = bridge.core_broker_imbalance(tables["partitions"], told).cache()
-    assert ratios_by_core.where("error is not null").collect() == []
     assert ratios_by_core.where("ratio > 0").count() > FLEET / 3
     assert keyed(imbalance.imbalance(tables["partitions"], found), *per_broker) == keyed(ratios_by_core, *per_broker)
 
-    queue_by_core = bridge.core_eligibility(tables["partitions"], told).cache()
-    assert queue_by_core.where("error is not null").collect() == []
     assert queue_by_core.where("not eligible").count() > FLEET / 4
     kinds = {reason["kind"] for row in queue_by_core.collect() for reason in row["reasons"]}
     assert kinds == {kind.value for kind in IneligibilityKind}
     queue_by_sql = deletion.deletion_eligibility(tables["partitions"], tables["topics"], tables["requests"], found)
     assert keyed(queue_by_sql, "topic", "eligible", "reasons") == keyed(queue_by_core, "topic", "eligible", "reasons")
-    for cached in (found, by_core, by_sql, ratios_by_core, queue_by_core):
+    for cached in (found, by_sql, judged):
         cached.unpersist()
 
 
@@ -107,12 +107,12 @@ def test_one_cluster_that_fails_does_not_stop_the_others(spark):
     assert keyed(bridge.failures(done, "drill"), "stage", "reason") == [("beta", "drill", "RuntimeError: no such luck")]
 
 
-def test_one_group_is_one_task_and_says_the_same(spark):
+def test_one_task_says_the_same_as_several(spark):
     world = World(brokers={1: None, 2: None}, partitions=tuple((f"t{n}", 0, (1, 2), 1, (1,)) for n in range(5)))
     tables = frames(spark, world)
     told = facts.core_facts(facts_of(spark, tables), tables)
     dealt = drill.failure_drill(tables["partitions"], told)
-    one = drill.failure_drill(tables["partitions"], told, slices=drill.slices_of(len(world.partitions)))
+    one = drill.failure_drill(tables["partitions"], told, tasks=1)
     assert (dealt.rdd.getNumPartitions() > 1, one.rdd.getNumPartitions()) == (True, 1)
     assert sorted(dealt.collect(), key=str) == sorted(one.collect(), key=str) != []
 
