@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from controller_core.context.context import ControllerContext
 from controller_core.controller.deletion_eligibility import deletion_eligibility
@@ -36,8 +36,15 @@ _COMPARED = {
     "deletion_eligibility": ("topic", "eligible", "reasons"),
 }
 """The columns of each result that Spark SQL and the core both know."""
-_ROW = {name: StructType([OUTPUTS[name][column] for column in columns]) for name, columns in _COMPARED.items()}
-JUDGED = StructType([OUTPUTS["imbalance"][key] for key in KEY] + [StructField(name, row) for name, row in _ROW.items()])
+JUDGED = StructType(
+    [
+        *(StructField(key, StringType()) for key in KEY),
+        *(
+            StructField(name, StructType([OUTPUTS[name][one] for one in columns]))
+            for name, columns in _COMPARED.items()
+        ),
+    ]
+)
 """A row of one of the compared results, as a struct in the column with its name; the others are null."""
 
 
@@ -80,17 +87,16 @@ def disagreements(
     Out: schemas.FINDINGS, one row analysis_disagrees per snapshot and result, and per snapshot of which the core can say nothing.
     """
     refused = F.when(~F.col("candidate"), F.col("reason"))  # the core names none for a candidate
-    by_sql = _as_judged(
-        {
-            "imbalance": imbalance.imbalance(partitions, facts),
-            "imbalanced_partitions": imbalance.imbalanced_partitions(partitions, facts).withColumn("reason", refused),
-            "deletion_eligibility": deletion.deletion_eligibility(partitions, topics, requests, facts),
-        }
-    )
+    by_sql = {
+        "imbalance": imbalance.imbalance(partitions, facts),
+        "imbalanced_partitions": imbalance.imbalanced_partitions(partitions, facts).withColumn("reason", refused),
+        "deletion_eligibility": deletion.deletion_eligibility(partitions, topics, requests, facts),
+    }
     by_core = core_judgement(partitions, core_facts, tasks=1)  # a sample is small
-    both = by_sql.withColumns({"error": F.lit(None).cast("string"), "balance": F.lit(1)}).unionByName(
-        by_core.withColumn("balance", F.lit(-1))
-    )
+    both = by_core.withColumn("balance", F.lit(-1))
+    for name, found in by_sql.items():
+        judged = found.select(*KEY, F.struct(*_COMPARED[name]).alias(name), F.lit(1).alias("balance"))
+        both = both.unionByName(judged, allowMissingColumns=True)
     row = F.coalesce("error", *map(F.to_json, _COMPARED))
     differing = both.groupBy(*KEY, *_COMPARED, "error").agg(F.sum("balance").alias("balance")).where("balance <> 0")
     of_result = (
@@ -126,23 +132,6 @@ def core_judgement(partitions: DataFrame, core_facts: DataFrame, *, tasks: int |
     Out: JUDGED, and `error`, by so many `tasks`, as of `per_snapshot`.
     """
     return per_snapshot(partitions, core_facts, _judged, JUDGED, tasks=tasks)
-
-
-def _as_judged(results: Mapping[str, DataFrame]) -> DataFrame:
-    """In: the compared results by name. Out: JUDGED."""
-    return reduce(
-        DataFrame.unionByName,
-        (
-            frame.select(
-                *KEY,
-                *(
-                    (F.struct(*_COMPARED[name]) if name == result else F.lit(None)).cast(row).alias(name)
-                    for name, row in _ROW.items()
-                ),
-            )
-            for result, frame in results.items()
-        ),
-    )
 
 
 def _result() -> Column:
