@@ -18,6 +18,7 @@ CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/diffe
 AIRFLOW_TESTS := tests/dags
 SPARK_TESTS := tests/spark_jobs
 OPERATIONS_TESTS := tests/kafka_maintenance/operations
+PROVIDER_TESTS := tests/kafka_maintenance/provider
 LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
 FAILURES := build/failures
 SUITE = $(BIN)/python -m pytest --cpu --failures $(FAILURES)
@@ -25,7 +26,7 @@ BATCH = $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-provider test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -48,15 +49,15 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; four suites at a time, for they wait a lot
+test: setup ## every test, the slow ones included, and every branch of the core; five suites at a time, for they wait a lot
 	@.ci/browser
 	@.ci/kerberos $(BIN)/python
 	@rm -rf $(FAILURES)
-	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=4 test-spark test-airflow test-operations test-services coverage || { \
+	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=5 test-provider test-spark test-airflow test-operations test-services coverage || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
 test-services: setup # a part of `test`: all that no other suite has
-	$(SUITE) --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS)) $(WHOLE_LINES)
+	$(SUITE) --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS) $(PROVIDER_TESTS)) $(WHOLE_LINES)
 
 test-operations: setup # a part of `test`: snapshots, plans and their application, restores, on real ZooKeepers and brokers
 	$(SUITE) --durations=15 $(OPERATIONS_TESTS) $(WHOLE_LINES)
@@ -66,6 +67,9 @@ test-airflow: setup # a part of `test`: the DAGs, in an Airflow and in front of 
 
 test-spark: setup # a part of `test`: the jobs
 	$(SUITE) --durations=15 $(SPARK_TESTS) $(WHOLE_LINES)
+
+test-provider: setup # a part of `test`: the wheel in an Airflow of somebody else; waits the most, so it does not come last
+	$(SUITE) --durations=15 $(PROVIDER_TESTS) $(WHOLE_LINES)
 
 test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
 	$(BIN)/python -m pytest -m $(FAST) $(TESTS)
