@@ -25,7 +25,7 @@ from spark_jobs.on_core.bridge import SnapshotRows, context_of, per_snapshot
 from spark_jobs.schemas import OUTPUTS
 from spark_jobs.transforms import deletion, imbalance
 from spark_jobs.transforms.facts import KEY
-from spark_jobs.transforms.findings import CRITICAL, as_findings
+from spark_jobs.transforms.findings import CRITICAL, as_findings, counted
 
 SAMPLE_MAX = 3
 SAMPLE_ROWS_MAX = 25_000
@@ -108,7 +108,10 @@ def disagreements(
                 F.col("result").isNull(), F.format_string("controller_core fails where Spark SQL judges: %s", "first")
             ).otherwise(
                 F.format_string(
-                    "Spark SQL and controller_core differ in %d rows of %s, e.g. %s", "rows", "result", "first"
+                    "Spark SQL and controller_core differ in %s of %s, e.g. %s",
+                    counted(F.col("rows"), "row"),
+                    "result",
+                    "first",
                 )
             ),
         )

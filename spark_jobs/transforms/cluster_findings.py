@@ -14,6 +14,7 @@ from spark_jobs.transforms.findings import (
     INFO,
     WARNING,
     as_findings,
+    counted,
     each_finding,
     finding,
     listed,
@@ -39,8 +40,10 @@ def broker_findings(load: DataFrame, facts: DataFrame, seen: DataFrame) -> DataF
         F.concat(F.lit("last registered in the snapshot of "), F.date_format("last_seen", "yyyy-MM-dd HH:mm")),
     ).otherwise(F.lit("registered in no snapshot of the window"))
     counts = F.format_string(
-        "holds %d replicas, is preferred for %d partitions and still named leader of %d: start it again, or move its replicas",
-        *("replica_count", "preferred_count", "leader_count"),
+        "holds %s, is preferred for %s and still named leader of %d: start it again, or move its replicas",
+        counted(F.col("replica_count"), "replica"),
+        counted(F.col("preferred_count"), "partition"),
+        "leader_count",
     )
     down = (
         load.where(~F.col("live") & (F.col("replica_count") + F.col("leader_count") > 0))
@@ -170,7 +173,9 @@ def request_findings(requests: DataFrame, notifications: DataFrame) -> DataFrame
             "brokers",
             "age_s",
             F.format_string(
-                "%d notifications wait, the oldest for %d s: the controller does not handle them", "name_count", "age_s"
+                "%s, the oldest for %d s: the controller does not handle them",
+                counted(F.col("name_count"), "notification", "wait"),
+                "age_s",
             ).alias("detail"),
         )
     )
@@ -226,8 +231,8 @@ def _phase() -> Column:
         .when(
             ruled_by_kraft() & (F.col("unregistered_count") > 0),
             F.format_string(
-                "P4: KRaft rules, and %d brokers that hold replicas are not in /brokers/ids, which is no outage",
-                "unregistered_count",
+                "P4: KRaft rules, and %s replicas without being in /brokers/ids, which is no outage",
+                counted(F.col("unregistered_count"), "broker", "hold"),
             ),
         )
         .when(ruled_by_kraft(), "P3: KRaft rules, and writes ZooKeeper behind it; all brokers are in /brokers/ids")
@@ -280,7 +285,7 @@ def cluster_findings(
             elections > churn_max,
             "controller_churn",
             WARNING,
-            F.format_string("%d controller elections since the snapshot before", elections),
+            F.concat(counted(elections, "controller election"), F.lit(" since the snapshot before")),
         ),
         finding(left_over, "kraft_migration", CRITICAL, _LEFT_OVER),
         finding(kraft_begun() & ~left_over, "kraft_migration", WARNING, _phase()),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every PySpark reader expects
 
+from controller_core.model import words
 from spark_jobs.schemas import FINDINGS
 
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
@@ -52,6 +53,12 @@ def each_finding(rows: DataFrame, columns: Sequence[str], *findings: Column) -> 
     judged = rows.select(*columns, F.array(*findings).alias("findings"))
     several = judged.select(*columns, F.explode_outer("findings").alias("finding"))
     return several.where(F.col("finding").isNotNull()).select(*columns, "finding.*")
+
+
+def counted(number: Column, noun: str, verb: str = "") -> Column:
+    """How many of what, in the words of `controller_core.model.words.counted`: `3 replicas`, `1 replica`."""
+    one, two = (words.counted(each, noun, verb) for each in (1, 2))
+    return F.when(number == 1, one).otherwise(F.concat(F.format_number(number, 0), F.lit(two.removeprefix("2"))))
 
 
 def listed(brokers: Column) -> Column:

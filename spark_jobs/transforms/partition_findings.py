@@ -16,6 +16,7 @@ from spark_jobs.transforms.findings import (
     INFO,
     WARNING,
     as_findings,
+    counted,
     each_finding,
     finding,
     listed,
@@ -89,13 +90,13 @@ def min_isr_findings(partitions: DataFrame, facts: DataFrame, configs: DataFrame
         .groupBy(*KEY, "topic")
         .agg(F.count(F.lit(1)).alias("partitions"), F.max("min_isr").alias("min_isr"))
     )
-    text = "%d partitions have min.insync.replicas=%d replicas: the restart of any of their brokers stops acks=all"
+    text = "%s as many replicas as min.insync.replicas=%d: the restart of any of these brokers stops acks=all"
     return as_findings(
         found.select(
             *(*KEY, "topic"),
             F.lit("min_isr_equals_replication_factor").alias("kind"),
             F.lit(WARNING).alias("severity"),
-            F.format_string(text, "partitions", "min_isr").alias("detail"),
+            F.format_string(text, counted(F.col("partitions"), "partition", "have"), "min_isr").alias("detail"),
         )
     )
 
@@ -211,20 +212,21 @@ def _of_state(of_dead: Column, of_config: Column) -> list[Column]:
 
 
 def _of_replicas(unreachable: Column, of_config: Column) -> list[Column]:
+    of_target = counted(F.size(_target()), "replica")
     return [
         finding(
             unreachable & ~F.col("min_isr_capped"),
             "min_isr_unreachable",
             CRITICAL,
-            F.format_string("%d replicas can never be min.insync.replicas=%d", F.size(_target()), "min_isr_wanted"),
+            F.format_string("%s can never be min.insync.replicas=%d", of_target, "min_isr_wanted"),
         ),
         finding(
             unreachable & F.col("min_isr_capped"),
             "min_isr_unreachable",
             WARNING,
             F.format_string(
-                "%d replicas can never be min.insync.replicas=%d: since Kafka 3.7 their number counts instead",
-                F.size(_target()),
+                "%s can never be min.insync.replicas=%d: since Kafka 3.7 the number of replicas counts instead",
+                of_target,
                 "min_isr_wanted",
             ),
         ),

@@ -435,7 +435,7 @@ def test_what_is_not_registered_is_named(spark):
     assert rows_of(down, "brokers", "age_s", "severity") == [([3], 86400, "critical"), ([4], None, "critical")]
     first, second = (row["detail"] for row in down.orderBy("brokers").collect())
     assert first.startswith(
-        "broker 3 is not registered, last registered in the snapshot of 2026-11-19 02:30; holds 1 replicas,"
+        "broker 3 is not registered, last registered in the snapshot of 2026-11-19 02:30; holds 1 replica,"
     )
     assert "registered in no snapshot of the window; holds 0 replicas" in second
     assert "still named leader of 1" in second
@@ -547,7 +547,14 @@ STARTED = '{"version":0,"kraft_metadata_offset":-1}'
         pytest.param(-1, STARTED, (1, 2), "warning", "P1/P2:", id="a quorum was started"),
         pytest.param(1, STARTED, (1, 2), "warning", "claimed:", id="claimed"),
         pytest.param(1, COPIED, (1, 2), "warning", "P3: KRaft rules", id="copied"),
-        pytest.param(1, COPIED, (1,), "warning", "P4: KRaft rules, and 1 brokers", id="one broker in KRaft mode"),
+        pytest.param(
+            1,
+            COPIED,
+            (1,),
+            "warning",
+            "P4: KRaft rules, and 1 broker holds replicas without being in",
+            id="one broker in KRaft mode",
+        ),
         pytest.param(1, COPIED, (), "warning", "P5/P6: KRaft rules", id="all brokers in KRaft mode"),
         pytest.param(1, None, (1, 2), "warning", "left over: /controller", id="a /controller that is left over"),
         pytest.param(-1, COPIED, (1, 2), "critical", "a /migration is left over", id="a /migration that is left over"),
