@@ -157,6 +157,27 @@ def test_the_wheel_holds_every_file_of_the_packages_and_of_airflow(tmp_path):
             assert f"kafka_maintenance/{name}" in inside
 
 
+@pytest.mark.parametrize(
+    ("file", "environment", "index"),
+    [
+        pytest.param("", {}, "", id="PyPI"),
+        pytest.param("[global]\nindex-url = https://a.test/simple", {}, "https://a.test/simple", id="a file of pip"),
+        pytest.param("", {"PIP_INDEX_URL": "https://b.test"}, "https://b.test", id="pip's variable"),
+        pytest.param(
+            "",
+            {"PIP_INDEX_URL": "https://b.test", "UV_DEFAULT_INDEX": "https://c.test"},
+            "https://c.test",
+            id="uv's variable",
+        ),
+    ],
+)
+def test_the_index_is_the_one_that_pip_is_told_of(tmp_path, file, environment, index):
+    (tmp_path / "pip.conf").write_text(file)
+    told = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_INDEX_URL": "", "UV_DEFAULT_INDEX": "", **environment}
+    done = run(REPOSITORY / ".ci" / "index", sys.executable, **told)
+    assert (done.stdout.strip(), done.returncode) == (index, 0)
+
+
 # ------------------------------------------------------------------------------------- the browser of `make test`
 
 CHROMIUM = 'echo "#!/bin/sh" > "${0%/*}/$name" && /bin/chmod +x "${0%/*}/$name"'
