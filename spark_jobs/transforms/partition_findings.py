@@ -90,7 +90,7 @@ def min_isr_findings(partitions: DataFrame, facts: DataFrame, configs: DataFrame
         .groupBy(*KEY, "topic")
         .agg(F.count(F.lit(1)).alias("partitions"), F.max("min_isr").alias("min_isr"))
     )
-    text = "%s as many replicas as min.insync.replicas=%d: the restart of any of these brokers stops acks=all"
+    text = "%s as many replicas as min.insync.replicas=%d: the restart of any broker that holds one stops acks=all"
     return as_findings(
         found.select(
             *(*KEY, "topic"),
