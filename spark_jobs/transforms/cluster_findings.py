@@ -40,7 +40,7 @@ def broker_findings(load: DataFrame, facts: DataFrame, seen: DataFrame) -> DataF
         F.concat(F.lit("last registered in the snapshot of "), F.date_format("last_seen", "yyyy-MM-dd HH:mm")),
     ).otherwise(F.lit("registered in no snapshot of the window"))
     counts = F.format_string(
-        "holds %s, is preferred for %s and still named leader of %d: start it again, or move its replicas",
+        "holds %s, is preferred for %s and still named leader of %,d: start it again, or move its replicas",
         counted(F.col("replica_count"), "replica"),
         counted(F.col("preferred_count"), "partition"),
         "leader_count",
