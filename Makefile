@@ -16,6 +16,7 @@ VERSIONS ?= 3.9 2.8 2.4 1.1 0.10.2
 FAST := "not services and not spark and not kafka and not e2e and not browser"
 CORE_TESTS := tests/controller_core tests/scenarios tests/simulation tests/differential/test_recorded.py
 AIRFLOW_TESTS := tests/dags
+LIVE_TESTS := tests/dags/live
 SPARK_TESTS := tests/spark_jobs
 OPERATIONS_TESTS := tests/kafka_maintenance/operations
 PROVIDER_TESTS := tests/kafka_maintenance/provider
@@ -26,7 +27,7 @@ BATCH = $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-spark test-provider test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-live test-spark test-provider test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -49,11 +50,11 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; five suites at a time, for they wait a lot
+test: setup ## every test, the slow ones included, and every branch of the core; six suites at a time, for they wait a lot
 	@.ci/browser
 	@.ci/kerberos $(BIN)/python
 	@rm -rf $(FAILURES)
-	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=5 test-provider test-spark test-airflow test-operations test-services coverage || { \
+	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=6 test-provider test-live test-spark test-airflow test-operations test-services coverage || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
 test-services: setup # a part of `test`: all that no other suite has
@@ -62,8 +63,11 @@ test-services: setup # a part of `test`: all that no other suite has
 test-operations: setup # a part of `test`: snapshots, plans and their application, restores, on real ZooKeepers and brokers
 	$(SUITE) --durations=15 $(OPERATIONS_TESTS) $(WHOLE_LINES)
 
-test-airflow: setup # a part of `test`: the DAGs, in an Airflow and in front of a browser
-	$(SUITE) --durations=15 $(AIRFLOW_TESTS) $(WHOLE_LINES)
+test-airflow: setup # a part of `test`: the DAGs and the pages, without a scheduler
+	$(SUITE) --durations=15 $(AIRFLOW_TESTS) --ignore=$(LIVE_TESTS) $(WHOLE_LINES)
+
+test-live: setup # a part of `test`: the whole stack, its scheduler, workers and brokers; waits a lot, so it begins early
+	$(SUITE) --durations=15 $(LIVE_TESTS) $(WHOLE_LINES)
 
 test-spark: setup # a part of `test`: the jobs
 	$(SUITE) --durations=15 $(SPARK_TESTS) $(WHOLE_LINES)
@@ -95,7 +99,7 @@ test-airflow-versions: setup ## from an empty environment to an approved change,
 	AIRFLOW_VERSIONS_OF_TESTS="$(AIRFLOW_VERSIONS)" $(BIN)/python -m pytest -rA tests/kafka_maintenance/provider/test_how_to.py | sed -u ''
 
 kill-workers: setup ## lose a Celery worker at each task of the daily run and of a gated run, MOMENT=after or before its work, and print how each ended
-	$(BIN)/python -m tests.dags.worker_kills --moment $(MOMENT)
+	$(BIN)/python -m tests.dags.live.worker_kills --moment $(MOMENT)
 
 fidelity: setup ## what Kafka's own controller makes of the same events, and what the core predicted, on real brokers of VERSIONS; all scenarios from 2.4 on
 	KAFKA_VERSIONS_OF_TESTS="$(VERSIONS)" $(BIN)/python -m pytest -rA tests/differential/test_real_brokers.py tests/differential/test_laboratory.py | sed -u ''

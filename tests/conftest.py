@@ -4,6 +4,7 @@
 `--failures` keeps what failed, for suites that run beside each other and whose outputs are mixed.
 """
 
+import gc
 import os
 from collections import Counter
 from contextlib import suppress
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: a second thread waits by spinning
+gc.set_threshold(20_000)  # few objects of tests are cycles; this is a twentieth less CPU
 
 
 def pytest_addoption(parser):

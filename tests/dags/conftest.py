@@ -20,11 +20,6 @@ from tests.dags.world import CLUSTER, World
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 
 
-def pytest_collection_modifyitems(items):
-    """Tests of the whole stack come last: from its start on, its processes run beside every later test."""
-    items.sort(key=lambda item: "live" in getattr(item, "fixturenames", ()))
-
-
 @pytest.fixture(scope="session")
 def database():
     """Airflow's metadata database, made once, with the pools that the scheduler would make."""
@@ -180,35 +175,6 @@ def plan(world, tmp_path):
     made = plan_elections(open_store(str(tmp_path)), CLUSTER, zookeeper=world.zookeeper, now=NOW)
     assert made.count == 1
     return made
-
-
-@pytest.fixture(scope="session")
-def live(tmp_path_factory):
-    """The whole stack, started once for all tests that need it."""
-    from tests.dags.live import started
-    from tests.dags.spark_job import detached_submit
-
-    gated = {"elect_preferred_leaders", "reassign_partitions", "delete_topics", "nightly_analysis"}
-    running = started(frozenset(gated), {"PATH": detached_submit(tmp_path_factory.mktemp("bin"))})
-    yield running
-    running.stack.stop()
-
-
-@pytest.fixture(scope="session")
-def scheduled_snapshot(live):
-    """Id of a run of `snapshot_metadata` that its schedule started."""
-    from tests.dags.live import first_scheduled_snapshot
-
-    return first_scheduled_snapshot(live)
-
-
-@pytest.fixture(scope="session")
-def analysed(live, scheduled_snapshot):
-    """Id of a run of `nightly_analysis` for today."""
-    today = datetime.now(UTC).date().isoformat()
-    run_id = live.start("nightly_analysis", {"alarm_severity": "none"}, partition_key=today)
-    live.succeed("nightly_analysis", run_id)
-    return run_id
 
 
 @pytest.fixture(scope="session")

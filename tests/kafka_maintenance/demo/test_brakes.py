@@ -1,4 +1,4 @@
-"""The demo's move under a throttle tells what happened, and what did not; the move itself is held by `tests/dags/test_e2e.py`."""
+"""The demo's move under a throttle tells what happened, and what did not; the move itself is held by `tests/dags/live/test_e2e.py`."""
 
 from types import SimpleNamespace
 

@@ -134,6 +134,18 @@ def test_the_newest_python_that_works_is_taken(tmp_path):
     assert found == [str(tmp_path / "python3.12"), str(tmp_path / "python3.11")]
 
 
+def test_of_one_version_pyenvs_comes_last(tmp_path):
+    for tool in ("bash", "grep", "ls", "paste", "tr"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    works = 'case "$*" in *"!= (3, 12)"*) exit 0 ;; esac; exit 1'
+    pyenv = program(tmp_path / "pyenv" / "shims" / "python3.12", works)
+    other = program(tmp_path / "bin" / "python3.12", works)
+    where = {"PYENV_ROOT": str(tmp_path / "pyenv"), "PATH": f"{pyenv.parent}:{other.parent}:{tmp_path}"}
+    assert run(REPOSITORY / ".ci" / "python", **where).stdout == f"{other}\n"
+    other.unlink()
+    assert run(REPOSITORY / ".ci" / "python", **where).stdout == f"{pyenv}\n"
+
+
 # ----------------------------------------------------------------------------------------------------- make dist
 
 
@@ -174,7 +186,8 @@ def test_the_wheel_holds_every_file_of_the_packages_and_of_airflow(tmp_path):
 def test_the_index_is_the_one_that_pip_is_told_of(tmp_path, file, environment, index):
     (tmp_path / "pip.conf").write_text(file)
     told = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_INDEX_URL": "", "UV_DEFAULT_INDEX": "", **environment}
-    done = run(REPOSITORY / ".ci" / "index", sys.executable, **told)
+    without_pip = program(tmp_path / "python", "echo no module named pip >&2; exit 1")
+    done = run(REPOSITORY / ".ci" / "index", without_pip, sys.executable, **told)
     assert (done.stdout.strip(), done.returncode) == (index, 0)
 
 

@@ -13,8 +13,8 @@ from kafka_maintenance.demo.brakes import MESSAGES
 from kafka_maintenance.demo.throttled_move import ThrottledMove
 from kafka_maintenance.operations.analysis.published import key_of, list_analyses
 from kafka_maintenance.servers.process import wait_until
-from tests.dags.live import CLUSTER, TASK_TIMEOUT_S
-from tests.dags.spark_job import SparkJob
+from tests.dags.live.spark_job import SparkJob
+from tests.dags.live.stack import CLUSTER, TASK_TIMEOUT_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 

@@ -1,6 +1,6 @@
 """Loses a Celery worker at each task of the daily run and of a gated run, and prints how each ended.
 
-    python -m tests.dags.worker_kills [--moment after]
+    python -m tests.dags.live.worker_kills [--moment after]
 
 A real stack: brokers, store, Airflow, two workers with homes, folders for temporary files and scratch folders of their own. At the first try of each
 task the worker that runs it is killed with all that it started: `before` its work, or `after` it, when everything is written and Airflow has not
@@ -17,7 +17,7 @@ from pathlib import Path
 from kafka_maintenance.demo.airflow_api import RUN_ENDED
 from kafka_maintenance.operations.analysis.published import current_analyses
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
-from tests.dags.live import CLUSTER, started
+from tests.dags.live.stack import CLUSTER, started
 
 RUN_TIMEOUT_S = 3600.0
 POLICY = '''\

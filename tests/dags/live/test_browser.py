@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.dags.browsing import chromium
-from tests.dags.live import CLUSTER
+from tests.dags.live.stack import CLUSTER
 
 pytestmark = [pytest.mark.browser, pytest.mark.e2e, pytest.mark.kafka]
 WAIT_MS = 60_000

@@ -1,0 +1,32 @@
+"""The stack that the tests of this folder share, and what it has done before them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.dags.live.spark_job import detached_submit
+from tests.dags.live.stack import first_scheduled_snapshot, started
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory):
+    """The whole stack, started once for all tests that need it."""
+    gated = {"elect_preferred_leaders", "reassign_partitions", "delete_topics", "nightly_analysis"}
+    running = started(frozenset(gated), {"PATH": detached_submit(tmp_path_factory.mktemp("bin"))})
+    yield running
+    running.stack.stop()
+
+
+@pytest.fixture(scope="session")
+def scheduled_snapshot(live):
+    """Id of a run of `snapshot_metadata` that its schedule started."""
+    return first_scheduled_snapshot(live)
+
+
+@pytest.fixture(scope="session")
+def analysed(live, scheduled_snapshot):
+    """Id of a run of `nightly_analysis` for today."""
+    today = datetime.now(UTC).date().isoformat()
+    run_id = live.start("nightly_analysis", {"alarm_severity": "none"}, partition_key=today)
+    live.succeed("nightly_analysis", run_id)
+    return run_id
