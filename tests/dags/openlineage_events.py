@@ -5,6 +5,7 @@
 
 import importlib
 import json
+import multiprocessing
 import os
 import pkgutil
 import types
@@ -22,6 +23,10 @@ from tests.dags.test_gates import _answer, _run, answering
 from tests.dags.test_snapshots import OLD_DAYS, _take_old, _xcom, spark, store, zookeeper
 
 FIXTURES = (spark, store, zookeeper)
+
+# The provider forks for each event; beside the threads of `dag.test()` such a child may wait for ever for a lock of SQLite.
+os.environ["AIRFLOW__OPENLINEAGE__EXECUTE_IN_THREAD"] = "True"  # of tasks
+multiprocessing.set_start_method("spawn")  # of runs
 
 
 def classes():

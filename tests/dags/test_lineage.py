@@ -96,5 +96,5 @@ def test_the_events_of_runs_are_as_openlineages_own_classes_say(tmp_path):
     script = Path(__file__).with_name("openlineage_events.py")
     # -P: of plugins that it finds twice, as ours in the folder of a checkout, Airflow 3.3 takes none that comes after them.
     command = (sys.executable, "-P", "-m", "pytest", "-q", script)
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
