@@ -37,7 +37,10 @@ def chromium():
     if program is None:
         pytest.fail("no chromium on the PATH: sudo apt-get install -y --no-install-recommends chromium-headless-shell")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        # Each page's scripts run once: to optimize them costs more than it brings.
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--js-flags=--no-maglev --no-opt"]
+        )
         yield browser
         browser.close()
 
