@@ -126,20 +126,22 @@ def test_a_java_that_is_too_old_gets_the_command_for_a_newer_one(tmp_path):
         assert words in done.stderr
 
 
+OF_VERSION = 'case "$*" in *"!= (3, {})"*) exit 0 ;; esac; exit 1'
+"""A Python that answers as `.ci/python` asks for the version."""
+
+
 def test_the_newest_python_that_works_is_taken(tmp_path):
-    works, broken = 'case "$*" in *"!= (3, {})"*) exit 0 ;; esac; exit 1', "exit 127"
-    for minor, script in ((14, works), (13, broken), (12, works), (11, works)):
+    for minor, script in ((14, OF_VERSION), (13, "exit 127"), (12, OF_VERSION), (11, OF_VERSION)):
         program(tmp_path / f"python3.{minor}", script.format(minor))
     found = run(REPOSITORY / ".ci" / "python", PATH=f"{tmp_path}:/usr/bin:/bin").stdout.split()
     assert found == [str(tmp_path / "python3.12"), str(tmp_path / "python3.11")]
 
 
 def test_of_one_version_pyenvs_comes_last(tmp_path):
-    for tool in ("bash", "grep", "ls", "paste", "tr"):
+    for tool in ("bash", "grep", "paste", "tr"):
         (tmp_path / tool).symlink_to(shutil.which(tool))
-    works = 'case "$*" in *"!= (3, 12)"*) exit 0 ;; esac; exit 1'
-    pyenv = program(tmp_path / "pyenv" / "shims" / "python3.12", works)
-    other = program(tmp_path / "bin" / "python3.12", works)
+    pyenv = program(tmp_path / "pyenv" / "shims" / "python3.12", OF_VERSION.format(12))
+    other = program(tmp_path / "a folder" / "python3.12", OF_VERSION.format(12))
     where = {"PYENV_ROOT": str(tmp_path / "pyenv"), "PATH": f"{pyenv.parent}:{other.parent}:{tmp_path}"}
     assert run(REPOSITORY / ".ci" / "python", **where).stdout == f"{other}\n"
     other.unlink()
