@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kafka_maintenance.spark.submit import FEW_CONF, LEAN_CONF, QUICK_JAVA, recorded_classes
-from spark_jobs.io.datasets import SESSION_CONF
+from spark_jobs.io.datasets import SESSION_CONF, with_classes_known
 
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # executors are processes of their own
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -32,5 +32,5 @@ def spark(tmp_path_factory):
     }
     session = SparkSession.builder.master("local[2]").appName("tests").config(map=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    yield session
+    yield with_classes_known(session)
     session.stop()

@@ -21,9 +21,31 @@ SESSION_CONF: Mapping[str, str] = {
 """What the jobs cannot do without, whatever spark-submit set."""
 
 
+_CLASSES_OF_COLUMNS = (
+    "functions",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "PythonSQLUtils",
+    "PythonUtils",
+)
+
+
 def session(name: str) -> SparkSession:
     """The session of a job."""
-    return SparkSession.builder.appName(name).config(map=dict(SESSION_CONF)).getOrCreate()
+    return with_classes_known(SparkSession.builder.appName(name).config(map=dict(SESSION_CONF)).getOrCreate())
+
+
+def with_classes_known(spark: SparkSession) -> SparkSession:
+    """`spark`, whose Python side knows from now on the classes that it asks the JVM for with each column described.
+
+    For a name without a package the JVM first looks for a class of no package, in each of Spark's jars, and again at the next column.
+
+    Source: `py4j.reflection.TypeUtil.getClass`; `pyspark.sql.classic.column`.
+    """
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark itself gets them from there
+    for name in _CLASSES_OF_COLUMNS:
+        setattr(jvm, name, getattr(jvm, name))
+    return spark
 
 
 def checked(frame: DataFrame, schema: StructType, name: str) -> DataFrame:

@@ -1,0 +1,23 @@
+"""The session of a job: what it asks its JVM for."""
+
+import pytest
+from py4j.clientserver import ClientServerConnection
+from pyspark.sql import functions as F  # noqa: N812 - as everywhere
+
+LOOKS_FOR_A_CLASS = "r\nu\n"
+
+
+@pytest.mark.spark
+def test_to_describe_columns_the_jvm_looks_for_no_class(spark, monkeypatch):
+    asked = []
+    send = ClientServerConnection.send_command
+
+    def told(connection, command):
+        asked.append(command)
+        return send(connection, command)
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", told)
+    described = F.when(F.col("a").isin(1, 2), F.array("b", F.lit(1))).otherwise(F.transform("c", lambda each: each + 1))
+    assert described is not None
+    assert asked
+    assert [command for command in asked if command.startswith(LOOKS_FOR_A_CLASS)] == []
