@@ -108,7 +108,7 @@ fidelity: setup ## what Kafka's own controller makes of the same events, and wha
 coverage: setup ## fails where a branch of the core (adapters apart) is taken by no test of its own
 	$(SUITE) -q -m $(FAST) $(CORE_TESTS) --cov --cov-fail-under=100 --cov-report=term-missing:skip-covered $(WHOLE_LINES)
 
-check: setup ## format, lint, types (strict), import contracts
+check: $(VENV)/.installed ## format, lint, types (strict), import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

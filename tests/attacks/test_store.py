@@ -312,7 +312,7 @@ def _s3_server_that_ignores_if_none_match():
         return moto(environ, start_response)
 
     server = make_server("127.0.0.1", 0, ignoring, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -56,9 +56,9 @@ def _sync_changed_dags_only(patch):
 
 
 def _ask_more_often(patch):
-    """A run of `dag.test()` in which nothing can start asks the database again after a fifth of a second, not after a second."""
+    """A run of `dag.test()` in which nothing can start asks the database again after a fiftieth of a second, not after a second."""
     sleep = time.sleep
-    patch.setattr(time, "sleep", lambda seconds: sleep(0.2 if _in_dag_test(sys._getframe(1)) else seconds))
+    patch.setattr(time, "sleep", lambda seconds: sleep(0.02 if _in_dag_test(sys._getframe(1)) else seconds))
 
 
 def _in_dag_test(frame):
@@ -115,7 +115,7 @@ def receiver():
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}/hook", taken=taken)
     server.shutdown()

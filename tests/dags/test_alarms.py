@@ -285,7 +285,7 @@ def test_the_mail_of_the_docs_says_what_happened_each_time(monkeypatch):
     context = {"dag_run": SimpleNamespace(dag_id="d", run_id="r"), "ti": SimpleNamespace(task_id="t"), "params": {}}
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
         server.taken = []
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         address = f"smtp://127.0.0.1:{server.server_address[1]}?disable_ssl=true&disable_tls=true"
         monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", address)

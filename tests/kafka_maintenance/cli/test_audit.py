@@ -154,7 +154,7 @@ def receiver():
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     Receiver.url = f"http://127.0.0.1:{server.server_port}/audit"
     Receiver.got = []
     yield Receiver

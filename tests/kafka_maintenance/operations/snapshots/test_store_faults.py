@@ -179,7 +179,7 @@ def gate_before(server: ObjectStoreServer, *, puts: int = 1000, lost: int | None
             """Says nothing."""
 
     gate = ThreadingHTTPServer(("127.0.0.1", 0), Gate)
-    thread = Thread(target=gate.serve_forever)
+    thread = Thread(target=gate.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{gate.server_port}"
