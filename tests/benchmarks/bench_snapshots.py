@@ -48,7 +48,7 @@ class Line:
     met: bool | None
 
 
-def bench(topic_count: int, partition_count: int, rounds: int) -> list[Line]:
+def bench(topic_count: int, partition_count: int, rounds: int, single_count: int, watched_s: float) -> list[Line]:
     """All measurements, on one server."""
     lines: list[Line] = []
     with ExitStack() as stack:
@@ -62,11 +62,11 @@ def bench(topic_count: int, partition_count: int, rounds: int) -> list[Line]:
             seconds = timed(lambda: write_tree(client, znodes, WriteOptions()))
             restore_rate = len(znodes) / seconds
         states = [znode.path for znode in znodes if znode.path.endswith("/state")]
-        lines += _restore_lines(server.hosts, restore_rate)
+        lines += _restore_lines(server.hosts, restore_rate, single_count)
         lines += _read_lines(hosts, states, rounds, folder)
         lines += _cut_lines(hosts, rounds)
         lines += _table_lines(hosts)
-        lines += _latency_lines(hosts)
+        lines += _latency_lines(hosts, watched_s)
         lines += _memory_lines(hosts, folder)
     return lines
 
@@ -78,20 +78,20 @@ def timed(work) -> float:
     return time.perf_counter() - began
 
 
-def _restore_lines(host: str, rate: float) -> list[Line]:
+def _restore_lines(host: str, rate: float, single_count: int) -> list[Line]:
     with client_of(host) as client:
         client.ensure_path("/singles")
         pending: deque = deque()
 
         def single() -> None:
-            for number in range(10_000):
+            for number in range(single_count):
                 pending.append(client.create_async(f"/singles/{number:06}", b"x" * 80))
                 if len(pending) > 256:
                     pending.popleft().get()
             while pending:
                 pending.popleft().get()
 
-        singles = 10_000 / timed(single)
+        singles = single_count / timed(single)
         client.delete("/singles", recursive=True)
     return [
         Line("restore, transactions", f"{rate:,.0f} znodes/s", "", None),
@@ -195,24 +195,24 @@ def _table_lines(hosts: str) -> list[Line]:
     ]
 
 
-def _latency_lines(hosts: str) -> list[Line]:
+def _latency_lines(hosts: str, watched_s: float) -> list[Line]:
     """What another client feels: a read every 5 ms, alone and while snapshots are read."""
-    alone = _latencies(hosts, lambda stop: stop.wait(4))
+    alone = _latencies(hosts, watched_s, lambda stop: stop.wait(watched_s))
 
     def snapshots(stop: threading.Event) -> None:
-        until = time.monotonic() + 4
+        until = time.monotonic() + watched_s
         while time.monotonic() < until:
             with client_of(hosts) as client:
                 read_cut(client, ReadOptions(acls=False))
 
-    during = _latencies(hosts, snapshots)
+    during = _latencies(hosts, watched_s, snapshots)
     return [
         Line("another client's read, alone", f"median {alone[0]:.1f} ms, 99 % {alone[1]:.1f} ms", "", None),
         Line("another client's read, during cuts", f"median {during[0]:.1f} ms, 99 % {during[1]:.1f} ms", "", None),
     ]
 
 
-def _latencies(hosts: str, work) -> tuple[float, float]:
+def _latencies(hosts: str, watched_s: float, work) -> tuple[float, float]:
     """Measured by a process of its own, so that our own threads do not count."""
     code = (
         "import sys, time\n"
@@ -220,7 +220,7 @@ def _latencies(hosts: str, work) -> tuple[float, float]:
         "found = []\n"
         "with client_of(sys.argv[1]) as client:\n"
         "    print('ready', flush=True)\n"
-        "    until = time.monotonic() + 4\n"
+        "    until = time.monotonic() + float(sys.argv[2])\n"
         "    while time.monotonic() < until:\n"
         "        began = time.perf_counter()\n"
         "        client.get('/brokers/topics')\n"
@@ -230,7 +230,9 @@ def _latencies(hosts: str, work) -> tuple[float, float]:
         "print(found[len(found) // 2], found[len(found) * 99 // 100])\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen([sys.executable, "-c", code, hosts], stdout=subprocess.PIPE, text=True, env=environment)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, hosts, str(watched_s)], stdout=subprocess.PIPE, text=True, env=environment
+    )
     child.stdout.readline()
     work(threading.Event())
     median, worst = child.communicate()[0].split()
@@ -279,11 +281,13 @@ def main() -> int:
     parser.add_argument("--topics", type=int, default=4000)
     parser.add_argument("--partitions", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--singles", type=int, default=10_000, help="znodes that are created one after the other")
+    parser.add_argument("--watched-s", type=float, default=4, help="seconds for which another client reads")
     found = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at the start, medians of {found.rounds}\n")
     print("| what | found | bar | met |\n| --- | --- | --- | --- |")
-    lines = bench(found.topics, found.partitions, found.rounds)
+    lines = bench(found.topics, found.partitions, found.rounds, found.singles, found.watched_s)
     for line in lines:
         print(
             f"| {line.what} | {line.found} | {line.bar} | {'' if line.met is None else 'yes' if line.met else '**no**'} |"

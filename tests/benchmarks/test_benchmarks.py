@@ -19,7 +19,10 @@ SMALL = {
     "bench_pages": ["--only", "Approvals"],
     "bench_planning": ["--sizes", "S", "--racks", "3", "--modes", "totals", "--kinds", "grow"],
     "bench_query": ["--partitions", "200", "--dates", "2", "--engine", "duckdb"],
-    "bench_snapshots": ["--topics", "20", "--partitions", "5", "--rounds", "1"],
+    "bench_snapshots": [
+        *("--topics", "20", "--partitions", "5", "--rounds", "1"),
+        *("--singles", "100", "--watched-s", "0.5"),
+    ],
     "bench_staging": ["--clusters", "1", "--days", "2", "--delay-ms", "1"],
     "bench_waiting": ["--waves", "2"],
     "bench_zookeeper_files": ["--topics", "20", "--partitions", "5"],
