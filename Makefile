@@ -50,10 +50,11 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; five suites at a time, for they wait a lot; what waits the most comes first
+test: setup ## every test, the slow ones included, and every branch of the core; five suites at a time, for they wait a lot
 	@.ci/browser
 	@.ci/kerberos $(BIN)/python
 	@rm -rf $(FAILURES)
+	@# what waits the most begins first
 	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=5 test-provider test-live test-operations test-services test-spark test-airflow coverage || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 

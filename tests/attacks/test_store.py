@@ -5,7 +5,6 @@ A colleague with the bucket's keys, and without the key that signs, can remove a
 
 import hashlib
 import json
-import threading
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
@@ -15,6 +14,7 @@ from controller_core.adapters.object_store.open import FolderStore, open_store
 from controller_core.model.errors import ObjectStoreError, StoreUnwritableError
 from controller_core.ports.object_store import probe_store
 from tests.dags.world import CLUSTER
+from tests.listening import listening
 
 
 def _write_over(path, text):
@@ -311,14 +311,8 @@ def _s3_server_that_ignores_if_none_match():
         environ.pop("HTTP_IF_NONE_MATCH", None)
         return moto(environ, start_response)
 
-    server = make_server("127.0.0.1", 0, ignoring, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with listening(make_server("127.0.0.1", 0, ignoring, threaded=True)) as server:
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 class TestWithoutConditionalWrites:

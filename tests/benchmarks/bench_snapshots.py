@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from contextlib import ExitStack
@@ -197,9 +196,9 @@ def _table_lines(hosts: str) -> list[Line]:
 
 def _latency_lines(hosts: str, watched_s: float) -> list[Line]:
     """What another client feels: a read every 5 ms, alone and while snapshots are read."""
-    alone = _latencies(hosts, watched_s, lambda stop: stop.wait(watched_s))
+    alone = _latencies(hosts, watched_s, lambda: time.sleep(watched_s))
 
-    def snapshots(stop: threading.Event) -> None:
+    def snapshots() -> None:
         until = time.monotonic() + watched_s
         while time.monotonic() < until:
             with client_of(hosts) as client:
@@ -234,7 +233,7 @@ def _latencies(hosts: str, watched_s: float, work) -> tuple[float, float]:
         [sys.executable, "-c", code, hosts, str(watched_s)], stdout=subprocess.PIPE, text=True, env=environment
     )
     child.stdout.readline()
-    work(threading.Event())
+    work()
     median, worst = child.communicate()[0].split()
     return float(median), float(worst)
 

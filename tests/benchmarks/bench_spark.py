@@ -59,7 +59,7 @@ def session(folder, memory, rows=None):
     builder = builder.config(map=dict(datasets.SESSION_CONF))
     for key, value in submit.conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return datasets.with_classes_known(builder.getOrCreate())
 
 
 def family():

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.dags.world import CLUSTER, World
+from tests.listening import listening
 
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 
@@ -114,12 +115,8 @@ def receiver():
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}/hook", taken=taken)
-    server.shutdown()
-    thread.join()
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Taking)) as server:
+        yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}/hook", taken=taken)
 
 
 @pytest.fixture

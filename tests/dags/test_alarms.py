@@ -4,7 +4,6 @@ import asyncio
 import re
 import socketserver
 import textwrap
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
@@ -17,6 +16,7 @@ from tests.airflow_home import ROOT
 from tests.dags.test_gates import _answer, answering
 from tests.dags.world import CLUSTER
 from tests.kafka_maintenance.operations.analysis.test_alarms import TODAY, analysed, finding
+from tests.listening import listening
 
 ANALYSIS = ROOT / "docs" / "analysis.md"
 DOWN = finding(CLUSTER, "broker_down", "critical", brokers=[3])
@@ -283,16 +283,12 @@ def test_the_mail_of_the_docs_says_what_happened_each_time(monkeypatch):
     found = {}
     exec(textwrap.dedent(example), found)
     context = {"dag_run": SimpleNamespace(dag_id="d", run_id="r"), "ti": SimpleNamespace(task_id="t"), "params": {}}
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
+    with listening(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox)) as server:
         server.taken = []
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
         address = f"smtp://127.0.0.1:{server.server_address[1]}?disable_ssl=true&disable_tls=true"
         monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", address)
         notifiers.ring(context, "is late", [found["mail"]])
         notifiers.ring({**context, "exception": ValueError("broken")}, None, [found["mail"]])
-        server.shutdown()
-        thread.join()
     assert [mail["Subject"] for mail in server.taken] == ["d: t is late", "d: t failed: broken"]
 
 

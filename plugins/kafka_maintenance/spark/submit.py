@@ -25,8 +25,8 @@ FEW_ROWS_MAX = 50_000
 """Input rows up to which a job on a local master is quicker when Spark generates no code: between 6,000, where that saves a quarter of
 the CPU, and 200,000, where it costs a half."""
 FEW_CONF = {
-    "spark.broadcast.blockSize": "64k",
-    "spark.buffer.pageSize": "256k",
+    "spark.broadcast.blockSize": "64k",  # Spark clears 4 MB for each broadcast
+    "spark.buffer.pageSize": "256k",  # and 4 to 64 MB, by the heap, for each join and aggregation, whatever they hold
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
@@ -34,7 +34,7 @@ FEW_CONF = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Besides: Spark clears 4 MB for each broadcast, and 4 to 64 MB for each join and aggregation, by the heap, whatever they hold."""
+"""What suits a job of so few rows."""
 LEAN_CONF = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # it asks the JVM five things for each column described
     "spark.ui.enabled": "false",

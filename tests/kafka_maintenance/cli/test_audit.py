@@ -2,7 +2,6 @@
 
 import json
 import socket
-import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
@@ -18,6 +17,7 @@ from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.record import audit, audit_sink
 from tests.dags.world import World
+from tests.listening import listening
 
 RUN = "elect_preferred_leaders.manual"
 
@@ -153,13 +153,9 @@ def receiver():
         def log_message(self, *_):
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    Receiver.url = f"http://127.0.0.1:{server.server_port}/audit"
-    Receiver.got = []
-    yield Receiver
-    server.shutdown()
-    server.server_close()
+    with listening(HTTPServer(("127.0.0.1", 0), Receiver)) as server:
+        Receiver.url = f"http://127.0.0.1:{server.server_port}/audit"
+        yield Receiver
 
 
 def test_each_entry_is_sent_as_it_is_written(store, plan, receiver, monkeypatch):

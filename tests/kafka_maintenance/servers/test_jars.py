@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import re
-import threading
 
 import pytest
 
@@ -15,6 +14,7 @@ from kafka_maintenance.servers import kafka_jars as jars
 from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
 from kafka_maintenance.servers.java import Java
 from kafka_maintenance.servers.s3 import gateway_program
+from tests.listening import listening
 
 SETTINGS = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">
   <mirrors>
@@ -144,12 +144,8 @@ def private_repository():
         def log_message(self, *args):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with listening(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}/maven", asked
-        server.shutdown()
-        thread.join()
 
 
 NOTHING_THERE = """\

@@ -4,6 +4,8 @@ import pytest
 from py4j.clientserver import ClientServerConnection
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
+from spark_jobs.io import datasets
+
 LOOKS_FOR_A_CLASS = "r\nu\n"
 
 
@@ -21,3 +23,11 @@ def test_to_describe_columns_the_jvm_looks_for_no_class(spark, monkeypatch):
     assert described is not None
     assert asked
     assert [command for command in asked if command.startswith(LOOKS_FOR_A_CLASS)] == []
+
+
+@pytest.mark.spark
+def test_the_session_of_a_job_knows_the_classes_of_columns(spark):
+    known = vars(spark.sparkContext._jvm)
+    del known["functions"]
+    datasets.session("a job")
+    assert "functions" in known

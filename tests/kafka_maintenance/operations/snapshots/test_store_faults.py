@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
@@ -25,6 +24,7 @@ from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.servers import ObjectStoreServer, ZooKeeperServer
 from tests.kafka_maintenance import full_disk, killed
 from tests.kafka_maintenance import snapshot_world as world
+from tests.listening import listening
 
 pytestmark = pytest.mark.services
 
@@ -178,15 +178,8 @@ def gate_before(server: ObjectStoreServer, *, puts: int = 1000, lost: int | None
         def log_message(self, *_: object) -> None:
             """Says nothing."""
 
-    gate = ThreadingHTTPServer(("127.0.0.1", 0), Gate)
-    thread = Thread(target=gate.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Gate)) as gate:
         yield f"http://127.0.0.1:{gate.server_port}"
-    finally:
-        gate.shutdown()
-        thread.join()
-        gate.server_close()
 
 
 def s3_store(server, prefix, endpoint):
