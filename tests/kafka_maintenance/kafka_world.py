@@ -135,8 +135,16 @@ class KafkaWorld:
 
     def cancel(self, partition: TopicPartition) -> None:
         """As Kafka's own tool cancels: the replicas that are left stand in the order of the target ([1,2,3] → [2,3,1])."""
-        self._assign(partition, ReplicaAssignment(self._assignment(partition).origin))
+        self.hold(partition)
         self._drop_entry(partition)
+
+    def begin(self, partition: TopicPartition, replicas: tuple[BrokerId, ...]) -> None:
+        """The controller begins a reassignment: the partition has old and new replicas."""
+        self._assign(partition, self._assignment(partition).reassign_to(replicas))
+
+    def hold(self, partition: TopicPartition) -> None:
+        """The controller has not come to the partition yet: it stands in the request alone."""
+        self._assign(partition, ReplicaAssignment(self._assignment(partition).origin))
 
     def _assignment(self, partition: TopicPartition) -> ReplicaAssignment:
         path = znode.topic_path(partition.topic)
@@ -199,7 +207,7 @@ class KafkaWorld:
         elif path == znode.REASSIGN_PARTITIONS:
             for partition, replicas in decode_reassign_partitions(self.own.get(path)[0]).items():
                 if self.slow:
-                    self._assign(partition, self._assignment(partition).reassign_to(replicas))
+                    self.begin(partition, replicas)
                 else:
                     self._reassign(partition, replicas)
             if not self.slow:

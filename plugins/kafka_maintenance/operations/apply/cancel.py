@@ -137,11 +137,13 @@ def cancel(
             record = _record(store, cluster, digest, by, now)
             found = _found(plan, record, opened)
             _approved(found, approved_digest)
-            moving = [each.partition for each in found.partitions]
-            if moving:
-                record.append(EventKind.CANCELLING, step=found.step, reason=reason, partitions=len(moving))
-                ask_brokers(brokers, moving, f"{run} on {cluster!r}")
-            _await(lambda: _found(plan, record, opened).partitions, timeout_s, f"{run} on {cluster!r}")
+            what = f"{run} on {cluster!r}"
+
+            def ask(partitions: Sequence[TopicPartition]) -> None:
+                record.append(EventKind.CANCELLING, step=found.step, reason=reason, partitions=len(partitions))
+                ask_brokers(brokers, partitions, what)
+
+            _until_none_is_under_way(lambda: _found(plan, record, opened).partitions, ask, timeout_s, what)
             fates = _fates(plan, record, found.step, opened)
             counts = ", ".join(f"{n} {fate}" for fate in Fate if (n := sum(each.fate is fate for each in fates)))
             told = [f"cancelled by {by}: {reason}", f"of step {found.step + 1}: {counts}"]
@@ -232,11 +234,18 @@ def ask_brokers(brokers: BrokersAsked, partitions: Sequence[TopicPartition], wha
         raise BrokersRefusedError(f"{what}: {len(failed)} not cancelled: {listed(failed)}; cancel again")
 
 
-def _await(still: Callable[[], Sequence[Verdict]], timeout_s: float, what: str) -> None:
-    deadline_s = monotonic() + timeout_s
-    while moving := still():
-        if monotonic() >= deadline_s:
+def _until_none_is_under_way(
+    look: Callable[[], Sequence[Verdict]], ask: Callable[[Sequence[TopicPartition]], None], timeout_s: float, what: str
+) -> None:
+    """Asks for each partition once: the controller may begin some of a request after the first look."""
+    deadline_s, asked = monotonic() + timeout_s, set[TopicPartition]()
+    while moving := look():
+        if begun := [each.partition for each in moving if each.partition not in asked]:
+            ask(begun)
+            asked.update(begun)
+        elif monotonic() >= deadline_s:
             raise BrokersRefusedError(
                 f"{what}: cancelled by the brokers' answer, and still under way after {timeout_s:.0f} s: {listed(moving)}; cancel again"
             )
-        sleep(_LOOK_S)
+        else:
+            sleep(_LOOK_S)

@@ -109,6 +109,25 @@ def test_what_is_done_meanwhile_stays_and_the_rest_of_the_plan_is_not_asked_for(
     assert world.replicas("orders", 2) == (3, 1, 2)
 
 
+def test_what_the_controller_begins_of_the_request_meanwhile_is_cancelled_too(monkeypatch):
+    store, world, plan = under_way()
+    world.hold(ORDERS_1)
+    asked, before = brokers_of(monkeypatch, world), found(store, world, plan)
+    assert [each.partition for each in before.partitions] == [ORDERS_0]
+    cancel_at_brokers = cancelling.ask_brokers
+
+    def begin_the_other(brokers: BrokersAsked, partitions: Sequence[TopicPartition], what: str) -> None:
+        cancel_at_brokers(brokers, partitions, what)
+        if ORDERS_1 not in partitions:
+            world.begin(ORDERS_1, ids(3, 1))
+
+    monkeypatch.setattr(cancelling, "ask_brokers", begin_the_other)
+    told = cancelled(store, world, plan, before.digest)
+    assert asked == [ORDERS_0, ORDERS_1]
+    assert "2 reverted" in told
+    assert events(store, plan)[-3:] == ["cancelling", "cancelling", "over"]
+
+
 def test_only_exactly_what_was_shown_is_cancelled(monkeypatch):
     store, world, plan = under_way()
     asked = brokers_of(monkeypatch, world)

@@ -181,7 +181,11 @@ def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(clust
             wait_until(lambda: not zookeeper.exists(znode.REASSIGN_PARTITIONS), what="no throttle", timeout_s=60)
         return
     with cluster.session() as zookeeper:
-        wait_until(lambda: b'"heavy' in zookeeper.get(znode.REASSIGN_PARTITIONS)[0], what="begun", timeout_s=60)
+        wait_until(
+            lambda: all(len(_replicas(zookeeper, TopicPartition("heavy", n))) == 3 for n in range(2)),
+            what="begun",
+            timeout_s=60,
+        )
         found = cancellation(store, "demo", plan.digest, address, now)
         assert len(found.partitions) == 2
         told = cancel(
