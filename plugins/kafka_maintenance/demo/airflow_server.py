@@ -98,6 +98,7 @@ class AirflowServer(Service):
         if self.workers:
             self._env |= _celery(database_url)
         self._children: dict[str, Child] = {}
+        self._is_migrated = False
 
     @property
     def url(self) -> str:
@@ -118,10 +119,12 @@ class AirflowServer(Service):
         return self.launch().wait()
 
     def launch(self) -> Self:
-        """Migrate the database and start the components; returns before they are healthy."""
+        """Migrate the database, the first time, and start the components; returns before they are healthy."""
         bypass_proxy()
         check_port(self.port, self.name)
-        self.cli("db", "migrate")
+        if not self._is_migrated:
+            self.cli("db", "migrate")
+            self._is_migrated = True
         for component in COMPONENTS:
             self.start_component(component)
         if self.workers:

@@ -15,9 +15,10 @@ import pytest
 
 from kafka_maintenance.demo import AirflowApi, AirflowServer, airflow_api
 from kafka_maintenance.demo import stack as stacks
-from kafka_maintenance.servers import PostgresServer, Workspace
+from kafka_maintenance.servers import Workspace
 from kafka_maintenance.servers.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 from kafka_maintenance.servers.ports import listens
+from tests.processes import command_of
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -190,30 +191,9 @@ def test_a_proxy_does_not_stand_before_airflow(tmp_path, monkeypatch):
     assert server.env["no_proxy"] == "intranet.example,127.0.0.1,localhost"
 
 
-@pytest.mark.e2e
-def test_airflow_runs_a_gated_dag_with_real_users_and_leaves_nothing(gated_dags):
-    with Workspace.create_temporary() as workspace, PostgresServer(workspace) as postgres:
-        server = AirflowServer(workspace, database_url=postgres.url, repository=REPOSITORY, dags_folder=gated_dags)
-        others = psutil.Process().children()
-        with server:
-            operator, viewer = server.api("operator"), server.api("viewer")
-            operator.wait_dags({"gated"})
-            operator.pause("gated", paused=False)
-            run_id = operator.trigger("gated")
-            gate = operator.wait_gate("gated", run_id, timeout_s=120)
-            with pytest.raises(AirflowRequestError, match="403"):
-                viewer.answer(gate, "Approve")
-            assert server.api("approver").wait_run_answering("gated", run_id, "Approve", timeout_s=120) == "success"
-            assert operator.xcom("gated", run_id, "apply") == "approver"
-            assert "approve" in operator.task_states("gated", run_id)
-            own = [child for child in psutil.Process().children() if child not in others]
-            children = [*own, *(grandchild for child in own for grandchild in child.children(recursive=True))]
-        left = [child for child in children if child.is_running() and "airflow" in " ".join(_command(child))]
-        assert (left, listens(server.port)) == ([], False)
-
-
-@pytest.mark.e2e
-def test_down_stops_airflow_after_kill_9_of_its_parent(tmp_path, gated_dags):
+@pytest.fixture
+def parent(tmp_path, gated_dags):
+    """A process that has started an Airflow with its database in the folder `stack`, and prints the port; what is left of them in the end is stopped."""
     script = f"""
         from pathlib import Path
         from kafka_maintenance.demo import AirflowServer
@@ -226,18 +206,33 @@ def test_down_stops_airflow_after_kill_9_of_its_parent(tmp_path, gated_dags):
         print(server.port, flush=True)
         import time; time.sleep(600)
     """
-    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
-    port = int(parent.stdout.readline())
+    started = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True)
+    yield started
+    started.kill()
+    started.wait()
+    stacks.down(tmp_path / "stack")
+
+
+@pytest.mark.e2e
+def test_airflow_runs_a_gated_dag_with_real_users_and_down_stops_it_after_kill_9_of_its_parent(parent, tmp_path):
+    folder, port = tmp_path / "stack", int(parent.stdout.readline())
+    passwords = json.loads((folder / "airflow" / "passwords.json").read_text())
+    operator, viewer, approver = (
+        AirflowApi(f"http://127.0.0.1:{port}", user, passwords[user]) for user in ("operator", "viewer", "approver")
+    )
+    operator.wait_dags({"gated"})
+    operator.pause("gated", paused=False)
+    run_id = operator.trigger("gated")
+    gate = operator.wait_gate("gated", run_id, timeout_s=120)
+    with pytest.raises(AirflowRequestError, match="403"):
+        viewer.answer(gate, "Approve")
+    assert approver.wait_run_answering("gated", run_id, "Approve", timeout_s=120) == "success"
+    assert operator.xcom("gated", run_id, "apply") == "approver"
+    assert "approve" in operator.task_states("gated", run_id)
+
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     assert listens(port)
-    assert len(stacks.down(tmp_path / "stack")) == 5
-    marked = [p for p in psutil.process_iter() if str(tmp_path / "stack") in " ".join(_command(p))]
-    assert (listens(port), marked) == (False, [])
-
-
-def _command(process):
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    assert len(stacks.down(folder)) == 5
+    left = [process for process in psutil.process_iter() if str(folder) in command_of(process)]
+    assert (listens(port), left) == (False, [])

@@ -74,9 +74,24 @@ def python(request, tmp_path, monkeypatch):
     run(sys.executable, "-m", "venv", folder)
     (tmp_path / "constraints.txt").write_text(constraints(request.param))
     airflow = f"apache-airflow=={RELEASES[request.param]}"
-    install = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", folder / "bin" / "python")
-    run(*install, "--constraint", tmp_path / "constraints.txt", airflow, "psycopg2-binary", "asyncpg", *GIT)
+    run(*installing(folder / "bin" / "python", tmp_path), airflow, "psycopg2-binary", "asyncpg", *GIT)
     return folder / "bin" / "python"
+
+
+def installing(python, folder):
+    """`pip install` by uv, which does not download and build PySpark once more."""
+    return (
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "--constraint",
+        folder / "constraints.txt",
+    )
 
 
 @pytest.fixture
@@ -235,7 +250,8 @@ def test_an_operator_gets_from_an_empty_environment_to_a_first_approved_change(
     examples = {
         **commands_of_git(repository),
         "make dist": "true",
-        "pip install": f"{python} -m pip install --no-compile --constraint {tmp_path / 'constraints.txt'}",
+        "pip install": shlex.join(map(str, installing(python, tmp_path))),
+        " --upgrade ": " --upgrade-package kafka-maintenance ",  # uv would upgrade Airflow, too; pip does not
         "pip uninstall": f"{python} -m pip uninstall",
         WHEEL: wheel_of(ROOT, tmp_path / "dist"),
         HOSTS: kafka.zookeeper.hosts,

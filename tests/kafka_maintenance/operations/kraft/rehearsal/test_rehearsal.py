@@ -12,6 +12,7 @@ from kafka_maintenance.operations.kraft.repairs import repairs
 from kafka_maintenance.servers import Workspace
 from tests.kafka_maintenance.operations.kraft.cases import EVERYTHING, KEY, two
 from tests.kafka_maintenance.operations.kraft.trees import config, topic, tree
+from tests.processes import command_of
 
 pytestmark = pytest.mark.kafka
 QUORUM = Quorum(settings=dict(KEY))
@@ -28,8 +29,7 @@ def test_every_kind_of_entity_is_migrated_and_nothing_stays():
     assert {kind for kind, count in classes.items() if count} == {Kind.SAME, Kind.NOTATION, Kind.REHEARSAL}
     assert outcome.record_counts["USER_SCRAM_CREDENTIAL"] == 1
     assert not folder.exists()
-    alive = [each for each in psutil.Process().children(recursive=True) if each.status() != psutil.STATUS_ZOMBIE]
-    assert [each for each in alive if str(folder) in " ".join(each.cmdline())] == []
+    assert [each for each in psutil.Process().children(recursive=True) if str(folder) in command_of(each)] == []
 
 
 def test_one_run_finds_every_obstacle_and_the_repairs_take_some_away():
