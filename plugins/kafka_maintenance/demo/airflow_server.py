@@ -280,6 +280,7 @@ class AirflowServer(Service):
             "API_AUTH__JWT_SECRET": secrets.token_hex(48),
             "DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
+            "DAG_PROCESSOR__STALE_DAG_THRESHOLD": "120",  # longer than that interval, or a lost task's callback takes its DAG away until the next parsing
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "LOGGING__BASE_LOG_FOLDER": str(self.folder / "task-logs"),
             "USAGE_DATA_COLLECTION__ENABLED": "False",

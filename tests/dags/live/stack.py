@@ -122,6 +122,7 @@ def started(dags: frozenset[str], settings: Mapping[str, str] | None = None) -> 
         "KAFKA_MAINTENANCE_DRIVER_MEMORY": "1g",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "40",
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # no DAG file changes here
+        "AIRFLOW__DAG_PROCESSOR__STALE_DAG_THRESHOLD": "1200",
         **(settings or {}),
     }
     stack = LocalStack(StackSettings(cluster=CLUSTER, airflow_env=environment, workers=2))
