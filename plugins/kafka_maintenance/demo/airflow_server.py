@@ -111,7 +111,7 @@ class AirflowServer(Service):
         return dict(self._env)
 
     def start(self) -> Self:
-        """Migrate the database, start the components, wait until all are healthy.
+        """Migrate the database, the first time, start the components, wait until all are healthy.
 
         Raises:
             PortTakenError, ChildDiedError, NotHealthyError, DiskFullError: see these classes.

@@ -80,18 +80,8 @@ def python(request, tmp_path, monkeypatch):
 
 def installing(python, folder):
     """`pip install` by uv, which does not download and build PySpark once more."""
-    return (
-        sys.executable,
-        "-m",
-        "uv",
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        python,
-        "--constraint",
-        folder / "constraints.txt",
-    )
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet")
+    return (*uv, "--python", python, "--constraint", folder / "constraints.txt")
 
 
 @pytest.fixture

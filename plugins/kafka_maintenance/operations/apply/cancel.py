@@ -143,7 +143,7 @@ def cancel(
                 record.append(EventKind.CANCELLING, step=found.step, reason=reason, partitions=len(partitions))
                 ask_brokers(brokers, partitions, what)
 
-            _until_none_is_under_way(lambda: _found(plan, record, opened).partitions, ask, timeout_s, what)
+            _cancel_all(found.partitions, lambda: _found(plan, record, opened).partitions, ask, timeout_s, what)
             fates = _fates(plan, record, found.step, opened)
             counts = ", ".join(f"{n} {fate}" for fate in Fate if (n := sum(each.fate is fate for each in fates)))
             told = [f"cancelled by {by}: {reason}", f"of step {found.step + 1}: {counts}"]
@@ -234,18 +234,24 @@ def ask_brokers(brokers: BrokersAsked, partitions: Sequence[TopicPartition], wha
         raise BrokersRefusedError(f"{what}: {len(failed)} not cancelled: {listed(failed)}; cancel again")
 
 
-def _until_none_is_under_way(
-    look: Callable[[], Sequence[Verdict]], ask: Callable[[Sequence[TopicPartition]], None], timeout_s: float, what: str
+def _cancel_all(
+    moving: Sequence[Verdict],
+    look: Callable[[], Sequence[Verdict]],
+    ask: Callable[[Sequence[TopicPartition]], None],
+    timeout_s: float,
+    what: str,
 ) -> None:
-    """Asks for each partition once: the controller may begin some of a request after the first look."""
-    deadline_s, asked = monotonic() + timeout_s, set[TopicPartition]()
-    while moving := look():
+    """Asks for each partition once, also for those that the controller begins after the first look, until none is `moving`."""
+    asked, deadline_s = set[TopicPartition](), 0.0
+    while moving:
         if begun := [each.partition for each in moving if each.partition not in asked]:
             ask(begun)
             asked.update(begun)
+            deadline_s = monotonic() + timeout_s  # of the controller, from the brokers' answer on
         elif monotonic() >= deadline_s:
             raise BrokersRefusedError(
                 f"{what}: cancelled by the brokers' answer, and still under way after {timeout_s:.0f} s: {listed(moving)}; cancel again"
             )
         else:
             sleep(_LOOK_S)
+        moving = look()

@@ -171,6 +171,23 @@ def test_brokers_that_say_yes_and_do_nothing_are_named(monkeypatch):
         cancelled(store, world, plan, found(store, world, plan).digest)
 
 
+def test_the_controller_has_its_time_from_the_brokers_answer_on(monkeypatch):
+    store, world, plan = under_way()
+    clock = [0.0]
+
+    def answer_late(*_: Any) -> None:
+        clock[0] += 100.0
+
+    def write(_: float) -> None:
+        for each in (ORDERS_0, ORDERS_1):
+            world.cancel(each)
+
+    monkeypatch.setattr(cancelling, "ask_brokers", answer_late)
+    monkeypatch.setattr(cancelling, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(cancelling, "sleep", write)
+    assert "2 reverted" in cancelled(store, world, plan, found(store, world, plan).digest)
+
+
 def test_nothing_is_cancelled_where_nothing_is_under_way():
     store, world, plan = planned(moves)
     with pytest.raises(BadInputError, match="has no record that plan"):
