@@ -7,6 +7,8 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
+from kafka_maintenance.servers import class_data
+from kafka_maintenance.servers.broker_jvm import JVM_FLAGS, class_data_archive, class_path_of
 from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.ports import free_port, listens
@@ -77,10 +79,13 @@ def kafka_jvm(version: str = "3.9") -> Iterator[KafkaJvm]:
     """A JVM with the jars of one Kafka version."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     java, port = find_java(), free_port()
-    jars = [*kafka_jars(version).glob("*.jar"), *pyspark_jars().glob("py4j-*.jar")]
+    jars, py4j = kafka_jars(version), next(pyspark_jars().glob("py4j-*.jar"))
     with Workspace.create_temporary() as workspace:
-        class_path = ":".join(str(jar) for jar in sorted(jars))
-        command = [str(java.program), "-Xmx256m", "-cp", class_path, "py4j.GatewayServer", str(port)]
+        command = [
+            *(str(java.program), "-Xmx256m", *JVM_FLAGS),
+            *class_data.options(class_data_archive(version, java, jars)),
+            *("-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)),
+        ]
         child = start_child(workspace, "kafka-classes", command)
         wait_until(lambda: listens(port), what="the JVM with Kafka's classes listens", timeout_s=60, children=[child])
         parameters = GatewayParameters(address=LOOPBACK, port=port, enable_memory_management=False)

@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -138,7 +139,12 @@ def _finished(root: argparse.ArgumentParser, given: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The whole command line; of one process it is built once for each default of `--store`, which is all that it reads of the environment."""
+    return _parser_of(os.environ.get(STORE_VARIABLE))
+
+
+@cache
+def _parser_of(_store_by_default: str | None) -> argparse.ArgumentParser:
     root = CommandParser(
         prog=PROGRAM,
         description="Snapshots, analysis and approved repairs of ZooKeeper-mode Kafka clusters.",

@@ -26,6 +26,7 @@ from kafka_maintenance.servers.maven import (
 from kafka_maintenance.servers.zookeeper import pyspark_jars
 
 FETCH_TIMEOUT_S = 600
+SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # half the CPU time for a program that runs for seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,13 @@ class JarSet:
                     f"{attempted}: {name} should have sha256 {digest[:16]}…, found {actual[:16]}…; {advice}"
                 )
 
-    def fetch(self, folder: Path, *, env: Mapping[str, str] | None = None) -> None:
+    def fetch(self, folder: Path, *, env: Mapping[str, str] | None = None, checksums: str = "") -> None:
         """Fetch the jars into a new folder, all or none.
+
+        Args:
+            folder: is made.
+            env: the environment; None for that of this process.
+            checksums: those of the repository that Ivy compares; none where `check` follows, for they double the requests.
 
         Raises:
             JarsUnavailableError: Ivy could not get them; carries the reason and what to do.
@@ -102,10 +108,12 @@ class JarSet:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder.parent) as name:
             scratch = Path(name)
-            (scratch / "settings.xml").write_text(ivy_settings(with_realm(repository), scratch / "ivy-cache"))
+            (scratch / "settings.xml").write_text(
+                ivy_settings(with_realm(repository), scratch / "ivy-cache", checksums)
+            )
             (scratch / "ivy.xml").write_text(self.module)
             command = [
-                *(str(find_java(env).program), *proxy_options(env)),
+                *(str(find_java(env).program), *SHORT_RUN, *proxy_options(env)),
                 *("-cp", str(next(pyspark_jars().glob("ivy-*.jar"))), "org.apache.ivy.Main"),
                 *("-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml")),
                 *("-types", "jar", "bundle"),
@@ -128,12 +136,12 @@ class JarSet:
         """What to write into the lock file: the digests of a fresh fetch."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "jars"
-            self.fetch(folder)
+            self.fetch(folder, checksums="sha1,md5")
             return {jar.name: sha256_of(jar) for jar in sorted(folder.glob("*.jar"))}
 
 
-def ivy_settings(repository: MavenRepository, cache: Path) -> str:
-    """Ivy's settings file: one Maven repository, a cache of its own."""
+def ivy_settings(repository: MavenRepository, cache: Path, checksums: str = "") -> str:
+    """Ivy's settings file: one Maven repository, a cache of its own, and which checksums of the repository are compared."""
     login = ""
     if repository.username is not None:
         host = urlsplit(repository.url).hostname or ""
@@ -141,8 +149,12 @@ def ivy_settings(repository: MavenRepository, cache: Path) -> str:
             f"<credentials host={quoteattr(host)} realm={quoteattr(repository.realm or '')} username={quoteattr(repository.username)}"
             f" passwd={quoteattr(repository.password or '')}/>\n"
         )
+    set_to = {"ivy.checksums": checksums, "ivy.maven.lookup.sources": "false", "ivy.maven.lookup.javadoc": "false"}
+    properties = "".join(
+        f"<property name={quoteattr(name)} value={quoteattr(value)}/>" for name, value in set_to.items()
+    )
     return (
-        '<ivysettings><settings defaultResolver="central"/>\n'
+        f'<ivysettings>{properties}<settings defaultResolver="central"/>\n'
         f"{login}<caches defaultCacheDir={quoteattr(str(cache))}/>\n"
         f'<resolvers><ibiblio name="central" m2compatible="true" usepoms="true" root={quoteattr(repository.url)}/>'
         "</resolvers></ivysettings>\n"
@@ -168,7 +180,10 @@ def ivy_module(name: str, dependencies: Iterable[tuple[str, str, str]], *rules: 
 def ivy_reason(output: str) -> str:
     """Why Ivy failed, of what it printed: what keeps a machine from the repository before what the repository lacks."""
     lines = list(dict.fromkeys(line.strip() for line in output.splitlines() if line.strip()))
-    for signs in (r"refused|UnknownHost|timed out|Unauthorized|\b401\b|SSL|PKIX", "not found|ERROR"):
+    for signs in (
+        r"refused|UnknownHost|timed out|Unauthorized|\b401\b|SSL|PKIX|invalid (?:sha1|md5)",
+        "not found|ERROR",
+    ):
         told = [line for line in lines if re.search(signs, line)]
         if told:
             return " | ".join(told[:2])[:500]

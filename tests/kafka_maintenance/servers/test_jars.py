@@ -187,6 +187,46 @@ def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
     assert ("kafka_2.11-1.1.1.pom", login) in asked
 
 
+@pytest.mark.services
+def test_no_more_is_asked_for_than_what_is_used_and_a_new_lock_file_compares_checksums(monkeypatch, tmp_path, one_jar):
+    url, asked = one_jar
+    monkeypatch.setenv(maven.REPOSITORY_VARIABLE, url)
+    wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", {})
+    wanted.fetch(tmp_path / "fetched")
+    assert {path.rsplit("/", 1)[-1] for path in asked} == {"b-1.pom", "b-1.jar"}
+    with pytest.raises(JarsUnavailableError, match="invalid sha1"):
+        wanted.fetched_digests()
+
+
+@pytest.fixture
+def one_jar():
+    """A Maven repository of one jar, with a false checksum of it; with what it was asked."""
+    asked = []
+    bodies = {
+        "/maven/a/b/1/b-1.pom": b"<project><groupId>a</groupId><artifactId>b</artifactId><version>1</version></project>",
+        "/maven/a/b/1/b-1.jar": b"a jar",
+    }
+    bodies |= {f"{path}.sha1": b"0" * 40 for path in bodies}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            body = bodies.get(self.path)
+            self.send_response(404 if body is None else 200)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body or b"")
+
+        do_HEAD = do_GET  # noqa: N815 - http.server names it
+
+        def log_message(self, *args):
+            pass
+
+    with listening(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/maven/", asked
+
+
 @pytest.mark.parametrize(
     ("environment", "url"),
     [
