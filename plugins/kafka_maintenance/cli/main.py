@@ -8,7 +8,6 @@ import atexit
 import contextlib
 import json
 import os
-import shlex
 import sys
 import threading
 import traceback
@@ -32,6 +31,7 @@ from kafka_maintenance.cli import (
     install_dags,
     kraft,
     lab,
+    local_stack,
     make_pools,
     metrics,
     plan_file,
@@ -176,7 +176,7 @@ def _parser_of(_store_by_default: str | None) -> argparse.ArgumentParser:
     executions.add_parsers(commands)
     explain.add_parsers(commands)
     _add_drain(commands)
-    _add_stack(commands)
+    local_stack.add_parsers(commands)
     completion.add_parsers(commands)
     explain_commands(root)
     return root
@@ -341,80 +341,6 @@ def _drain(arguments: argparse.Namespace) -> int:
     document = {name: getattr(found, name) for name in found.__slots__ if name not in {"text", "partitions"}}
     show(arguments, found.text, {**document, "partitions": [str(partition) for partition in found.partitions]})
     return ExitStatus.DONE
-
-
-# -------------------------------------------------------------------------------------------------------- stack
-
-
-def _add_stack(commands: Any) -> None:
-    command = commands.add_parser(
-        "stack", help="the local stack", description="A whole stack on this machine, on loopback."
-    )
-    actions = command.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, what in (("up", "start it and leave it running"), ("down", "stop it"), ("status", "what of it runs")):
-        action = actions.add_parser(name, help=what, description=f"The local stack: {what}.")
-        action.add_argument(
-            "--folder",
-            metavar="DIR",
-            type=Path,
-            help="where its data and logs are, and nothing else (default: .local/stack of the checkout)",
-        )
-        add_json_argument(action)
-        action.set_defaults(run=_stack, action=name)
-        if name == "up":
-            action.add_argument(
-                "--kafka-version", metavar="X.Y", default="3.9", help="of the brokers (default: %(default)s)"
-            )
-            action.add_argument(
-                "--brokers",
-                metavar="N",
-                type=positive,
-                default=3,
-                help="how many, in three racks (default: %(default)s)",
-            )
-            action.add_argument("--protocol", "--ibp", metavar="X.Y", help="their inter.broker.protocol.version")
-            action.add_argument("--no-airflow", action="store_true", help="without Airflow and its database")
-
-
-def _stack(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.demo import stack  # noqa: PLC0415 - only for a local stack
-
-    folder = arguments.folder or stack.DEFAULT_FOLDER
-    if arguments.action == "up":
-        settings = stack.StackSettings(
-            kafka_version=arguments.kafka_version,
-            brokers=arguments.brokers,
-            inter_broker_protocol_version=arguments.protocol,
-            airflow=not arguments.no_airflow,
-        )
-        found: dict[str, Any] = stack.up(folder, settings, say=tell)
-    elif arguments.action == "down":
-        stopped = stack.down(folder)
-        found = {"folder": str(folder), "stopped": stopped}
-    else:
-        found = stack.status(folder)
-    show(arguments, "\n".join((*_facts(found), *_exports(found.get("addresses", found)))), found)
-    return ExitStatus.DONE
-
-
-def _exports(addresses: Mapping[str, Any]) -> Iterator[str]:
-    """The lines after which a shell's commands use the store of the stack."""
-    if environment := addresses.get("environment"):
-        for name, value in {STORE_VARIABLE: addresses["store"], **environment}.items():
-            yield f"export {name}={shlex.quote(value)}"
-
-
-def _facts(found: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """A line for each fact, its value last, so that it can be copied; `above` are the names of what it is a part of."""
-    for name, value in found.items():
-        if name == "environment":
-            continue  # `_exports`
-        if isinstance(value, Mapping):
-            yield from _facts(value, "" if name == "addresses" else f"{above}{name} ")
-        elif isinstance(value, list | tuple):
-            yield f"{above}{name}: {', '.join(map(str, value)) or 'none'}"
-        else:
-            yield f"{above}{name}: {'-' if value is None else value}"
 
 
 if __name__ == "__main__":
