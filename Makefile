@@ -27,7 +27,7 @@ BATCH = $(shell command -v chrt > /dev/null && echo chrt --batch 0) # Linux then
 WHOLE_LINES := | sed -u '' # of suites that run beside each other
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-live test-spark test-provider test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
+.PHONY: help setup demo demo-kraft test test-services test-operations test-airflow test-live test-spark test-provider browser kerberos test-fast test-pythons test-kafka test-airflow-versions kill-workers fidelity coverage check format bench bench-planning simulate docs docs-screenshots dist lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-21s %s\n", $$1, $$2}'
@@ -51,23 +51,27 @@ demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluste
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
 test: setup ## every test, the slow ones included, and every branch of the core; five suites at a time, for they wait a lot
-	@.ci/browser
-	@.ci/kerberos $(BIN)/python
 	@rm -rf $(FAILURES)
 	@# what waits the most begins first
 	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=5 test-provider test-live test-operations test-services test-spark test-airflow coverage || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
-test-services: setup # a part of `test`: all that no other suite has
+browser: # what the suites that look at pages need
+	@.ci/browser
+
+kerberos: setup browser # what logs in by Kerberos; apt serves one at a time
+	@.ci/kerberos $(BIN)/python
+
+test-services: setup kerberos # a part of `test`: all that no other suite has
 	$(SUITE) --durations=15 $(patsubst %,--ignore=%,$(CORE_TESTS) $(AIRFLOW_TESTS) $(SPARK_TESTS) $(OPERATIONS_TESTS) $(PROVIDER_TESTS)) $(WHOLE_LINES)
 
 test-operations: setup # a part of `test`: snapshots, plans and their application, restores, on real ZooKeepers and brokers
 	$(SUITE) --durations=15 $(OPERATIONS_TESTS) $(WHOLE_LINES)
 
-test-airflow: setup # a part of `test`: the DAGs and the pages, without a scheduler
+test-airflow: setup browser # a part of `test`: the DAGs and the pages, without a scheduler
 	$(SUITE) --durations=15 $(AIRFLOW_TESTS) --ignore=$(LIVE_TESTS) $(WHOLE_LINES)
 
-test-live: setup # a part of `test`: the whole stack, its scheduler, workers and brokers; waits a lot, so it begins early
+test-live: setup browser # a part of `test`: the whole stack, its scheduler, workers and brokers; waits a lot, so it begins early
 	$(SUITE) --durations=15 $(LIVE_TESTS) $(WHOLE_LINES)
 
 test-spark: setup # a part of `test`: the jobs
@@ -134,8 +138,7 @@ docs: setup ## the site of docs/ in .local/site, with search and checked links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open .local/site/index.html, or: $(BIN)/python -m http.server --directory .local/site --bind 127.0.0.1"
 
-docs-screenshots: setup ## the pictures of docs/: those of the tutorial, taken anew from the real pages in a real browser, and changed diagrams
-	@.ci/browser
+docs-screenshots: setup browser ## the pictures of docs/: those of the tutorial, taken anew from the real pages in a real browser, and changed diagrams
 	$(BIN)/python -m tests.diagrams
 	$(BIN)/python -m pytest -q tests/dags/test_pages.py tests/dags/test_red_run.py -k "tutorial or red_run"
 	cp build/screenshots/tutorial/*.png docs/images/
