@@ -39,8 +39,8 @@ $(VENV)/.installed: requirements.txt requirements-dev.txt requirements-uv.txt
 	.ci/install $(BIN)/python
 	@touch $@
 
-$(VENV)/.classes: $(VENV)/.installed # what starts quickly: each module compiled that more than a benchmark reads, and Spark's classes recorded
-	$(BIN)/python -m compileall -j0 -q -x '/(tests|sympy|plotly|matplotlib)/' $(VENV)/lib > /dev/null || true
+$(VENV)/.classes: $(VENV)/.installed # what starts quickly: modules compiled, but of packages of which little is read, and Spark's classes recorded
+	$(BIN)/python -m compileall -j0 -q -x '/(tests|sympy|plotly|matplotlib|moto|mypy)/' $(VENV)/lib > /dev/null || true
 	@$(BIN)/python -m kafka_maintenance.spark.class_archive > /dev/null || echo "make: the classes of Spark are not recorded, see above: its jobs start at half the speed, nothing else is amiss." >&2
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""A real ZooKeeper for each module that asks for one, and a chroot and a filled tree for each test; modules may have their own."""
+"""A real ZooKeeper for all modules that ask for one, and a chroot and a filled tree for each test; a module may have its own."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance import snapshot_world
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server():
     with ZooKeeperServer() as server:
         yield server
@@ -14,7 +14,7 @@ def server():
 
 @pytest.fixture
 def chroot(server, request):
-    return f"{server.hosts}/{abs(hash(request.node.name))}"
+    return f"{server.hosts}/{abs(hash(request.node.nodeid))}"
 
 
 @pytest.fixture

@@ -28,11 +28,19 @@ from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.publish import OtherClusterError
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
+from kafka_maintenance.servers import ZooKeeperServer
 from spark_jobs.kraft.phase import PhaseId, phase_of
 from spark_jobs.kraft.tree import tree_of
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def server():
+    """One of their own: a refusal names every Kafka tree of its server."""
+    with ZooKeeperServer() as server:
+        yield server
 
 
 @pytest.fixture
