@@ -7,14 +7,11 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
-from kafka_maintenance.servers import class_data
-from kafka_maintenance.servers.broker_jvm import JVM_FLAGS, class_data_archive, class_path_of
+from kafka_maintenance.servers.broker_jvm import JVM_FLAGS, py4j_gateway
 from kafka_maintenance.servers.java import find_java
-from kafka_maintenance.servers.kafka_jars import kafka_jars
 from kafka_maintenance.servers.ports import free_port, listens
 from kafka_maintenance.servers.process import start_child, wait_until
 from kafka_maintenance.servers.workspace import Workspace
-from kafka_maintenance.servers.zookeeper import pyspark_jars
 
 LOOPBACK = "127.0.0.1"
 
@@ -79,13 +76,8 @@ def kafka_jvm(version: str = "3.9") -> Iterator[KafkaJvm]:
     """A JVM with the jars of one Kafka version."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     java, port = find_java(), free_port()
-    jars, py4j = kafka_jars(version), next(pyspark_jars().glob("py4j-*.jar"))
     with Workspace.create_temporary() as workspace:
-        command = [
-            *(str(java.program), "-Xmx256m", *JVM_FLAGS),
-            *class_data.options(class_data_archive(version, java, jars)),
-            *("-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)),
-        ]
+        command = [str(java.program), "-Xmx256m", *JVM_FLAGS, *py4j_gateway(version, java, port)]
         child = start_child(workspace, "kafka-classes", command)
         wait_until(lambda: listens(port), what="the JVM with Kafka's classes listens", timeout_s=60, children=[child])
         parameters = GatewayParameters(address=LOOPBACK, port=port, enable_memory_management=False)

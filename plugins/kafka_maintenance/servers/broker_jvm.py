@@ -14,7 +14,7 @@ from kafka_maintenance.servers.kafka_jars import kafka_jars, known_release
 from kafka_maintenance.servers.ports import LOOPBACK, free_port, listens
 from kafka_maintenance.servers.process import start_child, wait_until
 from kafka_maintenance.servers.workspace import Workspace
-from kafka_maintenance.servers.zookeeper import ZooKeeperServer
+from kafka_maintenance.servers.zookeeper import ZooKeeperServer, pyspark_jars
 
 START_TIMEOUT_S = 120.0
 JVM_FLAGS = (
@@ -96,6 +96,13 @@ def _record_classes(java: Java, jars: Path, option: str) -> None:
             children=[child],
         )
         child.stop()
+
+
+def py4j_gateway(version: str, java: Java, port: int) -> list[str]:
+    """Java's arguments for a py4j server on `port` that has a broker's classes, read from the broker's class data archive."""
+    jars, py4j = kafka_jars(version), next(pyspark_jars().glob("py4j-*.jar"))
+    archive = class_data.options(class_data_archive(version, java, jars))
+    return [*archive, "-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)]
 
 
 def class_path_of(jars: Path) -> str:

@@ -30,6 +30,7 @@ from kafka_maintenance.servers.broker_jvm import (
     START_TIMEOUT_S,
     class_data_archive,
     class_path_of,
+    py4j_gateway,
     write_properties,
 )
 from kafka_maintenance.servers.errors import LocalStackError
@@ -39,7 +40,7 @@ from kafka_maintenance.servers.ports import LOOPBACK, check_port, free_port, lis
 from kafka_maintenance.servers.process import Child, start_child, wait_until
 from kafka_maintenance.servers.service import Service
 from kafka_maintenance.servers.workspace import Workspace
-from kafka_maintenance.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer, pyspark_jars
+from kafka_maintenance.servers.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 
 Mode = Literal["processes", "shared_jvm"]
 
@@ -375,12 +376,8 @@ class KafkaCluster(Service):
     def _shared_gateway(self) -> Any:
         if self._gateway is None:
             logging.getLogger("py4j").setLevel(logging.CRITICAL)
-            java, jars, port = find_java(), kafka_jars(self.version), free_port()
-            py4j = next(pyspark_jars().glob("py4j-*.jar"))
-            command = [
-                *(*self._jvm(java), *class_data.options(class_data_archive(self.version, java, jars))),
-                *("-cp", f"{class_path_of(jars)}:{py4j}", "py4j.GatewayServer", str(port)),
-            ]
+            java, port = find_java(), free_port()
+            command = [*self._jvm(java), *py4j_gateway(self.version, java, port)]
             self.shared_jvm = child = start_child(self.workspace, f"{self.name}-jvm", command)
             wait_until(lambda: listens(port), what="the shared JVM listens", timeout_s=60, children=[child])
             self._gateway = JavaGateway(

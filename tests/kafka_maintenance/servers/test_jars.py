@@ -187,17 +187,6 @@ def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
     assert ("kafka_2.11-1.1.1.pom", login) in asked
 
 
-@pytest.mark.services
-def test_no_more_is_asked_for_than_what_is_used_and_a_new_lock_file_compares_checksums(monkeypatch, tmp_path, one_jar):
-    url, asked = one_jar
-    monkeypatch.setenv(maven.REPOSITORY_VARIABLE, url)
-    wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", {})
-    wanted.fetch(tmp_path / "fetched")
-    assert {path.rsplit("/", 1)[-1] for path in asked} == {"b-1.pom", "b-1.jar"}
-    with pytest.raises(JarsUnavailableError, match="invalid sha1"):
-        wanted.fetched_digests()
-
-
 @pytest.fixture
 def one_jar():
     """A Maven repository of one jar, with a false checksum of it; with what it was asked."""
@@ -225,6 +214,17 @@ def one_jar():
 
     with listening(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         yield f"http://127.0.0.1:{server.server_port}/maven/", asked
+
+
+@pytest.mark.services
+def test_no_more_is_asked_for_than_what_is_used_and_a_new_lock_file_compares_checksums(monkeypatch, tmp_path, one_jar):
+    url, asked = one_jar
+    monkeypatch.setenv(maven.REPOSITORY_VARIABLE, url)
+    wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", {})
+    wanted.fetch(tmp_path / "fetched")
+    assert {path.rsplit("/", 1)[-1] for path in asked} == {"b-1.pom", "b-1.jar"}
+    with pytest.raises(JarsUnavailableError, match="invalid sha1"):
+        wanted.fetched_digests()
 
 
 @pytest.mark.parametrize(
