@@ -1,8 +1,11 @@
 """The core as the only controller of real brokers: they end where it said that they would, as under Kafka's own controller."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain, combinations
 
 import pytest
 from kafka import KafkaProducer
@@ -40,6 +43,7 @@ from tests.differential.test_real_brokers import (
     PARTITIONS,
     TARGETS,
     TOPIC,
+    Deed,
     Lockstep,
     create_topic,
     delete_topic,
@@ -82,6 +86,13 @@ class UnderOurs(Lockstep):
     def logged(self) -> list[str]:
         return list(self.ours.state_changes)
 
+    def courses_of_a_shutdown(self, broker: BrokerId) -> list[Deed]:
+        """The shutdowns of a follower in which leaders take it back into some ISRs; none from Kafka 3.3 on."""
+        if self.dialect.refuses_isr_of_unavailable:
+            return []
+        some = chain.from_iterable(combinations(PARTITIONS, count) for count in range(1, len(PARTITIONS) + 1))
+        return [partial(shut_down, broker=broker, taken_back=partitions) for partitions in some]
+
 
 @contextmanager
 def under_ours(version: str) -> Iterator[UnderOurs]:
@@ -94,9 +105,19 @@ def under_ours(version: str) -> Iterator[UnderOurs]:
         yield UnderOurs(kafka, zookeeper, ours, dialect_of_jars(version))
 
 
-def shut_down(cluster: SimulatedCluster, broker: BrokerId) -> None:
-    """The controlled shutdown that a broker asks for, and its end."""
-    cluster.ask_controlled_shutdown(broker, cluster.nodes[broker].broker.epoch)
+def shut_down(cluster: SimulatedCluster, broker: BrokerId, taken_back: Iterable[TopicPartition] = ()) -> None:
+    """The controlled shutdown that a broker asks for, and its end.
+
+    Before Kafka 3.3 leaders can take it back into the ISR until then (KAFKA-14140), here of the partitions `taken_back`, which
+    it followed: its end costs these one more leader epoch.
+    """
+    leaving = cluster.nodes[broker].broker
+    cluster.ask_controlled_shutdown(broker, leaving.epoch)
+    cluster.settle()
+    for partition in taken_back:
+        local = leaving.replicas[partition]
+        leader = cluster.nodes[local.leadership.leader].broker
+        leaving.replicas[partition] = replace(local, leadership=leader.replicas[partition].leadership, fetching=True)
     cluster.settle()
     cluster.stop_broker(broker)
 
@@ -165,6 +186,7 @@ def test_real_brokers_live_under_the_core_alone(version: str) -> None:
                 "a broker shuts down in order",
                 lambda cluster: shut_down(cluster, BrokerId(victim)),
                 kafka[victim].terminate,
+                world.courses_of_a_shutdown(BrokerId(victim)),
             )
             world.shows("it is back again", lambda cluster: cluster.start_broker(BrokerId(victim)), kafka[victim].start)
             world.request("preferred leaders are elected", elect)

@@ -54,6 +54,7 @@ TARGETS = {PARTITIONS[0]: (3, 2), PARTITIONS[1]: (1, 3, 2)}
 REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
 SETTLE_S = 120.0
 STABLE_S = 0.3
+Deed = Callable[[SimulatedCluster], None]
 
 
 CHANGE = re.compile(r"epoch=\d+\] (Changed .*?|Partition .* state changed to .*?)( \(state\.change\.logger\))?$")
@@ -160,7 +161,7 @@ class Lockstep:
         self.words_as_now = version >= (1, 1)
         self.logs_isr_changes = version >= (2, 8)  # 2.4.1 and before have no line for it, 2.8.2 has
 
-    def predicted(self, deed: Callable[[SimulatedCluster], None]) -> tuple[Tree, list[str]]:
+    def predicted(self, deed: Deed) -> tuple[Tree, list[str]]:
         """The tree and the state changes that the core foresees when `deed` is done on a copy of the live tree."""
         log: list[str] = []
         cluster = SimulatedCluster(
@@ -204,23 +205,27 @@ class Lockstep:
         )
         return self.kafka.controller_id() or 0
 
-    def shows(self, what: str, deed: Callable[[SimulatedCluster], None], for_real: Callable[[], None]) -> None:
-        """Predict, do it for real, and wait until the live tree is as predicted and stays so."""
-        wanted, wanted_changes = self.predicted(deed)
+    def shows(self, what: str, deed: Deed, for_real: Callable[[], None], or_by_chance: Iterable[Deed] = ()) -> None:
+        """Predict, do it for real, and wait until the live tree is as predicted and stays so.
+
+        `or_by_chance` are other courses that Kafka leaves open: one of them all is what tree and log show.
+        """
+        predictions = [self.predicted(each) for each in (deed, *or_by_chance)]
         before = len(self.logged())
         for_real()
         deadline = time.monotonic() + SETTLE_S
         agreed_since = None
         while agreed_since is None or time.monotonic() < agreed_since + STABLE_S:
             now, found = time.monotonic(), tree(self.zookeeper)
-            agreed_since = (agreed_since or now) if found == wanted else None
+            agreed = [state_changes for wanted, state_changes in predictions if found == wanted]
+            agreed_since = (agreed_since or now) if agreed else None
             if agreed_since is None and now > deadline:
-                live, foreseen = set(told(found)), set(told(wanted))
+                live, foreseen = set(told(found)), set(told(predictions[0][0]))
                 assert live == foreseen, (
                     f"{what}: live, not predicted: {sorted(live - foreseen)}; predicted, not live: {sorted(foreseen - live)}"
                 )
         if self.words_as_now:
-            assert changes(self.logged()[before:]) == wanted_changes, f"{what}: Kafka logged other state changes"
+            assert [changes(self.logged()[before:])] == agreed, f"{what}: Kafka logged other state changes"
 
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
         """The same request node in both worlds."""

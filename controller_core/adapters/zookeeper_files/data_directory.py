@@ -211,8 +211,12 @@ class _Base:
         self.tree = tree
         self._digest = digest
         self._start = tree.zxid
-        self._stream = directory.transactions(tree.zxid)
+        self._stream = directory.transactions(tree.zxid - (digest is None))
         self._waiting: Transaction | None = next(self._stream, None)
+        if self._waiting is not None and self._waiting.zxid == tree.zxid:
+            # Before 3.5.5 a file can be named after a multi-transaction of which it holds only the first operations
+            # (ZOOKEEPER-3127). Like every transaction after it, it may be applied to a tree that holds it already.
+            self._apply_waiting()
         self._gap = _first_gap(tree.zxid, directory.zxids)
         logged = directory.zxids[-1] if directory.zxids and directory.zxids[-1] > tree.zxid else None
         self._exact_from = self._end_of_changes(next_snapshot, logged)
@@ -235,9 +239,14 @@ class _Base:
     def advance(self, zxid: int) -> None:
         """Applies the transactions up to a zxid."""
         while self._waiting is not None and self._waiting.zxid <= zxid:
-            self.tree.apply(self._waiting)
-            self._compare(self._waiting.digest)
-            self._waiting = next(self._stream, None)
+            self._compare(self._apply_waiting().digest)
+
+    def _apply_waiting(self) -> Transaction:
+        assert self._waiting is not None, "there is no further transaction"
+        applied = self._waiting
+        self.tree.apply(applied)
+        self._waiting = next(self._stream, None)
+        return applied
 
     def doubt(self, zxid: int) -> str:
         """Why the tree at a zxid is not certain, or cannot be reached."""

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from controller_core.model.errors import ControllerCoreError
 from kafka_maintenance.servers.cache import locked, sha256_of
 from kafka_maintenance.servers.errors import LocalStackError
 from kafka_maintenance.servers.java import Java
@@ -31,7 +32,7 @@ def recorded(archive: Path, record: Callable[[str], None]) -> Path | None:
             return archive
         with locked(archive.with_suffix(".jsa.lock")):
             if not archive.exists() and not failed.exists():
-                with contextlib.suppress(LocalStackError, OSError):
+                with contextlib.suppress(LocalStackError, ControllerCoreError, OSError):
                     _make(archive, record)
                 if not archive.exists():
                     failed.touch()

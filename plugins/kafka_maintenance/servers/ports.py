@@ -16,12 +16,15 @@ LOOPBACK = "127.0.0.1"
 # and the server's bind.
 PORTS = range(10_240, 32_000)
 
-_PORTS_GIVEN: set[int] = set()
+_PORTS_GIVEN: dict[int, socket.socket] = {}
+"""By their marks, which tell other processes of this package."""
 _PORTS_LOCK = threading.Lock()
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` loopback ports that nobody listens on now; none is given out twice by this process.
+    """`count` loopback ports that nobody listens on now.
+
+    None is given out twice by this process, nor by another one of this package before this one ends.
 
     Raises:
         PortTakenError: none was found in 10240 to 31999.
@@ -31,9 +34,12 @@ def free_ports(count: int) -> list[int]:
         for port in random.SystemRandom().sample(PORTS, len(PORTS)):
             if len(found) == count:
                 break
-            if port not in _PORTS_GIVEN and _can_bind(port):
-                found.append(port)
-                _PORTS_GIVEN.add(port)
+            if port not in _PORTS_GIVEN and (mark := _marked(port)) is not None:
+                if _can_bind(port):
+                    found.append(port)
+                    _PORTS_GIVEN[port] = mark
+                else:
+                    mark.close()
     if len(found) < count:
         raise PortTakenError(
             f"looking for {count} free ports on {LOOPBACK} in {PORTS.start} to {PORTS.stop - 1}: found {len(found)};"
@@ -80,6 +86,17 @@ def bypass_proxy(env: MutableMapping[str, str] | None = None) -> None:
         hosts = [host.strip() for host in excepted.split(",") if host.strip()]
         own = () if "*" in hosts else (LOOPBACK, "localhost")  # beside others the * would mean nothing to some clients
         environment[name] = ",".join(dict.fromkeys((*hosts, *own)))
+
+
+def _marked(port: int) -> socket.socket | None:
+    """A UDP socket of the same number, as a mark that the TCP port is given out; None where another process has it."""
+    mark = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        mark.bind((LOOPBACK, port))
+    except OSError:
+        mark.close()
+        return None
+    return mark
 
 
 def _can_bind(port: int) -> bool:

@@ -101,6 +101,26 @@ def test_a_file_that_may_hold_later_changes_is_doubted_or_passed_over(folder):
     assert DataDirectory(folder).moment(3).doubt is None, "no transaction can come after the last one"
 
 
+def test_a_file_that_was_begun_within_a_multi_transaction_gets_all_of_it(folder):
+    """Before ZooKeeper 3.5.5 the first operation of a multi-transaction names the file (ZOOKEEPER-3127)."""
+    operations = [
+        (1, create("/b", parent_cversion=2)),
+        (1, create("/c", parent_cversion=3)),
+        (5, set_data("/a", b"multi", 2)),
+    ]
+    body = INT.pack(3) + b"".join(INT.pack(kind) + buffer_bytes(content) for kind, content in operations)
+    log(folder, 4, transaction(4, 14, body), transaction(5, 5, set_data("/a", b"later", 3)))
+    whole = DataDirectory(folder).moment(5).tree
+    a = znode(b"later", 2, mzxid=5, mtime=1_700_000_005_000, ctime=1_700_000_002_000, version=3)
+    b = znode(b"", 4, ctime=1_700_000_004_000, mtime=1_700_000_004_000)
+    old_snapshot(folder, 4, [(ROOT, znode(cversion=2, pzxid=4)), ("/a", a), ("/b", b)])
+    for name in ("snapshot.0", "log.1"):
+        (folder / name).unlink()
+    found = DataDirectory(folder).moment(5)
+    assert found.doubt is None
+    assert found.tree.nodes == whole.nodes
+
+
 def test_an_acl_that_came_while_the_file_was_written_is_in_the_transaction(folder):
     """ZooKeeper writes the ACLs before the znodes; one that a znode got in between is not among them."""
     closed = ((31, "digest", "tool:hash"),)

@@ -22,6 +22,7 @@ from controller_core.model.errors import ObjectMissingError
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo import stack
 from kafka_maintenance.operations.restore.drill import restore_drill
+from kafka_maintenance.servers import ports
 from kafka_maintenance.servers import workspace as workspaces
 from kafka_maintenance.servers.errors import (
     ChildDiedError,
@@ -136,6 +137,19 @@ def test_a_taken_port_names_its_listener():
 
 def test_free_ports_are_given_out_once():
     assert len({port for _ in range(5) for port in free_ports(4)}) == 20
+
+
+def test_another_process_is_not_given_a_port_that_waits_for_its_server():
+    taken, other = free_ports(2)
+    ask = "import sys; from kafka_maintenance.servers import ports; port = int(sys.argv[1]); ports.PORTS = range(port, port + 1); print(ports.free_port())"
+
+    def asked(port):
+        command = [sys.executable, "-c", ask, str(port)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "PortTakenError: looking for 1 free ports" in asked(taken).stderr
+    ports._PORTS_GIVEN.pop(other).close()
+    assert asked(other).stdout == f"{other}\n"
 
 
 @pytest.mark.parametrize(
