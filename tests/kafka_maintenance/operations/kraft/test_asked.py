@@ -97,7 +97,7 @@ def test_a_registered_broker_that_was_not_found_is_silent():
 
 @pytest.mark.kafka
 def test_real_brokers_are_asked(tmp_path, capsys):
-    with KafkaCluster("3.9", brokers=2) as kafka:
+    with KafkaCluster("3.9", brokers=2, mode="shared_jvm") as kafka:
         arguments = ["--cluster", "blue", "--store", str(tmp_path)]
         assert main(["snapshot", "--zookeeper", kafka.zookeeper_connect, *arguments]) == 0
         capsys.readouterr()

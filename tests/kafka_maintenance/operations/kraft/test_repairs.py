@@ -174,7 +174,7 @@ def test_what_is_under_way_is_ended_by_a_plan_only_while_no_broker_is_registered
 @pytest.mark.kafka
 def test_a_real_broker_that_starts_after_the_repair_finds_nothing_under_way(store):
     """Of a reassignment and a deletion that wait for a broker that never comes, nothing is left but the data."""
-    with KafkaCluster(brokers=1) as cluster, cluster.session() as session:
+    with KafkaCluster(brokers=1, mode="shared_jvm") as cluster, cluster.session() as session:
         produced = waiting(cluster, session, absent=9)
         cluster[1].terminate()
         plan = planned(store, cluster.zookeeper_connect, brokers_stopped=True)
@@ -192,7 +192,7 @@ def test_a_real_broker_that_starts_after_the_repair_finds_nothing_under_way(stor
 @pytest.mark.kafka
 def test_beside_a_running_controller_what_is_under_way_is_ended_one_after_the_other(store):
     """A move that waits for a broker is taken back by an approved plan; a deletion that waits for it goes on when an empty one has its id."""
-    with KafkaCluster(brokers=2) as cluster, cluster.session() as session:
+    with KafkaCluster(brokers=2, mode="shared_jvm") as cluster, cluster.session() as session:
         produced = waiting(cluster, session, absent=3)
         assert under_way(seen(store, cluster)) == Judged(
             Verdict.DECIDE,

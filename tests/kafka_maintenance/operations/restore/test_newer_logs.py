@@ -90,7 +90,7 @@ def all_gone(cluster):
 @pytest.mark.parametrize("version", kafka_versions("2.4", "3.9"))
 def test_an_old_tree_under_newer_logs(version):
     store = MemoryStore("newer-logs")
-    with KafkaCluster(version, brokers=2, chroot="/k") as cluster:
+    with KafkaCluster(version, brokers=2, chroot="/k", mode="shared_jvm") as cluster:
         partitions = create_topic(cluster, TOPIC, {0: (1, 2), 1: (2, 1)})
         issued = [in_a_transaction(cluster, "before")]
         snapshot = take_snapshot(
