@@ -67,6 +67,7 @@ START = {each: ASSIGNMENT[each.partition] for each in TARGETS}
 OLDEST = (2, 4)
 """Of the versions that the laboratory runs."""
 TRAFFIC_TIMEOUT_S = 120.0
+CHANCE_TIMEOUT_S = 600.0
 
 
 class UnderOurs(Lockstep):
@@ -250,7 +251,7 @@ def move(zookeeper: ZooKeeper, targets: Mapping[TopicPartition, tuple[int, ...]]
 
 def hand_over(kafka: KafkaCluster, zookeeper: ZooKeeper, successor: BrokerId) -> None:
     """`/controller` is deleted until chance makes the successor the active controller: all brokers and both of ours compete to become it."""
-    deadline_s = time.monotonic() + TRAFFIC_TIMEOUT_S
+    deadline_s = time.monotonic() + CHANCE_TIMEOUT_S
     while (holder := kafka.controller_id()) != successor:
         assert time.monotonic() < deadline_s, f"{successor} never became the controller, {holder} is it"
         with suppress(NoNodeError):
