@@ -26,6 +26,7 @@ from kafka_maintenance.servers.maven import (
 from kafka_maintenance.servers.zookeeper import pyspark_jars
 
 FETCH_TIMEOUT_S = 600
+ATTEMPTS = 2
 SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # half the CPU time for a program that runs for seconds
 
 
@@ -63,14 +64,22 @@ class JarSet:
         if not folder.is_dir():
             with locked(folder.with_name(f"{folder.name}.lock")):
                 if not folder.is_dir():
-                    self.fetch(folder, env=env)
-                    try:
-                        self.check(folder)
-                    except JarChecksumError:
-                        shutil.rmtree(folder)
-                        raise
+                    self._fetch_and_check(folder, env)
         self.check(folder)
         return folder
+
+    def _fetch_and_check(self, folder: Path, env: Mapping[str, str] | None) -> None:
+        """Once more where it fails: of some hundred answers of a repository one is late, torn or an error now and then."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self.fetch(folder, env=env)
+                self.check(folder)
+            except (JarsUnavailableError, JarChecksumError):
+                shutil.rmtree(folder, ignore_errors=True)
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                break
 
     def check(self, folder: Path) -> None:
         """Compare a folder with the lock file: the same names, the same bytes.

@@ -189,8 +189,8 @@ def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
 
 @pytest.fixture
 def one_jar():
-    """A Maven repository of one jar, with a false checksum of it; with what it was asked."""
-    asked = []
+    """A Maven repository of one jar, with a false checksum of it; with what it was asked, and how it answers for the jar first."""
+    asked, errors = [], []
     bodies = {
         "/maven/a/b/1/b-1.pom": b"<project><groupId>a</groupId><artifactId>b</artifactId><version>1</version></project>",
         "/maven/a/b/1/b-1.jar": b"a jar",
@@ -201,7 +201,10 @@ def one_jar():
         def do_GET(self):
             asked.append(self.path)
             body = bodies.get(self.path)
-            self.send_response(404 if body is None else 200)
+            status = 404 if body is None else 200
+            if errors and self.command == "GET" and self.path.endswith(".jar"):
+                status, body = errors.pop(), b""
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body or b"")))
             self.end_headers()
             if self.command == "GET":
@@ -213,18 +216,29 @@ def one_jar():
             pass
 
     with listening(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        yield f"http://127.0.0.1:{server.server_port}/maven/", asked
+        yield f"http://127.0.0.1:{server.server_port}/maven/", asked, errors
 
 
 @pytest.mark.services
 def test_no_more_is_asked_for_than_what_is_used_and_a_new_lock_file_compares_checksums(monkeypatch, tmp_path, one_jar):
-    url, asked = one_jar
+    url, asked, _ = one_jar
     monkeypatch.setenv(maven.REPOSITORY_VARIABLE, url)
     wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", {})
     wanted.fetch(tmp_path / "fetched")
     assert {path.rsplit("/", 1)[-1] for path in asked} == {"b-1.pom", "b-1.jar"}
     with pytest.raises(JarsUnavailableError, match="invalid sha1"):
         wanted.fetched_digests()
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("answer", [503, 404, 200], ids=["an error", "not there", "without content"])
+def test_one_false_answer_of_a_repository_is_no_obstacle(tmp_path, one_jar, answer):
+    url, _, errors = one_jar
+    errors.append(answer)
+    digests = {"b-1.jar": hashlib.sha256(b"a jar").hexdigest()}
+    wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", digests)
+    folder = wanted.cached(cache=tmp_path, env={**os.environ, maven.REPOSITORY_VARIABLE: url})
+    assert (folder / "b-1.jar").read_bytes() == b"a jar"
 
 
 @pytest.mark.parametrize(
