@@ -30,6 +30,12 @@ def set_data(path, data, version):
     return text_bytes(path) + buffer_bytes(data) + INT.pack(version)
 
 
+def multi(zxid, *operations):
+    """A transaction of (kind, body) each."""
+    body = b"".join(INT.pack(kind) + buffer_bytes(content) for kind, content in operations)
+    return transaction(zxid, 14, INT.pack(len(operations)) + body)
+
+
 def log(folder, zxid, *entries, tail=b""):
     folder.mkdir(exist_ok=True)
     (folder / f"log.{zxid:x}").write_bytes(b"ZKLG" + struct.pack("!iq", 2, 0) + b"".join(entries) + tail)

@@ -32,6 +32,7 @@ from kafka_maintenance.operations.cluster.admin_requests import (
     elect_preferred_leaders,
 )
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
+from kafka_maintenance.operations.plans.explain import Deed
 from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
@@ -43,7 +44,6 @@ from tests.differential.test_real_brokers import (
     PARTITIONS,
     TARGETS,
     TOPIC,
-    Deed,
     Lockstep,
     create_topic,
     delete_topic,

@@ -39,6 +39,7 @@ from controller_core.znodes import (
     state_path,
     topic_path,
 )
+from kafka_maintenance.operations.plans.explain import Deed
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from tests.differential.under_the_core import PATIENT
@@ -54,7 +55,6 @@ TARGETS = {PARTITIONS[0]: (3, 2), PARTITIONS[1]: (1, 3, 2)}
 REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
 SETTLE_S = 120.0
 STABLE_S = 0.3
-Deed = Callable[[SimulatedCluster], None]
 
 
 CHANGE = re.compile(r"epoch=\d+\] (Changed .*?|Partition .* state changed to .*?)( \(state\.change\.logger\))?$")

@@ -65,6 +65,7 @@ class JarSet:
             with locked(folder.with_name(f"{folder.name}.lock")):
                 if not folder.is_dir():
                     self._fetch_and_check(folder, env)
+                    return folder
         self.check(folder)
         return folder
 

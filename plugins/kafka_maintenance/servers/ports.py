@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 PORTS = range(10_240, 32_000)
 
 _PORTS_GIVEN: dict[int, socket.socket] = {}
-"""By their marks, which tell other processes of this package."""
+"""Port → the mark that tells other processes of this package."""
 _PORTS_LOCK = threading.Lock()
 
 

@@ -6,12 +6,12 @@ import zlib
 import pytest
 
 from controller_core.adapters.zookeeper_files.data_directory import DataDirectory
-from controller_core.adapters.zookeeper_files.jute import INT, LONG, UNKNOWN_ACL, acl_bytes, buffer_bytes, text_bytes
+from controller_core.adapters.zookeeper_files.jute import INT, LONG, UNKNOWN_ACL, acl_bytes, text_bytes
 from controller_core.adapters.zookeeper_files.snapshot_file import read_snapshot, write_snapshot
 from controller_core.adapters.zookeeper_files.transactions import is_session
 from controller_core.adapters.zookeeper_files.tree import ROOT, DataTree
 from controller_core.model.errors import ZooKeeperFileError
-from tests.zookeeper_logs import SESSION, create, log, old_snapshot, set_data, transaction, znode
+from tests.zookeeper_logs import SESSION, create, log, multi, old_snapshot, set_data, transaction, znode
 
 
 def data(directory, zxid):
@@ -108,8 +108,7 @@ def test_a_file_that_was_begun_within_a_multi_transaction_gets_all_of_it(folder)
         (1, create("/c", parent_cversion=3)),
         (5, set_data("/a", b"multi", 2)),
     ]
-    body = INT.pack(3) + b"".join(INT.pack(kind) + buffer_bytes(content) for kind, content in operations)
-    log(folder, 4, transaction(4, 14, body), transaction(5, 5, set_data("/a", b"later", 3)))
+    log(folder, 4, multi(4, *operations), transaction(5, 5, set_data("/a", b"later", 3)))
     whole = DataDirectory(folder).moment(5).tree
     a = znode(b"later", 2, mzxid=5, mtime=1_700_000_005_000, ctime=1_700_000_002_000, version=3)
     b = znode(b"", 4, ctime=1_700_000_004_000, mtime=1_700_000_004_000)
@@ -161,8 +160,7 @@ def test_a_multi_transaction_is_done_whole_or_not_at_all(folder, fails):
     ]
     if fails:
         operations = [(-1, INT.pack(0)), (-1, INT.pack(0)), (-1, INT.pack(-103))]
-    body = INT.pack(3) + b"".join(INT.pack(kind) + buffer_bytes(content) for kind, content in operations)
-    log(folder, 4, transaction(4, 14, body))
+    log(folder, 4, multi(4, *operations))
     found = data(DataDirectory(folder), 4)
     assert (found["/a"], "/b" in found) == ((b"two", False) if fails else (b"multi", True))
 
