@@ -126,26 +126,55 @@ def test_a_mirrors_login_goes_into_ivys_settings(tmp_path):
     assert '<credentials host="ours.example" realm="" username="me" passwd="geheim"/>' in text
 
 
-@pytest.fixture
-def private_repository():
-    """A Maven repository that holds nothing and wants a login; with what it was asked."""
-    asked = []
+class Repository(http.server.ThreadingHTTPServer):
+    """A Maven repository on loopback: what it holds, by file name, whether it wants a login, and what it was asked, with which login."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append((self.path.rsplit("/", 1)[-1], self.headers.get("Authorization")))
-            self.send_response(404 if self.headers.get("Authorization") else 401)
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.url = f"http://127.0.0.1:{self.server_port}/maven/"
+        self.files = {}
+        self.wants_login = False
+        self.false_answers = []  # the statuses with which it answers for a jar at first
+        self.asked = []
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        name, login = self.path.rsplit("/", 1)[-1], self.headers.get("Authorization")
+        self.server.asked.append((name, login))
+        body = self.server.files.get(name, b"")
+        status = 200 if name in self.server.files else 404
+        if self.server.wants_login and login is None:
+            status, body = 401, b""
+        if self.server.false_answers and self.command == "GET" and name.endswith(".jar"):
+            status, body = self.server.false_answers.pop(), b""
+        self.send_response(status)
+        if status == 401:
             self.send_header("WWW-Authenticate", 'Basic realm="Our jars"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
 
-        do_HEAD = do_GET  # noqa: N815 - http.server names it
+    do_HEAD = do_GET  # noqa: N815 - http.server names it
 
-        def log_message(self, *args):
-            pass
+    def log_message(self, *args):
+        pass
 
-    with listening(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        yield f"http://127.0.0.1:{server.server_port}/maven", asked
+
+@pytest.fixture
+def repository():
+    """A repository that is empty."""
+    with listening(Repository()) as server:
+        yield server
+
+
+@pytest.fixture
+def one_jar(repository):
+    """A repository of one jar, with a false checksum of it."""
+    pom = b"<project><groupId>a</groupId><artifactId>b</artifactId><version>1</version></project>"
+    repository.files = {"b-1.pom": pom, "b-1.jar": b"a jar", "b-1.pom.sha1": b"0" * 40, "b-1.jar.sha1": b"0" * 40}
+    return repository
 
 
 NOTHING_THERE = """\
@@ -176,56 +205,23 @@ def test_why_ivy_failed(output, reason):
     assert jar_sets.ivy_reason(output) == reason
 
 
-def test_a_mirror_that_wants_a_login_gets_it(tmp_path, private_repository):
-    url, asked = private_repository
+def test_a_mirror_that_wants_a_login_gets_it(tmp_path, repository):
+    repository.wants_login = True
     (tmp_path / ".m2").mkdir()
-    settings = SETTINGS.format(of="central").replace("https://ours.example/maven", url)
+    settings = SETTINGS.format(of="central").replace("https://ours.example/maven", repository.url)
     (tmp_path / ".m2" / "settings.xml").write_text(settings)
     with pytest.raises(JarsUnavailableError, match="not found"):
         jars.kafka_jars("1.1", cache=tmp_path, env={**os.environ, "HOME": str(tmp_path)})
     login = "Basic " + base64.b64encode(b"me:geheim").decode()
-    assert ("kafka_2.11-1.1.1.pom", login) in asked
-
-
-@pytest.fixture
-def one_jar():
-    """A Maven repository of one jar, with a false checksum of it; with what it was asked, and how it answers for the jar first."""
-    asked, errors = [], []
-    bodies = {
-        "/maven/a/b/1/b-1.pom": b"<project><groupId>a</groupId><artifactId>b</artifactId><version>1</version></project>",
-        "/maven/a/b/1/b-1.jar": b"a jar",
-    }
-    bodies |= {f"{path}.sha1": b"0" * 40 for path in bodies}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            body = bodies.get(self.path)
-            status = 404 if body is None else 200
-            if errors and self.command == "GET" and self.path.endswith(".jar"):
-                status, body = errors.pop(), b""
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body or b"")
-
-        do_HEAD = do_GET  # noqa: N815 - http.server names it
-
-        def log_message(self, *args):
-            pass
-
-    with listening(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
-        yield f"http://127.0.0.1:{server.server_port}/maven/", asked, errors
+    assert ("kafka_2.11-1.1.1.pom", login) in repository.asked
 
 
 @pytest.mark.services
 def test_no_more_is_asked_for_than_what_is_used_and_a_new_lock_file_compares_checksums(monkeypatch, tmp_path, one_jar):
-    url, asked, _ = one_jar
-    monkeypatch.setenv(maven.REPOSITORY_VARIABLE, url)
+    monkeypatch.setenv(maven.REPOSITORY_VARIABLE, one_jar.url)
     wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", {})
     wanted.fetch(tmp_path / "fetched")
-    assert {path.rsplit("/", 1)[-1] for path in asked} == {"b-1.pom", "b-1.jar"}
+    assert {name for name, _ in one_jar.asked} == {"b-1.pom", "b-1.jar"}
     with pytest.raises(JarsUnavailableError, match="invalid sha1"):
         wanted.fetched_digests()
 
@@ -233,11 +229,10 @@ def test_no_more_is_asked_for_than_what_is_used_and_a_new_lock_file_compares_che
 @pytest.mark.services
 @pytest.mark.parametrize("answer", [503, 404, 200], ids=["an error", "not there", "without content"])
 def test_one_false_answer_of_a_repository_is_no_obstacle(tmp_path, one_jar, answer):
-    url, _, errors = one_jar
-    errors.append(answer)
+    one_jar.false_answers.append(answer)
     digests = {"b-1.jar": hashlib.sha256(b"a jar").hexdigest()}
     wanted = jar_sets.JarSet("one", "one", jar_sets.ivy_module("one", [("a", "b", "1")]), "b-1.jar", digests)
-    folder = wanted.cached(cache=tmp_path, env={**os.environ, maven.REPOSITORY_VARIABLE: url})
+    folder = wanted.cached(cache=tmp_path, env={**os.environ, maven.REPOSITORY_VARIABLE: one_jar.url})
     assert (folder / "b-1.jar").read_bytes() == b"a jar"
 
 
