@@ -34,6 +34,9 @@ from spark_jobs.transforms import (
 
 _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
+HELD_ROWS_MAX = 2_000
+"""Up to so many rows a table, but that of the partitions, is held by the driver: the results ask it some thirty times, and to
+read it each time would be an eighth of a small cluster's run (`analyse` of the sample history, by turns: 97 CPU s for 117)."""
 Output = tuple[str, Callable[[], DataFrame]]
 """A result's name, and what describes its frame when it is wanted: that costs the driver as much as a small cluster's run."""
 
@@ -45,7 +48,7 @@ class Results:
         self._spark, self._chosen, self._args = spark, chosen, args
         self._kept: list[DataFrame] = []
         both = [*chosen.current, *chosen.before]
-        self._tables = {name: stored.read_table(spark, both, name) for name in schemas.OF_DATE}
+        self._tables = {name: self._of_date(both, name) for name in schemas.OF_DATE}
         self._judged = self._keep(bad_rows.with_reason(self._tables["partitions"]))
         good = bad_rows.good_partitions(self._judged)
         self._tables["partitions"] = good
@@ -178,6 +181,14 @@ class Results:
             ),
         )
         yield "controller_churn", lambda: history.controller_churn(past["cluster"])
+
+    def _of_date(self, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
+        """A table of the date's snapshots and of those before; held by the driver where it has few rows."""
+        rows = stored.read_table(self._spark, snapshots, table)
+        count = sum(found.row_counts.get(table, 0) for found in snapshots)
+        if table == "partitions" or count > HELD_ROWS_MAX:
+            return rows
+        return datasets.through_driver(rows, schemas.INPUTS[table])
 
     def _of_window(self, table: str) -> DataFrame:
         """A table of all snapshots of the history, of those with a compact history from there."""
