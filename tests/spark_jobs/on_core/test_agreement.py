@@ -62,7 +62,7 @@ def test_each_slice_is_judged_as_if_it_were_a_cluster(spark, tmp_path, monkeypat
 
 def test_a_difference_between_sql_and_core_is_a_finding(spark, monkeypatch):
     tables = frames(spark, *(random_world(number) for number in range(6)))
-    told = facts_of(spark, tables, "{}").cache()
+    told = facts_of(spark, tables, "{}")
     core = facts.core_facts(told, tables)
     arguments = (tables["partitions"], tables["topics"], tables["requests"], told, core)
     assert agreement.disagreements(*arguments).collect() == []
@@ -82,7 +82,7 @@ def test_a_difference_between_sql_and_core_is_a_finding(spark, monkeypatch):
 
 def test_a_snapshot_that_the_core_cannot_judge_is_a_finding(spark, monkeypatch):
     tables = frames(spark, random_world(1))
-    told = facts_of(spark, tables, "{}").cache()
+    told = facts_of(spark, tables, "{}")
     core = facts.core_facts(told, tables)
     monkeypatch.setattr(agreement, "core_judgement", partial(failing, tables["partitions"]))
     found = agreement.disagreements(tables["partitions"], tables["topics"], tables["requests"], told, core).collect()

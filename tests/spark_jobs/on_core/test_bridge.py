@@ -63,7 +63,7 @@ def test_spark_sql_equals_the_core(spark):
         for number, world in enumerate(fleet)
     }
     tables = frames(spark, *fleet)
-    found = facts_of(spark, tables, json.dumps({"clusters": settings})).cache()
+    found = facts_of(spark, tables, json.dumps({"clusters": settings}))
     told = facts.core_facts(found, tables)
 
     judged = agreement.core_judgement(tables["partitions"], told).cache()

@@ -34,13 +34,19 @@ def log_dir(broker, *replicas, total=1000, usable=500, error=0):
     return [{**own, **row} for row in rows or [{}]]
 
 
-def found(spark, *log_dirs):
+@pytest.fixture(scope="module")
+def found(spark):
+    """`found(*log_dirs)`: what is found in WORLD with these log directories."""
     tables = frames(spark, WORLD)
-    disks = pa.Table.from_pylist([row for rows in log_dirs for row in rows], schema=arrow_schema(schemas.DISKS))
     told = facts_of(spark, tables, "{}")
-    result = disk_findings.disk_findings(spark.createDataFrame(disks, schemas.DISKS), tables["partitions"], told)
-    assert result.columns == schemas.FINDINGS.names
-    return sorted((row["kind"], row["severity"], row["brokers"][0], row["detail"]) for row in result.collect())
+
+    def found_with(*log_dirs):
+        disks = pa.Table.from_pylist([row for rows in log_dirs for row in rows], schema=arrow_schema(schemas.DISKS))
+        result = disk_findings.disk_findings(spark.createDataFrame(disks, schemas.DISKS), tables["partitions"], told)
+        assert result.columns == schemas.FINDINGS.names
+        return sorted((row["kind"], row["severity"], row["brokers"][0], row["detail"]) for row in result.collect())
+
+    return found_with
 
 
 def kinds(rows):
@@ -57,19 +63,19 @@ def kinds(rows):
         pytest.param(None, [], id="Kafka before 3.3 does not say"),
     ],
 )
-def test_how_much_of_a_disk_is_left(spark, usable, expected):
+def test_how_much_of_a_disk_is_left(found, usable, expected):
     total = 1000 if usable is not None else None
-    assert kinds(found(spark, log_dir(1, (0, 1), (1, 1), total=total, usable=usable))) == expected
+    assert kinds(found(log_dir(1, (0, 1), (1, 1), total=total, usable=usable))) == expected
 
 
-def test_a_log_directory_that_is_offline(spark):
-    ((kind, severity, broker, detail),) = found(spark, log_dir(2, total=None, usable=None, error=56))
+def test_a_log_directory_that_is_offline(found):
+    ((kind, severity, broker, detail),) = found(log_dir(2, total=None, usable=None, error=56))
     assert (kind, severity, broker) == ("log_dir_offline", "critical", 2)
     assert detail == "/data of broker 2 is offline (error 56): its replicas are; replace the disk"
 
 
-def test_bytes_and_leaders_are_compared_with_the_average_broker(spark):
-    rows = found(spark, log_dir(1, (0, 90)), log_dir(2, (0, 8), (1, 10)), log_dir(3, (1, 9)))
+def test_bytes_and_leaders_are_compared_with_the_average_broker(found):
+    rows = found(log_dir(1, (0, 90)), log_dir(2, (0, 8), (1, 10)), log_dir(3, (1, 9)))
     assert kinds(rows) == [("bytes_skew", "warning", 1), ("leader_bytes_skew", "info", 1)]
     assert (
         rows[0][3] == "broker 1 holds 90.0 GiB, the average broker 39.0 GiB (2.3 times): plan a reassignment with sizes"
@@ -77,14 +83,14 @@ def test_bytes_and_leaders_are_compared_with_the_average_broker(spark):
     assert rows[1][3].startswith("broker 1 leads 90.0 GiB, the average broker 33.3 GiB")
 
 
-def test_small_differences_and_brokers_that_did_not_answer_are_no_skew(spark):
-    assert found(spark, log_dir(1, (0, 9)), log_dir(2, (1, 1)), log_dir(3)) == []
-    assert found(spark, log_dir(1, (0, 90)), log_dir(2, (1, 1))) == []
+def test_small_differences_and_brokers_that_did_not_answer_are_no_skew(found):
+    assert found(log_dir(1, (0, 9)), log_dir(2, (1, 1)), log_dir(3)) == []
+    assert found(log_dir(1, (0, 90)), log_dir(2, (1, 1))) == []
 
 
-def test_a_copy_between_two_directories_of_one_broker_does_not_lead(spark):
+def test_a_copy_between_two_directories_of_one_broker_does_not_lead(found):
     future = [{**row, "is_future": True} for row in log_dir(1, (0, 90))]
-    assert kinds(found(spark, future, log_dir(2, (1, 1)), log_dir(3))) == [("bytes_skew", "warning", 1)]
+    assert kinds(found(future, log_dir(2, (1, 1)), log_dir(3))) == [("bytes_skew", "warning", 1)]
 
 
 def test_the_columns_are_those_that_are_kept():

@@ -31,7 +31,7 @@ from spark_jobs.transforms import (
     partition_findings,
     summary,
 )
-from tests.spark_jobs.transforms.test_transforms import facts_of
+from tests.spark_jobs.transforms.test_transforms import described_facts, facts_of
 from tests.spark_jobs.worlds import World, frames
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -92,7 +92,7 @@ def made(spark):
     judged = bad_rows.with_reason(today["partitions"])
     good = {**today, "partitions": bad_rows.good_partitions(judged)}
     refused = bad_rows.refused_rows(judged, today["bad_rows"])
-    known = facts_of(spark, good, refused=refused).cache()  # a dozen transforms ask it
+    known = described_facts(spark, good, refused=refused).cache()  # a dozen transforms ask it
     changes = history.partition_changes(bad_rows.plausible(window["partitions"])).cache()
     grown = history.growth(window["partitions"], window["brokers"], window["cluster"]).cache()
     held = history.replicas_by_day(window["partitions"])
