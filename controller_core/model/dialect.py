@@ -169,7 +169,7 @@ def newest_version(low: str | None = None, high: str | None = None) -> str:
     """
     floor = parse_version(low) if low else (0, 0, 0)
     roof = parse_version(high) if high else (99, 0, 0)
-    fitting = [name for name in MINOR_VERSIONS if floor <= parse_version(name) <= roof]
+    fitting = [name for version, name in _NAMES.items() if floor <= version <= roof]
     if not fitting:
         raise UnknownVersionError(
             f"no Kafka version between {low!r} and {high!r} is known: expected one of {', '.join(MINOR_VERSIONS)}"
