@@ -36,7 +36,7 @@ _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
 HELD_ROWS_MAX = 2_000
 """Up to so many rows a table, but that of the partitions, is held by the driver: the results ask it some thirty times, and to
-read it each time would be an eighth of a small cluster's run (`analyse` of the sample history, by turns: 97 CPU s for 117)."""
+read it each time is a sixth of a small cluster's run (`analyse` of the sample history, six times by turns: 180 CPU s for 214)."""
 Output = tuple[str, Callable[[], DataFrame]]
 """A result's name, and what describes its frame when it is wanted: that costs the driver as much as a small cluster's run."""
 
