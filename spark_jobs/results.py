@@ -34,9 +34,11 @@ from spark_jobs.transforms import (
 
 _NAMED_MAX = 20
 """Up to so many snapshots are told apart by a condition; more by a join, which costs each result a broadcast."""
+_ASKED_OFTEN = tuple(table for table in schemas.OF_DATE if table not in ("partitions", "notifications"))
+"""The small tables that every run asks, whatever results are wanted."""
 HELD_ROWS_MAX = 2_000
-"""Up to so many rows a table, but that of the partitions, is held by the driver: the results ask it some thirty times, and to
-read it each time is a sixth of a small cluster's run (`analyse` of the sample history, six times by turns: 180 CPU s for 214)."""
+"""Up to so many rows such a table is held by the driver: all results together ask them some thirty times, and to read them
+each time is a sixth of a small cluster's run (`analyse` of the sample history, six times by turns: 180 CPU s for 214)."""
 Output = tuple[str, Callable[[], DataFrame]]
 """A result's name, and what describes its frame when it is wanted: that costs the driver as much as a small cluster's run."""
 
@@ -183,12 +185,11 @@ class Results:
         yield "controller_churn", lambda: history.controller_churn(past["cluster"])
 
     def _of_date(self, snapshots: Sequence[Snapshot], table: str) -> DataFrame:
-        """A table of the date's snapshots and of those before; held by the driver where it has few rows."""
+        """A table of the date's snapshots and of those before; held by the driver where it is asked often and has few rows."""
         rows = stored.read_table(self._spark, snapshots, table)
-        count = sum(found.row_counts.get(table, 0) for found in snapshots)
-        if table == "partitions" or count > HELD_ROWS_MAX:
-            return rows
-        return datasets.through_driver(rows, schemas.INPUTS[table])
+        if table in _ASKED_OFTEN and sum(found.row_counts.get(table, 0) for found in snapshots) <= HELD_ROWS_MAX:
+            return datasets.through_driver(rows, schemas.INPUTS[table])
+        return rows
 
     def _of_window(self, table: str) -> DataFrame:
         """A table of all snapshots of the history, of those with a compact history from there."""

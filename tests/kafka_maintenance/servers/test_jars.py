@@ -127,7 +127,7 @@ def test_a_mirrors_login_goes_into_ivys_settings(tmp_path):
 
 
 class Repository(http.server.ThreadingHTTPServer):
-    """A Maven repository on loopback: what it holds, by file name, whether it wants a login, and what it was asked, with which login."""
+    """A Maven repository on loopback: what it holds by path, whether it wants a login, and what it was asked, with which login."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Answer)
@@ -140,13 +140,13 @@ class Repository(http.server.ThreadingHTTPServer):
 
 class _Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        name, login = self.path.rsplit("/", 1)[-1], self.headers.get("Authorization")
-        self.server.asked.append((name, login))
-        body = self.server.files.get(name, b"")
-        status = 200 if name in self.server.files else 404
+        login = self.headers.get("Authorization")
+        self.server.asked.append((self.path.rsplit("/", 1)[-1], login))
+        body = self.server.files.get(self.path, b"")
+        status = 200 if self.path in self.server.files else 404
         if self.server.wants_login and login is None:
             status, body = 401, b""
-        if self.server.false_answers and self.command == "GET" and name.endswith(".jar"):
+        if self.server.false_answers and self.command == "GET" and self.path.endswith(".jar"):
             status, body = self.server.false_answers.pop(), b""
         self.send_response(status)
         if status == 401:
@@ -173,7 +173,8 @@ def repository():
 def one_jar(repository):
     """A repository of one jar, with a false checksum of it."""
     pom = b"<project><groupId>a</groupId><artifactId>b</artifactId><version>1</version></project>"
-    repository.files = {"b-1.pom": pom, "b-1.jar": b"a jar", "b-1.pom.sha1": b"0" * 40, "b-1.jar.sha1": b"0" * 40}
+    files = {"/maven/a/b/1/b-1.pom": pom, "/maven/a/b/1/b-1.jar": b"a jar"}
+    repository.files = files | {f"{path}.sha1": b"0" * 40 for path in files}
     return repository
 
 
@@ -208,7 +209,7 @@ def test_why_ivy_failed(output, reason):
 def test_a_mirror_that_wants_a_login_gets_it(tmp_path, repository):
     repository.wants_login = True
     (tmp_path / ".m2").mkdir()
-    settings = SETTINGS.format(of="central").replace("https://ours.example/maven", repository.url)
+    settings = SETTINGS.format(of="central").replace("https://ours.example/maven", repository.url.rstrip("/"))
     (tmp_path / ".m2" / "settings.xml").write_text(settings)
     with pytest.raises(JarsUnavailableError, match="not found"):
         jars.kafka_jars("1.1", cache=tmp_path, env={**os.environ, "HOME": str(tmp_path)})
