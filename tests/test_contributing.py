@@ -60,8 +60,8 @@ def kinds_of_findings():
     [
         ("docs/analysis.md",),
         (
-            *("tests/spark_jobs/transforms/test_transforms.py", "tests/spark_jobs/sick/oracle.py"),
-            "tests/spark_jobs/transforms/test_disk_findings.py",
+            *(f"tests/spark_jobs/transforms/test_{of}_findings.py" for of in ("cluster", "disk", "partition")),
+            *("tests/spark_jobs/transforms/test_racks.py", "tests/spark_jobs/sick/oracle.py"),
         ),
     ],
 )

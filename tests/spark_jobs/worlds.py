@@ -160,6 +160,27 @@ class World:
             yield {"path": path, "reason": reason}
 
 
+SICK = World(
+    brokers={1: "a", 2: "b", 3: "b"},
+    partitions=(
+        ("fine", 0, (1, 2), 1, (1, 2)),
+        ("lost", 0, (9, 8), -1, (9,)),
+        ("slow", 0, (1, 2), 1, (1,)),
+        ("same", 0, (2, 3), 2, (2, 3)),
+        ("lone", 0, (1,), 1, (1,)),
+        ("away", 0, (1, 2), 2, (2, 1)),
+        ("none", 0, (1, 2), None, ()),
+        ("odd", 0, (1, 2), 3, (1, 2, 3)),
+        ("moves", 0, (1, 2, 3), 1, (1, 2), (3,), ()),
+        ("void", 0, (1, 2), 1, (1, 2), (), (1, 2)),
+        ("gone", 0, (1, 2), -1, (1,)),
+    ),
+    queued={"gone": 60},
+    configs=(("topics", "slow", "min.insync.replicas", "2"), ("topics", "lone", "min.insync.replicas", "2")),
+)
+"""A partition of each sickness, beside one that has none."""
+
+
 def frame(spark, table, *worlds):
     schema = schemas.INPUTS[table]
     rows = [row for world in worlds for row in world.rows(table)]
@@ -169,6 +190,10 @@ def frame(spark, table, *worlds):
 
 def frames(spark, *worlds):
     return {table: frame(spark, table, *worlds) for table in schemas.INPUTS}
+
+
+def rows_of(result, *names):
+    return sorted(tuple(row[name] for name in names) for row in result.collect())
 
 
 def write(world, root):

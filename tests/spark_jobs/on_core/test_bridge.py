@@ -9,7 +9,7 @@ from controller_core.controller.deletion_eligibility import IneligibilityKind
 from spark_jobs.on_core import agreement, bridge, drill
 from spark_jobs.schemas import NOT_ANALYSED
 from spark_jobs.transforms import deletion, facts, imbalance
-from tests.spark_jobs.transforms.test_transforms import facts_of
+from tests.spark_jobs.facts import facts_of
 from tests.spark_jobs.worlds import World, frames
 
 VERSIONS = ("0.10.2", "1.0", "2.4", "2.6", "3.3", "3.9")

@@ -12,7 +12,7 @@ from spark_jobs import schemas
 from spark_jobs.on_core import bridge, drill
 from spark_jobs.on_core.deletion_steps import predict
 from spark_jobs.transforms import facts
-from tests.spark_jobs.transforms.test_transforms import facts_of
+from tests.spark_jobs.facts import facts_of
 from tests.spark_jobs.worlds import World, frames
 
 

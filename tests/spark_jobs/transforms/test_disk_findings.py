@@ -9,7 +9,7 @@ from kafka_maintenance.operations.analysis.disks import DISKS
 from spark_jobs import schemas
 from spark_jobs.io.arrow import arrow_schema
 from spark_jobs.transforms import disk_findings
-from tests.spark_jobs.transforms.test_transforms import facts_of
+from tests.spark_jobs.facts import facts_of
 from tests.spark_jobs.worlds import World, frames
 
 GIB = 2**30

@@ -31,7 +31,7 @@ from spark_jobs.transforms import (
     partition_findings,
     summary,
 )
-from tests.spark_jobs.transforms.test_transforms import described_facts, facts_of
+from tests.spark_jobs.facts import described_facts, facts_of
 from tests.spark_jobs.worlds import World, frames
 
 EXAMPLES = Path(__file__).parent / "examples"
