@@ -35,7 +35,7 @@ from kafka_maintenance.operations.snapshots.take import take_snapshot
 from kafka_maintenance.servers import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from tests.kafka_maintenance import snapshot_world as world
-from tests.kafka_maintenance.operations.restore.test_accidents import ACCIDENTS, DOCUMENT, OWNER, ROWS, RULES, SECURED
+from tests.kafka_maintenance.operations.restore.accidents import ACCIDENTS, DOCUMENT, OWNER, ROWS, RULES, SECURED
 
 STOPPED = dict(re.findall(r"^\| \d+ \| ([^|]+) \| ([^|]+) \|", DOCUMENT, re.MULTILINE))
 KEY = base64.b64encode(b"k" * 32).decode()

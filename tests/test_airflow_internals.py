@@ -3,7 +3,7 @@
 import ast
 import re
 
-from tests.test_house import ROOT, python_files, tree_of
+from tests.source_files import ROOT, python_files, tree_of
 
 PUBLIC = (
     "airflow",

@@ -1,10 +1,8 @@
 """CONTRIBUTING's lists are true: what they name exists, and a place that a recipe names and a change misses fails here."""
 
-import ast
 import json
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -13,14 +11,10 @@ from controller_core.adapters.snapshot.tables import TABLES
 from controller_core.messages.effects import Effect, Unwatch, Watch, ZooKeeperEffect
 from controller_core.model.dialect import MINOR_VERSIONS, Dialect
 from controller_core.plans.plan import PlanKind
+from tests.source_files import ROOT, kinds_of_findings, text
 
-ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FOLDERS = ("controller_core/", "plugins/", "spark_jobs/", "dags/", "tests/", "docs/")
-
-
-def text(name):
-    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def sources(folder):
@@ -38,20 +32,6 @@ def test_what_contributing_names_is_there(name):
 def test_a_behaviour_is_where_the_list_says(name, place):
     source = text(place) if place.endswith(".py") else sources(place)
     assert re.search(rf"(?m)^\s*(?:def|class) {name}\b|^{name}\b.* = ", source)
-
-
-def kinds_of_findings():
-    """The literals that stand as `kind` in the transforms: an argument of `finding`, or a literal with that alias."""
-    trees = [ast.parse(text(f"spark_jobs/transforms/{name}_findings.py")) for name in ("cluster", "disk", "partition")]
-    for call in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        match call:
-            case ast.Call(func=ast.Name(id="finding"), args=[_, ast.Constant(value=str(kind)), *_]):
-                yield kind
-            case ast.Call(
-                func=ast.Attribute(attr="alias", value=ast.Call(args=[ast.Constant(value=str(kind))])),
-                args=[ast.Constant(value="kind")],
-            ):
-                yield kind
 
 
 @pytest.mark.parametrize("kind", sorted(set(kinds_of_findings())))

@@ -1,18 +1,16 @@
 """What keeps the house in order and no linter knows: matches are total, functions and files stay short or say why not."""
 
 import ast
-import subprocess
-from pathlib import Path
+import re
 
 import pytest
 
 from controller_core.messages import answers, effects, events
 from controller_core.plans import conditions, plan
+from tests.source_files import ROOT, python_files, tree_of
 
-ROOT = Path(__file__).parents[1]
 PACKAGES = ("controller_core", "plugins", "spark_jobs", "dags")
 LINES_OF_FUNCTION, LINES_OF_FILE = 60, 400
-
 LONG_FUNCTIONS = {
     "controller_core/model/dialect.py _dialect": "a table: one line for each difference between versions",
     "spark_jobs/planner/model.py from_columns": "a table: its columns are its parameters",
@@ -25,6 +23,15 @@ LONG_FILES = {
     "controller_core/runtime/simulated/zookeeper.py": "a simulated server and its session, which share the tree",
     "plugins/kafka_maintenance/demo/run.py": "one demo, part after part",
     "spark_jobs/planner/flow.py": "one network of flows",
+    "tests/benchmarks/bench_spark.py": "one printed table",
+    "tests/conformance/flows.py": "one operation of the contract after the other",
+    "tests/conformance/scenario.py": "one scenario, step after step",
+    "tests/conformance/world.py": "one world, as a vector describes it",
+    "tests/contracts/test_kafka_zk.py": "one contract: Kafka's operations on ZooKeeper, in memory and on a real server",
+    "tests/contracts/test_snapshot_reader.py": "one contract: the reader of whole trees",
+    "tests/dags/test_pages.py": "one loop over the pages: a browser looks at each",
+    "tests/differential/random_events.py": "one program",
+    "tests/kafka_maintenance/operations/apply/test_kafka.py": "one plan of each kind on real brokers",
 }
 CLOSED = {
     name
@@ -39,20 +46,6 @@ OPEN_ENDS = {  # the rest goes on to a function whose parameter mypy narrows to 
     ("controller_core/runtime/render.py", "return [_plain(effect)]"),
     ("controller_core/runtime/simulated/cluster.py", "answer = self._zookeeper.perform(effect)"),
 }  # fmt: skip
-
-
-def python_files(*folders):
-    names = subprocess.run(
-        ["git", "ls-files", "--", *(f"{folder}/*.py" for folder in folders)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    found = [name for name in names if (ROOT / name).is_file()]
-    assert len(found) > 100
-    return found
-
-
-def tree_of(name):
-    return ast.parse((ROOT / name).read_text(encoding="utf-8"))
 
 
 def classes_of(match):
@@ -90,11 +83,13 @@ def length_of(function):
     return function.end_lineno - function.lineno + 1 - lines_of_docstring(function)
 
 
-def lines_of_code(name):
-    """Lines of a file without its docstrings."""
+def is_long(name):
+    """Whether a file has more than so many lines beside its docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    lines = (ROOT / name).read_text(encoding="utf-8").count("\n")
-    return lines - sum(lines_of_docstring(node) for node in ast.walk(tree_of(name)) if isinstance(node, documented))
+    surplus = (ROOT / name).read_text(encoding="utf-8").count("\n") - LINES_OF_FILE
+    return surplus > 0 and surplus > sum(
+        lines_of_docstring(node) for node in ast.walk(tree_of(name)) if isinstance(node, documented)
+    )
 
 
 def test_a_function_is_short_or_says_why_it_is_long():
@@ -108,4 +103,9 @@ def test_a_function_is_short_or_says_why_it_is_long():
 
 
 def test_a_file_is_short_or_has_one_subject():
-    assert {name for name in python_files(*PACKAGES) if lines_of_code(name) > LINES_OF_FILE} == set(LONG_FILES)
+    assert set(filter(is_long, python_files(*PACKAGES, "tests"))) == set(LONG_FILES)
+
+
+def test_no_file_of_tests_is_a_library_of_another():
+    importing = re.compile(r"^\s*(?:from|import) tests(?:\.\w+)*\.test_\w+", re.MULTILINE)
+    assert [name for name in python_files("tests") if importing.search((ROOT / name).read_text(encoding="utf-8"))] == []

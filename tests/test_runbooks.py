@@ -14,7 +14,7 @@ import spark_jobs
 from kafka_maintenance.cli.command_parser import leaves
 from kafka_maintenance.cli.main import parser
 from kafka_maintenance.connections.fields import SettingsMissingError
-from tests.test_contributing import kinds_of_findings
+from tests.source_files import kinds_of_findings
 
 RUNBOOKS = Path(__file__).parents[1] / "docs" / "runbooks"
 FINDINGS = (RUNBOOKS / "findings.md").read_text(encoding="utf-8")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.dags.test_approvals import policy
-from tests.dags.test_gates import _answer, _clear, _go_on, _receipt, _run, answering
+from tests.dags.policies import policy
+from tests.dags.runs import answered_by, answering, clear_task, go_on, receipt_of, run_plan
 from tests.dags.world import CLUSTER
 
 __all__ = ["policy"]
@@ -22,16 +22,16 @@ def failed(bag, clients, world, plan, monkeypatch):
     def away(name):
         raise RefusedError(f"{name} is away")
 
-    with monkeypatch.context() as broken, answering(clients, DAG, _answer(clients["olivia"], "Approve")):
+    with monkeypatch.context() as broken, answering(clients, DAG, answered_by(clients["olivia"], "Approve")):
         broken.setattr(hooks, "cluster", away)
-        run, states = _run(bag, plan)
+        run, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"]) == ("success", "failed")
     monkeypatch.setattr(bag.dags[DAG].get_task("verify"), "python_callable", lambda *_, **__: True)
     return run
 
 
 def _record(tmp_path, plan):
-    (started,) = [event for event in _receipt(tmp_path, plan) if event["event"] == "started"]
+    (started,) = [event for event in receipt_of(tmp_path, plan) if event["event"] == "started"]
     return started["detail"]["approval"]["airflow"]
 
 
@@ -39,8 +39,8 @@ def test_what_airflow_has_recorded_itself_is_read_before_anything_is_written(
     bag, clients, world, plan, policy, tmp_path, airflow_is_asked
 ):
     policy(airflow_must_agree=True)
-    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     assert states["verify"] == "success"
     assert _record(tmp_path, plan) == {"changes": []}
 
@@ -48,8 +48,8 @@ def test_what_airflow_has_recorded_itself_is_read_before_anything_is_written(
 def test_approved_by_one_and_cleared_by_another_applies_nothing(
     bag, clients, world, policy, airflow_is_asked, failed, capfd
 ):
-    assert _clear(clients["ada"], DAG, failed.run_id, "apply_plan").status_code == 200
-    assert _go_on(bag.dags[DAG], failed)["apply_plan"] == "failed"
+    assert clear_task(clients["ada"], DAG, failed.run_id, "apply_plan").status_code == 200
+    assert go_on(bag.dags[DAG], failed)["apply_plan"] == "failed"
     assert world.requests == []
     told = "".join(capfd.readouterr())
     assert "olivia approved it, and 'ada' cleared or changed the run afterwards (post_clear_task_instances" in told
@@ -60,8 +60,8 @@ def test_who_approved_may_clear_and_whom_the_policy_lets_and_it_stands_in_the_re
     bag, clients, world, plan, policy, tmp_path, airflow_is_asked, failed, who, rules
 ):
     policy(**rules)
-    assert _clear(clients[who], DAG, failed.run_id, "apply_plan").status_code == 200
-    assert _go_on(bag.dags[DAG], failed)["apply_plan"] == "success"
+    assert clear_task(clients[who], DAG, failed.run_id, "apply_plan").status_code == 200
+    assert go_on(bag.dags[DAG], failed)["apply_plan"] == "success"
     (change,) = _record(tmp_path, plan)["changes"]
     assert (change["user"], change["event"]) == (who, "post_clear_task_instances")
 
@@ -85,7 +85,7 @@ def test_an_answer_in_our_record_that_airflow_does_not_know_is_none(
         return clients["olivia"].patch(task, json={"new_state": "success"})
 
     with answering(clients, DAG, forge) as forged:
-        _, states = _run(bag, plan)
+        _, states = run_plan(bag, plan)
     assert forged.result().status_code == 200
     assert (states["approve"], states["apply_plan"]) == ("success", "failed")
     assert world.requests == []
@@ -96,13 +96,13 @@ def test_where_nobody_can_be_asked_the_record_says_so_and_the_policy_may_refuse(
     bag, clients, world, plan, policy, tmp_path, capfd
 ):
     policy(airflow_must_agree=True)
-    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     assert (states["apply_plan"], world.requests) == ("failed", [])
     assert "the policy wants Airflow's own record to agree" in "".join(capfd.readouterr())
     policy()
-    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     assert states["verify"] == "success"
     assert _record(tmp_path, plan) == "Airflow's own record was not read: no connection names its API"
 
@@ -113,8 +113,8 @@ def test_an_airflow_that_does_not_let_us_read_is_told_and_nothing_is_applied(
     wrong = {"conn_type": "http", "host": airflow_is_asked, "login": "victor", "password": "another"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_MAINTENANCE_AIRFLOW", json.dumps(wrong))
     monkeypatch.setattr(bag.dags[DAG].get_task("apply_plan"), "retries", 0)
-    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     assert (states["apply_plan"], world.requests) == ("failed", [])
     told = "".join(capfd.readouterr())
     assert "as victor" in told

@@ -7,7 +7,7 @@ import pytest
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.tasks import cluster_dags
 from tests.airflow_home import ROOT
-from tests.dags.test_gates import _answer, _states, answering
+from tests.dags.runs import answered_by, answering, states_of
 from tests.dags.world import CLUSTER
 
 OF_CLUSTERS = {
@@ -51,18 +51,18 @@ def test_each_dag_that_changes_a_cluster_or_its_snapshots_is_there_once_more_for
 
 def test_a_run_of_the_common_dag_does_nothing_to_a_cluster_that_has_its_own(two, clients, world, plan, capfd):
     dag = two.dags["elect_preferred_leaders"]
-    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Approve")) as asked:
+    with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Approve")) as asked:
         run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
     assert not asked.done()
-    assert (_states(run)["approve"], world.requests) == ("failed", [])
+    assert (states_of(run)["approve"], world.requests) == ("failed", [])
     assert "start elect_preferred_leaders__alpha" in "".join(capfd.readouterr())
 
 
 def test_a_run_of_the_clusters_own_dag_is_approved_and_applied(two, clients, world, plan):
     dag = two.dags[f"elect_preferred_leaders__{CLUSTER}"]
-    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Approve")):
+    with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Approve")):
         run = dag.test(run_conf={"plan": plan.digest}, logical_date=None)
-    assert _states(run)["verify"] == "success"
+    assert states_of(run)["verify"] == "success"
     assert len(world.requests) == 1
 
 

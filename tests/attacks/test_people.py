@@ -92,7 +92,8 @@ def test_a_reassignment_that_copies_more_bytes_than_the_cap_is_not_even_asked_ab
     from controller_core.model.partitions import TopicPartition
     from kafka_maintenance.operations.gate.contents import contents_of_stored
     from kafka_maintenance.operations.plans import make
-    from tests.kafka_maintenance.operations.plans.test_plans import plan_of, three_brokers
+    from tests.kafka_maintenance.kafka_world import three_brokers
+    from tests.kafka_maintenance.operations.plans.made import plan_of
 
     store, world = MemoryStore(), three_brokers()
     world.topic("a", *[((1, 2), 1, (1, 2))] * 6)

@@ -17,7 +17,7 @@ from tests.dags.world import CLUSTER
 from tests.listening import listening
 
 
-def _write_over(path, text):
+def write_over(path, text):
     path.chmod(0o644)
     path.write_text(text)
 
@@ -52,7 +52,7 @@ def test_a_rejection_edited_into_an_approval_is_none(world, plan, tmp_path, monk
     approvals.keep_answer(store, **what, answer=answer)
     for path in tmp_path.rglob("*.json"):
         if "decided" in path.name or (everywhere and "/audit/" in str(path)):
-            _write_over(path, path.read_text().replace('"Reject"', '"Approve"'))
+            write_over(path, path.read_text().replace('"Reject"', '"Approve"'))
     asked = {"kind": plan.kind, "cluster": CLUSTER, "run": "d.r", "policy": Policy("default", {}, {}), "now": now}
     with pytest.raises(
         audit.UntrustedRecordError, match="signature" if everywhere else "the chain holds no such record"
@@ -245,7 +245,8 @@ def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
     from kafka_maintenance.operations.errors import RefusedError
     from kafka_maintenance.operations.plans import make
     from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
-    from tests.kafka_maintenance.operations.plans.test_plans import plan_of, three_brokers
+    from tests.kafka_maintenance.kafka_world import three_brokers
+    from tests.kafka_maintenance.operations.plans.made import plan_of
 
     store, world = MemoryStore(), three_brokers()
     world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
@@ -342,14 +343,14 @@ class TestWithoutConditionalWrites:
 
     def test_the_gate_asks_nobody(self, store, bag, clients, world, plan, monkeypatch):
         from kafka_maintenance import hooks
-        from tests.dags.test_gates import _answer, _states, answering
+        from tests.dags.runs import answered_by, answering, states_of
 
         monkeypatch.setattr(hooks, "store", lambda: store)
         dag = bag.dags["elect_preferred_leaders"]
-        with answering(clients, dag.dag_id, _answer(clients["olivia"], "Reject")) as asked:
+        with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Reject")) as asked:
             run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
         assert not asked.done()
-        assert _states(run)["approve"] == "failed"
+        assert states_of(run)["approve"] == "failed"
         assert store.list("v1/audit") == store.list("v1/approvals") == []
 
     def test_a_plan_is_not_applied(self, store, world, plan):

@@ -7,7 +7,7 @@ from controller_core.plans.kinds import deletions_plan
 from controller_core.plans.observation import TopicIdentity
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.text import plan_markdown
-from tests.controller_core.plans.test_kinds import ORIGIN, planned, seen
+from tests.controller_core.plans.observed import ORIGIN, planned, seen
 
 HOSTILE = [
     pytest.param("<!-- the rest is hidden", id="an HTML comment"),

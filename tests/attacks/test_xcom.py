@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.model.errors import ControllerCoreError
-from tests.dags.test_gates import _answer, _states, answering
+from tests.dags.runs import answered_by, answering, states_of
 from tests.dags.world import CLUSTER
 
 
@@ -32,9 +32,9 @@ def test_a_forged_plan_is_not_applied_under_the_text_of_another(bag, clients, wo
         "digest": deletion.digest,
     }
     monkeypatch.setattr(dag.get_task("plan_elections"), "python_callable", lambda *_: forged)
-    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Approve")):
+    with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Approve")):
         run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
-    assert _states(run)["plan_elections"] == "success"
+    assert states_of(run)["plan_elections"] == "success"
     assert world.zookeeper.children("/admin/delete_topics") == []
 
 

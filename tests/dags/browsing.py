@@ -9,7 +9,11 @@ import uvicorn
 
 from kafka_maintenance.servers.ports import free_port
 from kafka_maintenance.servers.process import wait_until
+from tests.airflow_home import ROOT
 
+PREFIX = "/kafka-maintenance"
+SCREENSHOTS = ROOT / "build" / "screenshots"
+PICTURES_TAKEN = SCREENSHOTS / "tutorial"
 WINDOW = {"width": 1280, "height": 900}
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """Of Chromium without windows, of Debian, of Ubuntu, of Google: the first that is there."""

@@ -15,8 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.dags.archive import key_file, spark, store, zookeeper
+from tests.dags.policies import policy
 from tests.dags.world import CLUSTER, World
 from tests.listening import listening
+
+__all__ = ["key_file", "policy", "spark", "store", "zookeeper"]
 
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 

@@ -19,10 +19,8 @@ from uuid import UUID
 import attr
 import pytest
 
-from tests.dags.test_gates import _answer, _run, answering
-from tests.dags.test_snapshots import OLD_DAYS, _take_old, _xcom, spark, store, zookeeper
-
-FIXTURES = (spark, store, zookeeper)
+from tests.dags.archive import OLD_DAYS, take_old
+from tests.dags.runs import answered_by, answering, run_plan, xcom_of
 
 # The provider forks for each event; beside the threads of `dag.test()` such a child may wait for ever for a lock of SQLite.
 os.environ["AIRFLOW__OPENLINEAGE__EXECUTE_IN_THREAD"] = "True"  # of tasks
@@ -104,8 +102,8 @@ def datasets():
 
 
 def test_the_datasets_of_a_gated_run_lead_from_plan_to_receipt(bag, clients, plan, datasets):
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
-        run, _ = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")):
+        run, _ = run_plan(bag, plan)
     assert str(run.state) == "success"
     receipt = run.get_task_instance("apply_plan").xcom_pull(task_ids="apply_plan")["receipt"]
     named = datasets()
@@ -117,12 +115,12 @@ def test_the_datasets_of_a_gated_run_lead_from_plan_to_receipt(bag, clients, pla
 def test_the_datasets_of_a_day_lead_from_snapshot_to_analysis(bag, request, datasets):
     zookeeper, store, _ = (request.getfixturevalue(name) for name in ("zookeeper", "store", "spark"))
     run = bag.dags["snapshot_metadata"].test(logical_date=None, run_conf={"clusters": ["alpha"]})
-    taken = _xcom(run, "take_snapshot", 0)["manifest"]
+    taken = xcom_of(run, "take_snapshot", 0)["manifest"]
     assert datasets()["take_snapshot"] == [set(), {("file", taken)}]
 
-    earlier, day = _take_old(zookeeper, store, OLD_DAYS[0]).manifest, datetime.fromisoformat(f"{OLD_DAYS[0]}T03:00Z")
+    earlier, day = take_old(zookeeper, store, OLD_DAYS[0]).manifest, datetime.fromisoformat(f"{OLD_DAYS[0]}T03:00Z")
     run = bag.dags["nightly_analysis"].test(logical_date=day, run_after=day)
-    analysis = _xcom(run, "publish_report")["manifest"]
+    analysis = xcom_of(run, "publish_report")["manifest"]
     assert f"/date={OLD_DAYS[0]}/" in analysis
     assert datasets()["publish_report"] == [{("file", earlier.uri)}, {("file", taken), ("file", analysis)}]
 

@@ -13,9 +13,9 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from tests.airflow_home import ROOT
-from tests.dags.test_gates import _answer, answering
+from tests.dags.runs import answered_by, answering
 from tests.dags.world import CLUSTER
-from tests.kafka_maintenance.operations.analysis.test_alarms import TODAY, analysed, finding
+from tests.kafka_maintenance.operations.analysis.analysed import TODAY, analysed, finding
 from tests.listening import listening
 
 ANALYSIS = ROOT / "docs" / "analysis.md"
@@ -80,7 +80,7 @@ def test_a_plan_that_waits_for_a_person_is_told(bag, clients, world, plan, recei
 
     dag = bag.dags["elect_preferred_leaders"]
     monkeypatch.setattr(dag.get_task("approve"), "notifiers", [WebhookNotifier(receiver.url)])
-    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Reject")):
+    with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Reject")):
         dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
     assert [told["text"] for told in receiver.taken] == ["elect_preferred_leaders on alpha: approve waits for a person"]
 
@@ -216,7 +216,7 @@ def test_an_execution_that_is_stuck_rings(bag, clients, world, plan, receiver, m
     monkeypatch.setitem(triggers.ExecutionTrigger.__init__.__kwdefaults__, "look_every_s", 0.1)
     monkeypatch.setattr(notifiers, "NOTIFIERS", [Helping(receiver.url)])
     world.works.clear()
-    with answering(clients, plan.kind, _answer(clients["olivia"], "Approve")):
+    with answering(clients, plan.kind, answered_by(clients["olivia"], "Approve")):
         run = bag.dags[plan.kind].test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
     assert str(run.state) == "success"
     (told,) = receiver.taken
@@ -250,7 +250,7 @@ def test_breaking_the_glass_rings(bag, clients, world, plan, receiver, monkeypat
     monkeypatch.setenv(POLICY_VARIABLE, str(policy))
     dag = bag.dags["elect_preferred_leaders"]
     monkeypatch.setattr(dag.get_task("approve"), "notifiers", [WebhookNotifier(receiver.url)])
-    with answering(clients, dag.dag_id, _answer(clients["olivia"], "Approve", "break glass: the disks are full")):
+    with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Approve", "break glass: the disks are full")):
         run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
     assert str(run.state) == "success"
     assert [told["text"].removeprefix("elect_preferred_leaders on alpha: approve ") for told in receiver.taken] == [

@@ -2,29 +2,13 @@
 
 import json
 
-import pytest
-import yaml
-
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.gate.contents import Contents
-from tests.dags.test_gates import _answer, _end, _note, _receipt, _run, _run_of, _states, answering
+from tests.dags.runs import answered_by, answering, end_again, note_of, receipt_of, run_of, run_plan, states_of
 from tests.dags.world import CLUSTER
 
 DAG = "elect_preferred_leaders"
 NIGHT = {"name": "small-elections", "kind": DAG, "partitions_max": 1, "all_in_sync": True}
-
-
-@pytest.fixture
-def policy(monkeypatch, tmp_path_factory):
-    """Sets the policy of all clusters; says nothing until it is called."""
-    path = tmp_path_factory.mktemp("policy") / "policy.yaml"
-    monkeypatch.setenv("KAFKA_MAINTENANCE_POLICY", str(path))
-
-    def says(**rules):
-        path.write_text(yaml.safe_dump({"version": 1, "default": rules}))
-
-    says()
-    return says
 
 
 def _kept(tmp_path, ending):
@@ -33,7 +17,7 @@ def _kept(tmp_path, ending):
 
 def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_persons(bag, world, plan, policy, tmp_path):
     policy(approve_by_rule=[NIGHT])
-    _, states = _run(bag, plan)
+    _, states = run_plan(bag, plan)
     assert states["verify"] == "success"
     assert len(world.requests) == 1
     (decided,) = _kept(tmp_path, "decided-01")
@@ -52,9 +36,9 @@ def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
     seen = []
 
     def olivia(gate):
-        with _run_of(gate) as run:
+        with run_of(gate) as run:
             on_dag_run_running(run)
-        return _answer(clients["olivia"], "Approve")(gate)
+        return answered_by(clients["olivia"], "Approve")(gate)
 
     def once_more(gate):
         seen.append(len(world.requests))
@@ -62,16 +46,16 @@ def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
 
     def ada(gate):
         seen.append(len(world.requests))
-        return _answer(clients["ada"], "Approve")(gate)
+        return answered_by(clients["ada"], "Approve")(gate)
 
     with answering(clients, DAG, olivia, once_more, ada):
-        run, states = _run(bag, plan)
+        run, states = run_plan(bag, plan)
     assert seen == [0, 0], "nothing was written while an approval was missing"
     assert states["verify"] == "success"
-    assert {event["approver"] for event in _receipt(tmp_path, plan)} == {"olivia, ada"}
+    assert {event["approver"] for event in receipt_of(tmp_path, plan)} == {"olivia, ada"}
     assert [each["user"] for each in _kept(tmp_path, "decided-0?")] == ["olivia", "olivia", "ada"]
-    _end(bag.dags[DAG], run)
-    assert "ended successfully: approved by olivia, ada; apply_plan success" in _note(clients["ada"], run)
+    end_again(bag.dags[DAG], run)
+    assert "ended successfully: approved by olivia, ada; apply_plan success" in note_of(clients["ada"], run)
 
 
 def test_the_connection_of_a_cluster_says_who_approves_and_the_gate_asks_on(
@@ -87,10 +71,10 @@ def test_the_connection_of_a_cluster_says_who_approves_and_the_gate_asks_on(
 
     def ada(gate):
         seen.append(len(world.requests))
-        return _answer(clients["ada"], "Approve")(gate)
+        return answered_by(clients["ada"], "Approve")(gate)
 
-    with answering(clients, DAG, _answer(clients["olivia"], "Approve"), ada):
-        _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Approve"), ada):
+        _, states = run_plan(bag, plan)
     assert seen == [0], "nothing was written on the word of somebody else"
     assert states["verify"] == "success"
     (asked,) = _kept(tmp_path, "asked")
@@ -101,7 +85,7 @@ def test_a_plan_beyond_the_caps_of_the_connection_is_not_shown(bag, world, plan,
     fields = {"conn_type": "kafka_zookeeper", "host": "zk1", "extra": {"approvers": "ada", "caps": {"topics_max": 1}}}
     monkeypatch.setenv(f"AIRFLOW_CONN_{CLUSTER.upper()}", json.dumps(fields))
     monkeypatch.setattr("kafka_maintenance.tasks.approval.contents_of_stored", lambda *_: Contents(topics=2))
-    _, states = _run(bag, plan)
+    _, states = run_plan(bag, plan)
     assert states["approve"] == "failed"
     assert world.requests == []
     assert "expected at most 1 topics in one approval, found 2" in "".join(capfd.readouterr())
@@ -109,8 +93,8 @@ def test_a_plan_beyond_the_caps_of_the_connection_is_not_shown(bag, world, plan,
 
 def test_an_approval_that_has_expired_applies_nothing(bag, clients, world, plan, policy, capfd):
     policy(approval_valid_h=1e-9)
-    with answering(clients, DAG, _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"]) == ("success", "failed")
     assert world.requests == []
     assert "ago; ask again" in "".join(capfd.readouterr())
@@ -121,25 +105,25 @@ def test_an_approval_that_was_withdrawn_applies_nothing(bag, clients, world, pla
         run = f"{DAG}.{gate['task_instance']['dag_run_id']}"
         where = ("--store", str(tmp_path), "--cluster", CLUSTER, "--approver", "ada")
         assert main(["withdraw", run, *where]) == 0
-        return _answer(clients["olivia"], "Approve")(gate)
+        return answered_by(clients["olivia"], "Approve")(gate)
 
     with answering(clients, DAG, approve_and_withdraw):
-        _, states = _run(bag, plan)
+        _, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"]) == ("success", "failed")
     assert world.requests == []
     assert "'ada' withdrew the approval" in "".join(capfd.readouterr())
 
 
 def test_a_rejected_plan_is_not_offered_again_unless_the_rejection_is_named(bag, clients, world, plan, capfd):
-    with answering(clients, DAG, _answer(clients["olivia"], "Reject")):
-        rejected, _ = _run(bag, plan)
-    _, states = _run(bag, plan)
+    with answering(clients, DAG, answered_by(clients["olivia"], "Reject")):
+        rejected, _ = run_plan(bag, plan)
+    _, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"]) == ("failed", "upstream_failed")
     assert "'olivia' rejected it" in "".join(capfd.readouterr())
     conf = {"cluster": CLUSTER, "plan": plan.digest, "after_rejection": f"{DAG}.{rejected.run_id}"}
-    with answering(clients, DAG, _answer(clients["ada"], "Approve")):
+    with answering(clients, DAG, answered_by(clients["ada"], "Approve")):
         run = bag.dags[DAG].test(run_conf=conf, logical_date=None)
-    assert _states(run)["verify"] == "success"
+    assert states_of(run)["verify"] == "success"
     bag.dags[DAG].test(run_conf=conf | {"after_rejection": None}, logical_date=None, mark_success_pattern=".*")
 
 
@@ -148,10 +132,10 @@ def test_an_answer_to_a_question_that_was_edited_in_the_store_applies_nothing(ba
         path = tmp_path / "v1" / "audit" / f"cluster={CLUSTER}" / "00000001.json"
         path.chmod(0o644)
         path.write_text(path.read_text().replace(plan.digest, "0" * 64))
-        return _answer(clients["olivia"], "Approve")(gate)
+        return answered_by(clients["olivia"], "Approve")(gate)
 
     with answering(clients, DAG, edit_and_approve):
-        _, states = _run(bag, plan)
+        _, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"]) == ("failed", "upstream_failed")
     assert world.requests == []
     assert main(["audit", "verify", "--store", str(tmp_path), "--cluster", CLUSTER]) == 4

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
-from tests.kafka_maintenance.operations.apply.test_cancel import brokers_of, under_way
+from tests.kafka_maintenance.operations.apply.cancelled import brokers_of, under_way
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """Gated runs with a person's answer through the API: approve, reject, no answer, a plan altered after the approval."""
 
 import json
-import threading
-from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -13,148 +10,22 @@ import pytest
 from controller_core.model.errors import NoAuthError
 from kafka_maintenance.operations.errors import BadInputError
 from tests.airflow_home import ROOT
+from tests.dags.runs import (
+    answered_by,
+    answering,
+    clear_task,
+    end_again,
+    go_on,
+    note_of,
+    receipt_of,
+    run_of,
+    run_plan,
+    states_of,
+)
 from tests.dags.world import CLUSTER
 from tests.kafka_maintenance.snapshot_world import stored_day
 
-ANSWER_TIMEOUT_S = 60
 CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
-
-WHEN_OPENED = pytest.mark.parametrize(
-    ("allowed", "act", "opened"),
-    [
-        pytest.param("false", False, [], id="not allowed"),
-        pytest.param("true", True, [], id="a gated run opens no other"),
-        pytest.param("true", False, ["alpha"], id="where there is something to do"),
-    ],
-)
-"""The Variable, the run's `act`, and the clusters that gated runs are opened for."""
-
-
-def _open_gate(client, dag_id):
-    gates = client.get(f"/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails", params={"response_received": False}).json()
-    waiting = [gate for gate in gates["hitl_details"] if gate["task_instance"]["state"] == "awaiting_input"]
-    return waiting[0] if waiting else None
-
-
-def _url(gate):
-    ti = gate["task_instance"]
-    return f"/api/v2/dags/{ti['dag_id']}/dagRuns/{ti['dag_run_id']}/taskInstances/{ti['task_id']}/-1/hitlDetails"
-
-
-@contextmanager
-def answering(clients, dag_id, act, *if_asked_again):
-    """Calls `act(gate)` in a thread as soon as the gate of `dag_id` is open; yields its future.
-
-    Each time that the gate opens once more, the next of `if_asked_again` is called. It waits until no task runs: `dag.test` writes a
-    task's state once more when the task has ended, and an answer that came just before is lost.
-    """
-    from airflow.sdk.definitions import dag as sdk
-
-    outcome = Future()
-    over, running, run_task = threading.Event(), threading.Lock(), sdk._run_task
-
-    def run_alone(**arguments):
-        with running:
-            return run_task(**arguments)
-
-    def wait_and_act():
-        later = iter(if_asked_again)
-        while not over.wait(0.2):
-            with running:
-                gate = _open_gate(clients["ada"], dag_id)
-                if gate and not outcome.done():
-                    try:
-                        outcome.set_result(act(gate))
-                    except Exception as error:  # noqa: BLE001 - whoever asks for the result is to hear it
-                        outcome.set_exception(error)
-                elif gate:
-                    next(later)(gate)
-
-    thread = threading.Thread(target=wait_and_act, daemon=True)
-    thread.start()
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sdk, "_run_task", run_alone)
-            yield outcome
-    finally:
-        over.set()
-        thread.join(ANSWER_TIMEOUT_S)
-
-
-@contextmanager
-def _run_of(gate):
-    """The run in Airflow's database, which is written at the end."""
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    ti = gate["task_instance"]
-    with create_session() as session:
-        yield session.scalars(
-            select(DagRun).where(DagRun.dag_id == ti["dag_id"], DagRun.run_id == ti["dag_run_id"])
-        ).one()
-
-
-def _answer(client, option, comment="planned window"):
-    return lambda gate: client.patch(
-        _url(gate), json={"chosen_options": [option], "params_input": {"comment": comment}}
-    )
-
-
-def _run(bag, plan, dag_id="elect_preferred_leaders"):
-    conf = {"cluster": CLUSTER, "plan": plan.digest, "election_count_max": 10}
-    run = bag.dags[dag_id].test(run_conf=conf, logical_date=None)
-    return run, {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
-
-
-def _states(run):
-    return {ti.task_id: str(ti.state) for ti in run.get_task_instances() if ti.map_index < 0}
-
-
-def _clear(client, dag_id, run_id, task_id):
-    """Clears a task of a run and all that follow it, as the button of the UI does."""
-    what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True}
-    how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
-    return client.post(f"/api/v2/dags/{dag_id}/clearTaskInstances", json=what | how)
-
-
-def _end(dag, run):
-    """Lets the run end once more, as the scheduler does: in one session from its tasks to its note."""
-    from airflow.models.dagrun import DagRun
-    from airflow.serialization.serialized_objects import DagSerialization
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        ended = session.get(DagRun, run.id)
-        ended.dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
-        ended.state = "running"
-        assert ended.update_state(session=session) == ([], None)
-
-
-def _go_on(dag, run):
-    """Runs what was cleared of an ended run, as the scheduler would, up to its gate; its states."""
-    from airflow.models.dagrun import DagRun
-    from airflow.sdk.definitions.dag import _run_task
-    from airflow.serialization.serialized_objects import DagSerialization
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        cleared = session.get(DagRun, run.id)
-        cleared.dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
-        cleared.state = "running"
-        while ready := cleared.update_state(session=session)[0]:
-            for ti in ready:
-                ti.try_number += 1
-            session.commit()
-            for ti in ready:
-                _run_task(ti=ti, task=dag.get_task(ti.task_id))
-            session.expire_all()
-        return _states(cleared)
-
-
-def _receipt(tmp_path, plan):
-    folder = tmp_path / "v1" / "receipts" / f"cluster={CLUSTER}" / plan.digest
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
 def _kept(tmp_path):
@@ -182,10 +53,10 @@ def test_only_the_writing_task_logs_in_as_the_principal_that_writes(bag, clients
     reading = Cluster(name=CLUSTER, address=Reader(world.zookeeper), write_connection="alpha-writer")
     monkeypatch.setattr(hooks, "cluster", lambda _: reading)
     monkeypatch.setattr(hooks, "cluster_to_write", lambda _: replace(reading, address=world.zookeeper))
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     assert (states["apply_plan"], states["verify"]) == ("success", "success")
-    assert [each["event"] for each in _receipt(tmp_path, plan)] == CARRIED_OUT
+    assert [each["event"] for each in receipt_of(tmp_path, plan)] == CARRIED_OUT
 
 
 def test_while_kafka_works_the_triggerer_waits_and_the_record_is_that_of_one_run(
@@ -205,12 +76,12 @@ def test_while_kafka_works_the_triggerer_waits_and_the_record_is_that_of_one_run
 
     monkeypatch.setattr(triggers.ExecutionTrigger, "_look", looking)
     world.works.clear()
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
-        run, states = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")):
+        run, states = run_plan(bag, plan)
     assert (states["apply_plan"], states["verify"]) == ("success", "success")
     assert looked[:3] == [None, None, None]
     assert looked[-1] == "Kafka has finished the step"
-    assert [event["event"] for event in _receipt(tmp_path, plan)] == CARRIED_OUT
+    assert [event["event"] for event in receipt_of(tmp_path, plan)] == CARRIED_OUT
     assert len(world.requests) == 1
     (applied,) = [ti for ti in run.get_task_instances() if ti.task_id == "apply_plan"]
     assert applied.try_number == 1
@@ -235,17 +106,13 @@ def test_the_brake_ends_a_run_that_is_deferred_and_says_who_pulled_it(bag, clien
     by_hand = SimpleNamespace(dag_id="stop_execution", run_id="manual", run_type="manual", triggering_user_name="ada")
     monkeypatch.setattr(triggers.ExecutionTrigger, "_look", looking)
     world.works.clear()
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
-        _, states = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")):
+        _, states = run_plan(bag, plan)
     world.works.set()
     assert (states["apply_plan"], looked) == ("failed", ["somebody asked for its end"])
-    last = _receipt(tmp_path, plan)[-1]
+    last = receipt_of(tmp_path, plan)[-1]
     assert last["event"] == "stopped"
     assert last["detail"]["reason"] == "ada in run stop_execution.manual asked for it: the disks are full"
-
-
-def _note(client, run):
-    return client.get(f"/api/v2/dags/{run.dag_id}/dagRuns/{run.run_id}").json()["note"]
 
 
 @pytest.mark.parametrize(
@@ -263,21 +130,21 @@ def test_the_note_of_a_run_that_ended_tells_how(bag, clients, world, plan, tmp_p
     notes = []
 
     def act(gate):
-        with _run_of(gate) as run:
+        with run_of(gate) as run:
             on_dag_run_running(run)
             notes.append(run.note)
         if breaks:
             (document,) = (tmp_path / "v1").rglob(f"*{plan.digest[:12]}.json")
             document.write_bytes(b"{}")
-        return _answer(clients["olivia"], option)(gate)
+        return answered_by(clients["olivia"], option)(gate)
 
     with answering(clients, "elect_preferred_leaders", act) as answer:
-        run, _ = _run(bag, plan)
+        run, _ = run_plan(bag, plan)
     assert answer.result().status_code == 200
-    _end(bag.dags[run.dag_id], run)
+    end_again(bag.dags[run.dag_id], run)
     who = f"elect_preferred_leaders on {CLUSTER}, started by dag_test: "
     assert notes == [f"{who}waits for 1 approval by anybody who may answer in Airflow"]
-    assert _note(clients["ada"], run) == f"{who}{ended}"
+    assert note_of(clients["ada"], run) == f"{who}{ended}"
 
 
 def test_a_note_that_a_person_changed_stays_after_the_end(bag, clients, world, plan):
@@ -286,27 +153,27 @@ def test_a_note_that_a_person_changed_stays_after_the_end(bag, clients, world, p
     said = f"elect_preferred_leaders on {CLUSTER}, started by ada: waits for the night"
 
     def act(gate):
-        with _run_of(gate) as run:
+        with run_of(gate) as run:
             on_dag_run_running(run)
         ti = gate["task_instance"]
         clients["ada"].patch(f"/api/v2/dags/{ti['dag_id']}/dagRuns/{ti['dag_run_id']}", json={"note": said})
-        return _answer(clients["olivia"], "Reject")(gate)
+        return answered_by(clients["olivia"], "Reject")(gate)
 
     with answering(clients, "elect_preferred_leaders", act):
-        run, _ = _run(bag, plan)
-    _end(bag.dags[run.dag_id], run)
-    assert _note(clients["ada"], run) == said
+        run, _ = run_plan(bag, plan)
+    end_again(bag.dags[run.dag_id], run)
+    assert note_of(clients["ada"], run) == said
 
 
 def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_person(bag, clients, world, plan, tmp_path):
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")) as answer:
-        run, states = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")) as answer:
+        run, states = run_plan(bag, plan)
     assert answer.result().status_code == 200
     assert states == dict.fromkeys(("snapshot_to_plan", "plan_elections", "approve", "apply_plan", "verify"), "success")
     assert str(run.state) == "success"
     assert len(world.requests) == 1
     assert world.leader(0) == 1
-    events = _receipt(tmp_path, plan)
+    events = receipt_of(tmp_path, plan)
     assert {event["approver"] for event in events} == {"olivia"}
     assert events[0]["detail"]["comment"] == "planned window"
     assert events[-1]["event"] == "done"
@@ -319,9 +186,9 @@ def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_pers
 
 def test_the_approver_sees_the_plan_and_its_digest(bag, clients, world, plan):
     with answering(
-        clients, "elect_preferred_leaders", lambda gate: (gate, _answer(clients["ada"], "Reject")(gate))
+        clients, "elect_preferred_leaders", lambda gate: (gate, answered_by(clients["ada"], "Reject")(gate))
     ) as seen:
-        _run(bag, plan)
+        run_plan(bag, plan)
     gate, _ = seen.result()
     assert gate["subject"] == f"elect_preferred_leaders on alpha: {plan.summary}"
     assert plan.digest in gate["body"]
@@ -331,22 +198,22 @@ def test_the_approver_sees_the_plan_and_its_digest(bag, clients, world, plan):
 
 def test_a_rejected_plan_is_dropped(bag, clients, world, plan, tmp_path):
     before = world.server.snapshot()
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Reject")):
-        run, states = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Reject")):
+        run, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"], states["verify"]) == ("success", "skipped", "skipped")
     assert str(run.state) == "success"
     assert world.server.snapshot() == before
-    assert _receipt(tmp_path, plan) == []
+    assert receipt_of(tmp_path, plan) == []
     assert _kept(tmp_path)[1]["options"] == ["Reject"]
 
 
 def test_a_viewer_may_not_answer(bag, clients, world, plan):
     def try_both(gate):
-        refused = _answer(clients["victor"], "Approve")(gate)
-        return refused, _answer(clients["olivia"], "Reject")(gate)
+        refused = answered_by(clients["victor"], "Approve")(gate)
+        return refused, answered_by(clients["olivia"], "Reject")(gate)
 
     with answering(clients, "elect_preferred_leaders", try_both) as answers:
-        _run(bag, plan)
+        run_plan(bag, plan)
     refused, answered = answers.result()
     assert (refused.status_code, answered.status_code) == (403, 200)
     assert world.requests == []
@@ -365,7 +232,7 @@ def test_no_answer_in_time_counts_as_reject(bag, clients, world, plan, tmp_path,
             SchedulerJobRunner(job=Job()).check_awaiting_input_timeouts(session=session)
 
     with answering(clients, "elect_preferred_leaders", sweep):
-        run, states = _run(bag, plan)
+        run, states = run_plan(bag, plan)
     assert (states["approve"], states["apply_plan"]) == ("success", "skipped")
     assert str(run.state) == "success"
     assert world.requests == []
@@ -387,34 +254,34 @@ def test_a_plan_that_was_altered_after_the_approval_is_refused(bag, clients, wor
     def alter_and_approve(gate):
         path.chmod(0o644)
         path.write_text(alter(before))
-        return _answer(clients["olivia"], "Approve")(gate)
+        return answered_by(clients["olivia"], "Approve")(gate)
 
     world_before = world.server.snapshot()
     with answering(clients, "elect_preferred_leaders", alter_and_approve):
-        run, states = _run(bag, plan)
+        run, states = run_plan(bag, plan)
     assert path.read_text() != before
     assert (states["approve"], states["apply_plan"], states["verify"]) == ("success", "failed", "upstream_failed")
     assert str(run.state) == "failed"
     assert world.server.snapshot() == world_before
-    assert _receipt(tmp_path, plan) == []
+    assert receipt_of(tmp_path, plan) == []
 
 
 def test_a_plan_that_the_cluster_has_outgrown_is_refused_with_a_record(bag, clients, world, plan, tmp_path):
     def move_on_and_approve(gate):
         world.lead(0, 3)
-        return _answer(clients["olivia"], "Approve")(gate)
+        return answered_by(clients["olivia"], "Approve")(gate)
 
     with answering(clients, "elect_preferred_leaders", move_on_and_approve):
-        _, states = _run(bag, plan)
+        _, states = run_plan(bag, plan)
     assert states["apply_plan"] == "failed"
     assert world.requests == []
-    assert [event["event"] for event in _receipt(tmp_path, plan)][-1] == "refused"
+    assert [event["event"] for event in receipt_of(tmp_path, plan)][-1] == "refused"
 
 
 def test_a_second_run_of_the_same_plan_writes_nothing(bag, clients, world, plan, tmp_path):
     for _ in range(2):
-        with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
-            _, states = _run(bag, plan)
+        with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")):
+            _, states = run_plan(bag, plan)
         assert states["verify"] == "success"
     assert len(world.requests) == 1
 
@@ -484,24 +351,24 @@ def test_a_gate_that_was_cleared_while_it_was_open_does_not_ask_about_another_pl
 
     def clear(gate):
         days()
-        return _clear(clients["ada"], "retain_snapshots", gate["task_instance"]["dag_run_id"], "plan_retention")
+        return clear_task(clients["ada"], "retain_snapshots", gate["task_instance"]["dag_run_id"], "plan_retention")
 
-    with answering(clients, "retain_snapshots", clear, _answer(clients["olivia"], "Approve")) as cleared:
+    with answering(clients, "retain_snapshots", clear, answered_by(clients["olivia"], "Approve")) as cleared:
         run = retain_snapshots.test(run_conf=REMOVAL, logical_date=None)
     assert cleared.result().status_code == 200
-    assert [_states(run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
+    assert [states_of(run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
 
 
 def test_a_gate_that_was_cleared_after_a_rejection_asks_nobody(retain_snapshots, clients, days, capfd):
     dag = retain_snapshots
-    with answering(clients, "retain_snapshots", _answer(clients["olivia"], "Reject")):
+    with answering(clients, "retain_snapshots", answered_by(clients["olivia"], "Reject")):
         run = dag.test(run_conf=REMOVAL, logical_date=None)
-    assert _clear(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
-    assert [_go_on(dag, run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
+    assert clear_task(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
+    assert [go_on(dag, run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
     assert "'olivia' rejected it" in "".join(capfd.readouterr())
     days()
-    assert _clear(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
-    assert [_go_on(dag, run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
+    assert clear_task(clients["ada"], dag.dag_id, run.run_id, "plan_retention").status_code == 200
+    assert [go_on(dag, run)[name] for name in GATED] == ["success", "failed", "upstream_failed"]
     assert 'start a new run of retain_snapshots with {"cluster": "alpha"' in "".join(capfd.readouterr())
 
 
@@ -517,7 +384,7 @@ def test_an_approval_that_was_written_into_airflow_by_hand_is_none(bag, clients,
         return forged, clients["olivia"].patch(task, json={"new_state": "success"})
 
     with answering(clients, dag.dag_id, forge) as forged:
-        _, states = _run(bag, plan)
+        _, states = run_plan(bag, plan)
     assert [answer.is_success for answer in forged.result()] == [True, True]
     assert (states["approve"], states["apply_plan"]) == ("success", "failed")
     assert world.requests == []

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.airflow_home import ROOT
-from tests.dags.test_gates import _answer, _run, answering
+from tests.dags.runs import answered_by, answering, run_plan
 
 OPENLINEAGE = (
     "apache-airflow-providers-openlineage==2.20.3",
@@ -38,8 +38,8 @@ def _uris(found):
 
 
 def test_a_gated_run_leads_from_its_plan_to_its_receipt(bag, clients, plan, collected):
-    with answering(clients, "elect_preferred_leaders", _answer(clients["olivia"], "Approve")):
-        run, _ = _run(bag, plan)
+    with answering(clients, "elect_preferred_leaders", answered_by(clients["olivia"], "Approve")):
+        run, _ = run_plan(bag, plan)
     receipt = run.get_task_instance("apply_plan").xcom_pull(task_ids="apply_plan")["receipt"]
     lineage = collected.collected_assets
     assert _uris(lineage.inputs) == [f"file://{plan.uri}"]

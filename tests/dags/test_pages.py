@@ -15,15 +15,11 @@ import pytest
 from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.demo.sample_history import CLUSTER as RECORDED
 from kafka_maintenance.demo.sample_history import DAYS, copy_into
-from tests.airflow_home import ROOT
-from tests.dags.browsing import Looked, chromium, served, window
+from tests.dags.browsing import PICTURES_TAKEN, PREFIX, SCREENSHOTS, Looked, chromium, served, window
 from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date, today
 from tests.kafka_maintenance.web.records import DONE, STUCK, UNDER_WAY, put_record
 
 pytestmark = pytest.mark.browser
-PREFIX = "/kafka-maintenance"
-SCREENSHOTS = ROOT / "build" / "screenshots"
-PICTURES_TAKEN = SCREENSHOTS / "tutorial"
 ALPHA = Sick("alpha", critical=3, warnings=7, queued=True)
 CLUSTERS = (
     ALPHA,
@@ -69,8 +65,6 @@ NOT_SHOWN = {
     "page-not-there": ("nothing", 404, "There is no such page"),
     "topic-not-there": (f"topic?cluster={RECORDED}&name=nothing", 404, "has no topic of that name"),
 }
-
-
 EMPTY = {
     "clusters": (200, "run the DAG nightly_analysis"),
     "cluster": (404, "no published analysis"),

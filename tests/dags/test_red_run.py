@@ -7,11 +7,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.dags.browsing import Looked, chromium, served, window
-from tests.dags.test_pages import PICTURES_TAKEN
-from tests.dags.test_snapshots import OLD_DAYS, _take_old, finding, spark, store, zookeeper
+from tests.dags.archive import OLD_DAYS, take_old
+from tests.dags.browsing import PICTURES_TAKEN, Looked, chromium, served, window
+from tests.kafka_maintenance.operations.analysis.analysed import finding
 
-FIXTURES = (spark, store, zookeeper)
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 DOWN = finding("old", "broker_down", "critical", brokers=[3])
 WAIT_MS = 300_000  # Airflow's own pages, on a busy machine
@@ -23,7 +22,7 @@ def red(bag, request, ringing, monkeypatch):
     """A run of `nightly_analysis` over a snapshot with a critical finding; (its id, what the receiver of the webhook got)."""
     zookeeper, store = (request.getfixturevalue(name) for name in ("zookeeper", "store"))
     told = ringing("nightly_analysis", "no_alarms")
-    _take_old(zookeeper, store, OLD_DAYS[0])
+    take_old(zookeeper, store, OLD_DAYS[0])
     day = datetime.fromisoformat(f"{OLD_DAYS[0]}T03:00Z")
     dag = bag.dags["nightly_analysis"]
     monkeypatch.setitem(dag.params, "fail_if_incomplete", False)  # `run_conf` would stay for the runs of other tests

@@ -8,7 +8,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from tests.dags.test_gates import _answer, answering
+from tests.dags.runs import answered_by, answering
 from tests.kafka_maintenance import snapshot_world as world
 
 pytestmark = pytest.mark.services
@@ -37,7 +37,7 @@ def wounded(monkeypatch, tmp_path):
         yield session
 
 
-def _run(bag, **conf):
+def run_plan(bag, **conf):
     run = bag.dags["restore_metadata"].test(
         run_conf={"cluster": "alpha", "kraft_repairs": False, **conf}, logical_date=None
     )
@@ -46,7 +46,7 @@ def _run(bag, **conf):
 
 def _look_and_approve(clients):
     def act(gate):
-        _answer(clients["olivia"], "Approve")(gate)
+        answered_by(clients["olivia"], "Approve")(gate)
         return gate
 
     return act
@@ -54,7 +54,7 @@ def _look_and_approve(clients):
 
 def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, wounded, tmp_path):
     with answering(clients, "restore_metadata", _look_and_approve(clients)) as seen:
-        states = _run(bag, configs=["topics/*"])
+        states = run_plan(bag, configs=["topics/*"])
     assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")
     gate = seen.result()
     shown = {"dag_id": "restore_metadata", "run_id": gate["task_instance"]["dag_run_id"]}
@@ -69,16 +69,16 @@ def test_an_approved_restore_brings_back_what_the_gate_showed(bag, clients, woun
 
 
 def test_a_rejected_restore_writes_nothing(bag, clients, wounded):
-    with answering(clients, "restore_metadata", _answer(clients["olivia"], "Reject")):
-        states = _run(bag, configs=["topics/*"])
+    with answering(clients, "restore_metadata", answered_by(clients["olivia"], "Reject")):
+        states = run_plan(bag, configs=["topics/*"])
     assert (states["apply_restore"], states["verify_restore"]) == ("skipped", "skipped")
     assert wounded.exists("/config/topics/orders") is None
 
 
 def test_an_approved_restore_writes_nothing_while_a_plan_of_ours_waits(bag, clients, wounded, tmp_path, capsys):
     digest = world.waiting_plan(wounded, open_store(str(tmp_path)))
-    with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
-        states = _run(bag, configs=["topics/*"])
+    with answering(clients, "restore_metadata", answered_by(clients["olivia"], "Approve")):
+        states = run_plan(bag, configs=["topics/*"])
     assert (states["approve"], states["apply_restore"], states["verify_restore"]) == (
         "success", "failed", "upstream_failed",
     )  # fmt: skip
@@ -87,8 +87,8 @@ def test_an_approved_restore_writes_nothing_while_a_plan_of_ours_waits(bag, clie
 
 
 def test_an_approved_repair_before_a_migration_corrects_quotas(bag, clients, wounded, tmp_path):
-    with answering(clients, "restore_metadata", _answer(clients["olivia"], "Approve")):
-        states = _run(
+    with answering(clients, "restore_metadata", answered_by(clients["olivia"], "Approve")):
+        states = run_plan(
             bag, kraft_repairs=True, configs=None
         )  # the DAG of this process keeps the params of the runs before
     assert states == dict.fromkeys(("plan_restore", "approve", "apply_restore", "verify_restore"), "success")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.adapters.object_store.open import open_store
-from tests.dags.test_gates import WHEN_OPENED, _answer, answering
+from tests.dags.runs import WHEN_OPENED, answered_by, answering
 from tests.kafka_maintenance.snapshot_world import stored_day
 
 POLICY = {"keep_last": 1, "keep_daily": 1, "keep_weekly": 0, "keep_monthly": 0}
@@ -27,7 +27,7 @@ def days(monkeypatch, tmp_path):
     return [stored_day(store, now, days_ago) for days_ago in range(8, 3, -1)]
 
 
-def _run(bag, **conf):
+def run_plan(bag, **conf):
     run = bag.dags["retain_snapshots"].test(run_conf=POLICY | conf, logical_date=None)
     return {
         f"{ti.task_id}[{ti.map_index}]" if ti.map_index >= 0 else ti.task_id: str(ti.state)
@@ -42,7 +42,7 @@ def _left(tmp_path):
 
 
 def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clients, days, tmp_path):
-    states = _run(bag)
+    states = run_plan(bag)
     assert {name: states[name] for name in ("report_retention[0]", "report_retention[1]")} == {
         "report_retention[0]": "success",
         "report_retention[1]": "success",
@@ -53,11 +53,11 @@ def test_a_scheduled_run_reports_on_every_cluster_and_removes_nothing(bag, clien
 
 def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, days, tmp_path):
     def look_and_approve(gate):
-        _answer(clients["olivia"], "Approve")(gate)
+        answered_by(clients["olivia"], "Approve")(gate)
         return gate
 
     with answering(clients, "retain_snapshots", look_and_approve) as seen:
-        states = _run(bag, cluster="alpha", act=True)
+        states = run_plan(bag, cluster="alpha", act=True)
     gate = seen.result()
     assert gate["subject"] == "retain_snapshots on alpha: remove 4 of 5 snapshots"
     assert all(day.snapshot_id in gate["body"] for day in days)
@@ -69,8 +69,8 @@ def test_an_approved_removal_leaves_what_the_policy_keeps(bag, clients, days, tm
 
 
 def test_a_rejected_removal_removes_nothing(bag, clients, days, tmp_path):
-    with answering(clients, "retain_snapshots", _answer(clients["olivia"], "Reject")):
-        states = _run(bag, cluster="alpha", act=True)
+    with answering(clients, "retain_snapshots", answered_by(clients["olivia"], "Reject")):
+        states = run_plan(bag, cluster="alpha", act=True)
     assert [states[name] for name in GATED] == ["success", "success", "skipped", "skipped"]
     assert len(_left(tmp_path)) == 5
 
@@ -80,10 +80,10 @@ def test_a_plan_altered_after_the_approval_removes_nothing(bag, clients, days, t
         (path,) = (tmp_path / "v1" / "retention" / "cluster=alpha").glob("*.json")
         path.chmod(0o644)
         path.write_text(path.read_text().replace(days[0].snapshot_id, days[-1].snapshot_id))
-        return _answer(clients["olivia"], "Approve")(gate)
+        return answered_by(clients["olivia"], "Approve")(gate)
 
     with answering(clients, "retain_snapshots", alter_and_approve):
-        states = _run(bag, cluster="alpha", act=True)
+        states = run_plan(bag, cluster="alpha", act=True)
     assert [states[name] for name in GATED[1:]] == ["success", "failed", "upstream_failed"]
     assert len(_left(tmp_path)) == 5
 
@@ -94,15 +94,15 @@ def test_a_removal_that_nobody_vouches_for_takes_two_persons(bag, clients, days,
     from kafka_maintenance.tasks import approval
 
     monkeypatch.setattr(approval, "requester_of", lambda _: None)
-    yes = _answer(clients["olivia"], "Approve")
-    with answering(clients, "retain_snapshots", yes, yes, _answer(clients["ada"], second)):
-        states = _run(bag, cluster="alpha", act=True)
+    yes = answered_by(clients["olivia"], "Approve")
+    with answering(clients, "retain_snapshots", yes, yes, answered_by(clients["ada"], second)):
+        states = run_plan(bag, cluster="alpha", act=True)
     assert states["remove_snapshots"] == ("success" if second == "Approve" else "skipped")
     assert len(_left(tmp_path)) == left
 
 
 def test_a_run_with_nothing_to_remove_asks_nobody(bag, clients, days, tmp_path):
-    states = _run(bag, cluster="beta", act=True)
+    states = run_plan(bag, cluster="beta", act=True)
     assert {states[name] for name in GATED} == {"skipped"}
 
 

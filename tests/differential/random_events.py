@@ -60,6 +60,7 @@ from kafka_maintenance.operations.cluster.admin_requests import (
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.plans.explain import Deed
 from kafka_maintenance.servers.process import wait_until
+from tests.differential.leaving import shut_down
 from tests.differential.live_looks import told_by
 from tests.differential.live_worlds import (
     BROKERS,
@@ -70,8 +71,7 @@ from tests.differential.live_worlds import (
     under_kafkas,
     under_the_core,
 )
-from tests.differential.test_laboratory import shut_down
-from tests.differential.test_real_brokers import (
+from tests.differential.lockstep import (
     BROKER_CONFIG,
     PARTITIONS,
     STABLE_S,

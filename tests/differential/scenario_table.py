@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from controller_core.model.dialect import parse_version
+from tests.differential.leaving import OLDEST
 from tests.differential.live_scenarios import FILES, Ended, differences, run
 from tests.differential.live_worlds import World, under_kafkas, under_the_core
-from tests.differential.test_laboratory import OLDEST
 
 LIVED = Path(__file__).parent / "scenarios" / "lived.json"
 SAME, FAILED = "same", "failed"

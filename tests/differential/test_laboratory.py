@@ -1,9 +1,8 @@
 """The core as the only controller of real brokers: they end where it said that they would, as under Kafka's own controller."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations
 
@@ -17,7 +16,6 @@ from controller_core.model.errors import BrokerAccessDeniedError, NoNodeError
 from controller_core.model.partitions import Broker, BrokerId, Endpoint, ReplicaAssignment, TopicPartition
 from controller_core.ports.zookeeper import ANY_VERSION, ZooKeeper
 from controller_core.runtime.laboratory import LaboratoryController, require_loopback
-from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.znodes import (
     CONTROLLER,
     REASSIGN_PARTITIONS,
@@ -37,7 +35,8 @@ from kafka_maintenance.servers import ZooKeeperServer
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
 from kafka_maintenance.servers.workspace import Workspace
-from tests.differential.test_real_brokers import (
+from tests.differential.leaving import OLDEST, shut_down
+from tests.differential.lockstep import (
     ASSIGNMENT,
     BROKER_CONFIG,
     BROKERS,
@@ -64,8 +63,6 @@ from tests.kafka_versions import kafka_versions
 PLACED = "placed"
 OURS, OURS_TOO = BrokerId(1000), BrokerId(1001)
 START = {each: ASSIGNMENT[each.partition] for each in TARGETS}
-OLDEST = (2, 4)
-"""Of the versions that the laboratory runs."""
 TRAFFIC_TIMEOUT_S = 120.0
 CHANCE_TIMEOUT_S = 600.0
 
@@ -104,23 +101,6 @@ def under_ours(version: str) -> Iterator[UnderOurs]:
         zookeeper,
     ):
         yield UnderOurs(kafka, zookeeper, ours, dialect_of_jars(version))
-
-
-def shut_down(cluster: SimulatedCluster, broker: BrokerId, taken_back: Iterable[TopicPartition] = ()) -> None:
-    """The controlled shutdown that a broker asks for, and its end.
-
-    Before Kafka 3.3 leaders can take it back into the ISR until then (KAFKA-14140), here of the partitions `taken_back`, which
-    it followed: its end costs these one more leader epoch.
-    """
-    leaving = cluster.nodes[broker].broker
-    cluster.ask_controlled_shutdown(broker, leaving.epoch)
-    cluster.settle()
-    for partition in taken_back:
-        local = leaving.replicas[partition]
-        leader = cluster.nodes[local.leadership.leader].broker
-        leaving.replicas[partition] = replace(local, leadership=leader.replicas[partition].leadership, fetching=True)
-    cluster.settle()
-    cluster.stop_broker(broker)
 
 
 def flows(traffic: Traffic, when: str) -> None:

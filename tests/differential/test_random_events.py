@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from controller_core.model.dialect import dialect_for
+from tests.differential.lockstep import Tree
 from tests.differential.random_events import Walk
-from tests.differential.test_real_brokers import Tree
 
 EVENTS = 250
 KINDS = {

@@ -42,7 +42,7 @@ from kafka_maintenance.spark.submit import (
     submit_arguments,
 )
 from spark_jobs import nightly_analysis, query, schemas
-from tests.spark_jobs.test_nightly_analysis import ALPHA, BETA, ROWS
+from tests.spark_jobs.fleet import ALPHA, BETA, ROWS
 from tests.spark_jobs.worlds import DAY, World, publish
 
 pytestmark = pytest.mark.services

@@ -2,10 +2,9 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,34 +15,11 @@ from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.choice import choose
 from spark_jobs import nightly_analysis, results, schemas
-from spark_jobs.io import folders
-from spark_jobs.io import snapshots as stored
-from spark_jobs.io.arrow import arrow_schema
-from spark_jobs.io.choice import Check, intact
 from spark_jobs.on_core import drill
-from spark_jobs.planner.goals import Goals
-from spark_jobs.report import build as report
-from spark_jobs.report import content, numbers
 from spark_jobs.transforms import facts, history, imbalance, summary
-from tests.spark_jobs.worlds import DAY, World, publish, published, put_in, write
+from tests.spark_jobs.fleet import ALPHA, BETA, DELTA, EPSILON, GAMMA, ROWS, by_hand, run_by_hand
+from tests.spark_jobs.worlds import DAY, World, publish, write
 
-ROWS = tuple(("orders", number, (number % 4, (number + 1) % 4, 4), number % 4, (number % 4, 4)) for number in range(12))
-ALPHA = World(
-    brokers=dict.fromkeys(range(6), "a"),
-    partitions=(*ROWS[:-1], ("orders", 11, (3, 0, 4), 0, (0, 3, 4)), ("trash", 0, (1, 9), 1, (1,))),
-    queued={"trash": 900},
-    notifications=(("isr_change", "isr_change_0000000001", "orders", 0, None, 500),),
-    bad_rows=(("/brokers/topics/odd", "not JSON"),),
-)
-BETA = World(
-    cluster="beta",
-    brokers={1: None, 2: None},
-    partitions=(("t", 0, (1, 2), 1, (1, 2)), ("t", 1, (), None, ())),
-    queued={"t": 5},
-)
-GAMMA = World(cluster="gamma", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
-DELTA = World(cluster="delta", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
-EPSILON = World(cluster="epsilon", brokers={1: None}, partitions=(("t", 0, (1,), 1, (1,)),))
 SETTINGS = {
     "default": {"kafka_version": "3.9"},
     "clusters": {"delta": {"kafka_version": "7.7"}, "epsilon": {"delete_topic_enable": "false"}},
@@ -268,88 +244,6 @@ def test_bad_input_is_status_2(submitted_here, capsys, tmp_path, arguments, word
     assert words in capsys.readouterr().err
 
 
-def by_hand(store, output, *more):
-    return ["--input", str(store), "--output", str(output), "--run", "r", "--date", str(DAY), *more]
-
-
-def run_by_hand(spark, store, output, *more):
-    return nightly_analysis.run(spark, nightly_analysis.parse(by_hand(store, output, *more)), say=list)
-
-
-def flip(path):
-    """Another byte in the middle of a file's first page, which no footer tells."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 4] ^= 0xFF
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("only", [(), ("--only", "imbalance", "findings")])
-def test_a_damaged_page_costs_its_own_cluster_only(spark, tmp_path, only):
-    flip(write(ALPHA, tmp_path / "store") / "partitions.parquet")
-    write(BETA, tmp_path / "store")
-    arguments = (tmp_path / "store", tmp_path / "out", "--no-drill", "--fail-if-incomplete", *only)
-    assert run_by_hand(spark, *arguments) == nightly_analysis.INCOMPLETE
-    (problem,) = pq.read_table(tmp_path / "out" / "not_analysed", partitioning=None).to_pylist()
-    assert (problem["cluster"], problem["stage"]) == ("alpha", "read")
-    assert "partitions.parquet has the sha256 " in problem["reason"]
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert (list(summary["clusters"]), summary["not_analysed_count"]) == (["beta"], 1)
-    assert "1 cluster analysed, 1 problem," in (tmp_path / "out" / "report.md").read_text()
-
-
-def wrecked(path):
-    """The bytes of a file whose first page cannot be read; its footer can."""
-    data = path.read_bytes()
-    return data[:4] + bytes(40) + data[44:]
-
-
-def wreck(folder, table):
-    (folder / f"{table}.parquet").write_bytes(wrecked(folder / f"{table}.parquet"))
-
-
-def rehashed(folder, table):
-    """A damaged table whose manifest names the damaged bytes."""
-    put_in(folder, table, wrecked(folder / f"{table}.parquet"))
-
-
-@pytest.mark.parametrize(
-    ("damage", "more"),
-    [
-        pytest.param(lambda folder: wreck(folder, "partitions"), ("--verified",), id="nobody verified it"),
-        pytest.param(lambda folder: rehashed(folder, "brokers"), (), id="written so"),
-    ],
-)
-def test_a_page_that_only_reading_betrays_costs_its_own_cluster_only(spark, tmp_path, monkeypatch, damage, more):
-    """Named by a relative path, as a person does."""
-    damage(write(ALPHA, tmp_path / "store"))
-    write(BETA, tmp_path / "store")
-    monkeypatch.chdir(tmp_path)
-    arguments = ("store", "out", "--fail-if-incomplete", "--only", "broker_load", *more)
-    assert run_by_hand(spark, *arguments) == nightly_analysis.INCOMPLETE
-    (problem,) = pq.read_table(tmp_path / "out" / "not_analysed", partitioning=None).to_pylist()
-    assert (problem["cluster"], problem["stage"]) == ("alpha", "read")
-    assert {row["cluster"] for row in pq.read_table(tmp_path / "out" / "broker_load").to_pylist()} == {"beta"}
-
-
-def test_of_a_night_with_a_damaged_page_the_snapshot_before_is_taken(spark, tmp_path):
-    write(BETA, tmp_path / "store")
-    flip(write(replace(BETA, zxid=5000), tmp_path / "store") / "partitions.parquet")
-    flip(write(BETA.on(1), tmp_path / "store") / "brokers.parquet")
-    snapshots, _ = stored.find_snapshots(spark, [str(tmp_path)])
-    chosen, damaged = intact(spark, snapshots, DAY, 30, Check(hashes=True))
-    assert [(found.cluster, found.snapshot_id) for found in chosen.window] == [("beta", BETA.snapshot_id)]
-    assert len(damaged) == 2
-
-
-def test_what_was_verified_is_not_read_twice(spark, tmp_path, monkeypatch):
-    read = []
-    monkeypatch.setattr(stored, "damaged", lambda _, needed, **__: read.extend(needed) or [])
-    write(GAMMA, tmp_path / "store")
-    for verified, count in ((("--verified",), 0), ((), 1)):
-        assert run_by_hand(spark, tmp_path / "store", tmp_path / "out", *verified, "--only", "growth") == 0
-        assert len(read) == count * len(schemas.OF_DATE)
-
-
 def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
     write(replace(ALPHA, queued={}), tmp_path / "store")
     output, only = tmp_path / "out", ("--only", "proposals", "failure_drill")
@@ -362,118 +256,3 @@ def test_a_folder_that_is_used_again_shows_this_night_only(spark, tmp_path):
     assert "Proposed reassignment" not in text
     assert "Failure drill" not in text
     assert json.loads((output / "summary.json").read_text())["clusters"]["alpha"]["plan"] is None
-
-
-def test_a_cluster_that_is_missing_is_named_however_many_nights_others_lack():
-    problem = {"snapshot_id": "s", "stage": stored.HISTORY, "reason": "damaged"}
-    gaps = [{**problem, "cluster": f"c{number // 2:02}"} for number in range(50)]
-    missed = [{**problem, "cluster": f"z{number:02}", "stage": "fetch"} for number in range(30)]
-    page = content.Page("r", DAY, {"not_analysed": [*gaps, *missed]}, ())
-    found = numbers.summary(page)
-    named = [row["cluster"] for row in found["not_analysed"]]
-    assert named == [*(f"z{number:02}" for number in range(30)), *(f"c{number:02}" for number in range(20))]
-    assert found["not_analysed_count"] == 80
-    text = report.markdown(page)
-    assert "| z29 | fetch | damaged |" in text
-    assert "| c00 | 2 | damaged |" in text
-
-
-def written(folder, name, **columns):
-    """One result of as many rows as the longest column; a single value is that of all rows."""
-    count = max(len(column) for column in columns.values() if isinstance(column, list))
-    schema = arrow_schema(schemas.OUTPUTS[name])
-    values = {key: column if isinstance(column, list) else [column] * count for key, column in columns.items()}
-    arrays = [pa.array(values.get(field.name, [None] * count), field.type) for field in schema]
-    (folder / name).mkdir(parents=True)
-    pq.write_table(pa.table(arrays, schema=schema), folder / name / "part-0.parquet")
-
-
-def named(cluster):
-    return stored.Snapshot("", replace(published(World(cluster=cluster))[0], snapshot_id="s"))
-
-
-def page_of(spark, folder, made, *clusters):
-    current = [named(cluster) for cluster in clusters]
-    return content.read(folders.folder(spark, str(folder)), made, run="r", day=DAY, snapshots=current)
-
-
-def test_a_big_cluster_hides_no_other(spark, tmp_path):
-    many = content.ROWS_MAX + 5
-    written(
-        tmp_path, "findings", cluster=["alpha"] * many + ["zeta"] * 3, snapshot_id="s", topic="t",
-        kind=["non_preferred_leader"] * many + ["offline"] * 3, severity=["info"] * many + ["critical"] * 3,
-        partition=[*range(many), 4, 5, 6], detail="led by another",
-    )  # fmt: skip
-    page = page_of(spark, tmp_path, ["findings"], "alpha", "zeta")
-    assert page.order == ["zeta", "alpha"]
-    clusters = numbers.summary(page)["clusters"]
-    assert (clusters["zeta"]["critical_count"], clusters["alpha"]["findings"]) == (3, {"non_preferred_leader": many})
-    text = report.markdown(page)
-    assert "| critical | offline | 3 | t-4: led by another |" in text
-    assert "Nothing is wrong" not in text
-
-
-def test_rows_that_a_report_does_not_read_are_told(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(content, "ROWS_MAX", 2)
-    written(
-        tmp_path, "deletion_prediction", cluster=["alpha"] * 3, snapshot_id="s", topic="t", step=[1, 2, 3], effect="e"
-    )
-    page = page_of(spark, tmp_path, ["deletion_prediction"], "alpha")
-    assert "1 row of deletion_prediction in its table only, and in no count." in report.markdown(page)
-
-
-def test_a_cluster_is_called_healthy_only_where_somebody_looked(spark, tmp_path):
-    assert "Nothing is wrong" not in report.markdown(page_of(spark, tmp_path, ["growth"], "alpha"))
-    assert "Nothing is wrong" in report.markdown(page_of(spark, tmp_path, ["findings", "refused_rows"], "alpha"))
-    written(
-        tmp_path, "refused_rows", cluster=["alpha"] * 40, snapshot_id="s", dataset="partitions", reason="no replicas"
-    )
-    page = page_of(spark, tmp_path, ["findings", "refused_rows"], "alpha")
-    text = report.markdown(page)
-    assert "Nothing was found, but 40 rows of it could not be judged" in text
-    assert "| alpha | partitions | no replicas | 40 |" in text
-    found = numbers.summary(page)["clusters"]["alpha"]
-    assert (found["refused_row_count"], found["critical_count"], found["electable_count"]) == (40, 0, None)
-
-
-def test_the_page_says_what_it_leaves_out(spark, tmp_path):
-    written(
-        tmp_path, "deletion_prediction", cluster="alpha", snapshot_id="s", topic=["a", "a", "b"], step=[1, 2, 1], effect="e"
-    )  # fmt: skip
-    written(tmp_path, "deletion_eligibility", cluster="alpha", snapshot_id="s", topic=["a", "b", "c"], eligible=True,
-            partition_count=1, reasons=[[]] * 3, remedy="")  # fmt: skip
-    days = [date(2026, 11, 1) + timedelta(days=number) for number in range(18)]
-    written(tmp_path, "growth", cluster="alpha", date=days, topic_count=1)
-    written(tmp_path, "unstable_partitions", cluster="alpha", topic="t", partition=list(range(20)), days=3,
-            leader_changes=list(range(20)), leader_epoch_steps=40, isr_changes=0, nights_under_replicated=2)  # fmt: skip
-    made = ["deletion_prediction", "deletion_eligibility", "growth", "unstable_partitions"]
-    text = report.markdown(page_of(spark, tmp_path, made, "alpha"))
-    assert "Of 3 topics the first 2 by name were followed." in text
-    assert "3 earlier dates: see the table's file." in text
-    assert "| t-19 | 19 | 0 | 40 | 2 |" in text
-    assert "| t-4 |" not in text
-    assert "5 more rows are in the table's file." in text
-
-
-def test_a_report_names_goals_and_reads_no_plan(spark, tmp_path, monkeypatch):
-    written(tmp_path, "proposals", cluster=["alpha"], snapshot_id="s", status="planned", moves=2, moves_lower_bound=2,
-            leader_changes=0, explanation="Why: it is so.", plan="{}", rollback="{}", certificate="{}")  # fmt: skip
-    place, read = folders.folder(spark, str(tmp_path)), []
-    monkeypatch.setattr(folders.Folder, "each", _told(folders.Folder.each, read))
-    current = [named("alpha")]
-    page = content.read(
-        place, ["proposals"], run="r", day=DAY, snapshots=current, goals=Goals(moves_max=7, drain=frozenset({3}))
-    )
-    assert not {"plan", "rollback", "certificate"} & {name for columns in read for name in columns}
-    text = report.markdown(page)
-    assert 'planned for other goals than the default: {"drain": [3], "moves_max": 7}.' in text
-    assert "* Why: it is so." in text
-    assert "other goals" not in report.markdown(page_of(spark, tmp_path, ["proposals"], "alpha"))
-
-
-def _told(each, read):
-    def spy(place, table, columns=None, **more):
-        read.append(columns)
-        return each(place, table, columns, **more)
-
-    return spy

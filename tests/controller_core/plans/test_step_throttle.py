@@ -3,18 +3,15 @@
 import pytest
 
 from controller_core.admin.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import TopicPartition
 from controller_core.plans.conditions import AssignedTo
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import CreateDeleteTopic, CreateReassignPartitions, Target
 from controller_core.plans.rules import ThrottleBand
 from controller_core.plans.step_throttle import Throttled, rate_of_step, step_throttle, taken_back, to_set
+from tests.controller_core.plans.observed import ids
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
 
 
 STEP = PlanStep(

@@ -4,16 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.plans.conditions import (
-    AssignedTo,
-    CaughtUp,
-    KafkaClusterIs,
-    LedBy,
-    RequestAbsent,
-    TopicCreatedAt,
-    TopicGone,
-)
+from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment
+from controller_core.plans.conditions import AssignedTo, KafkaClusterIs, LedBy, RequestAbsent, TopicCreatedAt, TopicGone
 from controller_core.plans.observation import Observation, TopicIdentity
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.progress import Health, copy_seconds, health, step_progress
@@ -40,37 +32,14 @@ from controller_core.plans.rules import (
 )
 from controller_core.plans.safeguards import safeguards
 from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts, without
+from tests.controller_core.plans.moving import A0, A1, B0, BOTH, MOVE, seen
+from tests.controller_core.plans.observed import ids
 
-A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
-
-
-MOVE = PlanStep(
-    effects=(CreateReassignPartitions(targets=(Target(*A0, ids(2, 3, 4)),)),),
-    expectations=(TopicCreatedAt(topic="a", czxid=7), AssignedTo(*A0, replicas=ids(1, 2, 3))),
-    outcomes=(
-        AssignedTo(*A0, replicas=ids(2, 3, 4)),
-        CaughtUp(*A0, replicas=ids(2, 3, 4)),
-    ),
-)
 ELECTION = PlanStep(
     effects=(CreatePreferredReplicaElection.of((A0,)),),
     expectations=(TopicCreatedAt(topic="a", czxid=7),),
     outcomes=(LedBy(*A0, leader=BrokerId(1)),),
 )
-BOTH = ReplicaAssignment(ids(2, 3, 4, 1))
-
-
-def seen(assignment: ReplicaAssignment | None, *, leader: int = 2, isr: tuple[int, ...] = (2, 3, 4), **more: object):
-    return Observation(
-        topics={"a": TopicIdentity(7, 1)},
-        assignments={} if assignment is None else {A0: assignment},
-        states={A0: LeaderAndIsr(BrokerId(leader), 0, ids(*isr))},
-        **more,  # type: ignore[arg-type]  # fields by name
-    )
 
 
 @pytest.mark.parametrize(

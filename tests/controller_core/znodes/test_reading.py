@@ -16,11 +16,10 @@ from controller_core.model.partitions import (
     ReplicaAssignment,
     TopicPartition,
 )
-from controller_core.znodes import ScalaVersion, paths
+from controller_core.znodes import ScalaVersion
 from controller_core.znodes.configs import positive_setting
 from controller_core.znodes.json_text import Fraction, fields_of, json_text, parse
-from controller_core.znodes.key_order import immutable_map_order, mutable_map_order, properties_order
-from tests.controller_core.znodes.test_bytes import CASES
+from tests.controller_core.znodes.cases import CASES
 
 STATE = "/brokers/topics/t/partitions/0/state"
 TOPIC = "/brokers/topics/t"
@@ -246,61 +245,6 @@ def test_fractions_keep_their_text():
     assert json_text(parse(b"[1.50,1E400]", "/x")) == "[1.50,1E400]"
     assert Fraction("1.50").text == "1.50"
 
-
-@pytest.mark.parametrize(("name", "path_name"), [("alice", "alice"), ("a b/ü~", "a%20b%2F%C3%BC%7E")])
-def test_names_in_paths_are_sanitized(name, path_name):
-    assert znodes.sanitized(name) == path_name
-    assert znodes.desanitized(path_name) == name
-
-
-def test_paths():
-    partition = TopicPartition("t", 3)
-    assert znodes.state_partition_of(znodes.state_path(partition)) == partition
-    assert znodes.partition_path(partition) == "/brokers/topics/t/partitions/3"
-    assert znodes.partitions_path("t") == "/brokers/topics/t/partitions"
-    assert znodes.isr_change_path("0000000001") == "/isr_change_notification/isr_change_0000000001"
-    assert znodes.log_dir_event_path("0000000001") == "/log_dir_event_notification/log_dir_event_0000000001"
-    assert znodes.config_path("topics", "t") == "/config/topics/t"
-    assert znodes.delete_topic_path("t") == "/admin/delete_topics/t"
-    assert znodes.broker_id_of(znodes.broker_path(3)) == 3
-    assert znodes.topic_path("t") == "/brokers/topics/t"
-    assert znodes.sequence_number("/x/isr_change_0000000007", paths.ISR_CHANGE_PREFIX) == "0000000007"
-    for attempt in (
-        lambda: znodes.state_partition_of("/brokers/topics/t"),
-        lambda: znodes.sequence_number("/x/other_1", paths.ISR_CHANGE_PREFIX),
-        lambda: znodes.sequence_number("/x/isr_change_", paths.ISR_CHANGE_PREFIX),
-    ):
-        with pytest.raises(MalformedZnodeError):
-            attempt()
-
-
-NUMBERS = [str(number) for number in range(14)]
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        pytest.param(mutable_map_order(NUMBERS, ScalaVersion.V2_13), "11 12 13 0 1 2 3 4 5 6 7 8 9 10", id="mutable, 2.13"),
-        pytest.param(immutable_map_order(NUMBERS, ScalaVersion.V2_13), "12 8 4 13 5 10 0 2 7 3 11 9 6 1", id="immutable, 2.13"),
-        pytest.param(mutable_map_order(NUMBERS, ScalaVersion.V2_12), "2 5 12 8 7 1 4 11 6 0 9 3 10 13", id="mutable, 2.12"),
-        pytest.param(immutable_map_order(NUMBERS, ScalaVersion.V2_11), "12 8 4 11 9 13 5 10 6 1 0 2 7 3", id="immutable, 2.11"),
-        pytest.param(properties_order(NUMBERS), "11 12 13 0 1 2 3 4 5 6 7 8 9 10", id="Properties"),
-        pytest.param(immutable_map_order(["b", "a"], ScalaVersion.V2_11), "b a", id="up to four keys stay as written"),
-        pytest.param(immutable_map_order(["AaAa", "AaBB", "BBAa", "BBBB", "x"], ScalaVersion.V2_13), "x AaAa AaBB BBAa BBBB", id="equal hashes stay as written"),
-    ],
-)  # fmt: skip
-def test_keys_come_in_the_order_of_the_map_that_held_them(order, expected):
-    assert order == expected.split()
-
-
-def test_every_order_is_an_order_of_all_keys():
-    names = [f"key-{number}" for number in range(200)]
-    for scala in ScalaVersion:
-        assert sorted(mutable_map_order(names, scala)) == sorted(names)
-        assert sorted(immutable_map_order(names, scala)) == sorted(names)
-
-
-# ---- fuzz ------------------------------------------------------------------------------------------------------------
 
 PATHS = sorted({*SAMPLES, "/delegation_token/tokens/x", "/kafka-acl-extended/prefixed/Topic/t"})
 VALUES = st.recursive(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_maintenance.cli.main import main
+from tests.kafka_maintenance.cli.commands import SAMPLE
 
-SAMPLE = Path(__file__).parents[3] / "plugins" / "kafka_maintenance" / "demo" / "sample_history"
 OLDEST = "0000000000000083"
 KNOWN = "alarms acknowledge broker_down --cluster sample-history --reason ordered --days 3"
 READING = (

@@ -13,7 +13,7 @@ from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli import progress
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import printable
-from tests.kafka_maintenance.cli.test_on_a_store import SAMPLE
+from tests.kafka_maintenance.cli.commands import SAMPLE
 from tests.kafka_maintenance.web.fleet import Sick, publish_date
 
 ESCAPE = "\x1b["

@@ -13,8 +13,8 @@ from kafka_maintenance.web.views.plan import Named, plan_page
 from kafka_maintenance.web.views.plan_curve import trade_off
 from spark_jobs.planner.copies import Limits
 from spark_jobs.planner.goals import Goals
-from tests.controller_core.plans.test_leaders import RING, observed, planned
-from tests.kafka_maintenance.operations.plans.test_partition_sizes import world
+from tests.controller_core.plans.kinds.ring import RING, observed, planned
+from tests.kafka_maintenance.operations.plans.sized import world
 
 
 def test_a_plan_of_leaders_shows_each_leader_that_moves_between_which_brokers_and_what_stalls(tmp_path):

@@ -10,7 +10,7 @@ from spark_jobs import nightly_analysis, schemas
 from spark_jobs.on_core import agreement
 from spark_jobs.transforms import facts, imbalance
 from tests.spark_jobs.facts import facts_of
-from tests.spark_jobs.on_core.test_bridge import random_world
+from tests.spark_jobs.random_worlds import random_world
 from tests.spark_jobs.worlds import World, frames, write
 
 DAY = date(2026, 11, 20)

@@ -1,11 +1,7 @@
 """Findings that call for a person: new or standing, acknowledged or not."""
 
-import io
-import json
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
@@ -13,37 +9,9 @@ from controller_core.model.errors import ObjectDamagedError
 from kafka_maintenance.operations.analysis.alarms import acknowledge, acknowledgements, alarms_of, covered
 from kafka_maintenance.operations.errors import BadInputError
 from spark_jobs.schemas import FINDINGS
+from tests.kafka_maintenance.operations.analysis.analysed import COLUMNS, TODAY, YESTERDAY, analysed, finding
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-TODAY, YESTERDAY = date(2026, 11, 22), date(2026, 11, 21)
-COLUMNS = ("kind", "severity", "topic", "partition", "brokers", "detail", "cause")
-
-
-def finding(cluster, kind, severity, topic=None, partition=None, brokers=None, cause=None):
-    values = (kind, severity, topic, partition, brokers, f"{kind} it is", cause)
-    return {"cluster": cluster} | dict(zip(COLUMNS, values, strict=True))
-
-
-def table_of(*findings):
-    """Their table, as the analysis leaves it."""
-    names = ("cluster", *COLUMNS)
-    types = {"partition": pa.int32(), "brokers": pa.list_(pa.int32())}
-    schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(findings), schema=schema), buffer)
-    return buffer.getvalue()
-
-
-def analysed(store, day, *findings):
-    """Publishes what alarms read of an analysis; the key of its manifest."""
-    manifest = f"v1/analysis/date={day}/run=r/manifest.json"
-    store.put(f"v1/analysis/date={day}/run=r/findings.parquet", table_of(*findings))
-    overview = {"format_version": 1, "date": str(day), "run_id": "r", "created_at": f"{day}T03:00:00+00:00"}
-    document = overview | {"manifest": manifest, "clusters": {}}
-    store.put(f"v1/overviews/date={day}/run=r.json", json.dumps(document).encode())
-    return manifest
-
-
 DOWN = finding("blue", "broker_down", "critical", brokers=[3])
 OFFLINE = finding("blue", "offline_partition", "critical", "orders", 0, cause="broker_down")
 LOST = finding("red", "offline_partition", "critical", "pay", 1)

@@ -1,6 +1,5 @@
 """A step asked of the brokers: their answers, no answer, a run that dies in between, and what they do not take."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
-from kafka_maintenance.operations.apply import ask_brokers, copying
+from kafka_maintenance.operations.apply import ask_brokers
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotError, UnansweredError
-from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
-from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, NotFinishedError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
@@ -35,54 +32,9 @@ from tests.kafka_maintenance.operations.apply.applying import (
     planned,
     under_rule,
 )
-from tests.kafka_maintenance.operations.apply.test_interrupted import Killed, killing
-from tests.kafka_maintenance.operations.apply.test_throttle import AFTER, configs, throttled
-
-BROKERS = BrokersAsked("b1:9092")
-
-
-class Brokers:
-    """The brokers of a world: `asked` has each request, `refuses` an error by partition, `fails` what happens around the next ones."""
-
-    def __init__(self, world: KafkaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.world = world
-        self.asked: list[list[TopicPartition]] = []
-        self.refuses: dict[TopicPartition, str] = {}
-        self.before: list[BaseException | None] = []
-        self.after: list[BaseException | None] = []
-        monkeypatch.setattr(ask_brokers, "alter_reassignments", self.alter)
-        monkeypatch.setattr(ask_brokers, "elect_preferred_leaders", self.elect)
-        monkeypatch.setattr(ask_brokers, "AGAIN_S", 0.0)
-        monkeypatch.setattr(copying, "log_dirs_of", self.log_dirs_of)
-
-    def alter(self, _: BrokersAsked, targets: Mapping[TopicPartition, Any], what: str) -> dict[TopicPartition, str]:
-        self._fail(self.before)
-        self.asked.append(list(targets))
-        for partition, replicas in targets.items():
-            if partition not in self.refuses:
-                self.world._reassign(partition, tuple(replicas))
-                self.world._drop_entry(partition)
-        self._fail(self.after)
-        return {each: self.refuses[each] for each in targets if each in self.refuses}
-
-    def elect(self, _: BrokersAsked, partitions: Sequence[TopicPartition], what: str) -> dict[TopicPartition, str]:
-        self._fail(self.before)
-        self.asked.append(list(partitions))
-        for partition in partitions:
-            if partition not in self.refuses:
-                self.world._elect(partition)
-        self._fail(self.after)
-        return {each: self.refuses[each] for each in partitions if each in self.refuses}
-
-    @staticmethod
-    def log_dirs_of(_: BrokersAsked, what: str, *, only: set[int]) -> tuple[LogDirs, ...]:
-        raise SizesUnknownError(f"{what} of {sorted(only)}: not told here")
-
-    @staticmethod
-    def _fail(queued: list[BaseException | None]) -> None:
-        error = queued.pop(0) if queued else None
-        if error is not None:
-            raise error
+from tests.kafka_maintenance.operations.apply.asked_brokers import BROKERS, Brokers
+from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
+from tests.kafka_maintenance.operations.apply.throttled import AFTER, configs, throttled
 
 
 def asking(make: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, KafkaWorld, Any, Brokers]:

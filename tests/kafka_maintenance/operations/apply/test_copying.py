@@ -23,9 +23,9 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, events, ids, planned
-from tests.kafka_maintenance.operations.apply.test_ask_brokers import BROKERS, Brokers
-from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
-from tests.kafka_maintenance.operations.apply.test_progress import Clock, Waits
+from tests.kafka_maintenance.operations.apply.asked_brokers import BROKERS, Brokers
+from tests.kafka_maintenance.operations.apply.killed_run import Killed
+from tests.kafka_maintenance.operations.apply.waiting import Clock, Waits
 
 OLD, NEW = TopicPartition("old", 0), TopicPartition("new", 0)
 

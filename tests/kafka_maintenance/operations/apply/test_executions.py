@@ -27,8 +27,8 @@ from kafka_maintenance.operations.errors import (
     StoppedForGoodError,
 )
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, events, isr_shrunk, moves, planned
-from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
-from tests.kafka_maintenance.operations.apply.test_throttle import AFTER, BEFORE, configs, throttled, under_way
+from tests.kafka_maintenance.operations.apply.killed_run import Killed
+from tests.kafka_maintenance.operations.apply.throttled import AFTER, BEFORE, configs, throttled, under_way
 
 
 def test_plans_that_were_begun_are_listed_with_their_last_event():

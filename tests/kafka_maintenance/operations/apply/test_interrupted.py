@@ -15,10 +15,7 @@ from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import wait as apply_wait
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH, Holder, cluster_lock
 from kafka_maintenance.operations.apply.plan import verify
-from kafka_maintenance.operations.errors import (
-    ClusterBusyError,
-    NotFinishedError,
-)
+from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog
 from tests.kafka_maintenance.kafka_world import KafkaWorld
@@ -38,8 +35,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     moves,
     planned,
 )
-
-# ------------------------------------------------------------------------------------------------ two at once
+from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
 
 
 def test_a_second_run_for_the_cluster_is_refused_by_name():
@@ -125,9 +121,6 @@ def test_a_lock_whose_answer_was_lost_is_released(arrives):
     assert events(store, plan) == []
 
 
-# ------------------------------------------------------------------------------------------- killed and resumed
-
-
 def foreign_request(world: KafkaWorld) -> Callable[[], None]:
     def ask() -> None:
         world.hangs = True
@@ -208,29 +201,6 @@ def test_an_election_in_vain_is_tried_again():
     world.refuses = set()
     apply(store, plan, world)
     assert world.wrote == ["/admin/preferred_replica_election"] * 2
-
-
-class Killed(BaseException):
-    """The process is gone: no handler of ours may stop it."""
-
-
-def killing(store: MemoryStore, after: int) -> MemoryStore:
-    """The same store; the process dies right after, or right before, its nth write: two for each event."""
-
-    class Dies(MemoryStore):
-        count = 0
-
-        def put_new(self, key: str, data: bytes) -> None:
-            self.count += 1
-            if self.count * 2 - 1 == after:
-                raise Killed
-            super().put_new(key, data)
-            if self.count * 2 == after:
-                raise Killed
-
-    dying = Dies()
-    dying._objects = store._objects
-    return dying
 
 
 @pytest.mark.parametrize("make", [elections, moves, deletion, draining])

@@ -31,9 +31,8 @@ from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownE
 from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
-from tests.kafka_maintenance.operations.apply.prepared import copies
-from tests.kafka_maintenance.operations.apply.test_interrupted import Killed
-from tests.kafka_maintenance.operations.apply.test_simulated import (
+from tests.kafka_maintenance.operations.apply.killed_run import Killed
+from tests.kafka_maintenance.operations.apply.on_simulated import (
     NOW,
     Settling,
     deletion,
@@ -42,6 +41,7 @@ from tests.kafka_maintenance.operations.apply.test_simulated import (
     re_election,
     simulated,
 )
+from tests.kafka_maintenance.operations.apply.prepared import copies
 
 Make = Callable[[MemoryStore, SimulatedCluster], planning.StoredPlan | None]
 

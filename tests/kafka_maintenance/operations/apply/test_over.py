@@ -6,8 +6,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import StoreUnreachableError
-from controller_core.model.partitions import ReplicaAssignment, TopicPartition
-from controller_core.plans.request_znodes import Target
+from controller_core.model.partitions import ReplicaAssignment
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import paths as znode
@@ -18,7 +17,6 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import read_events
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
-    NOW,
     ORDERS_0,
     ORDERS_1,
     apply,
@@ -32,14 +30,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     planned,
     under_rule,
 )
-
-OLD_0 = TopicPartition("old", 0)
-
-
-def one_wave(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
-    """Two partitions at once; `orders-0` copies nothing, `old-0` goes from [1, 2] to [3, 1]."""
-    wave = [Target(*ORDERS_0, ids(3, 2, 1)), Target(*OLD_0, ids(3, 1))]
-    return planning.plan_reassignment(store, "demo", waves=[wave], zookeeper=world.zookeeper(), now=NOW)
+from tests.kafka_maintenance.operations.apply.one_wave import OLD_0, one_wave
 
 
 def begun(make: Callable[[MemoryStore, KafkaWorld], planning.StoredPlan | None] = one_wave):

@@ -10,7 +10,6 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
-from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import progress as progress_module
 from kafka_maintenance.operations.apply.progress import Teller
@@ -30,16 +29,8 @@ from tests.kafka_maintenance.operations.apply.applying import (
     planned,
     under_rule,
 )
-from tests.kafka_maintenance.operations.apply.test_over import one_wave
-
-
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.kafka_maintenance.operations.apply.one_wave import one_wave
+from tests.kafka_maintenance.operations.apply.waiting import AfterFirst, Clock, Waits
 
 
 @pytest.fixture
@@ -121,36 +112,6 @@ def test_a_broker_that_is_away_is_named_as_the_cause(told):
     (stuck,) = [detail["reasons"][0] for event, detail in told.recorded if event == "stuck"]
     assert "old-0 on broker 3, which is not registered" in stuck
     assert "start broker(s) [3], or cancel the step" in stuck
-
-
-# ------------------------------------------------------------------------------------------- before each step
-
-
-class Waits(Stop):
-    """Each wait does the next of the deeds, without waiting."""
-
-    def __init__(self, *deeds) -> None:
-        super().__init__()
-        self.deeds = list(deeds)
-
-    def wait(self, seconds: float) -> None:
-        if self.deeds:
-            self.deeds.pop(0)()
-
-
-class AfterFirst(MemoryZooKeeper):
-    """Disturbs the cluster as soon as the first step is over."""
-
-    def __init__(self, world, disturb) -> None:
-        super().__init__(world.server)
-        self.world, self.disturb = world, disturb
-
-    def multi(self, operations):
-        found = super().multi(operations)
-        if self.disturb and any(each.path == znode.REASSIGN_PARTITIONS for each in operations):
-            self.disturb(self.world)
-            self.disturb = None
-        return found
 
 
 FOREIGN = b'{"version":1,"partitions":[{"topic":"old","partition":0,"replicas":[1,2]}]}'

@@ -33,7 +33,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     planned,
     under_rule,
 )
-from tests.kafka_maintenance.operations.apply.test_progress import AfterFirst, Waits
+from tests.kafka_maintenance.operations.apply.waiting import AfterFirst, Waits
 
 CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
 

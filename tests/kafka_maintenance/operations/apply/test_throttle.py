@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.admin.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from controller_core.plans.request_znodes import Target
 from controller_core.ports.zookeeper import ANY_VERSION
@@ -17,48 +16,14 @@ from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, RefusedError, StoppedError
 from kafka_maintenance.operations.plans import make as planning
-from tests.kafka_maintenance.kafka_world import KafkaWorld
-from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, events, ids, planned
-from tests.kafka_maintenance.operations.apply.test_interrupted import Killed, killing
-from tests.kafka_maintenance.operations.apply.test_over import OLD_0
+from tests.kafka_maintenance.operations.apply.applying import apply, elections, events, ids, planned
+from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
+from tests.kafka_maintenance.operations.apply.one_wave import OLD_0
+from tests.kafka_maintenance.operations.apply.throttled import AFTER, BEFORE, RATE, configs, throttled, under_way
 
-RATE = 10_000_000
 OURS = {LEADER_RATE: str(RATE), FOLLOWER_RATE: str(RATE)}
 LISTS = {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"}
-
-
-def throttled(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
-    """`old-0` goes from [1, 2] to [3, 1]; broker 1 has a rate of its own."""
-    for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
-        world.own.create(path, make_parents=True)
-    world.own.create("/config/topics/old", encode_config(ConfigZnode({"retention.ms": "7"})))
-    world.own.create("/config/brokers/1", encode_config(ConfigZnode({LEADER_RATE: "5"})))
-    waves = [[Target(*OLD_0, ids(3, 1))]]
-    return planning.plan_reassignment(
-        store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=RATE
-    )
-
-
-def configs(world: KafkaWorld) -> dict[str, dict[str, str]]:
-    tree = world.server.snapshot()
-    return {
-        path.removeprefix("/config/"): json.loads(data)["config"]
-        for path, data in tree.items()
-        if path.startswith(("/config/topics/", "/config/brokers/"))
-    }
-
-
-BEFORE = {"topics/old": {"retention.ms": "7"}, "brokers/1": {LEADER_RATE: "5"}}
-AFTER = {**BEFORE, "brokers/2": {}, "brokers/3": {}}
 DURING = {"topics/old": {"retention.ms": "7", **LISTS}, "brokers/1": OURS, "brokers/2": OURS, "brokers/3": OURS}
-
-
-def under_way() -> tuple[Any, KafkaWorld, Any]:
-    store, world, plan = planned(throttled)
-    world.slow = True
-    with pytest.raises(NotFinishedError):
-        apply(store, plan, world)
-    return store, world, plan
 
 
 def test_the_throttle_is_there_while_kafka_works_and_taken_back_afterwards():

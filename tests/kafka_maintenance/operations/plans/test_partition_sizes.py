@@ -28,15 +28,9 @@ from kafka_maintenance.servers.errors import NotHealthyError
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
-from tests.kafka_maintenance.kafka_world import three_brokers
+from tests.kafka_maintenance.operations.plans.sized import world
 
 SMALL, LARGE = TopicPartition("orders", 0), TopicPartition("orders", 1)
-
-
-def world():
-    found = three_brokers()
-    found.topic("a", *[((1, 2), 1, (1, 2))] * 6)
-    return found
 
 
 def sizes(**changed):

@@ -9,7 +9,7 @@ from kafka_maintenance.operations.apply.executions import timeline
 from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.operations.record.state_changes import changes
-from tests.kafka_maintenance.operations.apply.test_simulated import (
+from tests.kafka_maintenance.operations.apply.on_simulated import (
     NOW,
     deletion,
     elections,

@@ -1,13 +1,8 @@
-"""Stored snapshots without any server: the corpus of every format version that ever was, and damage of every kind."""
+"""Stored snapshots without any server: the corpus of every format version, and damage of every kind."""
 
-import functools
 import hashlib
 import json
-import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,35 +17,13 @@ from controller_core.adapters.snapshot.format import (
     table_to_parquet,
 )
 from controller_core.adapters.snapshot.manifest import parse_manifest, require_name, run_token
-from controller_core.adapters.snapshot.secrets import Sealer, is_secret, is_secret_config, public_config
+from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.snapshot.tables import RAW, TABLES
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError, UnknownFormatError
-from kafka_maintenance.operations.errors import BadInputError
-from kafka_maintenance.operations.restore.content import RestoreScope, notice_of, restorable
+from kafka_maintenance.operations.restore.content import RestoreScope, restorable
 from kafka_maintenance.operations.snapshots import catalog as snapshots
-from kafka_maintenance.operations.snapshots import query as snapshot_query
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
-from kafka_maintenance.spark.submit import SparkJobError, SparkSettings
-from tests.spark_jobs.worlds import World, publish, put_in, write
-
-CORPUS = Path(__file__).parents[3] / "data" / "snapshots"
-"""One folder per format version, written by the program of its time: add folders, never make one again."""
-VERSIONS = sorted(path.name for path in CORPUS.iterdir())
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    """A copy that tests may damage."""
-    shutil.copytree(CORPUS / "format-1" / "store", tmp_path / "store")
-    return FolderStore(tmp_path / "store")
-
-
-def stored(corpus):
-    (manifest,) = snapshots.list_snapshots(corpus)
-    return manifest
-
-
-# ------------------------------------------------------------------------------------------------- every version
+from tests.kafka_maintenance.operations.snapshots.corpus import CORPUS, VERSIONS, stored
 
 
 def test_every_format_version_has_its_corpus():
@@ -122,9 +95,6 @@ def test_old_snapshots_can_be_restored_with_their_secrets(version):
 
 def test_the_corpus_verifies(corpus):
     assert verify_snapshot(corpus, stored(corpus)) == []
-
-
-# ------------------------------------------------------------------------------------------------- damage
 
 
 def damage(corpus, table, change):
@@ -262,9 +232,6 @@ def test_verify_sees_a_table_that_does_not_come_from_raw(corpus):
     assert "not what today's code decodes" in told
 
 
-# ------------------------------------------------------------------------------------------------- small rules
-
-
 def test_raw_is_small_and_exact():
     from controller_core.adapters.snapshot.format import raw_layer
     from controller_core.adapters.snapshot.reader import Cut, Znode
@@ -291,63 +258,6 @@ def test_raw_is_small_and_exact():
     assert table.schema.equals(RAW)
 
 
-@pytest.mark.parametrize(
-    ("path", "data", "secret"),
-    [
-        ("/config/users/a", b'{"version":1,"config":{"SCRAM-SHA-512":"x"}}', True),
-        ("/config/users/a", b'{"version":1,"config":{"producer_byte_rate":"1"}}', False),
-        ("/config/users/a", b"not json", True),
-        ("/config/users/a", b"", False),
-        ("/config/users/a/clients/c", b'{"version":1,"config":{"SCRAM-SHA-256":"x"}}', True),
-        ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"x"}}', True),
-        ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.sasl.jaas.config":"x"}}', True),
-        ("/config/brokers/1", b'{"version":1,"config":{"leader.replication.throttled.rate":"1"}}', False),
-        ("/config/brokers/1", b"\xff", True),
-        ("/config/brokers/1", b'{"version":1,"config":{"listener.name.x.ssl.client.auth":"none"}}', False),
-        ("/config/brokers/1", b'{"version":1,"config":{"our.reporter.url":"https://u:p@h"}}', True),
-        ("/config/users/a", b'{"version":1,"config":{"our.plugin.setting":"x"}}', True),
-        ("/config/clients/c", b'{"version":1,"config":{"request_percentage":"50"}}', False),
-        ("/config/clients/c", b'{"version":1,"config":{"our.plugin.setting":"x"}}', True),
-        ("/config/clients/c", b"not json", True),
-        ("/config/ips/1.2.3.4", b'{"version":1,"config":{"connection_creation_rate":"5"}}', False),
-        ("/config/topics/t", b'{"version":1,"config":{"our.plugin.setting":"x"}}', False),
-        ("/config/topics/t", b'{"version":1,"config":{"our.plugin.password":"x"}}', True),
-        ("/config/topics/t", b"not json", False),
-        ("/delegation_token/tokens/abc", b"{}", True),
-        ("/delegation_token/token_changes/token_change_0000000001", b"abc", False),
-        ("/brokers/topics/password", b'{"partitions":{}}', False),
-    ],
-)
-def test_what_is_a_secret(path, data, secret):
-    assert is_secret(path, data) is secret
-
-
-@pytest.mark.parametrize(
-    ("path", "settings", "told"),
-    [
-        ("/config/users/a", {"SCRAM-SHA-512": "x", "producer_byte_rate": "1"}, {"producer_byte_rate": "1"}),
-        ("/config/users/a", {"SCRAM-SHA-256": "x", "note": "y"}, {"note": "…"}),
-        ("/config/users/a", {"SCRAM-SHA-1": "x", "our.password": "y"}, {"SCRAM-SHA-1": "…", "our.password": "…"}),
-        ("/config/clients/c", {"note": "y"}, {"note": "…"}),
-        ("/config/brokers/1", {"ssl.keystore.password": "x", "our.reporter.url": "y"}, {}),
-    ],
-)
-def test_what_is_told_of_a_secret_config(path, settings, told):
-    assert public_config(path, json.dumps({"version": 1, "config": settings}).encode()) == told
-
-
-@pytest.mark.parametrize(
-    ("entity_type", "key"),
-    [
-        *(("topics", key) for key in ("retention.ms", "cleanup.policy", "min.insync.replicas", "compression.type")),
-        *(("brokers", key) for key in ("log.retention.ms", "listener.name.internal.max.connections")),
-        ("users", "producer_byte_rate"),
-    ],
-)
-def test_ordinary_configs_are_no_secrets(entity_type, key):
-    assert not is_secret_config(entity_type, key)
-
-
 def test_a_file_that_decompresses_to_more_than_any_of_ours_is_not_read(monkeypatch):
     content = table_to_parquet(pa.table({"x": [b"0" * 1000] * 1000}))
     assert len(content) < 10_000
@@ -369,30 +279,6 @@ def test_nothing_of_such_a_file_is_fetched_for_spark(corpus, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("path", "notice"),
-    [
-        ("/config/topics/orders", ("/config/changes/config_change_", b'{"version":2,"entity_path":"topics/orders"}')),
-        (
-            "/config/users/u/clients/c",
-            ("/config/changes/config_change_", b'{"version":2,"entity_path":"users/u/clients/c"}'),
-        ),
-        ("/kafka-acl/Topic/orders", ("/kafka-acl-changes/acl_changes_", b"Topic:orders")),
-        (
-            "/kafka-acl-extended/prefixed/TransactionalId/a",
-            (
-                "/kafka-acl-extended-changes/acl_changes_",
-                b'{"version":1,"resourceType":"TRANSACTIONAL_ID","name":"a","patternType":"PREFIXED"}',
-            ),
-        ),
-        ("/consumers/g/offsets/t/0", None),
-        ("/config/topics", None),
-    ],
-)
-def test_the_notice_of_a_change(path, notice):
-    assert notice_of(path) == notice
-
-
-@pytest.mark.parametrize(
     ("one", "other"),
     [("run", "Run"), ("a b", "a-b"), ("", "-"), ("x" * 100, "x" * 101), ("2026-01-01T00:00", "2026-01-01T00-00")],
 )
@@ -411,9 +297,6 @@ def test_a_snapshot_is_found_by_what_a_person_types(corpus):
         snapshots.find_snapshot(MemoryStore("nothing"), "newest")
 
 
-# ------------------------------------------------------------------------------------------------- the local copy
-
-
 def test_the_half_written_files_of_another_writer_stay_its_own(corpus, tmp_path):
     folder = snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "copy")
     others = [folder / f"{name}.part" for name in ("partitions.parquet", "manifest.json")]
@@ -423,119 +306,6 @@ def test_the_half_written_files_of_another_writer_stay_its_own(corpus, tmp_path)
     snapshots.fetch_tables(corpus, stored(corpus), tmp_path / "copy")
     assert [path.read_bytes() for path in others] == [b"half", b"half"]
     assert sorted(folder.glob("*.part")) == sorted(others), "and none of ours is left"
-
-
-@pytest.fixture
-def spark_job(monkeypatch):
-    """A job that answers every query with its SQL and its inputs; `job(meanwhile)` calls that before it answers."""
-
-    def install(meanwhile=lambda: None):
-        def run_job(submit, log):
-            words = Path(submit.arguments[0].removeprefix("@")).read_text().splitlines()
-            given = dict(zip(words[::2], words[1::2], strict=True))
-            meanwhile()
-            rows = [[Path(given["--sql-file"]).read_text(), given["--input"]]]
-            found = {"columns": ["sql", "input"], "types": ["string"] * 2, "rows": rows, "cut_off": False}
-            Path(given["--output"]).write_text(json.dumps({**found, "snapshots": words.count("--input")}))
-
-        monkeypatch.setattr(snapshot_query, "run_job", run_job)
-
-    return install
-
-
-def test_queries_that_overlap_keep_their_own_rows_and_fetch_one_after_the_other(
-    corpus, tmp_path, spark_job, monkeypatch
-):
-    both, fetching, fetch = threading.Barrier(2, timeout=30), threading.Lock(), snapshots.fetch_tables
-    arrived, locked, met = threading.Semaphore(0), snapshot_query.locked, threading.Event()
-
-    def locked_and_counted(path):
-        arrived.release()
-        return locked(path)
-
-    def fetch_alone(*arguments):
-        assert fetching.acquire(blocking=False), "another query is fetching"
-        if not met.is_set():  # the first one fetches when the second one has come as far as the lock
-            met.set()
-            assert [arrived.acquire(timeout=30), arrived.acquire(timeout=30)] == [True, True]
-        folder = fetch(*arguments)
-        fetching.release()
-        return folder
-
-    spark_job(both.wait)
-    monkeypatch.setattr(snapshot_query, "locked", locked_and_counted)
-    monkeypatch.setattr(snapshot_query, "fetch_tables", fetch_alone)
-    asked = ("SELECT 1", "SELECT 2")
-
-    def ask(sql):
-        return snapshot_query.query_history(corpus, sql, folder=tmp_path / "q", engine="spark")
-
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(ask, asked))
-    assert tuple(result.rows[0][0] for result in results) == asked
-    assert list((tmp_path / "q" / "work").iterdir()) == []
-
-
-def test_a_query_passes_over_what_cannot_be_read_and_says_so(corpus, tmp_path, spark_job):
-    spark_job()
-    lost = publish(World(cluster="other", brokers={1: None}), corpus)
-    torn = publish(World(cluster="other", brokers={1: None}).on(1), corpus).object("brokers").key
-    corpus.put(lost.key, b"{")
-    corpus.put(torn, b"PAR1 no longer")
-    result = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, engine="spark")
-    assert (result.snapshots, "cluster=corpus" in result.rows[0][1]) == (1, True)
-    told = [line for line in snapshot_query.query_text(result).splitlines() if line.startswith("passed over: ")]
-    assert [lost.key in told[0], torn in told[1]] == [True, True]
-    with pytest.raises(ObjectDamagedError, match="found 2 that cannot"):
-        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, cluster="other")
-
-
-def test_duckdb_answers_and_passes_over_rows_of_another_cluster(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot_query, "run_job", None)  # no Spark
-    sql = "SELECT DISTINCT cluster, count(*) OVER () AS n FROM brokers"
-    result = snapshot_query.query_history(corpus, sql, folder=tmp_path)
-    assert (result.engine, result.types, result.passed_over) == ("duckdb", ("string", "bigint"), ())
-    assert [row[0] for row in result.rows] == ["corpus"]
-    place = write(World(cluster="ours", brokers={1: None}), tmp_path / "store" / "v1")
-    theirs = write(World(cluster="theirs", brokers={1: None}), tmp_path / "elsewhere")
-    put_in(place, "brokers", (theirs / "brokers.parquet").read_bytes())
-    result = snapshot_query.query_history(corpus, sql, folder=tmp_path)
-    assert ([row[0] for row in result.rows], result.snapshots) == (["corpus"], 1)
-    assert "holds rows of" in result.passed_over[0]
-
-
-def test_what_does_not_fit_into_memory_lies_in_the_folder_of_the_query(corpus, tmp_path, monkeypatch):
-    ask, asked = snapshot_query.local_answer, "SELECT current_setting('temp_directory')"
-    monkeypatch.setattr(snapshot_query, "local_answer", lambda _, *given, **named: ask(asked, *given, **named))
-    ((place,),) = snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path).rows
-    assert (Path(place).parent, Path(place).exists()) == (tmp_path / "work", False)
-
-
-def test_the_engine_is_chosen_by_hand_or_by_the_statement(corpus, tmp_path, spark_job):
-    spark_job()
-    ask = functools.partial(snapshot_query.query_history, corpus, folder=tmp_path)
-    assert ask("SELECT 1").engine == "duckdb"
-    assert ask("SELECT 1", engine="spark").engine == "spark"
-    assert ask("SELECT 1", settings=SparkSettings()).engine == "spark", "a deployment has named its Spark"
-    assert ask("SELECT percentile(leader, 0.5) FROM partitions").engine == "spark"
-    assert ask("SELECT nothing FROM partitions").engine == "spark", (
-        "the engine that knows the language says what is wrong"
-    )
-    with pytest.raises(BadInputError, match="leave the engine out, and Spark runs it"):
-        ask("SELECT percentile(leader, 0.5) FROM partitions", engine="duckdb")
-    with pytest.raises(BadInputError, match=r"query refused by DuckDB: .*nothing"):
-        ask("SELECT nothing FROM partitions", engine="duckdb")
-
-
-def test_the_log_of_a_query_that_fails_is_kept(corpus, tmp_path, monkeypatch):
-    def fail(submit, log):
-        log.write_text("out of memory")
-        raise SparkJobError(f"its log is {log}", 1)
-
-    monkeypatch.setattr(snapshot_query, "run_job", fail)
-    with pytest.raises(SparkJobError) as told:
-        snapshot_query.query_history(corpus, "SELECT 1", folder=tmp_path, engine="spark")
-    assert Path(str(told.value).removeprefix("its log is ")).read_text() == "out of memory"
 
 
 def test_a_column_that_came_later_is_null_in_an_older_snapshot(corpus):

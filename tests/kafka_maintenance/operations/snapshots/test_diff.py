@@ -1,7 +1,6 @@
-"""The time machine on a real ZooKeeper: diff, blame, recreation kit, restore drill."""
+"""What differs between two snapshots, in Kafka's words."""
 
 import json
-from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pyarrow as pa
@@ -9,37 +8,17 @@ import pytest
 from kazoo.security import ACL, Id
 
 from controller_core import znodes
-from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.reader import ReadOptions
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.adapters.zookeeper.session import ZooKeeperAuth
-from controller_core.model.errors import ObjectMissingError
-from controller_core.ports.zookeeper import Acl
-from kafka_maintenance.operations.restore.drill import drill_text, restore_drill
-from kafka_maintenance.operations.snapshots import query as snapshot_query
-from kafka_maintenance.operations.snapshots.blame import blame, blame_json, blame_text
+from kafka_maintenance.operations.snapshots.blame import blame, blame_text
 from kafka_maintenance.operations.snapshots.catalog import read_raw, read_table
 from kafka_maintenance.operations.snapshots.diff import diff, side_of_cluster, side_of_snapshot, sides_of_snapshots
 from kafka_maintenance.operations.snapshots.diff_text import diff_json, diff_text
 from kafka_maintenance.operations.snapshots.diff_znodes import without_equal
-from kafka_maintenance.operations.snapshots.query import query_history, query_text
-from kafka_maintenance.operations.snapshots.recreation_kit import recreation_kits
-from kafka_maintenance.operations.snapshots.take import take_snapshot
 from tests.kafka_maintenance import snapshot_world as world
+from tests.kafka_maintenance.operations.snapshots.taken import OPS, delete_topic, take
 
 pytestmark = pytest.mark.services
-
-
-@pytest.fixture
-def store(request):
-    return MemoryStore(request.node.name)
-
-
-def take(chroot, store, day=0, auth=None, **how):
-    now = world.NOON + timedelta(days=day)
-    return take_snapshot(
-        address=ClusterAddress(chroot, auth=auth), cluster="alpha", store=store, run_id=f"date {day}", now=now, **how
-    ).manifest
 
 
 def compared(store, before, after, **how):
@@ -47,11 +26,6 @@ def compared(store, before, after, **how):
     found = diff(*sides_of_snapshots(store, before, after), **how)
     assert found == diff(side_of_snapshot(store, before), side_of_snapshot(store, after), **how)
     return found
-
-
-def delete_topic(session, topic):
-    for path in sorted((path for path in world.PERSISTENT if f"/{topic}" in path), reverse=True):
-        session.delete(path, -1)
 
 
 def shake(session):
@@ -184,27 +158,6 @@ def test_a_topic_that_gets_its_id_is_no_other_topic(kafka, chroot, store):
     assert diff(side_of_snapshot(store, before), side_of_cluster(ClusterAddress(chroot), now=world.NOON)).changes == ()
 
 
-# ------------------------------------------------------------------------------------- what may not be read
-
-OPS = ZooKeeperAuth(scheme="digest", username="ops", password="secret")
-OWN = (Acl(31, "auth", ""),)
-
-
-@pytest.fixture
-def half_open(chroot):
-    """Only `ops` may read these: configs of users and topics, a registration, deletions, the states of `orders`."""
-    open_parents = ("/brokers/topics/orders", "/config/changes", "/admin")
-    closed = ("/admin/delete_topics", "/brokers/topics/orders/partitions", "/config/topics", "/config/users")
-    with world.session(chroot, auth=OPS) as session:
-        for path in (*open_parents, *closed, *world.PERSISTENT):
-            if session.exists(path) is None:
-                acl = OWN if path in closed else world.OPEN
-                session.create(path, world.PERSISTENT.get(path, b""), make_parents=True, acl=acl)
-        session.create("/brokers/ids/1", world.broker(1), ephemeral=True, acl=OWN)
-        session.create("/admin/delete_topics/payments", b"")
-        yield tuple(sorted((*closed, "/brokers/ids/1")))
-
-
 def test_what_may_not_be_read_is_not_gone(half_open, chroot, store):
     """The date of somebody who may read everything, that of a stranger, and the other way round."""
     whole = take(chroot, store, auth=OPS)
@@ -249,68 +202,6 @@ def test_a_side_that_is_not_consistent_is_named(kafka, chroot, store):
     assert diff_json(found)["after_torn"] == "plain scan, as asked: no proof was tried"
     live = side_of_cluster(ClusterAddress(chroot), now=world.NOON, options=ReadOptions(method="plain"))
     assert "NOT consistent" in diff_text(diff(live, before)).splitlines()[0]
-
-
-def test_blame_passes_over_what_may_not_be_read(half_open, chroot, store):
-    for day, auth in enumerate((OPS, None, OPS)):
-        take(chroot, store, day, auth=auth)
-    report = blame(store, "alpha", "orders")
-    histories = {each.field: [seen.value for seen in each.history] for each in report.blames}
-    assert histories["config retention.ms"] == ["1000"]
-    assert histories["leader of 0"] == [1]
-    assert histories["replicas of 0"] == [[1, 2]]
-    assert histories["deletion_requested"] == [False]
-    assert "/config/topics could not be read in 1 of 3 snapshots" in blame_text(report)
-    assert "/config/users" not in blame_text(report)
-    (deleted,) = [each for each in blame(store, "alpha", "payments").blames if each.field == "deletion_requested"]
-    assert [seen.value for seen in deleted.history] == [True]
-    leader = {each.field: each.history for each in blame(store, "alpha", "orders-1").blames}["leader"]
-    assert [seen.value for seen in leader] == [2]
-
-
-def test_blame_of_what_no_snapshot_could_read(half_open, chroot, store):
-    take(chroot, store)
-    fields = {each.field for each in blame(store, "alpha", "orders-1").blames}
-    assert "replicas" in fields
-    assert "leader" not in fields
-    with pytest.raises(ObjectMissingError, match="expected a topic, partition or znode of that name"):
-        blame(store, "alpha", "nothing")
-
-
-def test_a_query_tells_what_its_rows_lack(half_open, chroot, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        snapshot_query,
-        "_answer",
-        lambda *_, **__: {"columns": [], "types": [], "rows": [], "cut_off": 0, "snapshots": 2},
-    )
-    take(chroot, store, auth=OPS)
-    take(chroot, store, 1)
-    text = query_text(query_history(store, "SELECT 1", folder=tmp_path))
-    assert "/config/users could not be read in 1 of 2 snapshots: what it held then is unknown, not gone" in text
-
-
-def test_blame_tells_since_when(kafka, chroot, store):
-    take(chroot, store, 0)
-    kafka.set("/config/topics/orders", world.config(retention_ms="2000"), -1)
-    second = take(chroot, store, 1)
-    kafka.set("/brokers/topics/orders/partitions/1/state", world.state(1, 5, (1,)), -1)
-    written = datetime.fromtimestamp(kafka.exists("/brokers/topics/orders/partitions/1/state").mtime // 1000, tz=UTC)
-    third = take(chroot, store, 2)
-    take(chroot, store, 3)
-    histories = {each.field: each.history for each in blame(store, "alpha", "orders").blames}
-    retention = histories["config retention.ms"]
-    assert next((seen.value, seen.snapshot_id) for seen in retention) == ("2000", second.snapshot_id)
-    assert retention[1].value == "1000"
-    assert [seen.value for seen in histories["config cleanup.policy"]] == [None, "compact"]
-    assert len(histories["replicas of 0"]) == 1
-    partition = blame(store, "alpha", "orders-1")
-    leader = {each.field: each.history for each in partition.blames}["leader"]
-    assert next((seen.value, seen.snapshot_id) for seen in leader) == (1, third.snapshot_id)
-    text = blame_text(partition)
-    between = f"changed between {second.snapshot_id} of 2026-03-02 12:00+00:00 and {third.snapshot_id} of 2026-03-03 12:00+00:00"
-    assert f"leader = 1  ({between}, znode last written {written.isoformat(sep=' ')}" in text
-    assert "    before: 2  (as long as snapshots go back, znode last written " in text
-    json.dumps(blame_json(partition))
 
 
 def test_what_cannot_be_parsed_is_unknown_and_not_deleted(kafka, chroot, store):
@@ -397,82 +288,3 @@ def test_no_leader_has_a_name_and_a_border_between_clusters_is_told(kafka, chroo
     told = blame_text(blame(store, "alpha", "orders-0"))
     assert "leader = no leader  (changed between " in told
     assert f"is of Kafka cluster {'A' * 22}, those before are of {world.CLUSTER_ID}" in told
-
-
-def test_blame_of_what_nobody_knows(kafka, chroot, store):
-    with pytest.raises(ObjectMissingError, match="no snapshots"):
-        blame(store, "alpha", "orders")
-    take(chroot, store)
-    with pytest.raises(ObjectMissingError, match="not found in 1 snapshot of"):
-        blame(store, "alpha", "absent-7")
-
-
-def test_the_kit_of_a_deleted_topic(kafka, chroot, store):
-    manifest = take(chroot, store)
-    (kit,) = recreation_kits(store, manifest, ["ord*"])
-    assert kit.assignment["partitions"][1] == {"topic": "orders", "partition": 1, "replicas": [2, 1]}
-    assert kit.commands[0].endswith(
-        "--create --topic orders --replica-assignment 1:2,2:1 --config cleanup.policy=compact --config retention.ms=1000"
-    )
-    assert set(kit.files()) == {"orders.assignment.json", "orders.configs.json", "orders.sh"}
-    (with_id,) = recreation_kits(store, manifest, ["payments"])
-    assert "another one" in with_id.notes[1]
-    with pytest.raises(ObjectMissingError, match="knows no topic like"):
-        recreation_kits(store, manifest, ["nothing"])
-
-
-def test_a_restore_drill(kafka, chroot, store):
-    kafka.create("/admin/delete_topics/orders", b"")
-    manifest = take(chroot, store)
-    keys = list(store.list(""))
-    report = restore_drill(store=store, cluster="alpha", now=world.NOON)
-    assert report.passed, drill_text(report)
-    assert report.snapshot == manifest.uri
-    assert report.restored > 20
-    assert restore_drill(store=store, cluster="alpha", now=world.NOON, by_transactions=True).passed
-    assert "passed" in drill_text(report)
-    assert list(store.list("")) == keys, "a drill writes nothing to the store"
-
-
-def test_a_drill_finds_what_is_lost():
-    import pyarrow as pa
-
-    from controller_core.adapters.snapshot.tables import RAW, STAT_COLUMNS
-    from kafka_maintenance.operations.restore.content import RestoreScope, restorable
-    from kafka_maintenance.operations.restore.drill import compare_contents
-
-    def content(**paths):
-        rows = [
-            {"path": f"/{name}", "data": data, **dict.fromkeys(STAT_COLUMNS, 0)} for name, data in sorted(paths.items())
-        ]
-        return restorable(pa.Table.from_pylist(rows, schema=RAW), RestoreScope(whole=True))
-
-    found = compare_contents(content(a=b"1", b=b"2", c=b"3"), content(a=b"1", b=b"x", d=b"4"), acls=True)
-    assert found == ["/c is missing", "/d was not in the snapshot", "/b has other data"]
-
-
-def test_a_drill_without_snapshots(store):
-    with pytest.raises(ObjectMissingError, match="no snapshot"):
-        restore_drill(store=store, cluster="alpha", now=world.NOON)
-
-
-@pytest.mark.kafka
-def test_a_drill_with_real_brokers():
-    """Real brokers make the tree, other real brokers come up on the restored one."""
-    from controller_core.adapters.zookeeper.session import connect
-    from kafka_maintenance.servers import KafkaCluster
-    from kafka_maintenance.servers.process import wait_until
-
-    store = MemoryStore("brokers")
-    with KafkaCluster("3.9", brokers=2, chroot="/real", mode="shared_jvm") as cluster:
-        with connect(cluster.zookeeper_connect) as session:
-            session.create("/config/topics/orders", world.config(retention_ms="1000"))
-            session.create("/brokers/topics/orders", b'{"version":1,"partitions":{"0":[1,2],"1":[2,1]}}')
-            state = "/brokers/topics/orders/partitions/1/state"
-            wait_until(lambda: session.exists(state) is not None, what="the topic has its states", timeout_s=60)
-        take_snapshot(
-            address=ClusterAddress(cluster.zookeeper_connect), cluster="alpha", store=store, run_id="r", now=world.NOON
-        )
-    report = restore_drill(store=store, cluster="alpha", now=world.NOON, kafka_version="3.9")
-    assert report.passed, drill_text(report)
-    assert report.brokers.startswith("2 brokers of Kafka 3.9 came up with 1 topic, every partition led")

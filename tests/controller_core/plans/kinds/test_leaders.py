@@ -10,43 +10,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from controller_core.model.errors import InvalidPlanError
-from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from controller_core.plans.kinds import Origin, Refused, choose_leader_moves, leader_moves_plan
+from controller_core.model.partitions import BrokerId, ReplicaAssignment, TopicPartition
+from controller_core.plans.kinds import Refused, choose_leader_moves, leader_moves_plan
 from controller_core.plans.kinds.leaders import LEADERS_PER_RUN, brokers_of_racks
-from controller_core.plans.observation import ActiveController, Observation, TopicIdentity
 from controller_core.plans.plan import Plan, plan_from_bytes, plan_to_bytes
 from controller_core.plans.request_znodes import LeaderMove, MoveLeaders
 from controller_core.plans.text import plan_markdown
 from controller_core.plans.validation import check_plan
-
-ORIGIN = Origin("alpha")
-
-
-def ids(*numbers):
-    return tuple(map(BrokerId, numbers))
-
-
-def observed(rows, *, registered=(1, 2, 3), version=5):
-    """`rows`: (replicas, ISR) of each partition of topic t; the first of the ISR leads."""
-    partitions = [TopicPartition("t", number) for number in range(len(rows))]
-    return Observation(
-        active_controller=ActiveController(BrokerId(1), 7, 0),
-        controller_epoch=3,
-        controller_epoch_version=3,
-        brokers={each: Broker(each, 1, (), f"rack-{each}") for each in ids(*registered)},
-        broker_json_versions=dict.fromkeys(ids(*registered), version),
-        topics={"t": TopicIdentity(1, len(rows))},
-        assignments={p: ReplicaAssignment(ids(*replicas)) for p, (replicas, _) in zip(partitions, rows, strict=True)},
-        states={p: LeaderAndIsr(BrokerId(isr[0]), 4, ids(*isr)) for p, (_, isr) in zip(partitions, rows, strict=True)},
-    )
-
-
-def planned(found, avoided=(1,)):
-    chosen = choose_leader_moves(found, ids(*avoided))
-    return leader_moves_plan(found, ORIGIN, chosen.moves, left_out=chosen.left_out)
-
-
-RING = [((1, 2, 3), (1, 2, 3)), ((2, 3, 1), (2, 3, 1)), ((3, 1, 2), (3, 1, 2)), ((1, 3, 2), (1, 3, 2))]
+from tests.controller_core.plans.kinds.ring import ORIGIN, RING, observed, planned
+from tests.controller_core.plans.observed import ids
 
 
 def test_only_what_an_avoided_broker_leads_moves_and_the_load_is_spread():

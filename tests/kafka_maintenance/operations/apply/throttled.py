@@ -1,0 +1,50 @@
+"""A plan with a throttle, and the configs before and after it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.admin.throttles import LEADER_RATE
+from controller_core.plans.request_znodes import Target
+from controller_core.znodes import paths as znode
+from controller_core.znodes.configs import ConfigZnode, encode_config
+from kafka_maintenance.operations.errors import NotFinishedError
+from kafka_maintenance.operations.plans import make as planning
+from tests.kafka_maintenance.kafka_world import KafkaWorld
+from tests.kafka_maintenance.operations.apply.applying import NOW, apply, ids, planned
+from tests.kafka_maintenance.operations.apply.one_wave import OLD_0
+
+RATE = 10_000_000
+BEFORE = {"topics/old": {"retention.ms": "7"}, "brokers/1": {LEADER_RATE: "5"}}
+AFTER = {**BEFORE, "brokers/2": {}, "brokers/3": {}}
+
+
+def throttled(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:
+    """`old-0` goes from [1, 2] to [3, 1]; broker 1 has a rate of its own."""
+    for path in ("/config/topics", "/config/brokers", znode.CONFIG_CHANGES):
+        world.own.create(path, make_parents=True)
+    world.own.create("/config/topics/old", encode_config(ConfigZnode({"retention.ms": "7"})))
+    world.own.create("/config/brokers/1", encode_config(ConfigZnode({LEADER_RATE: "5"})))
+    waves = [[Target(*OLD_0, ids(3, 1))]]
+    return planning.plan_reassignment(
+        store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW, throttle_bytes_per_s=RATE
+    )
+
+
+def configs(world: KafkaWorld) -> dict[str, dict[str, str]]:
+    tree = world.server.snapshot()
+    return {
+        path.removeprefix("/config/"): json.loads(data)["config"]
+        for path, data in tree.items()
+        if path.startswith(("/config/topics/", "/config/brokers/"))
+    }
+
+
+def under_way() -> tuple[Any, KafkaWorld, Any]:
+    store, world, plan = planned(throttled)
+    world.slow = True
+    with pytest.raises(NotFinishedError):
+        apply(store, plan, world)
+    return store, world, plan

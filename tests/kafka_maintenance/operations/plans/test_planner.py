@@ -1,0 +1,44 @@
+"""Reassignments that the planner makes."""
+
+import pytest
+
+from controller_core.adapters.object_store.open import MemoryStore
+from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.plans import make as planning
+from spark_jobs.planner.goals import Goals
+from spark_jobs.planner.waves import Limits
+from tests.kafka_maintenance.kafka_world import three_brokers
+from tests.kafka_maintenance.operations.plans.made import plan_of
+
+
+def test_the_planner_balances_with_proof():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    store = MemoryStore()
+    plan = plan_of(planning.plan_reassignment, world, store)
+    assert "4 replicas are copied: proven minimal" in plan.markdown
+    assert any(key.endswith(".certificate.json") for key in store.list(""))
+
+
+def test_the_plan_has_been_run_through_the_controllers_rules_before_it_is_shown():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    shown = plan_of(planning.plan_reassignment, world).markdown
+    assert "Run through the controller's rules, wave by wave:" in shown
+    assert "every partition keeps its in-sync majority" in shown
+    assert "Fewest moves by tolerance (replicas off the mean): 0: 4, 1: 3, 2: 2, 5: 0." in shown
+
+
+def test_partitions_that_lack_their_majority_already_may_move():
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1,))] * 6)
+    assert "4 replicas are copied: proven minimal" in plan_of(planning.plan_reassignment, world).markdown
+
+
+def test_a_plan_whose_request_zookeeper_would_refuse_is_refused_and_not_stored():
+    world, store = three_brokers(), MemoryStore()
+    world.topic("a" * 249, *[((1, 2), 1, (1, 2))] * 3_600)
+    unlimited = Limits(in_max=None, out_max=None, partitions_max=None, request_bytes_max=10_000_000)
+    with pytest.raises(RefusedError, match=r"controller's rules: no problem expected, 1 found: \[wave 1 asks with"):
+        plan_of(planning.plan_reassignment, world, store, goals=Goals(replication_factor=3), limits=unlimited)
+    assert store.list("") == []

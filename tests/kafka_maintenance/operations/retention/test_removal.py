@@ -1,0 +1,173 @@
+"""An approved plan of removal is carried out once, and removes what it names and no more."""
+
+import pytest
+
+from controller_core.adapters.snapshot.manifest import run_key
+from controller_core.model.errors import InvalidPlanError
+from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
+from kafka_maintenance.operations.record.receipts import EventKind, read_events
+from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
+from kafka_maintenance.operations.retention.store import load_retention, still_there, store_retention
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.snapshots.pins import pin
+from tests.kafka_maintenance.operations.retention.days import (
+    LAST_ONE,
+    NOW,
+    ONE_OF_EACH,
+    add,
+    applied,
+    put_plan,
+    receipt,
+    stored,
+)
+
+
+def test_the_command_records_every_object_before_and_after(store):
+    old, _ = add(store, 10), add(store, 5)
+    plan = plan_retention(store, LAST_ONE, now=NOW)
+    apply_retention(store, LAST_ONE, plan.digest, now=NOW, approver="ada")
+    started, done = read_events(store, "alpha", plan.digest)
+    assert (started.event, done.event, done.approver) == (EventKind.STARTED, EventKind.DONE, "ada")
+    named = [run_key("alpha", old.run_id), old.key, old.object("raw").key]
+    assert started.detail["objects"] == done.detail["objects"] == named
+
+
+def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
+    policy = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
+    old = add(store, 50)
+    add(store, 5)
+    store.put(f"{old.prefix}/plans/x.json", b"{}")
+    before = list(store.list(""))
+    plan = plan_retention(store, policy, now=NOW)
+    assert list(store.list("")) == before
+    with pytest.raises(PlanChangedError, match="approve that"):
+        apply_retention(store, policy, "0" * 64, now=NOW, approver="ada")
+    add(store, 4)
+    with pytest.raises(PlanChangedError):
+        apply_retention(store, policy, plan.digest, now=NOW, approver="ada")
+    deleted = []
+    apply_retention(
+        store, policy, plan_retention(store, policy, now=NOW).digest, now=NOW, approver="ada", progress=deleted.append
+    )
+    assert [int(found.snapshot_id.split("-")[2]) for found in list_snapshots(store)] == [4]
+    assert not store.list(old.prefix)
+    assert (
+        deleted.index(run_key("alpha", old.run_id))
+        < deleted.index(old.key)
+        < deleted.index(f"{old.prefix}/raw.parquet")
+    )
+
+
+def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_days):
+    made = stored(store)
+    put_plan(store, five_days[0])
+    receipt(store, EventKind.STARTED)
+    with pytest.raises(PlanChangedError, match=r"is not finished.*nothing was removed"):
+        applied(store, made)
+    assert len(list_snapshots(store)) == 5
+
+
+@pytest.fixture
+def five_days(store):
+    return [add(store, days_ago) for days_ago in range(8, 3, -1)]
+
+
+def test_a_stored_plan_says_what_goes_and_why_the_rest_stays(store, five_days):
+    made = stored(store)
+    assert (made.kind, made.cluster, made.count) == ("retain_snapshots", "alpha", 4)
+    assert made.summary == "remove 4 of 5 snapshots"
+    assert "last 1 of 1" in made.markdown
+    assert five_days[0].snapshot_id in made.markdown
+    assert load_retention(store, made.uri, cluster="alpha") == made
+    assert stored(store) == made
+
+
+@pytest.mark.parametrize("cluster", ["kafka-v1", "v1"])
+def test_a_cluster_whose_name_ends_like_the_root_of_our_keys(store, cluster):
+    old, _ = add(store, 50, cluster=cluster), add(store, 5, cluster=cluster)
+    assert applied(store, stored(store, cluster), cluster=cluster).removed == (old.snapshot_id,)
+
+
+def test_nothing_to_remove_is_no_plan(store):
+    add(store, 3)
+    assert store_retention(store, plan_retention(store, ONE_OF_EACH, now=NOW, cluster="alpha"), "alpha") is None
+
+
+def test_an_approved_plan_is_carried_out_once_and_nothing_else_goes(store, five_days):
+    made = stored(store)
+    newer = add(store, 0)
+    receipt = applied(store, made)
+    assert receipt.removed == tuple(day.snapshot_id for day in five_days[:4])
+    assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, newer.snapshot_id]
+    assert still_there(store, made.plan, "alpha") == ((), ())
+    assert "olivia" in store.get(f"v1/receipts/cluster=alpha/{made.digest}/0003-done.json").decode()
+    assert applied(store, made).already_applied
+
+
+def test_a_removal_that_was_cut_off_is_finished_by_a_second_run(store, five_days):
+    made = stored(store)
+    deleted = []
+
+    def stop_at_the_fifth(key):
+        deleted.append(key)
+        if len(deleted) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        applied(store, made, progress=stop_at_the_fifth)
+    rerun = add(store, 0)  # a later run may bear the name of one whose note is gone
+    store.put(run_key("alpha", five_days[1].run_id), b"another snapshot's note")
+    assert not applied(store, made).already_applied
+    assert [found.snapshot_id for found in list_snapshots(store)] == [five_days[4].snapshot_id, rerun.snapshot_id]
+    assert store.get(run_key("alpha", five_days[1].run_id)) == b"another snapshot's note"
+    assert not [key for day in five_days[:4] for key in store.list(f"{day.prefix}/")]
+
+
+def test_a_snapshot_pinned_after_the_approval_refuses_the_plan(store, five_days):
+    made = stored(store)
+    pin(store, five_days[0], reason="audit", by="ada", now=NOW)
+    with pytest.raises(PlanChangedError, match=r"pinned: audit.*nothing was removed"):
+        applied(store, made)
+    assert len(list_snapshots(store)) == 5
+
+
+def altered(store, made, old, new):
+    key = made.uri[made.uri.index("v1/") :]
+    text = store.get(key).decode()
+    assert old in text
+    store.put(key, text.replace(old, new).encode())
+
+
+@pytest.mark.parametrize(
+    ("alter", "changed", "error", "message"),
+    [
+        pytest.param(
+            None, {"approved_digest": "0" * 64}, PlanChangedError, "approved digest 0000", id="another digest"
+        ),
+        pytest.param(
+            ("v1/cluster=alpha/date", "v1/cluster=beta/date"), {}, InvalidPlanError, "was altered", id="altered"
+        ),
+        pytest.param(('"format_version": 1', '"format_version": 9'), {}, InvalidPlanError, "found 9", id="newer"),
+        pytest.param(('"policy"', '"politics"'), {}, InvalidPlanError, "damaged", id="damaged"),
+        pytest.param(
+            None, {"cluster": "beta"}, InvalidPlanError, "expected one of cluster 'beta'", id="another cluster"
+        ),
+        pytest.param(
+            None, {"plan_uri": "memory://other/v1/x.json"}, BadInputError, "the store in use is", id="another store"
+        ),
+    ],
+)
+def test_what_is_not_the_approved_plan_removes_nothing(store, five_days, alter, changed, error, message):
+    made = stored(store)
+    if alter:
+        altered(store, made, *alter)
+    with pytest.raises(error, match=message):
+        applied(store, made, **changed)
+    assert len(list_snapshots(store)) == 5
+
+
+def test_a_plan_that_is_gone(store, five_days):
+    made = stored(store)
+    store.delete(made.uri[made.uri.index("v1/") :])
+    with pytest.raises(BadInputError, match="no such object"):
+        applied(store, made)

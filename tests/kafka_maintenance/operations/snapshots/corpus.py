@@ -1,0 +1,25 @@
+"""Stored snapshots of every format version that ever was."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from controller_core.adapters.object_store.open import FolderStore
+from kafka_maintenance.operations.snapshots import catalog as snapshots
+
+CORPUS = Path(__file__).parents[3] / "data" / "snapshots"
+"""One folder per format version, written by the program of its time: add folders, never make one again."""
+VERSIONS = sorted(path.name for path in CORPUS.iterdir())
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A copy that tests may damage."""
+    shutil.copytree(CORPUS / "format-1" / "store", tmp_path / "store")
+    return FolderStore(tmp_path / "store")
+
+
+def stored(corpus):
+    (manifest,) = snapshots.list_snapshots(corpus)
+    return manifest
