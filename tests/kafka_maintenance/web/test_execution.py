@@ -1,5 +1,7 @@
 """The pages Executions and Execution: what they say of a record, step by step and replica by replica."""
 
+from tests import airflow_home  # isort: skip  # before anything of Airflow
+
 import json
 from datetime import timedelta
 
@@ -15,6 +17,8 @@ from kafka_maintenance.web.views.execution import Act, execution_page
 from kafka_maintenance.web.views.executions import executions_page
 from kafka_maintenance.web.views.record import read_record
 from tests.kafka_maintenance.web.records import BEGAN, DONE, STUCK, UNDER_WAY, put_record, started
+
+assert airflow_home
 
 DIGEST = "d" * 64
 NOW = BEGAN + timedelta(minutes=70)
