@@ -92,11 +92,9 @@ def test_a_reassignment_that_copies_more_bytes_than_the_cap_is_not_even_asked_ab
     from controller_core.model.partitions import TopicPartition
     from kafka_maintenance.operations.gate.contents import contents_of_stored
     from kafka_maintenance.operations.plans import make
-    from tests.kafka_maintenance.kafka_world import three_brokers
-    from tests.kafka_maintenance.operations.plans.made import plan_of
+    from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
 
-    store, world = MemoryStore(), three_brokers()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    store, world = MemoryStore(), six_on_two_brokers()
     sizes = None if size is None else {TopicPartition("a", number): size for number in range(6)}
     contents = contents_of_stored(store, plan_of(make.plan_reassignment, world, store, sizes=sizes, move_count_max=3))
     told = of("reassign_partitions", bytes_max=cap).refusals("reassign_partitions", contents)

@@ -245,11 +245,9 @@ def test_a_reassignment_without_its_proof_is_not_applied(tmp_path):
     from kafka_maintenance.operations.errors import RefusedError
     from kafka_maintenance.operations.plans import make
     from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
-    from tests.kafka_maintenance.kafka_world import three_brokers
-    from tests.kafka_maintenance.operations.plans.made import plan_of
+    from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
 
-    store, world = MemoryStore(), three_brokers()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    store, world = MemoryStore(), six_on_two_brokers()
     made = plan_of(make.plan_reassignment, world, store)
     store.delete(key_of(store, made.uri).replace(".json", ".proof.json"))
     with pytest.raises(RefusedError, match="expected the planner's proof with hash"):

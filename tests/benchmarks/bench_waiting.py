@@ -22,7 +22,8 @@ from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.tasks.settings import SETTINGS
-from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, apply, cluster, ids
+from tests.broker_ids import ids
+from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, apply, cluster
 
 LISTS = (ids(3, 2, 1), ids(2, 1, 3))
 START = "import airflow.sdk.execution_time.task_runner, kafka_maintenance.tasks.apply, kafka_maintenance.operations.apply.plan"

@@ -5,7 +5,7 @@ from controller_core.plans.conditions import AssignedTo, CaughtUp, TopicCreatedA
 from controller_core.plans.observation import Observation, TopicIdentity
 from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
-from tests.controller_core.plans.observed import ids
+from tests.broker_ids import ids
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -19,15 +19,12 @@ from controller_core.plans.observation import (
 )
 from controller_core.plans.plan import Plan, PlanKind, SnapshotReference
 from controller_core.plans.request_znodes import LeaderMove, Target
+from tests.broker_ids import ids
 
 A0, A1, A2, B0, D0, Q0 = (
     TopicPartition(*each) for each in (("a", 0), ("a", 1), ("a", 2), ("b", 0), ("d", 0), ("q", 0))
 )
 ORIGIN = Origin("demo", SnapshotReference("s3://b/v1/manifest.json", "f" * 64))
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
 
 
 def seen(**changed: object) -> Observation:

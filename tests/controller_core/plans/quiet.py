@@ -8,7 +8,8 @@ from controller_core.plans.observation import (
     RequestIdentity,
     TopicIdentity,
 )
-from tests.controller_core.plans.observed import A0, A1, Q0, ids
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1, Q0
 
 SEEN = Observation(
     kafka_cluster_id="one",

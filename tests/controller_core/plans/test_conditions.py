@@ -35,7 +35,8 @@ from controller_core.plans.conditions import (
 )
 from controller_core.plans.document import decoded, encoded
 from controller_core.plans.observation import ActiveController, Observation
-from tests.controller_core.plans.observed import A0, A1, Q0, ids
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1, Q0
 from tests.controller_core.plans.quiet import SEEN
 
 NAMES = tuple(f"isr_change_{n:010d}" for n in range(12))

@@ -16,7 +16,7 @@ from controller_core.plans.observation import ActiveController, Observation, Top
 from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import ThrottleBand
 from controller_core.plans.text import plan_markdown
-from tests.controller_core.plans.observed import ids
+from tests.broker_ids import ids
 
 A0 = TopicPartition("a", 0)
 

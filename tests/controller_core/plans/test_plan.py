@@ -43,7 +43,8 @@ from controller_core.plans.request_znodes import (
     DeleteController,
     Target,
 )
-from tests.controller_core.plans.observed import A0, A1, ids
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1
 from tests.controller_core.plans.quiet import SEEN
 
 

@@ -21,7 +21,8 @@ from controller_core.plans.request_znodes import (
     request_path,
     target_batches,
 )
-from tests.controller_core.plans.observed import A0, A1, ids
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1
 
 REQUESTS = [
     pytest.param(

@@ -9,7 +9,7 @@ from controller_core.plans.plan import PlanStep
 from controller_core.plans.request_znodes import CreateDeleteTopic, CreateReassignPartitions, Target
 from controller_core.plans.rules import ThrottleBand
 from controller_core.plans.step_throttle import Throttled, rate_of_step, step_throttle, taken_back, to_set
-from tests.controller_core.plans.observed import ids
+from tests.broker_ids import ids
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

@@ -8,7 +8,8 @@ from controller_core.plans.observation import Observation, TopicIdentity
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import Target
 from controller_core.plans.text import plan_markdown, plan_size
-from tests.controller_core.plans.observed import A0, OLD, ORIGIN, ids, planned, seen
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, OLD, ORIGIN, planned, seen
 
 
 def test_a_plan_in_words_names_before_and_after():

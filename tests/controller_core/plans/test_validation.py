@@ -33,7 +33,8 @@ from controller_core.plans.request_znodes import (
     Target,
 )
 from controller_core.plans.validation import check_plan
-from tests.controller_core.plans.observed import A0, A2, EXAMPLES, GONE, IDLE, OLD, ORIGIN, ids, planned, seen
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A2, EXAMPLES, GONE, IDLE, OLD, ORIGIN, planned, seen
 
 NO_TOPIC = TopicPartition("../controller", 0)
 

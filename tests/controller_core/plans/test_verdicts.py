@@ -32,8 +32,8 @@ from controller_core.plans.rules import (
 )
 from controller_core.plans.safeguards import safeguards
 from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts, without
+from tests.broker_ids import ids
 from tests.controller_core.plans.moving import A0, A1, B0, BOTH, MOVE, seen
-from tests.controller_core.plans.observed import ids
 
 ELECTION = PlanStep(
     effects=(CreatePreferredReplicaElection.of((A0,)),),

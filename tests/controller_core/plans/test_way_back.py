@@ -9,8 +9,8 @@ from controller_core.plans.conditions import AssignedTo, CaughtUp, LedBy
 from controller_core.plans.plan import Plan, PlanKind, PlanStep, Rollback
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection, CreateReassignPartitions, Target
 from controller_core.plans.way_back import way_back
+from tests.broker_ids import ids
 from tests.controller_core.plans.moving import A0, BOTH, MOVE, seen
-from tests.controller_core.plans.observed import ids
 
 BROKERS = {BrokerId(number): Broker(BrokerId(number)) for number in (1, 2, 3, 4)}
 AGAIN = PlanStep(

@@ -10,7 +10,6 @@ from kafka_maintenance.operations.plans import make as planning
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 TIMEOUT_S = 60
-SAMPLE = Path(__file__).parents[3] / "plugins" / "kafka_maintenance" / "demo" / "sample_history"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

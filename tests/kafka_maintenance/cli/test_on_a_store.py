@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_maintenance.cli.main import main
-from tests.kafka_maintenance.cli.commands import SAMPLE
+from kafka_maintenance.demo.sample_history import RECORDED
 
 OLDEST = "0000000000000083"
 KNOWN = "alarms acknowledge broker_down --cluster sample-history --reason ordered --days 3"
@@ -40,7 +40,7 @@ WRITING = (
 @pytest.fixture
 def places(tmp_path):
     """A copy of the sample history, and the place of a second store."""
-    shutil.copytree(SAMPLE, tmp_path / "store")
+    shutil.copytree(RECORDED, tmp_path / "store")
     return tmp_path / "store", tmp_path / "second"
 
 

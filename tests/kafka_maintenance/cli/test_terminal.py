@@ -13,7 +13,7 @@ from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.cli import progress
 from kafka_maintenance.cli.progress import Bars
 from kafka_maintenance.cli.terminal import printable
-from tests.kafka_maintenance.cli.commands import SAMPLE
+from kafka_maintenance.demo.sample_history import RECORDED
 from tests.kafka_maintenance.web.fleet import Sick, publish_date
 
 ESCAPE = "\x1b["
@@ -74,7 +74,7 @@ def test_a_terminal_sees_a_coloured_table(store):
 )
 def test_every_list_is_a_table_on_a_terminal(line, columns, tmp_path):
     words = [word.replace("~", " ") for word in line.format(folder=tmp_path).split()]
-    _, said = on_terminal(*words, "--store", str(SAMPLE))
+    _, said = on_terminal(*words, "--store", str(RECORDED))
     bold = re.findall(r"\x1b\[1m([^\x1b]+)\x1b", said.splitlines()[0])
     assert [each.strip() for each in bold if each.strip()] == columns
 

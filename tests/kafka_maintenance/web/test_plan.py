@@ -14,7 +14,7 @@ from kafka_maintenance.web.views.plan_curve import trade_off
 from spark_jobs.planner.copies import Limits
 from spark_jobs.planner.goals import Goals
 from tests.controller_core.plans.kinds.ring import RING, observed, planned
-from tests.kafka_maintenance.operations.plans.sized import world
+from tests.kafka_maintenance.operations.plans.made import six_on_two_brokers
 
 
 def test_a_plan_of_leaders_shows_each_leader_that_moves_between_which_brokers_and_what_stalls(tmp_path):
@@ -82,7 +82,7 @@ def test_a_wave_tells_its_bytes_and_how_long_they_take_where_these_are_known(kno
     stored = plan_reassignment(
         store,
         "demo",
-        zookeeper=world().zookeeper(),
+        zookeeper=six_on_two_brokers().zookeeper(),
         sizes=sizes,
         limits=Limits(partitions_max=2),
         throttle_bytes_per_s=throttle,
@@ -100,7 +100,7 @@ def test_a_wave_tells_its_bytes_and_how_long_they_take_where_these_are_known(kno
 def page_of(**planned):
     """The page of a reassignment that was planned so."""
     store = MemoryStore()
-    stored = plan_reassignment(store, "demo", zookeeper=world().zookeeper(), **planned)
+    stored = plan_reassignment(store, "demo", zookeeper=six_on_two_brokers().zookeeper(), **planned)
     return plan_page(store, Named(kind=stored.kind, cluster="demo", digest=stored.digest))
 
 

@@ -3,7 +3,7 @@
 from controller_core.model.partitions import Broker, BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from controller_core.plans.kinds import Origin, choose_leader_moves, leader_moves_plan
 from controller_core.plans.observation import ActiveController, Observation, TopicIdentity
-from tests.controller_core.plans.observed import ids
+from tests.broker_ids import ids
 
 ORIGIN = Origin("alpha")
 

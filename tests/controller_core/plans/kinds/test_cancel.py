@@ -6,7 +6,8 @@ from controller_core.model.partitions import ReplicaAssignment
 from controller_core.plans.conditions import AssignedTo, CaughtUp
 from controller_core.plans.kinds import Refused, cancel_plan
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
-from tests.controller_core.plans.observed import A0, A2, B0, ORIGIN, Q0, ids, planned, seen
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A2, B0, ORIGIN, Q0, planned, seen
 
 
 def test_what_the_controller_moves_goes_back_whoever_asked_for_it():

@@ -8,7 +8,8 @@ from controller_core.plans.observation import TopicIdentity
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import CreateDeleteTopic
 from controller_core.plans.topic_owners import owner_of
-from tests.controller_core.plans.observed import A0, A1, B0, ORIGIN, ids, planned, seen
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1, B0, ORIGIN, planned, seen
 
 
 def test_a_deletion_is_of_exactly_this_topic():

@@ -13,6 +13,7 @@ from controller_core.plans.conditions import (
 from controller_core.plans.kinds import Refused, drain_plan, lingering_notifications, makes_no_notifications
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import DeleteController
+from tests.broker_ids import ids
 from tests.controller_core.plans.observed import (
     A0,
     A1,
@@ -24,7 +25,6 @@ from tests.controller_core.plans.observed import (
     OLD,
     ORIGIN,
     REASSIGN,
-    ids,
     planned,
     seen,
 )

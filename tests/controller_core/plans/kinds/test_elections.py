@@ -6,7 +6,8 @@ from controller_core.plans.kinds import elections_plan
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import CreatePreferredReplicaElection
 from controller_core.plans.text import plan_summary
-from tests.controller_core.plans.observed import A0, A1, ORIGIN, ids, planned, seen
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1, ORIGIN, planned, seen
 
 
 def test_an_election_expects_the_isr_and_wants_the_preferred_leader():

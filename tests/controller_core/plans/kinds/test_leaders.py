@@ -17,8 +17,8 @@ from controller_core.plans.plan import Plan, plan_from_bytes, plan_to_bytes
 from controller_core.plans.request_znodes import LeaderMove, MoveLeaders
 from controller_core.plans.text import plan_markdown
 from controller_core.plans.validation import check_plan
+from tests.broker_ids import ids
 from tests.controller_core.plans.kinds.ring import ORIGIN, RING, observed, planned
-from tests.controller_core.plans.observed import ids
 
 
 def test_only_what_an_avoided_broker_leads_moves_and_the_load_is_spread():

@@ -6,7 +6,8 @@ from controller_core.plans.conditions import AssignedTo, CaughtUp, TopicCreatedA
 from controller_core.plans.kinds import Refused, reassignment_plan, target_refusals
 from controller_core.plans.plan import LeftOut
 from controller_core.plans.request_znodes import CreateReassignPartitions, Target
-from tests.controller_core.plans.observed import A0, A1, A2, B0, D0, ORIGIN, Q0, ids, planned, seen
+from tests.broker_ids import ids
+from tests.controller_core.plans.observed import A0, A1, A2, B0, D0, ORIGIN, Q0, planned, seen
 
 
 def test_a_move_is_planned_with_its_way_back():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.operations.analysis import disks
 from kafka_maintenance.operations.analysis.run import stage
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
@@ -20,11 +19,6 @@ BROKERS = BrokersAsked("b:9092")
 def said(error=0, **volume):
     rows = [{"partition_index": 0, "partition_size": 7, "is_future_key": False}]
     return {"log_dir": "/data", "error_code": error, "topics": [{"name": "t", "partitions": rows}], **volume}
-
-
-@pytest.fixture
-def store(request):
-    return MemoryStore(request.node.name)
 
 
 @pytest.fixture

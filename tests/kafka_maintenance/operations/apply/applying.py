@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from controller_core.adapters.object_store.open import MemoryStore
-from controller_core.model.partitions import BrokerId, TopicPartition
+from controller_core.model.partitions import TopicPartition
 from controller_core.plans.plan import plan_digest, plan_to_bytes
 from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import ExecutionRules
@@ -18,6 +18,7 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld, three_brokers
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
@@ -99,10 +100,6 @@ def apply(store: Any, plan: planning.StoredPlan, world: KafkaWorld, **changed: A
 
 def events(store: MemoryStore, plan: planning.StoredPlan) -> list[str]:
     return [str(event.event) for event in read_events(store, "demo", plan.digest)]
-
-
-def ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
 
 
 def left_behind(world: KafkaWorld) -> list[str]:

@@ -14,8 +14,9 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import StoppedError
 from kafka_maintenance.operations.plans import make as planning
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
-from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, ORDERS_1, StopsAfter, apply, ids, planned
+from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, ORDERS_1, StopsAfter, apply, planned
 
 
 def one_wave(store: MemoryStore, world: KafkaWorld) -> planning.StoredPlan | None:

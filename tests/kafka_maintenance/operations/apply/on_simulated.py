@@ -11,7 +11,7 @@ from controller_core.runtime.simulated.zookeeper import MemoryServer, MemoryZooK
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.plans import make as planning
-from tests.kafka_maintenance.operations.apply.applying import ids
+from tests.broker_ids import ids
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RING = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}

@@ -4,8 +4,9 @@ from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.request_znodes import Target
 from kafka_maintenance.operations.plans import make as planning
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
-from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0, ids
+from tests.kafka_maintenance.operations.apply.applying import NOW, ORDERS_0
 
 OLD_0 = TopicPartition("old", 0)
 

@@ -24,6 +24,7 @@ from kafka_maintenance.operations.errors import (
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import read_events
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,
@@ -33,7 +34,6 @@ from tests.kafka_maintenance.operations.apply.applying import (
     draining,
     elections,
     events,
-    ids,
     isr_shrunk,
     left_behind,
     moves,

@@ -16,6 +16,7 @@ from kafka_maintenance.operations.cluster.admin_requests import BrokersCannotErr
 from kafka_maintenance.operations.errors import ClusterBusyError, LockLostError, NotFinishedError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     CARRIED_OUT,
@@ -26,7 +27,6 @@ from tests.kafka_maintenance.operations.apply.applying import (
     cluster,
     elections,
     events,
-    ids,
     left_behind,
     moves,
     planned,

@@ -16,6 +16,7 @@ from kafka_maintenance.operations.errors import BadInputError, RefusedError, Sto
 from kafka_maintenance.operations.gate.cancels import refuse_cancel
 from kafka_maintenance.operations.gate.policy import policy_from
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     NOW,
@@ -25,7 +26,6 @@ from tests.kafka_maintenance.operations.apply.applying import (
     apply,
     elections,
     events,
-    ids,
     moves,
     planned,
 )

@@ -22,7 +22,8 @@ from kafka_maintenance.operations.errors import PlanStaleError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
-from tests.kafka_maintenance.operations.apply.applying import NOW, apply, events, ids, planned
+from tests.broker_ids import ids
+from tests.kafka_maintenance.operations.apply.applying import NOW, apply, events, planned
 from tests.kafka_maintenance.operations.apply.asked_brokers import BROKERS, Brokers
 from tests.kafka_maintenance.operations.apply.killed_run import Killed
 from tests.kafka_maintenance.operations.apply.waiting import Clock, Waits

@@ -53,6 +53,7 @@ from kafka_maintenance.operations.record.receipts import read_events
 from kafka_maintenance.servers import KafkaBroker, KafkaCluster, ZooKeeperServer
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.on_core.deletion_steps import predict
+from tests.broker_ids import ids
 from tests.kafka_maintenance.operations.apply.applying import ActsAfter, StopsAfter
 from tests.kafka_versions import kafka_versions
 
@@ -128,7 +129,7 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
     first, second = create_topic(cluster, "move", {0: (1, 2), 1: (2, 3)})
     written = produce(cluster, "move", 0, count=20)
     store = MemoryStore()
-    waves = [[Target(*first, _ids(3, 2))], [Target(*second, _ids(1, 3))]]
+    waves = [[Target(*first, ids(3, 2))], [Target(*second, ids(1, 3))]]
     plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     applied_twice(store, plan, cluster)
     assert plan is not None
@@ -143,7 +144,7 @@ def test_replicas_move_wave_by_wave_and_back(cluster):
 def test_a_run_that_was_stopped_after_its_first_wave_is_rolled_back(cluster):
     first, second = create_topic(cluster, "halfway", {0: (1, 2), 1: (2, 3)})
     store, stop = MemoryStore(), Stop()
-    waves = [[Target(*first, _ids(3, 2))], [Target(*second, _ids(1, 3))]]
+    waves = [[Target(*first, ids(3, 2))], [Target(*second, ids(1, 3))]]
     plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     with pytest.raises(StoppedError):
@@ -163,7 +164,7 @@ def test_what_is_under_way_is_cancelled_by_the_brokers_and_nothing_is_lost(clust
     with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
         for number in range(2 * 300):
             producer.send("heavy", b"x" * 10_000, partition=number % 2)
-    waves = [[Target("heavy", n, _ids(n + 1, 3)) for n in range(2)]]
+    waves = [[Target("heavy", n, ids(n + 1, 3)) for n in range(2)]]
     plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=1_000)
     assert plan is not None
     stop, now = Stop(), datetime.now(UTC)
@@ -218,7 +219,7 @@ def test_what_another_tool_asked_for_is_taken_back_by_brokers_and_by_a_request(c
     )
     with cluster.session() as zookeeper:
         cluster[3].terminate()  # the reassignment waits for it
-        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: _ids(1, 3)}))
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({moving: ids(1, 3)}))
         wait_until(lambda: len(_replicas(zookeeper, moving)) == 3, what="the reassignment began", timeout_s=60)
         if not dialect_for(cluster.version).adding_and_removing_replicas:
             with pytest.raises(RefusedError, match=r"Kafka up to 2\.3 cannot cancel it"):
@@ -238,7 +239,7 @@ def test_what_another_tool_asked_for_is_taken_back_by_brokers_and_by_a_request(c
         for entity, config in throttled.items():
             _configure(zookeeper, entity, config)
         assert _have_rates(cluster, {1: "1000"})
-        assert not alter_reassignments(BrokersAsked(cluster.bootstrap_servers), {moving: _ids(1, 3)}, "they move")
+        assert not alter_reassignments(BrokersAsked(cluster.bootstrap_servers), {moving: ids(1, 3)}, "they move")
         plan = planning.plan_cancel(store, "demo", **live)
         applied_twice(store, plan, cluster)
         assert (_replicas(zookeeper, moving), planning.plan_cancel(store, "demo", **live)) == ((1, 2), None)
@@ -263,7 +264,7 @@ def test_a_throttle_is_kept_until_the_step_is_over_and_what_others_set_is_there_
         for entity, config in theirs.items():
             _configure(zookeeper, entity, config)
         before = _throttles(zookeeper)
-        waves = [[Target(*each, _ids(each.partition + 1, 3)) for each in moving]]
+        waves = [[Target(*each, ids(each.partition + 1, 3)) for each in moving]]
         plan = planning.plan_reassignment(store, "demo", waves=waves, zookeeper=address, throttle_bytes_per_s=100_000)
         assert plan is not None
         stop, brokers = Stop(), BrokersAsked(cluster.bootstrap_servers)
@@ -363,7 +364,7 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
     assert plan is not None
     cluster[3].terminate()  # the reassignment waits for it
     with cluster.session() as zookeeper:
-        request = encode_reassign_partitions({moving: _ids(1, 3)})
+        request = encode_reassign_partitions({moving: ids(1, 3)})
         zookeeper.create(znode.REASSIGN_PARTITIONS, request)
         wait_until(
             lambda: len(observe(zookeeper, partitions=[moving]).assignments[moving].replicas) == 3,
@@ -390,7 +391,7 @@ def test_a_topic_in_reassignment_is_not_deleted_and_what_another_tools_deletion_
 
         assert zookeeper.get(znode.REASSIGN_PARTITIONS)[0] == request
         (other,) = create_topic(cluster, "blocked", {0: (1, 2)})
-        blocked = planning.plan_reassignment(store, "demo", waves=[[Target(*other, _ids(2, 1))]], **live)
+        blocked = planning.plan_reassignment(store, "demo", waves=[[Target(*other, ids(2, 1))]], **live)
         assert blocked is not None
         with pytest.raises(ClusterBusyError, match="if it stays, clear it by a forced re-election"):
             apply(store, blocked, cluster)
@@ -472,10 +473,10 @@ def test_a_reassignment_that_the_controller_has_not_heard_of_is_taken_up_by_the_
         {"zookeeper": ClusterAddress(cluster.zookeeper_connect), "kafka_version": cluster.version},
     )
     with cluster.session() as zookeeper:
-        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({first: _ids(1, 3)}))
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({first: ids(1, 3)}))
         wait_until(lambda: len(_replicas(zookeeper, first)) == 3, what="the reassignment began", timeout_s=60)
         zookeeper.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)  # which disarms the controller's watch
-        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({second: _ids(2, 1)}))
+        zookeeper.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({second: ids(2, 1)}))
         plan = planning.plan_drain(store, "demo", age_min_s=0.0, **live)
         assert plan is not None
         assert _replicas(zookeeper, second) == (1, 2)
@@ -489,7 +490,7 @@ def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
     partitions = create_topic(cluster, "later", {0: (1, 2)})
     assert cluster.shared_jvm is not None
     store = MemoryStore()
-    waves = [[Target(*partitions[0], _ids(2, 3))]]
+    waves = [[Target(*partitions[0], ids(2, 3))]]
     plan = planning.plan_reassignment(store, "demo", zookeeper=ClusterAddress(cluster.zookeeper_connect), waves=waves)
     assert plan is not None
     cluster.shared_jvm.pause()
@@ -503,10 +504,6 @@ def test_a_dead_controller_leaves_a_record_and_a_second_run_goes_on(cluster):
     assert [str(event.event) for event in read_events(store, "demo", plan.digest)] == [
         "started", "intended", "requested", "unfinished", "started", "verified", "done",
     ]  # fmt: skip
-
-
-def _ids(*brokers: int) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, brokers))
 
 
 def test_the_command_leads_from_a_snapshot_to_a_receipt(cluster, capsys, tmp_path):
@@ -545,7 +542,7 @@ def test_on_a_secured_zookeeper_only_the_brokers_user_may_ask():
     ):
         (partition,) = create_topic(secured, "safe", {0: (1, 2)})
         store = MemoryStore()
-        waves = [[Target(*partition, _ids(2, 1))]]
+        waves = [[Target(*partition, ids(2, 1))]]
         plan = planning.plan_reassignment(
             store, "demo", zookeeper=ClusterAddress(secured.zookeeper_connect, auth=auth), waves=waves
         )

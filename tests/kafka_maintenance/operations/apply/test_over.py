@@ -15,6 +15,7 @@ from kafka_maintenance.operations.apply.plan import verify
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, PlanStaleError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.record.receipts import read_events
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
 from tests.kafka_maintenance.operations.apply.applying import (
     ORDERS_0,
@@ -24,7 +25,6 @@ from tests.kafka_maintenance.operations.apply.applying import (
     draining,
     elections,
     events,
-    ids,
     isr_shrunk,
     moves,
     planned,

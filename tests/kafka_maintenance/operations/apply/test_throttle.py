@@ -16,7 +16,8 @@ from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, RefusedError, StoppedError
 from kafka_maintenance.operations.plans import make as planning
-from tests.kafka_maintenance.operations.apply.applying import apply, elections, events, ids, planned
+from tests.broker_ids import ids
+from tests.kafka_maintenance.operations.apply.applying import apply, elections, events, planned
 from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
 from tests.kafka_maintenance.operations.apply.one_wave import OLD_0
 from tests.kafka_maintenance.operations.apply.throttled import AFTER, BEFORE, RATE, configs, throttled, under_way

@@ -12,8 +12,9 @@ from controller_core.znodes import paths as znode
 from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
-from tests.kafka_maintenance.operations.apply.applying import NOW, apply, ids, planned
+from tests.kafka_maintenance.operations.apply.applying import NOW, apply, planned
 from tests.kafka_maintenance.operations.apply.one_wave import OLD_0
 
 RATE = 10_000_000

@@ -21,6 +21,13 @@ def cluster() -> KafkaWorld:
     return world
 
 
+def six_on_two_brokers() -> KafkaWorld:
+    """Six partitions of topic `a` on the brokers 1 and 2, all led by 1; broker 3 holds none."""
+    world = three_brokers()
+    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    return world
+
+
 def plan_of(make: Any, world: KafkaWorld, store: MemoryStore | None = None, **what: Any) -> planning.StoredPlan:
     plan = make(store or MemoryStore(), "demo", zookeeper=world.zookeeper(), now=NOW, **what)
     assert plan is not None

@@ -28,7 +28,7 @@ from kafka_maintenance.servers.errors import NotHealthyError
 from kafka_maintenance.servers.process import wait_until
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
-from tests.kafka_maintenance.operations.plans.sized import world
+from tests.kafka_maintenance.operations.plans.made import six_on_two_brokers
 
 SMALL, LARGE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -63,7 +63,7 @@ def test_another_file_is_bad_input(tmp_path, content, said):
 
 def test_a_plan_knows_its_bytes():
     known = {TopicPartition("a", number): 100 for number in range(6)}
-    plan = planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known)
+    plan = planning.plan_reassignment(MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known)
     assert plan is not None
     assert "400 bytes are copied; the fullest broker holds" in plan.markdown
 
@@ -71,7 +71,11 @@ def test_a_plan_knows_its_bytes():
 def test_a_plan_estimates_its_duration_and_throttle():
     known = {TopicPartition("a", number): 100 for number in range(6)}
     plan = planning.plan_reassignment(
-        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, limits=Limits(bandwidth=10, window_s=60)
+        MemoryStore(),
+        "demo",
+        zookeeper=six_on_two_brokers().zookeeper(),
+        sizes=known,
+        limits=Limits(bandwidth=10, window_s=60),
     )
     assert plan is not None
     assert "They take about 40 s at 10 bytes per second and broker." in plan.markdown
@@ -91,7 +95,7 @@ def test_a_plan_estimates_its_duration_and_throttle():
 def test_the_approver_reads_how_long_the_copies_take_under_the_throttle(throttle, said):
     known = {TopicPartition("a", number): 100 for number in range(6)}
     plan = planning.plan_reassignment(
-        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, throttle_bytes_per_s=throttle
+        MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known, throttle_bytes_per_s=throttle
     )
     assert plan is not None
     assert said in plan.markdown
@@ -100,7 +104,7 @@ def test_the_approver_reads_how_long_the_copies_take_under_the_throttle(throttle
 def test_a_goal_in_bytes_is_planned_for():
     known = {TopicPartition("a", number): 10 ** (number % 3) for number in range(6)}
     plan = planning.plan_reassignment(
-        MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known, goals=Goals(bytes_tolerance=0.1)
+        MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known, goals=Goals(bytes_tolerance=0.1)
     )
     assert plan is not None
     assert "no plan is below" in plan.markdown
@@ -109,7 +113,7 @@ def test_a_goal_in_bytes_is_planned_for():
 def test_a_partition_without_a_size_stops_the_plan():
     known = {TopicPartition("a", number): 100 for number in range(5)}
     with pytest.raises(BadInputError, match=r"the size of each of 6 partitions expected, none found of a-5"):
-        planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world().zookeeper(), sizes=known)
+        planning.plan_reassignment(MemoryStore(), "demo", zookeeper=six_on_two_brokers().zookeeper(), sizes=known)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from kafka_maintenance.operations.plans import make as planning
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
 from tests.kafka_maintenance.kafka_world import three_brokers
-from tests.kafka_maintenance.operations.plans.made import plan_of
+from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
 
 
 def test_the_planner_balances_with_proof():
-    world = three_brokers()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    world = six_on_two_brokers()
     store = MemoryStore()
     plan = plan_of(planning.plan_reassignment, world, store)
     assert "4 replicas are copied: proven minimal" in plan.markdown
@@ -21,8 +20,7 @@ def test_the_planner_balances_with_proof():
 
 
 def test_the_plan_has_been_run_through_the_controllers_rules_before_it_is_shown():
-    world = three_brokers()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    world = six_on_two_brokers()
     shown = plan_of(planning.plan_reassignment, world).markdown
     assert "Run through the controller's rules, wave by wave:" in shown
     assert "every partition keeps its in-sync majority" in shown

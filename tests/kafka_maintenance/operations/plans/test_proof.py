@@ -7,14 +7,13 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.znodes import paths as znode
-from kafka_maintenance.operations.apply.plan import apply_plan
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.store import key_of, read_plan, read_proof
 from spark_jobs.planner.goals import Aim, Goals
-from tests.kafka_maintenance.kafka_world import three_brokers
-from tests.kafka_maintenance.operations.plans.made import NOW, plan_of
+from tests.kafka_maintenance.operations.apply.applying import apply
+from tests.kafka_maintenance.operations.plans.made import plan_of, six_on_two_brokers
 
 
 @pytest.mark.parametrize(
@@ -29,8 +28,7 @@ from tests.kafka_maintenance.operations.plans.made import NOW, plan_of
     ],
 )
 def test_the_proof_beside_a_plan_confirms_it_without_a_solver(goals):
-    world, store = three_brokers(), MemoryStore()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    world, store = six_on_two_brokers(), MemoryStore()
     plan = plan_of(planning.plan_reassignment, world, store, goals=goals)
     proof = read_proof(store, plan.uri, read_plan(store, plan.uri))
     assert proof is not None
@@ -59,8 +57,7 @@ def without_certificate(proof: Any) -> None:
     ],
 )
 def test_what_the_verifier_does_not_confirm_is_not_applied(alter, said):
-    world, store = three_brokers(), MemoryStore()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    world, store = six_on_two_brokers(), MemoryStore()
     plan = plan_of(planning.plan_reassignment, world, store, goals=Goals(replication_factor=3))
     proof = read_proof(store, plan.uri, read_plan(store, plan.uri))
     alter(proof)
@@ -69,8 +66,7 @@ def test_what_the_verifier_does_not_confirm_is_not_applied(alter, said):
 
 
 def test_the_apply_step_verifies_again():
-    world, store = three_brokers(), MemoryStore()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    world, store = six_on_two_brokers(), MemoryStore()
     plan = plan_of(planning.plan_reassignment, world, store)
     key = key_of(store, plan.uri).replace(".json", ".proof.json")
     altered = json.loads(store.get(key))
@@ -79,12 +75,5 @@ def test_the_apply_step_verifies_again():
     drained(altered)
     store.put(key, json.dumps(altered).encode())
     with pytest.raises(RefusedError, match="expected the planner's proof with hash"):
-        apply_plan(
-            store=store,
-            plan_uri=plan.uri,
-            approved_digest=plan.digest,
-            approver="ann",
-            zookeeper=world.zookeeper(),
-            now=NOW,
-        )
+        apply(store, plan, world)
     assert world.own.exists(znode.REASSIGN_PARTITIONS) is None

@@ -14,6 +14,7 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, StoppedError
 from kafka_maintenance.operations.plans.rollback import plan_rollback
 from kafka_maintenance.operations.plans.store import read_plan
+from tests.broker_ids import ids
 from tests.kafka_maintenance.operations.apply.applying import (
     NOW,
     ORDERS_0,
@@ -23,7 +24,6 @@ from tests.kafka_maintenance.operations.apply.applying import (
     deletion,
     elections,
     events,
-    ids,
     moves,
     planned,
 )

@@ -11,9 +11,9 @@ from kafka_maintenance.operations.plans.store import read_plan
 from spark_jobs.planner import prediction
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
+from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import three_brokers
-from tests.kafka_maintenance.operations.apply.applying import ids
-from tests.kafka_maintenance.operations.plans.made import ORDERS_0, cluster, plan_of
+from tests.kafka_maintenance.operations.plans.made import ORDERS_0, cluster, plan_of, six_on_two_brokers
 
 
 def test_given_targets_become_waves():
@@ -108,8 +108,7 @@ def test_a_target_that_gains_several_replicas_takes_steps_under_limits():
 
 
 def test_of_two_caps_on_moves_the_lower_one_holds():
-    world = three_brokers()
-    world.topic("a", *[((1, 2), 1, (1, 2))] * 6)
+    world = six_on_two_brokers()
     for goals, most in ((Goals(moves_max=2), 100), (Goals(moves_max=100), 2)):
         plan = plan_of(planning.plan_reassignment, world, goals=goals, move_count_max=most)
         assert "2 replicas are copied" in plan.markdown

@@ -19,11 +19,15 @@ def store(tmp_path):
     return FolderStore(tmp_path / "store")
 
 
+def taken(chroot, store, **kwargs):
+    return take_snapshot(
+        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON, **kwargs
+    ).manifest
+
+
 @pytest.fixture
 def snapshot(kafka, chroot, store):
-    return take_snapshot(
-        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON
-    ).manifest
+    return taken(chroot, store)
 
 
 def plan(store, manifest, target, key_file=None, **scope):
@@ -57,9 +61,3 @@ def stopped(chroot):
     with world.session(chroot) as session:
         world.fill(session, brokers=(), controller=None)
         yield session
-
-
-def taken(chroot, store, **kwargs):
-    return take_snapshot(
-        address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="r", now=world.NOON, **kwargs
-    ).manifest

@@ -2,9 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from controller_core.adapters.object_store.open import MemoryStore
 from kafka_maintenance.operations.record.receipts import ReceiptLog
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, plan_retention
 from kafka_maintenance.operations.retention.store import apply_stored_retention, store_retention
@@ -14,11 +11,6 @@ NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
 LAST_ONE = RetentionPolicy(last=1, daily=0, weekly=0, monthly=0)
 ONE_OF_EACH = RetentionPolicy(last=1, daily=1, weekly=0, monthly=0)
 PLAN, ROLLBACK = "a" * 64, "b" * 64
-
-
-@pytest.fixture
-def store(request):
-    return MemoryStore(request.node.name)
 
 
 def add(store, days_ago, **kwargs):

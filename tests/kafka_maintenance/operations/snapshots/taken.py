@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
 from controller_core.ports.zookeeper import Acl
@@ -13,11 +12,6 @@ from tests.kafka_maintenance import snapshot_world as world
 
 OPS = ZooKeeperAuth(scheme="digest", username="ops", password="secret")
 OWN = (Acl(31, "auth", ""),)
-
-
-@pytest.fixture
-def store(request):
-    return MemoryStore(request.node.name)
 
 
 def take(chroot, store, day=0, auth=None, **how):

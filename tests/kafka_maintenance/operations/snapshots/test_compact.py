@@ -27,11 +27,6 @@ MONTH = f"{DAY:%Y-%m}"
 MANIFEST = f"v1/history/cluster=alpha/month={MONTH}/{NAME}"
 
 
-@pytest.fixture
-def store(request):
-    return MemoryStore(request.node.name)
-
-
 def world(days_ago, **changes):
     rows = tuple((f"t{number}", 0, (1, 2), 1 if days_ago % 3 else 2, (1, 2)) for number in range(4))
     return World(**{"brokers": {1: "a", 2: "b"}, "partitions": rows} | changes).on(days_ago)
