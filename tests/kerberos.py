@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 
 from kafka_maintenance.servers import ZooKeeperServer
-from kafka_maintenance.servers.jar_sets import SHORT_RUN, JarSet, ivy_module
-from kafka_maintenance.servers.java import find_java
+from kafka_maintenance.servers.jar_sets import JarSet, ivy_module
+from kafka_maintenance.servers.java import QUIET_SERVER, SHORT_RUN, find_java
 from kafka_maintenance.servers.ports import LOOPBACK, check_port
 from kafka_maintenance.servers.process import start_child, wait_until
 from kafka_maintenance.servers.service import Server
@@ -80,7 +80,7 @@ class Kdc(Server):
         settings = folder / "kdc.properties"
         settings.write_text(SETTINGS.format(host=LOOPBACK, port=self.port), encoding="utf-8")
         command = [
-            *(str(find_java().program), "-Xmx128m", *SHORT_RUN, "-XX:-UsePerfData"),
+            *(str(find_java().program), "-Xmx128m", *SHORT_RUN, *QUIET_SERVER),
             *("--add-exports", "java.security.jgss/sun.security.krb5=ALL-UNNAMED"),
             *("-cp", f"{jar_set().cached()}/*", "org.apache.hadoop.minikdc.MiniKdc"),
             *(str(folder), str(settings), str(self.keytab), *self._principals),

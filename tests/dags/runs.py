@@ -98,6 +98,11 @@ def run_plan(bag, plan, dag_id="elect_preferred_leaders"):
     return run, {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
+def gate_records(store, ending=""):
+    """What the gates asked and were answered, as the folder of the store keeps it, in order; of all, or of those with such a name."""
+    return [json.loads(path.read_text()) for path in sorted((store / "v1" / "approvals").rglob(f"*{ending}.json"))]
+
+
 def states_of(run):
     return {ti.task_id: str(ti.state) for ti in run.get_task_instances() if ti.map_index < 0}
 

@@ -4,15 +4,21 @@ import json
 
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.gate.contents import Contents
-from tests.dags.runs import answered_by, answering, end_again, note_of, receipt_of, run_of, run_plan, states_of
+from tests.dags.runs import (
+    answered_by,
+    answering,
+    end_again,
+    gate_records,
+    note_of,
+    receipt_of,
+    run_of,
+    run_plan,
+    states_of,
+)
 from tests.dags.world import CLUSTER
 
 DAG = "elect_preferred_leaders"
 NIGHT = {"name": "small-elections", "kind": DAG, "partitions_max": 1, "all_in_sync": True}
-
-
-def _kept(tmp_path, ending):
-    return [json.loads(path.read_text()) for path in sorted((tmp_path / "v1" / "approvals").rglob(f"*{ending}.json"))]
 
 
 def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_persons(bag, world, plan, policy, tmp_path):
@@ -20,9 +26,9 @@ def test_a_rule_of_the_policy_approves_and_its_verdict_is_recorded_like_a_person
     _, states = run_plan(bag, plan)
     assert states["verify"] == "success"
     assert len(world.requests) == 1
-    (decided,) = _kept(tmp_path, "decided-01")
+    (decided,) = gate_records(tmp_path, "decided-01")
     assert (decided["user"], decided["rule"]) == ("rule small-elections", NIGHT)
-    (asked,) = _kept(tmp_path, "asked")
+    (asked,) = gate_records(tmp_path, "asked")
     assert len(asked["policy"]) == 64
     assert main(["audit", "verify", "--store", str(tmp_path), "--cluster", CLUSTER]) == 0
 
@@ -53,7 +59,7 @@ def test_where_two_must_approve_one_person_counts_once_and_the_gate_asks_on(
     assert seen == [0, 0], "nothing was written while an approval was missing"
     assert states["verify"] == "success"
     assert {event["approver"] for event in receipt_of(tmp_path, plan)} == {"olivia, ada"}
-    assert [each["user"] for each in _kept(tmp_path, "decided-0?")] == ["olivia", "olivia", "ada"]
+    assert [each["user"] for each in gate_records(tmp_path, "decided-0?")] == ["olivia", "olivia", "ada"]
     end_again(bag.dags[DAG], run)
     assert "ended successfully: approved by olivia, ada; apply_plan success" in note_of(clients["ada"], run)
 
@@ -77,7 +83,7 @@ def test_the_connection_of_a_cluster_says_who_approves_and_the_gate_asks_on(
         _, states = run_plan(bag, plan)
     assert seen == [0], "nothing was written on the word of somebody else"
     assert states["verify"] == "success"
-    (asked,) = _kept(tmp_path, "asked")
+    (asked,) = gate_records(tmp_path, "asked")
     assert len(asked["policy"]) == 2 * 64 + 1, "the record names the policy and the limits"
 
 

@@ -1,6 +1,5 @@
 """Gated runs with a person's answer through the API: approve, reject, no answer, a plan altered after the approval."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from tests.dags.runs import (
     answering,
     clear_task,
     end_again,
+    gate_records,
     go_on,
     note_of,
     receipt_of,
@@ -26,12 +26,6 @@ from tests.dags.world import CLUSTER
 from tests.kafka_maintenance.snapshot_world import stored_day
 
 CARRIED_OUT = ["started", "intended", "requested", "verified", "done"]
-
-
-def _kept(tmp_path):
-    """What the gates asked and were answered, in order."""
-    folder = tmp_path / "v1" / "approvals" / f"cluster={CLUSTER}"
-    return [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
 
 
 class Reader:
@@ -177,7 +171,7 @@ def test_an_approved_plan_is_applied_and_verified_and_the_receipt_names_the_pers
     assert {event["approver"] for event in events} == {"olivia"}
     assert events[0]["detail"]["comment"] == "planned window"
     assert events[-1]["event"] == "done"
-    asked, decided = _kept(tmp_path)
+    asked, decided = gate_records(tmp_path)
     assert (asked["run"], asked["digest"]) == (f"elect_preferred_leaders.{run.run_id}", plan.digest)
     assert (asked["cluster"], asked["kind"]) == (CLUSTER, "elect_preferred_leaders")
     assert decided["user"] == "olivia"
@@ -204,7 +198,7 @@ def test_a_rejected_plan_is_dropped(bag, clients, world, plan, tmp_path):
     assert str(run.state) == "success"
     assert world.server.snapshot() == before
     assert receipt_of(tmp_path, plan) == []
-    assert _kept(tmp_path)[1]["options"] == ["Reject"]
+    assert gate_records(tmp_path)[1]["options"] == ["Reject"]
 
 
 def test_a_viewer_may_not_answer(bag, clients, world, plan):
@@ -236,7 +230,7 @@ def test_no_answer_in_time_counts_as_reject(bag, clients, world, plan, tmp_path,
     assert (states["approve"], states["apply_plan"]) == ("success", "skipped")
     assert str(run.state) == "success"
     assert world.requests == []
-    assert _kept(tmp_path)[1]["user"] is None
+    assert gate_records(tmp_path)[1]["user"] is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kafka_maintenance.servers import class_data
-from kafka_maintenance.servers.java import Java, find_java
+from kafka_maintenance.servers.java import QUIET_SERVER, SHORT_RUN, Java, find_java
 from kafka_maintenance.servers.kafka_jars import kafka_jars, known_release
 from kafka_maintenance.servers.ports import LOOPBACK, free_port, listens
 from kafka_maintenance.servers.process import start_child, wait_until
@@ -18,12 +18,10 @@ from kafka_maintenance.servers.zookeeper import ZooKeeperServer, pyspark_jars
 
 START_TIMEOUT_S = 120.0
 JVM_FLAGS = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    *SHORT_RUN,
+    *QUIET_SERVER,
     "-Xss512k",
     "-XX:ReservedCodeCacheSize=64m",
-    "-XX:-UsePerfData",
-    "-Djava.net.preferIPv4Stack=true",
 )
 BROKER_SETTINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -15,7 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from kafka_maintenance.servers.cache import jars_folder, locked, sha256_of
 from kafka_maintenance.servers.errors import JarChecksumError, JarsUnavailableError
-from kafka_maintenance.servers.java import find_java
+from kafka_maintenance.servers.java import SHORT_RUN, find_java
 from kafka_maintenance.servers.maven import (
     REPOSITORY_VARIABLE,
     MavenRepository,
@@ -27,7 +27,6 @@ from kafka_maintenance.servers.zookeeper import pyspark_jars
 
 FETCH_TIMEOUT_S = 600
 ATTEMPTS = 2
-SHORT_RUN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # half the CPU time for a program that runs for seconds
 
 
 @dataclass(frozen=True, slots=True)
