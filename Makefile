@@ -50,10 +50,9 @@ demo: setup ## the daily pipeline on a real cluster in front of you (APPROVE=yes
 demo-kraft: setup ## certificate, rehearsal, watch and run-book of a real cluster that is to leave ZooKeeper
 	$(BIN)/python -m kafka_maintenance.demo.kraft
 
-test: setup ## every test, the slow ones included, and every branch of the core; five suites at a time, for they wait a lot
+test: setup ## every test, the slow ones included, and every branch of the core; all suites at once, for they wait a lot; takes up to 9 GB of memory
 	@rm -rf $(FAILURES)
-	@# what waits the most begins first
-	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=5 test-provider test-live test-operations test-services test-spark test-airflow coverage || { \
+	@$(BATCH) $(MAKE) --no-print-directory --keep-going --jobs=7 test-provider test-live test-operations test-services test-spark test-airflow coverage || { \
 	  echo; echo "What failed, of all suites:"; tail -n 80 $(FAILURES)/*.txt 2> /dev/null; exit 1; }
 
 browser: # what the suites that look at pages need
@@ -71,13 +70,13 @@ test-operations: setup # a part of `test`: snapshots, plans and their applicatio
 test-airflow: setup browser # a part of `test`: the DAGs and the pages, without a scheduler
 	$(SUITE) --durations=15 $(AIRFLOW_TESTS) --ignore=$(LIVE_TESTS) $(WHOLE_LINES)
 
-test-live: setup browser # a part of `test`: the whole stack, its scheduler, workers and brokers; waits a lot, so it begins early
+test-live: setup browser # a part of `test`: the whole stack, its scheduler, workers and brokers
 	$(SUITE) --durations=15 $(LIVE_TESTS) $(WHOLE_LINES)
 
 test-spark: setup # a part of `test`: the jobs
 	$(SUITE) --durations=15 $(SPARK_TESTS) $(WHOLE_LINES)
 
-test-provider: setup # a part of `test`: the wheel in an Airflow of somebody else; waits the most, so it does not come last
+test-provider: setup # a part of `test`: the wheel in an Airflow of somebody else
 	$(SUITE) --durations=15 $(PROVIDER_TESTS) $(WHOLE_LINES)
 
 test-fast: $(VENV)/.installed ## the tests that start no process; of one room or file: make test-fast TESTS=tests/controller_core/plans
