@@ -11,7 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests.source_files import ROOT
+
 HOME = Path(tempfile.mkdtemp(prefix="airflow-test-"))
 STORE = HOME / "store"
 USERS = {"ada": "admin", "olivia": "op", "victor": "viewer"}

@@ -22,8 +22,9 @@ from controller_core.model.states import (
 from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
 from tests import reference_docs, reference_files
 from tests.differential import scenario_table
+from tests.source_files import ROOT
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 DIAGRAMS = DOCS / "diagrams"
 PACKAGES = ("kafka_maintenance", "spark_jobs", "controller_core")
 Arrow = tuple[str, str, str]

@@ -22,8 +22,9 @@ from kafka_maintenance.operations.snapshots.pins import pin, unpin
 from spark_jobs.io.delivery import deliver
 from spark_jobs.io.folders import Folder
 from tests.kafka_maintenance.operations.apply.applying import NOW, apply, elections, planned
+from tests.source_files import ROOT
 
-SAMPLE = Path(__file__).parents[1] / "plugins" / "kafka_maintenance" / "demo" / "sample_history"
+SAMPLE = ROOT / "plugins" / "kafka_maintenance" / "demo" / "sample_history"
 ITEMS_SHOWN, TEXT_SHOWN = 2, 100
 
 

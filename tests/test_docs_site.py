@@ -3,7 +3,6 @@
 import logging
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,8 +13,8 @@ from kafka_maintenance.connections.clusters import CLUSTERS_VARIABLE
 from kafka_maintenance.connections.store import STORE_VARIABLE
 from kafka_maintenance.hooks import OPEN_GATED_RUNS_VARIABLE
 from kafka_maintenance.tasks.settings import Settings
+from tests.source_files import ROOT
 
-ROOT = Path(__file__).parents[1]
 SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
 
 

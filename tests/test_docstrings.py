@@ -1,11 +1,11 @@
 """A public function with four and more parameters says what each of them is, and which errors it raises."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.source_files import ROOT
+
 FILES = sorted(
     path for package in ("controller_core", "plugins", "spark_jobs") for path in (ROOT / package).rglob("*.py")
 )

@@ -109,3 +109,10 @@ def test_a_file_is_short_or_has_one_subject():
 def test_no_file_of_tests_is_a_library_of_another():
     importing = re.compile(r"^\s*(?:from|import) tests(?:\.\w+)*\.test_\w+", re.MULTILINE)
     assert [name for name in python_files("tests") if importing.search((ROOT / name).read_text(encoding="utf-8"))] == []
+
+
+def test_a_file_of_tests_can_be_moved_to_another_folder():
+    """One that finds the repository by counting the folders above it goes on after a move, with a wrong one."""
+    counting = re.compile(r"__file__\)(?:\.resolve\(\))?\.(?:parents\[|parent\.parent)")
+    names = [name for name in python_files("tests") if counting.search((ROOT / name).read_text(encoding="utf-8"))]
+    assert names == ["tests/source_files.py"]

@@ -1,7 +1,6 @@
 """Alert rules and dashboard: every expression can be parsed, and asks for metrics and labels that there are."""
 
 import json
-from pathlib import Path
 
 import promql_parser
 import pytest
@@ -9,8 +8,9 @@ import yaml
 
 from kafka_maintenance.operations.analysis.alarms import SEVERITIES
 from kafka_maintenance.operations.analysis.metrics import METRICS, PREFIX
+from tests.source_files import ROOT
 
-FOLDER = Path(__file__).parents[1] / "docs" / "monitoring"
+FOLDER = ROOT / "docs" / "monitoring"
 RULES = [
     rule
     for group in yaml.safe_load((FOLDER / "alert-rules.yaml").read_text(encoding="utf-8"))["groups"]

@@ -1,11 +1,10 @@
 """What `make setup` and the image install is pinned, each file of it by its hash."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.source_files import ROOT
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,9 @@ import spark_jobs
 from kafka_maintenance.cli.command_parser import leaves
 from kafka_maintenance.cli.main import parser
 from kafka_maintenance.connections.fields import SettingsMissingError
-from tests.source_files import kinds_of_findings
+from tests.source_files import ROOT, kinds_of_findings
 
-RUNBOOKS = Path(__file__).parents[1] / "docs" / "runbooks"
+RUNBOOKS = ROOT / "docs" / "runbooks"
 FINDINGS = (RUNBOOKS / "findings.md").read_text(encoding="utf-8")
 ERRORS = (RUNBOOKS / "errors.md").read_text(encoding="utf-8")
 REQUESTS = ("delete_topics", "reassign_partitions", "preferred_replica_election")

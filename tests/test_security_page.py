@@ -2,14 +2,13 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.attacks.mutations import MUTATIONS, missing_rows
+from tests.source_files import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 UNHELD = "who has a shell on a worker, or edits Variables and Connections"

@@ -1,11 +1,11 @@
 """What a comment cites can be opened: a Kafka class and version, a KIP, an issue of Kafka, or a page of docs/ that exists."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.source_files import ROOT
+
 FILES = sorted(
     path
     for folder in ("controller_core", "plugins", "spark_jobs", "dags", "docs")

@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
+from tests.source_files import ROOT
+
 _COPIED = ("controller_core", "dags", "docs", "plugins", "spark_jobs", "tests")
 _TIMEOUT_S = 900
 

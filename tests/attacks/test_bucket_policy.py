@@ -8,7 +8,6 @@ import json
 import secrets
 import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 
 import boto3
 import pytest
@@ -24,10 +23,11 @@ from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.servers.s3 import REGION, ObjectStoreServer, gateway_program
 from tests.kafka_maintenance.kafka_world import three_brokers
 from tests.kafka_maintenance.snapshot_world import stored_day
+from tests.source_files import ROOT
 
 pytestmark = pytest.mark.services
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 POLICY = (DOCS / "bucket-policy.json").read_text()
 APPEND_ONLY = (DOCS / "append-only-policy.json").read_text()
 BUCKET = "backups"

@@ -3,7 +3,6 @@
 import re
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 
 import pytest
 from kazoo.security import ACL, Id
@@ -22,11 +21,12 @@ from kafka_maintenance.operations.errors import NotFinishedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers import ZooKeeperServer
 from tests.kafka_maintenance.kafka_world import RealServer, three_brokers
+from tests.source_files import ROOT
 
 KAFKA = ZooKeeperAuth(scheme="sasl", username="kafka", password="k")
 TOOL = ZooKeeperAuth(scheme="sasl", username="tool", password="t")
 BITS = {"write": 2, "create": 4, "delete": 8}
-PAGE = Path(__file__).parents[2] / "docs" / "zookeeper.md"
+PAGE = ROOT / "docs" / "zookeeper.md"
 ROW = re.compile(r"^\| (.+?) \| `(/.*?)` \| ((?:create|write|delete)(?:, (?:create|write|delete))*) \|", re.MULTILINE)
 NOW = datetime.now(UTC) + timedelta(hours=1)
 OLD = TopicPartition("old", 0)

@@ -11,7 +11,6 @@ import json
 import os
 import time
 from datetime import datetime
-from pathlib import Path
 
 import psycopg2
 
@@ -19,8 +18,8 @@ from controller_core.adapters.zookeeper.session import connect
 from kafka_maintenance.demo import AirflowServer
 from kafka_maintenance.servers import PostgresServer, Workspace, ZooKeeperServer
 from tests.kafka_maintenance.snapshot_world import PERSISTENT, broker
+from tests.source_files import ROOT
 
-ROOT = Path(__file__).parents[2]
 ONCE_A_YEAR = "0 0 1 1 *"
 TIMES_A_DAY = {"snapshot_metadata": 1, "nightly_analysis": 1, "drain_isr_notifications": 24}
 CONF = {"nightly_analysis": {"alarm_severity": "none"}}

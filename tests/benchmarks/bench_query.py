@@ -16,8 +16,7 @@ from controller_core.adapters.object_store.open import open_store
 from kafka_maintenance.operations.snapshots.query import query_history
 from tests.benchmarks.bench_analysis import write_fleet
 from tests.benchmarks.yardstick import yardstick
-
-ROOT = Path(__file__).parents[2]
+from tests.source_files import ROOT
 
 
 def cpu_s():

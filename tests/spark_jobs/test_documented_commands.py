@@ -14,8 +14,8 @@ import pytest
 from kafka_maintenance.demo.sample_history import DAYS, RECORDED
 from kafka_maintenance.spark.submit import FEW_CONF, LEAN_CONF, QUICK_JAVA, package_zip, recorded_classes
 from spark_jobs import failure_drill, history, kraft_readiness, query, schemas
+from tests.source_files import ROOT
 
-ROOT = Path(__file__).parents[2]
 NAMES = {"FOLDER…": str(RECORDED), "STORE/v1": str(RECORDED / "v1"), "RUN": "by-hand"}
 DATES = ("YYYY-MM-DD", "2026-11-20")
 

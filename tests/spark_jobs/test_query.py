@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,9 +17,9 @@ from spark_jobs import query, schemas
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.errors import DatasetError
 from spark_jobs.select_only import refusal
+from tests.source_files import ROOT
 from tests.spark_jobs.worlds import World, write
 
-ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
 DOCUMENT = (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)

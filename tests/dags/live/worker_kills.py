@@ -18,6 +18,7 @@ from kafka_maintenance.demo.airflow_api import RUN_ENDED
 from kafka_maintenance.operations.analysis.published import current_analyses
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from tests.dags.live.stack import CLUSTER, started
+from tests.source_files import ROOT
 
 RUN_TIMEOUT_S = 3600.0
 POLICY = '''\
@@ -98,9 +99,8 @@ def main():
         folder, reached = Path(name), Path(name) / "reached"
         reached.mkdir()
         (folder / "airflow_local_settings.py").write_text(POLICY)
-        root = Path(__file__).parents[2]
         environment = {
-            "PYTHONPATH": os.pathsep.join(map(str, (folder, root, root / "plugins"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT, ROOT / "plugins"))),
             "KILLED_AT": str(reached),
             "KILLED_MOMENT": arguments.moment,
             "KAFKA_MAINTENANCE_SNAPSHOT_CRON": "0 0 1 1 *",

@@ -20,8 +20,7 @@ from kafka_maintenance.demo import stack
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers.ports import free_port
 from tests.kafka_maintenance.cli.commands import TIMEOUT_S, run
-
-ROOT = Path(__file__).parents[3]
+from tests.source_files import ROOT
 
 
 def test_help_names_every_command_and_status(capsys):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import httpx
 import psutil
@@ -19,8 +18,7 @@ from kafka_maintenance.servers import Workspace
 from kafka_maintenance.servers.errors import AirflowRequestError, AlreadyAnsweredError, NotHealthyError
 from kafka_maintenance.servers.ports import listens
 from tests.processes import command_of
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.source_files import ROOT
 
 
 class FakeAirflow:
@@ -187,7 +185,7 @@ def gated_dags(tmp_path):
 def test_a_proxy_does_not_stand_before_airflow(tmp_path, monkeypatch):
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("no_proxy", "intranet.example")
-    server = AirflowServer(Workspace(tmp_path), database_url="postgresql://", repository=REPOSITORY)
+    server = AirflowServer(Workspace(tmp_path), database_url="postgresql://", repository=ROOT)
     assert server.env["no_proxy"] == "intranet.example,127.0.0.1,localhost"
 
 
@@ -201,7 +199,7 @@ def parent(tmp_path, gated_dags):
         workspace = Workspace(Path({str(tmp_path / "stack")!r}))
         postgres = PostgresServer(workspace).start()
         server = AirflowServer(
-            workspace, database_url=postgres.url, repository=Path({str(REPOSITORY)!r}), dags_folder=Path({str(gated_dags)!r})
+            workspace, database_url=postgres.url, repository=Path({str(ROOT)!r}), dags_folder=Path({str(gated_dags)!r})
         ).start()
         print(server.port, flush=True)
         import time; time.sleep(600)

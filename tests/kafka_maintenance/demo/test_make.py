@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from kafka_maintenance import __version__
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.source_files import ROOT
 
 
 @pytest.fixture
 def checkout(tmp_path):
     """The parts of a checkout that `make` needs, without an environment."""
-    shutil.copytree(REPOSITORY / ".ci", tmp_path / ".ci")
-    shutil.copy(REPOSITORY / "Makefile", tmp_path)
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    shutil.copy(ROOT / "Makefile", tmp_path)
     for name in ("requirements.txt", "requirements-dev.txt", "requirements-uv.txt"):
         (tmp_path / name).touch()
     return tmp_path
@@ -100,7 +99,7 @@ def test_setup_goes_on_where_the_classes_of_spark_cannot_be_recorded(checkout, t
 
 def test_a_python_without_ensurepip_is_told_before_anything_is_installed(tmp_path):
     (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('as Debian ships it')")
-    done = run(REPOSITORY / ".ci" / "require", sys.executable, PYTHONPATH=str(tmp_path))
+    done = run(ROOT / ".ci" / "require", sys.executable, PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     for words in (
         "with the modules venv and ensurepip",
@@ -109,12 +108,12 @@ def test_a_python_without_ensurepip_is_told_before_anything_is_installed(tmp_pat
         "brew install",
     ):
         assert words in done.stderr
-    assert run(REPOSITORY / ".ci" / "require", sys.executable).stdout == f"{sys.executable}\n"
+    assert run(ROOT / ".ci" / "require", sys.executable).stdout == f"{sys.executable}\n"
 
 
 def test_a_java_that_is_too_old_gets_the_command_for_a_newer_one(tmp_path):
     program(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.2"' >&2""")
-    done = run(REPOSITORY / ".ci" / "require", sys.executable, JAVA_HOME=str(tmp_path))
+    done = run(ROOT / ".ci" / "require", sys.executable, JAVA_HOME=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     for words in (
         "need Java 17 or newer",
@@ -133,7 +132,7 @@ OF_VERSION = 'case "$*" in *"!= (3, {})"*) exit 0 ;; esac; exit 1'
 def test_the_newest_python_that_works_is_taken(tmp_path):
     for minor, script in ((14, OF_VERSION), (13, "exit 127"), (12, OF_VERSION), (11, OF_VERSION)):
         program(tmp_path / f"python3.{minor}", script.format(minor))
-    found = run(REPOSITORY / ".ci" / "python", PATH=f"{tmp_path}:/usr/bin:/bin").stdout.split()
+    found = run(ROOT / ".ci" / "python", PATH=f"{tmp_path}:/usr/bin:/bin").stdout.split()
     assert found == [str(tmp_path / "python3.12"), str(tmp_path / "python3.11")]
 
 
@@ -143,22 +142,20 @@ def test_of_one_version_pyenvs_comes_last(tmp_path):
     pyenv = program(tmp_path / "pyenv" / "shims" / "python3.12", OF_VERSION.format(12))
     other = program(tmp_path / "a folder" / "python3.12", OF_VERSION.format(12))
     where = {"PYENV_ROOT": str(tmp_path / "pyenv"), "PATH": f"{pyenv.parent}:{other.parent}:{tmp_path}"}
-    assert run(REPOSITORY / ".ci" / "python", **where).stdout == f"{other}\n"
+    assert run(ROOT / ".ci" / "python", **where).stdout == f"{other}\n"
     other.unlink()
-    assert run(REPOSITORY / ".ci" / "python", **where).stdout == f"{pyenv}\n"
+    assert run(ROOT / ".ci" / "python", **where).stdout == f"{pyenv}\n"
 
 
 # ----------------------------------------------------------------------------------------------------- make dist
 
 
 def test_the_wheel_holds_every_file_of_the_packages_and_of_airflow(tmp_path):
-    sources = subprocess.run(
-        ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout.split()
+    sources = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     for name in sources:
         if not name.startswith("tests/"):
             (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, tmp_path / "source" / name)
+            shutil.copy(ROOT / name, tmp_path / "source" / name)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path / "dist"]
     built = run(*pip, tmp_path / "source")
     assert built.returncode == 0, built.stderr
@@ -189,7 +186,7 @@ def test_the_index_is_the_one_that_pip_is_told_of(tmp_path, file, environment, i
     (tmp_path / "pip.conf").write_text(file)
     told = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_INDEX_URL": "", "UV_DEFAULT_INDEX": "", **environment}
     without_pip = program(tmp_path / "python", "echo no module named pip >&2; exit 1")
-    done = run(REPOSITORY / ".ci" / "index", without_pip, sys.executable, **told)
+    done = run(ROOT / ".ci" / "index", without_pip, sys.executable, **told)
     assert (done.stdout.strip(), done.returncode) == (index, 0)
 
 
@@ -234,7 +231,7 @@ def test_a_browser_is_installed_or_a_hint_is_given(tmp_path, apt_get, asked, hin
     log = tmp_path / "asked"
     program(tmp_path / "bin" / "id", "echo 0")
     program(tmp_path / "bin" / "apt-get", f'for last; do :; done; echo "$last" >> {log}\n{apt_get}')
-    done = run(shutil.which("bash"), REPOSITORY / ".ci" / "browser", PATH=str(tmp_path / "bin"))
+    done = run(shutil.which("bash"), ROOT / ".ci" / "browser", PATH=str(tmp_path / "bin"))
     assert done.returncode == 0
     assert log.read_text().split() == asked
     assert ("the browser tests will fail; install it" in done.stderr) == hint
@@ -244,6 +241,6 @@ def test_without_leave_to_install_a_hint_is_given(tmp_path):
     program(tmp_path / "bin" / "id", "echo 1000")
     program(tmp_path / "bin" / "sudo", "exit 1")
     program(tmp_path / "bin" / "apt-get", f"touch {tmp_path / 'asked'}")
-    done = run(shutil.which("bash"), REPOSITORY / ".ci" / "browser", PATH=str(tmp_path / "bin"))
+    done = run(shutil.which("bash"), ROOT / ".ci" / "browser", PATH=str(tmp_path / "bin"))
     assert (done.returncode, (tmp_path / "asked").exists()) == (0, False)
     assert "the browser tests will fail; install it" in done.stderr

@@ -6,7 +6,6 @@ again.
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +21,9 @@ from kafka_maintenance.operations.retention.store import load_retention
 from kafka_maintenance.operations.snapshots import catalog
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from tests.kafka_maintenance.operations.apply import applying
+from tests.source_files import ROOT
 
-WRITTEN = Path(__file__).parents[2] / "data" / "stores" / "0.1"
+WRITTEN = ROOT / "tests" / "data" / "stores" / "0.1"
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -21,10 +20,10 @@ from kafka_maintenance.demo.traffic import create_topic, partition_states
 from kafka_maintenance.servers import PostgresServer, Workspace
 from kafka_maintenance.servers.kafka import KafkaCluster
 from kafka_maintenance.servers.process import wait_until
+from tests.source_files import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
-ROOT = Path(__file__).parents[3]
 DAG_IDS = {path.stem for path in (ROOT / "dags").glob("*.py")}
 RELEASES = {"3.2": "3.2.2", "3.3": "3.3.2"}
 OTHERWISE_PINNED = {"3.2": {"aiosqlite"}, "3.3": set()}

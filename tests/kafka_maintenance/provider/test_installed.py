@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 
 from kafka_maintenance import __version__
 from kafka_maintenance.connections.clusters import CLUSTER_FIELDS
+from tests.source_files import ROOT
 
-ROOT = Path(__file__).parents[3]
 DAG_IDS = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
 
 GIT = ("apache-airflow-providers-git==1.0.1", "GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3")

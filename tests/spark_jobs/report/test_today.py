@@ -3,12 +3,12 @@
 import re
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 from spark_jobs.io.snapshots import Snapshot
 from spark_jobs.report import build, content, today
+from tests.source_files import ROOT
 from tests.spark_jobs.worlds import World, published
 
 
@@ -47,7 +47,7 @@ def test_findings_are_read_by_what_they_endanger_and_beneath_their_cause():
     ]
 
 
-RUNBOOK = (Path(__file__).parents[3] / "docs" / "runbooks" / "findings.md").read_text(encoding="utf-8")
+RUNBOOK = (ROOT / "docs" / "runbooks" / "findings.md").read_text(encoding="utf-8")
 GROUP_OF_HEADING = {
     "A broker or the controller is down": "broker or controller down",
     "Partitions without a leader": "offline",

@@ -1,13 +1,12 @@
 """Predicted and happened: what the certificate says of each tree, and the page; with a real controller a few of each kind of end."""
 
-from pathlib import Path
-
 import pytest
 
 from kafka_maintenance.servers import Workspace, ZooKeeperServer
 from tests.kafka_maintenance.operations.kraft.cases import CASES, MIGRATED, Stage, predicted, row
+from tests.source_files import ROOT
 
-PAGE = (Path(__file__).parents[4] / "docs" / "kraft.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "kraft.md").read_text(encoding="utf-8")
 NAMES = [f"E{case.e} {case.title}" for case in CASES]
 IN_CI = ("a field is missing", "a fraction for a client", "an empty controller epoch", "SCRAM at a client")
 

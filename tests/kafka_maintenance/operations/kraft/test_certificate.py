@@ -4,7 +4,6 @@ What real Kafka 3.9.2 does with each of these trees stands in docs/kraft.md, by 
 """
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -37,8 +36,9 @@ from tests.kafka_maintenance.operations.kraft.trees import (
     topic,
     tree,
 )
+from tests.source_files import ROOT
 
-DOCUMENT = (Path(__file__).parents[4] / "docs" / "kraft.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "kraft.md").read_text(encoding="utf-8")
 
 
 def verdicts(found):

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from kazoo.security import ACL, Id
@@ -12,8 +11,9 @@ from controller_core import znodes
 from controller_core.adapters.snapshot.reader import read_cut
 from controller_core.adapters.zookeeper.session import ZooKeeperAuth
 from tests.kafka_maintenance import snapshot_world as world
+from tests.source_files import ROOT
 
-DOCUMENT = (Path(__file__).parents[4] / "docs" / "accidents.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "accidents.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| \d+ \| ([^|]+) \| [^|]+ \| `([^`]+)` \|", DOCUMENT, re.MULTILINE))
 """Accident → the command that repairs it."""
 OWNER = ZooKeeperAuth(scheme="digest", username="ops", password="secret")

@@ -1,14 +1,14 @@
 """Stored snapshots of every format version that ever was."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from controller_core.adapters.object_store.open import FolderStore
 from kafka_maintenance.operations.snapshots import catalog as snapshots
+from tests.source_files import ROOT
 
-CORPUS = Path(__file__).parents[3] / "data" / "snapshots"
+CORPUS = ROOT / "tests" / "data" / "snapshots"
 """One folder per format version, written by the program of its time: add folders, never make one again."""
 VERSIONS = sorted(path.name for path in CORPUS.iterdir())
 

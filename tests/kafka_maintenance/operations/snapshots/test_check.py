@@ -1,7 +1,6 @@
 """A store as a whole: each planted damage is found, and what the store holds twice is mended."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,8 +13,9 @@ from kafka_maintenance.operations.snapshots.check import check_store, check_text
 from kafka_maintenance.operations.snapshots.pins import pin
 from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs
 from tests.kafka_maintenance import snapshot_world as world
+from tests.source_files import ROOT
 
-CORPUS = Path(__file__).parents[3] / "data" / "snapshots" / "format-1" / "store"
+CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from controller_core.adapters.snapshot.tables import RAW
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.snapshots import znodes
+from tests.source_files import ROOT
 
-CORPUS = Path(__file__).parents[3] / "data" / "snapshots" / "format-1" / "store"
+CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
 
 
 @pytest.fixture
