@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -109,6 +110,10 @@ def told(found: Tree) -> list[str]:
     return [f"{name} {row}" for name, row in found.rows.items()] + list(found.requests)
 
 
+def _more(lines: Iterable[str], others: Iterable[str]) -> list[str]:
+    return sorted((Counter(lines) - Counter(others)).elements())
+
+
 def create_topic(zookeeper: ZooKeeper) -> None:
     zookeeper.create(config_path("topics", TOPIC), encode_config(ConfigZnode(config={})))
     assignments = {number: ReplicaAssignment(tuple(map(BrokerId, ids))) for number, ids in ASSIGNMENT.items()}
@@ -194,7 +199,7 @@ class Lockstep:
         return self.kafka.controller_id() or 0
 
     def shows(self, what: str, deed: Deed, for_real: Callable[[], None], or_by_chance: Iterable[Deed] = ()) -> None:
-        """Predict, do it for real, and wait until the live tree is as predicted and stays so.
+        """Predict, do it for real, and wait until live tree and state changes are as predicted and stay so.
 
         `or_by_chance` are other courses that Kafka leaves open: one of them all is what tree and log show.
         """
@@ -205,15 +210,17 @@ class Lockstep:
         agreed_since = None
         while agreed_since is None or time.monotonic() < agreed_since + STABLE_S:
             now, found = time.monotonic(), tree(self.zookeeper)
-            agreed = [state_changes for wanted, state_changes in predictions if found == wanted]
+            logged = changes(self.logged()[before:]) if self.words_as_now else []
+            agreed = (found, logged) in [(wanted, log if self.words_as_now else []) for wanted, log in predictions]
             agreed_since = (agreed_since or now) if agreed else None
             if agreed_since is None and now > deadline:
-                live, foreseen = set(told(found)), set(told(predictions[0][0]))
-                assert live == foreseen, (
-                    f"{what}: live, not predicted: {sorted(live - foreseen)}; predicted, not live: {sorted(foreseen - live)}"
-                )
-        if self.words_as_now:
-            assert [changes(self.logged()[before:])] == agreed, f"{what}: Kafka logged other state changes"
+                (foreseen, log), *_ = predictions
+                compared = {"the tree": (told(found), told(foreseen)), "the log": (logged, log)}
+                differs = [
+                    f"{which}: live, not predicted: {_more(live, core)}; predicted, not live: {_more(core, live)}"
+                    for which, (live, core) in compared.items()
+                ]
+                raise AssertionError(f"{what}: {'; '.join(differs)}")
 
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
         """The same request node in both worlds."""
