@@ -80,6 +80,22 @@ def test_each_decision_has_a_number_of_its_own_and_the_title_that_the_site_shows
     assert [page.name for page, title in titles.items() if f'"{title}": adr/{page.name}' not in listed] == []
 
 
+def test_each_module_that_a_page_runs_is_there_and_can_be_run():
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile"))]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    named = {each for text in texts for each in re.findall(r"python -m ((?:tests|kafka_maintenance)[.\w]*\w)", text)}
+    assert len(named) > 40
+    files = {
+        name: (ROOT / ("" if name.startswith("tests") else "plugins")).joinpath(*name.split(".")) for name in named
+    }
+    runs = {name: path / "__main__.py" if path.is_dir() else path.with_suffix(".py") for name, path in files.items()}
+    begins = re.compile(r"(?m)^(?:if __name__ == .__main__.:|sys\.exit\(|run\(\)|main\(\))")
+    assert [
+        n for n, file in runs.items() if not (file.is_file() and begins.search(file.read_text(encoding="utf-8")))
+    ] == []
+
+
 def test_every_setting_of_the_environment_is_in_the_reference():
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins").rglob("*.py"))
     named = set(re.findall(r"\"(KAFKA_MAINTENANCE_[A-Z_]*[A-Z])\"", sources))
