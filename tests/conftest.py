@@ -30,6 +30,10 @@ def pytest_configure(config):
         config.pluginmanager.register(KeptFailures(folder))
 
 
+def pytest_unconfigure():
+    gc.freeze()  # what is left goes with the process: pytest and Python would look through it once more each, for 3 s where Airflow was loaded
+
+
 class KeptFailures:
     """Each failure of this run, as it happens, at the end of one file."""
 
