@@ -1,4 +1,4 @@
-"""The repository's own files, as the tests of the house read them."""
+"""Where the repository lies, and its own files as tests read them."""
 
 import ast
 import subprocess

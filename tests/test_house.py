@@ -7,7 +7,7 @@ import pytest
 
 from controller_core.messages import answers, effects, events
 from controller_core.plans import conditions, plan
-from tests.source_files import ROOT, python_files, tree_of
+from tests.source_files import ROOT, python_files, text, tree_of
 
 PACKAGES = ("controller_core", "plugins", "spark_jobs", "dags")
 LINES_OF_FUNCTION, LINES_OF_FILE = 60, 400
@@ -106,13 +106,15 @@ def test_a_file_is_short_or_has_one_subject():
     assert set(filter(is_long, python_files(*PACKAGES, "tests"))) == set(LONG_FILES)
 
 
+def files_of_tests_with(pattern):
+    return [name for name in python_files("tests") if re.search(pattern, text(name), re.MULTILINE)]
+
+
 def test_no_file_of_tests_is_a_library_of_another():
-    importing = re.compile(r"^\s*(?:from|import) tests(?:\.\w+)*\.test_\w+", re.MULTILINE)
-    assert [name for name in python_files("tests") if importing.search((ROOT / name).read_text(encoding="utf-8"))] == []
+    assert files_of_tests_with(r"^\s*(?:from|import) tests(?:\.\w+)*\.test_\w+") == []
 
 
 def test_a_file_of_tests_can_be_moved_to_another_folder():
     """One that finds the repository by counting the folders above it goes on after a move, with a wrong one."""
-    counting = re.compile(r"__file__\)(?:\.resolve\(\))?\.(?:parents\[|parent\.parent)")
-    names = [name for name in python_files("tests") if counting.search((ROOT / name).read_text(encoding="utf-8"))]
-    assert names == ["tests/source_files.py"]
+    counting = r"__file__\)(?:\.resolve\(\))?\.(?:parents\[|parent\.parent)"
+    assert files_of_tests_with(counting) == ["tests/source_files.py"]

@@ -46,6 +46,7 @@ TARGETS = {PARTITIONS[0]: (3, 2), PARTITIONS[1]: (1, 3, 2)}
 REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
 SETTLE_S = 120.0
 STABLE_S = 0.3
+LOOK_S = 0.05
 CHANGE = re.compile(r"epoch=\d+\] (Changed .*?|Partition .* state changed to .*?)( \(state\.change\.logger\))?$")
 SAME = re.compile(r"Changed state of replica .* from (\w+) to \1")
 STATE = re.compile(
@@ -170,7 +171,7 @@ class Lockstep:
         log.clear()
         deed(cluster)
         cluster.settle()
-        told = changes(log)
+        told = self.as_logged(log)
         if not self.logs_isr_changes:
             told = [line for line in told if not line.startswith("Partition ")]
         if (
@@ -181,6 +182,10 @@ class Lockstep:
                 for line in told
             ]
         return tree(cluster.tools.zookeeper), told
+
+    def as_logged(self, lines: Iterable[str]) -> list[str]:
+        """The state changes that are compared: none where Kafka had other words for them."""
+        return changes(lines) if self.words_as_now else []
 
     def logged(self) -> list[str]:
         """All lines of the live controller's log so far."""
@@ -210,9 +215,8 @@ class Lockstep:
         agreed_since = None
         while agreed_since is None or time.monotonic() < agreed_since + STABLE_S:
             now, found = time.monotonic(), tree(self.zookeeper)
-            logged = changes(self.logged()[before:]) if self.words_as_now else []
-            agreed = (found, logged) in [(wanted, log if self.words_as_now else []) for wanted, log in predictions]
-            agreed_since = (agreed_since or now) if agreed else None
+            logged = self.as_logged(self.logged()[before:])
+            agreed_since = (agreed_since or now) if (found, logged) in predictions else None
             if agreed_since is None and now > deadline:
                 (foreseen, log), *_ = predictions
                 compared = {"the tree": (told(found), told(foreseen)), "the log": (logged, log)}
@@ -221,6 +225,7 @@ class Lockstep:
                     for which, (live, core) in compared.items()
                 ]
                 raise AssertionError(f"{what}: {'; '.join(differs)}")
+            time.sleep(LOOK_S)
 
     def request(self, what: str, make: Callable[[ZooKeeper], None]) -> None:
         """The same request node in both worlds."""

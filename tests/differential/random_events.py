@@ -73,6 +73,7 @@ from tests.differential.live_worlds import (
 )
 from tests.differential.lockstep import (
     BROKER_CONFIG,
+    LOOK_S,
     PARTITIONS,
     STABLE_S,
     TOPIC,
@@ -86,7 +87,6 @@ from tests.differential.under_the_core import PATIENT, dialect_of_jars
 
 TOPICS_MAX = 6
 PARTITIONS_MAX = 4
-LOOK_S = 0.05
 
 
 class Happening(NamedTuple):

@@ -17,17 +17,17 @@ from spark_jobs import query, schemas
 from spark_jobs.io import snapshots as stored
 from spark_jobs.io.errors import DatasetError
 from spark_jobs.select_only import refusal
+from tests.kafka_maintenance.operations.snapshots.corpus import FORMAT_1
 from tests.source_files import ROOT
 from tests.spark_jobs.worlds import World, write
 
-CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
 DOCUMENT = (ROOT / "docs" / "snapshots.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    found, problems = stored.find_snapshots(spark, [str(CORPUS)])
+    found, problems = stored.find_snapshots(spark, [str(FORMAT_1)])
     assert not problems
     query.register(spark, found)
     return spark
@@ -215,7 +215,7 @@ def test_the_documented_columns_of_znodes():
 
 def test_a_query_becomes_a_document(tables, tmp_path):
     args = query.Args(
-        inputs=(str(CORPUS),),
+        inputs=(str(FORMAT_1),),
         sql="SELECT topic, partition, replicas, taken_at FROM partitions ORDER BY topic, partition",
         output=tmp_path / "out.json",
         rows_max=2,
@@ -238,7 +238,7 @@ def test_a_query_becomes_a_document(tables, tmp_path):
 )
 def test_what_is_refused(tables, tmp_path, sql, text):
     with pytest.raises(DatasetError, match=text):
-        query.run(tables, query.Args(inputs=(str(CORPUS),), sql=sql, output=tmp_path / "out.json"))
+        query.run(tables, query.Args(inputs=(str(FORMAT_1),), sql=sql, output=tmp_path / "out.json"))
 
 
 def test_without_snapshots(tables, tmp_path):

@@ -10,13 +10,14 @@ from tests.source_files import ROOT
 
 CORPUS = ROOT / "tests" / "data" / "snapshots"
 """One folder per format version, written by the program of its time: add folders, never make one again."""
+FORMAT_1 = CORPUS / "format-1" / "store"
 VERSIONS = sorted(path.name for path in CORPUS.iterdir())
 
 
 @pytest.fixture
 def corpus(tmp_path):
     """A copy that tests may damage."""
-    shutil.copytree(CORPUS / "format-1" / "store", tmp_path / "store")
+    shutil.copytree(FORMAT_1, tmp_path / "store")
     return FolderStore(tmp_path / "store")
 
 

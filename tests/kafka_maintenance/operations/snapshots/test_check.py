@@ -13,9 +13,8 @@ from kafka_maintenance.operations.snapshots.check import check_store, check_text
 from kafka_maintenance.operations.snapshots.pins import pin
 from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs
 from tests.kafka_maintenance import snapshot_world as world
-from tests.source_files import ROOT
+from tests.kafka_maintenance.operations.snapshots.corpus import FORMAT_1
 
-CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
@@ -23,9 +22,9 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 def store(request):
     """The corpus, whole, with a pin."""
     store = MemoryStore(request.node.name)
-    for path in sorted(CORPUS.rglob("*")):
+    for path in sorted(FORMAT_1.rglob("*")):
         if path.is_file():
-            store.put(path.relative_to(CORPUS).as_posix(), path.read_bytes())
+            store.put(path.relative_to(FORMAT_1).as_posix(), path.read_bytes())
     pin(store, manifest_of(store), reason="kept", by="ada", now=NOW)
     carry_out(store, plan_repairs(store))  # tables of today
     return store

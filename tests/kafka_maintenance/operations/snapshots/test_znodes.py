@@ -9,14 +9,12 @@ import pytest
 from controller_core.adapters.snapshot.tables import RAW
 from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.snapshots import znodes
-from tests.source_files import ROOT
-
-CORPUS = ROOT / "tests" / "data" / "snapshots" / "format-1" / "store"
+from tests.kafka_maintenance.operations.snapshots.corpus import FORMAT_1
 
 
 @pytest.fixture
 def snapshots(tmp_path, capsys):
-    shutil.copytree(CORPUS, tmp_path / "store")
+    shutil.copytree(FORMAT_1, tmp_path / "store")
 
     def run(action, *arguments):
         status = main(["snapshots", action, "newest", *arguments, "--store", str(tmp_path / "store")])
