@@ -196,6 +196,7 @@ class KafkaWorld:
         self.hangs = False
         names = self.own.children(znode.ISR_CHANGE_NOTIFICATION)
         self.elect(max(self.sessions))
+        self.wake()
         for name in names:
             self.own.delete(f"{znode.ISR_CHANGE_NOTIFICATION}/{name}", ANY_VERSION)
 
@@ -206,6 +207,8 @@ class KafkaWorld:
             self.own.delete(path, ANY_VERSION)
         elif path == znode.REASSIGN_PARTITIONS:
             for partition, replicas in decode_reassign_partitions(self.own.get(path)[0]).items():
+                if self.own.exists(znode.topic_path(partition.topic)) is None:
+                    continue
                 if self.slow:
                     self.begin(partition, replicas)
                 else:

@@ -5,7 +5,7 @@ from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import Condition, KafkaClusterIs, ZooKeeperControllerRules
 from controller_core.plans.observation import Observation
 from controller_core.plans.plan import Plan, open_conditions, plan_digest
-from controller_core.plans.rules import OnDifference
+from controller_core.plans.rules import BeforeStep, OnDifference
 from controller_core.plans.verdicts import Fate, differing, request_partitions, verdicts
 from controller_core.ports.zookeeper import Check, ZooKeeper
 from kafka_maintenance.operations.apply.ask import refuse_stale
@@ -111,7 +111,10 @@ def _is_stopped_and_settled(zookeeper: ZooKeeper, store: ObjectStore, cluster: s
 
 
 def refuse_whole(run: Run, first: int) -> None:
-    """Refuses a plan that does not fit: by its rule as a whole, or where no partition of it is as it assumes."""
+    """Refuses a plan that does not fit: by its rule as a whole, or where no partition of it is as it assumes.
+
+    What the first step of all needs of the cluster itself is refused here, too; a later one waits for it (`ready`).
+    """
     observed = look_at(run.zookeeper, run.plan.conditions)
     conditions = binding(run, run.plan.steps[first], open_conditions(run.plan, first_step=first), observed)
     named = frozenset(
@@ -120,7 +123,9 @@ def refuse_whole(run: Run, first: int) -> None:
         for effect in step.effects
         for partition in request_partitions(effect)
     )
-    own, common = differing(conditions, named, observed)
+    own, reasons = differing(conditions, named, observed)
+    if first > 0 and run.plan.rules.before_step is BeforeStep.WAIT:
+        reasons = ()
     if run.plan.rules.on_difference is OnDifference.STOP or own.keys() == named:
-        common = (*common, *dict.fromkeys(own.values()))
-    refuse_stale(run, first, common)
+        reasons = (*reasons, *dict.fromkeys(own.values()))
+    refuse_stale(run, first, reasons)

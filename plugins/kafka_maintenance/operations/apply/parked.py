@@ -1,13 +1,17 @@
-"""A run that left while Kafka works at a step: whether there is something to do for it again. Reads only.
+"""A run that left while Kafka works at a step, or a step waits to be asked for: whether there is something to do for it again. Reads only.
 
 Source: docs/operations.md, "Applying".
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
+from controller_core.model.errors import ControllerCoreError
 from controller_core.plans.checks import unmet
 from controller_core.plans.plan import Plan, plan_digest
 from controller_core.plans.verdicts import verdicts, without
@@ -16,9 +20,15 @@ from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import new_stop_requests
 from kafka_maintenance.operations.apply.ready import Awaited, cluster_not_ready, pause_left_s, waits_for
 from kafka_maintenance.operations.apply.run import is_asked_once, last_asking, look_at, partitions_left_out
+from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.apply.wait import is_over
 from kafka_maintenance.operations.cluster.observe import session
-from kafka_maintenance.operations.record.receipts import Event
+from kafka_maintenance.operations.record.receipts import Event, ReceiptLog
+
+LOOK_S: Final = 10.0
+"""How often a run that stays looks whether the step that waits can be asked for."""
+
+log = logging.getLogger(__name__)
 
 
 def wants_its_run(
@@ -68,3 +78,42 @@ def wants_its_run(
     if not unmet(step.outcomes, observed) or is_over(plan.kind, step, verdicts(step, observed), observed):
         return "Kafka has finished the step"
     return None
+
+
+def await_turn(
+    store: ObjectStore,
+    plan: Plan,
+    number: int,
+    zookeeper: ClusterAddress | ZooKeeper,
+    *,
+    record: ReceiptLog,
+    window: Callable[[], str | None],
+    stop: Stop,
+    limit_s: float,
+) -> None:
+    """Waits, without the lock, until a step that waits to be asked for should be looked at again.
+
+    Another run may repair meanwhile what it waits for.
+
+    Args:
+        store: where people ask for the end of a run.
+        plan: that was begun.
+        number: of the step, from 0 on.
+        zookeeper: the cluster's address, or a session on it.
+        record: as it was when the run left; nothing is added meanwhile.
+        window: why no step may be asked for now, None where one may.
+        stop: ends the waiting.
+        limit_s: so does this time, in seconds.
+    """
+    until_s, why = monotonic() + limit_s, None
+    while why is None:
+        left_s = pause_left_s(plan, record.events, number, datetime.fromisoformat(record.now()))
+        stop.wait(min(LOOK_S, left_s or LOOK_S))
+        if stop.reason is not None or monotonic() >= until_s:
+            return
+        now = datetime.fromisoformat(record.now())
+        try:
+            why = wants_its_run(store, plan, number, zookeeper, record.events, window, now)
+        except ControllerCoreError as error:
+            log.warning("step %s of plan %s on %r not looked at: %s", number + 1, record.digest, plan.cluster, error)
+    log.info("plan %s on %r goes on: %s", record.digest[:12], plan.cluster, why)

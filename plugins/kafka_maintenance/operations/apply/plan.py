@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from secrets import token_hex
 from time import monotonic
 from typing import Any, Final, NamedTuple
@@ -34,6 +34,7 @@ from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ende
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import stop_requests
+from kafka_maintenance.operations.apply.parked import await_turn
 from kafka_maintenance.operations.apply.ready import cluster_health
 from kafka_maintenance.operations.apply.run import Run, exceptions, first_open_step, look_at, partitions_left_out
 from kafka_maintenance.operations.apply.step import is_under_way, take_step
@@ -42,10 +43,12 @@ from kafka_maintenance.operations.apply.throttle import end_step, end_throttle, 
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, observe, session
 from kafka_maintenance.operations.errors import (
+    ClusterBusyError,
     LockLostError,
     NotFinishedError,
     PlanChangedError,
     RefusedError,
+    StillUnderWayError,
     StoppedError,
     listed,
 )
@@ -60,6 +63,8 @@ AWAY_TIMEOUT_S: Final = 600.0
 """How long ZooKeeper may stay away before a run that has begun ends."""
 RECONNECT_S: Final = 2.0
 """How long is waited before a session is opened again."""
+TRY_AGAIN_S: Final = 300.0
+"""When a run that waits without the lock takes it again whatever it saw: brokers alone say whether disks have room."""
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +132,8 @@ def apply_plan(
         settle_timeout_s: how long a state may lag behind the end of its request.
         away_timeout_s: how long ZooKeeper may be away, or the lock be lost, before a run that has begun ends.
         stop: asked to, the run ends at its next safe point.
-        patience_s: how long one call waits for Kafka, or for its change window, before it leaves with `StillUnderWayError`; None: until the step is over.
+        patience_s: how long one call waits for Kafka before it leaves with `StillUnderWayError`; where a step waits to be asked for, it leaves at
+            once. None: it stays until the plan is done, without the lock where a step waits to be asked for.
         resumed: the call goes on with a run that left so: it is no new beginning in the record.
         approval: who asked and answered, and what was shown, for the record.
         permit: raises where the approval does not count any more; called under the lock, before the first write.
@@ -144,7 +150,7 @@ def apply_plan(
             nothing was written.
         PlanStaleError: the cluster is not as the plan assumes, or the change window is closed; nothing more was written.
         ClusterBusyError: another run or another tool's request is at work; nothing more was written.
-        StillUnderWayError: Kafka works at a step, or the change window is closed, for longer than `patience_s`; call again, `resumed`.
+        StillUnderWayError: Kafka works at a step for longer than `patience_s`, or a step waits to be asked for; call again, `resumed`.
         NotFinishedError: requested, but the outcome was not seen in time, ZooKeeper stayed away, or the run was stopped
             (`StoppedError`); call again to go on.
         InvalidPlanError, BadInputError, ZooKeeperError, ObjectStoreError: as their names say.
@@ -167,6 +173,7 @@ def apply_plan(
         uri=plan_uri,
         holder=Holder(approved_digest, run, approver, now.isoformat(timespec="seconds")),
         now=now,
+        called_s=monotonic(),
         comment=comment,
         who={"approval": approval, "principal": _principal(zookeeper)},
         permit=permit,
@@ -272,7 +279,8 @@ _AWAY: Final = (ConnectionLostError, SessionExpiredError, ZooKeeperUnreachableEr
 class _Attempt:
     """What one call of `apply_plan` needs for each session in which it goes on.
 
-    `begun` says that the lock was taken once, `stops` names what was asked of runs before this one, `lost_s` since when it is lost (`monotonic`).
+    `begun` says that the lock was taken once, `stops` names what was asked of runs before this one, `lost_s` since when it is lost (`monotonic`),
+    `waits` which step waits to be asked for without the lock; `now` is the time at `called_s` (`monotonic`).
     """
 
     store: ObjectStore
@@ -280,6 +288,7 @@ class _Attempt:
     uri: str
     holder: Holder
     now: datetime
+    called_s: float
     comment: str | None
     who: Mapping[str, Any]
     permit: Callable[[], object]
@@ -294,11 +303,13 @@ class _Attempt:
     stops: tuple[str, ...]
     brokers: BrokersAsked | None = None
     lost_s: float | None = None
+    waits: int | None = None
 
     def record(self, digest: str | None = None) -> ReceiptLog:
-        """The record of the plan, or of the one with that digest, as it stands."""
+        """The record of the plan, or of the one with that digest, as it stands; its time goes on from the call."""
         named = {"digest": digest or self.holder.plan, "run": self.holder.run, "approver": self.holder.approver}
-        return ReceiptLog(self.store, cluster=self.plan.cluster, now=self.now, **named)
+        now = self.now + timedelta(seconds=monotonic() - self.called_s)
+        return ReceiptLog(self.store, cluster=self.plan.cluster, now=now, **named)
 
     def end_left_over_throttles(self, zookeeper: ZooKeeper, fence: Check) -> None:
         """Takes back the throttles of runs that ended without it, unless Kafka still works at their step."""
@@ -313,7 +324,7 @@ class _Attempt:
         plan, holder = self.plan, self.holder
         refuse_foreign(plan, observe(zookeeper, partitions=()))
         with cluster_lock(zookeeper, holder, wait_s=2 * SESSION_TIMEOUT_S) as fence:
-            self.lost_s = None
+            self.lost_s = self.waits = None
             record = self.record()
             if record.has(EventKind.DONE):
                 return receipt_of(record, plan, holder.approver, already=not self.begun)
@@ -385,14 +396,34 @@ class _Attempt:
 
 
 def _carried_out(attempt: _Attempt, zookeeper: ClusterAddress | ZooKeeper) -> Receipt:
-    """Goes on in another session as often as one is lost."""
+    """Goes on in another session as often as one is lost, or a step had to wait."""
     while True:
         try:
             with session(zookeeper) as opened_session:
                 return attempt.carry_out(opened_session)
         except _AWAY as error:
             attempt.lost(error)
-        attempt.stop.wait(RECONNECT_S)
+            attempt.stop.wait(RECONNECT_S)
+        except StillUnderWayError as left:
+            if attempt.patience_s is not None:
+                raise
+            attempt.waits = left.step
+            log.info("%s", left)
+        except ClusterBusyError as error:
+            if attempt.waits is None or attempt.stop.reason is not None:
+                raise
+            log.info("%s; goes on after it", error)  # it may be what the step waits for
+        if attempt.waits is not None:
+            await_turn(
+                attempt.store,
+                attempt.plan,
+                attempt.waits,
+                zookeeper,
+                record=attempt.record(),
+                window=attempt.window,
+                stop=attempt.stop,
+                limit_s=min(TRY_AGAIN_S, attempt.step_timeout_s),
+            )
 
 
 def _take_steps(run: Run) -> None:

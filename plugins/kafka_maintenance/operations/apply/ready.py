@@ -1,13 +1,11 @@
-"""Before each step: whether the cluster is ready for it, and waiting until it is, by the rule of the plan.
+"""Before each step: whether the cluster is ready for it, or what it waits for, by the rule of the plan.
 
 Source: docs/operations.md, "Applying".
 """
 
-import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from time import monotonic
 
 from controller_core.plans.checks import Unmet
 from controller_core.plans.conditions import Condition
@@ -21,17 +19,11 @@ from kafka_maintenance.operations.apply.ask import refuse_stale
 from kafka_maintenance.operations.apply.ask_brokers import binding
 from kafka_maintenance.operations.apply.copying import log_dirs_of_step, no_room
 from kafka_maintenance.operations.apply.execution import Execution, Road, keep_place
-from kafka_maintenance.operations.apply.progress import LINE_S
-from kafka_maintenance.operations.apply.run import Run, look_at, stop_if_asked
+from kafka_maintenance.operations.apply.run import Run, look_at
 from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
 from kafka_maintenance.operations.cluster.observe import observe
 from kafka_maintenance.operations.errors import StillUnderWayError, listed
 from kafka_maintenance.operations.record.receipts import Event, EventKind
-
-READY_RECHECK_S = 10.0
-"""How often is looked whether the cluster is ready by now."""
-
-log = logging.getLogger(__name__)
 
 
 class Awaited(StrEnum):
@@ -49,39 +41,30 @@ def cluster_health(plan: Plan, observed: Observation, zookeeper: ZooKeeper) -> H
     return health(observed, named, min_insync_replicas(zookeeper, topics))
 
 
-def await_ready(run: Run, number: int, step: PlanStep) -> Observation:
-    """What the step's check is made of: at once for the first step of a plan, else when the cluster is ready, or the time is up.
+def when_ready(run: Run, number: int, step: PlanStep) -> Observation:
+    """What the step's check is made of, where nothing is to be waited for; who waits holds neither lock nor worker.
 
-    What is not ready then is refused by that check, or asked for all the same where only the rest of the cluster is unwell.
+    The first step of a plan waits for nothing. What is not ready when the time of a later one is up is refused by its check, or asked for
+    all the same where only the rest of the cluster is unwell.
 
     Raises:
         PlanStaleError: the change window is closed, for the first step or by the rule to stop; recorded.
-        StillUnderWayError: it is closed, the cluster is not ready, or the plan's pause lasts, for longer than the caller's patience.
-        StoppedError: somebody asked for the end; recorded.
+        StillUnderWayError: it is closed, the cluster is not ready, or the plan's pause lasts; recorded once for each thing in turn. Look again later.
     """
-    _pause(run, number)
-    _await_window(run, number)
-    conditions = (*run.plan.expectations, *step.conditions)
-    began_s, line_s = monotonic(), -LINE_S
-    deadline_s = began_s + run.step_timeout_s - _waited_s(run, number)
-    while True:
-        observed = look_at(run.zookeeper, conditions)
-        if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
-            return observed
-        what, reasons = _not_ready(run, number, step, observed)
-        if not reasons or monotonic() >= deadline_s:
-            return observed
-        stop_if_asked(run, number)
-        if monotonic() - line_s >= LINE_S:
-            line_s = monotonic()
-            log.info("%s: not asked yet, the cluster is not ready: %s", run.name(number), listed(reasons))
-        _record_waiting(run, number, what, reasons)
-        if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
-            raise StillUnderWayError(
-                f"{run.name(number)}: not asked yet, the cluster is not ready: {listed(reasons)}; receipt {run.log.uri}",
-                number,
-            )
-        run.stop.wait(READY_RECHECK_S)
+    _leave_for_pause(run, number)
+    _leave_for_window(run, number)
+    observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
+    if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
+        return observed
+    what, reasons = _not_ready(run, number, step, observed)
+    if not reasons or _waited_s(run, number) >= run.step_timeout_s:
+        return observed
+    _record_waiting(run, number, what, reasons)
+    raise _left(run, number, f"yet, the cluster is not ready: {listed(reasons)}")
+
+
+def _left(run: Run, number: int, why: str) -> StillUnderWayError:
+    return StillUnderWayError(f"{run.name(number)}: not asked {why}; receipt {run.log.uri}", number)
 
 
 def _record_waiting(run: Run, number: int, what: Awaited, reasons: Sequence[Unmet]) -> None:
@@ -108,19 +91,12 @@ def _waited_s(run: Run, number: int) -> float:
     return 0.0 if since is None else max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
 
 
-def _pause(run: Run, number: int) -> None:
+def _leave_for_pause(run: Run, number: int) -> None:
     """Lets the time of the plan's rule pass since the step before was over, by the record."""
-    began_s, told = monotonic(), False
-    while (left_s := pause_left_s(run.plan, run.log.events, number, datetime.fromisoformat(run.log.now()))) > 0:
-        stop_if_asked(run, number)
+    left_s = pause_left_s(run.plan, run.log.events, number, datetime.fromisoformat(run.log.now()))
+    if left_s > 0:
         _keep_place(run, number)
-        text = f"{run.name(number)}: not asked for another {left_s:.0f} s, by the rule of the plan"
-        if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
-            raise StillUnderWayError(f"{text}; receipt {run.log.uri}", number)
-        if not told:
-            told = True
-            log.info("%s", text)
-        run.stop.wait(min(left_s, READY_RECHECK_S))
+        raise _left(run, number, f"for another {left_s:.0f} s, by the rule of the plan")
 
 
 def pause_left_s(plan: Plan, events: Iterable[Event], number: int, now: datetime) -> float:
@@ -139,25 +115,17 @@ def pause_left_s(plan: Plan, events: Iterable[Event], number: int, now: datetime
     return max(0.0, (until - now).total_seconds())
 
 
-def _await_window(run: Run, number: int) -> None:
+def _leave_for_window(run: Run, number: int) -> None:
     """Lets the time pass in which the policy lets nothing be asked for, however long: the step is none the later for it."""
-    began_s, line_s = monotonic(), -LINE_S
-    while (closed := run.window()) is not None:
-        advice = "run again when it is open, or break glass as the policy says"
-        reason = Unmet("the change window", "that it is open before each step", closed, advice)
-        if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
-            refuse_stale(run, number, (reason,))
-        stop_if_asked(run, number)
-        if monotonic() - line_s >= LINE_S:
-            line_s = monotonic()
-            log.info("%s: not asked yet, the change window is closed: %s", run.name(number), closed)
-        _record_waiting(run, number, Awaited.WINDOW, (reason,))
-        if run.patience_s is not None and monotonic() - began_s >= run.patience_s:
-            raise StillUnderWayError(
-                f"{run.name(number)}: not asked yet, the change window is closed ({closed}); receipt {run.log.uri}",
-                number,
-            )
-        run.stop.wait(READY_RECHECK_S)
+    closed = run.window()
+    if closed is None:
+        return
+    advice = "run again when it is open, or break glass as the policy says"
+    reason = Unmet("the change window", "that it is open before each step", closed, advice)
+    if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
+        refuse_stale(run, number, (reason,))
+    _record_waiting(run, number, Awaited.WINDOW, (reason,))
+    raise _left(run, number, f"yet, the change window is closed ({closed})")
 
 
 def waits_for(events: Iterable[Event], number: int) -> Awaited | None:

@@ -11,7 +11,7 @@ from kafka_maintenance.operations.apply.ask import ask, request
 from kafka_maintenance.operations.apply.ask_brokers import was_heard
 from kafka_maintenance.operations.apply.copying import measure
 from kafka_maintenance.operations.apply.execution import Road, end_execution, find_execution
-from kafka_maintenance.operations.apply.ready import await_ready
+from kafka_maintenance.operations.apply.ready import when_ready
 from kafka_maintenance.operations.apply.run import (
     Run,
     is_asked_once,
@@ -32,8 +32,8 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
     Raises:
         PlanStaleError, ClusterBusyError, RefusedError, NotFinishedError: as of `apply_plan`; each is recorded.
     """
-    stop_if_asked(run, number)
     if is_under_way(run, number):
+        stop_if_asked(run, number)
         step = without(step, partitions_left_out(run.log.events, number))
         if step.effects and not is_asked_once(step):
             _ask_again(run, number, step)
@@ -52,7 +52,8 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
 def _when_ready(run: Run, number: int, step: PlanStep) -> Observation:
     """What the step is checked on, when it is ready; a run that waits no longer lets other plans begin."""
     try:
-        observed = await_ready(run, number, step)
+        stop_if_asked(run, number)
+        observed = when_ready(run, number, step)
     except (RefusedError, StoppedError):
         end_execution(run.zookeeper, run.fence, run.digest)
         raise

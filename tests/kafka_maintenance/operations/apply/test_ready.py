@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from controller_core.model.partitions import TopicPartition
 from controller_core.plans.checks import Unmet
 from controller_core.plans.rules import STOP_ON_DIFFERENCE
 from controller_core.ports.zookeeper import ANY_VERSION
+from controller_core.znodes import encode_reassign_partitions
+from controller_core.znodes import paths as znode
 from controller_core.znodes.configs import ConfigZnode, encode_config
+from kafka_maintenance.operations.apply import plan as apply_module
+from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import request_stop
 from kafka_maintenance.operations.apply.parked import wants_its_run
@@ -20,10 +25,15 @@ from kafka_maintenance.operations.errors import (
     StoppedError,
     StoppedForGoodError,
 )
+from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
+from kafka_maintenance.operations.record import receipts as receipts_module
 from kafka_maintenance.operations.record.receipts import read_events
+from tests.broker_ids import ids
 from tests.kafka_maintenance.operations.apply.applying import (
+    CARRIED_OUT,
     NOW,
+    ActsAfter,
     apply,
     cluster,
     elections,
@@ -33,7 +43,7 @@ from tests.kafka_maintenance.operations.apply.applying import (
     planned,
     under_rule,
 )
-from tests.kafka_maintenance.operations.apply.waiting import AfterFirst, Waits
+from tests.kafka_maintenance.operations.apply.waiting import AfterFirst, Clock, Waits
 
 CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
 
@@ -211,6 +221,79 @@ def test_a_run_that_waits_for_the_cluster_leaves_its_worker_too_and_its_time_goe
     apply(store, plan, world, resumed=True, now=NOW + timedelta(seconds=700), **left)
     assert events(store, plan)[-1] == "done"
     assert len(world.wrote) == 2
+
+
+def linger(world: Any) -> None:
+    """A request that names only a partition that does not exist stands, and this controller will not remove it."""
+    world.hangs = True
+    world.own.create(znode.REASSIGN_PARTITIONS, encode_reassign_partitions({TopicPartition("gone", 0): ids(1)}))
+
+
+def waits_beside_a_request() -> tuple[Any, Any, Any]:
+    store, world, plan = planned(moves)
+    once = [linger]
+    return ActsAfter(store, {"verified.json": lambda: once and once.pop()(world)}), world, plan
+
+
+def test_a_run_that_is_woken_while_a_request_still_stands_there_leaves_again():
+    store, world, plan = waits_beside_a_request()
+    for minutes in (0, 15, 30):
+        with pytest.raises(StillUnderWayError, match=r"step 2 of 2: not asked yet, .* partitions that do not exist"):
+            apply(
+                store, plan, world, patience_s=0.0, step_timeout_s=7200.0, resumed=minutes > 0,
+                now=NOW + timedelta(minutes=minutes),
+            )  # fmt: skip
+    assert events(store, plan) == ["started", "intended", "requested", "verified", "waiting"]
+    world.own.delete(znode.REASSIGN_PARTITIONS, ANY_VERSION)
+    world.hangs = False
+    apply(store, plan, world, patience_s=0.0, resumed=True)
+    assert events(store, plan)[-1] == "done"
+
+
+def test_a_run_that_stays_leaves_the_lock_to_the_plan_that_repairs_what_it_waits_for():
+    store, world, plan = waits_beside_a_request()
+
+    def repair() -> None:
+        assert left_behind(world) == []
+        drain = planning.plan_drain(store, "demo", zookeeper=world.zookeeper(), now=NOW)
+        apply(store, drain, world)
+
+    stop = Waits(lambda: None, repair)
+    apply(store, plan, world, stop=stop, step_timeout_s=600.0)
+    assert stop.deeds == []
+    assert events(store, plan) == ["started", *CARRIED_OUT[1:4], "waiting", *CARRIED_OUT[1:]]
+
+
+def test_a_run_that_stays_waits_for_the_lock_where_another_plan_has_it_by_then():
+    store, world, plan = planned(moves)
+    window, held = Window(), []
+
+    def opened_while_another_plan_has_the_lock() -> None:
+        window.open()
+        held.append(cluster_lock(world.zookeeper(), Holder("f" * 64, "another", "ben", "now"), wait_s=0.0))
+        held[0].__enter__()
+
+    stop = Waits(opened_while_another_plan_has_the_lock, lambda: held.pop().__exit__(None, None, None))
+    apply(store, plan, world, window=window, stop=stop)
+    assert (held, stop.deeds) == ([], [])
+    assert events(store, plan)[-1] == "done"
+
+
+def test_the_times_of_a_record_go_on_while_a_run_waits(monkeypatch):
+    clock, window = Clock(), Window()
+    for module in (apply_module, receipts_module):
+        monkeypatch.setattr(module, "monotonic", clock)
+
+    def hours_later() -> None:
+        clock.now_s += 7200.0
+        window.open()
+
+    store, world, plan = planned(moves)
+    apply(store, plan, world, window=window, stop=Waits(hours_later))
+    assert [each.at for each in read_events(store, "demo", plan.digest)][4:] == [
+        *["2026-11-21T03:00:00.000+00:00"],
+        *["2026-11-21T05:00:00.000+00:00"] * 4,
+    ]
 
 
 def test_a_run_that_waits_for_room_on_a_disk_is_woken_by_time_alone(monkeypatch):

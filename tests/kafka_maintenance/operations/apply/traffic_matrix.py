@@ -3,7 +3,7 @@
     python -m tests.kafka_maintenance.operations.apply.traffic_matrix [--versions "3.9 2.8 2.4 1.1 0.10.2"] [--faults 'ZooKeeper restarts,…'] [--road admin_api]
 
 A plan moves four partitions onto a fourth broker with two log directories, in two waves, under a throttle; its run is a process of its own, which is
-started again where it died or left. Then leaders are elected, and the topic is deleted. One application writes as an idempotent producer does (Kafka
+started again where it died. Then leaders are elected, and the topic is deleted. One application writes as an idempotent producer does (Kafka
 0.11 or newer), one without that, and two consumers of a group read. After each plan its predictions must hold, every ISR be whole, and each step
 have been asked for once, of the brokers or by request znodes, as `--road` says; at the end of the topic every acknowledged message must stand there and
 have been read by the consumers, and no message of the idempotent producer twice. Prints a table for docs/reliability.md.
@@ -76,14 +76,12 @@ class Row(NamedTuple):
     twice: int | None
 
 
-def child(
-    folder: str, uri: str, digest: str, hosts: str, brokers: str | None, patience_s: float | None, result: Any
-) -> None:
+def child(folder: str, uri: str, digest: str, hosts: str, brokers: str | None, result: Any) -> None:
     """One run of the plan."""
     try:
         receipt = apply_plan(
             store=open_store(folder), plan_uri=uri, approved_digest=digest, approver="anna", zookeeper=ClusterAddress(hosts),
-            now=datetime.now(UTC), step_timeout_s=WAIT_S, brokers=None if brokers is None else BrokersAsked(brokers), patience_s=patience_s,
+            now=datetime.now(UTC), step_timeout_s=WAIT_S, brokers=None if brokers is None else BrokersAsked(brokers),
         )  # fmt: skip
         result.put(("done", len(receipt.exceptions)))
     except (NotFinishedError, ClusterBusyError) as error:
@@ -185,8 +183,7 @@ class Matrix:
             runs += 1
             result = _CONTEXT.Queue()
             brokers = self.kafka.bootstrap_servers if self.road is Road.ADMIN_API else None
-            patience_s = 20.0 if fault == "a topic of the plan is deleted" else None  # its request may stay for good
-            arguments = (self.folder, plan.uri, plan.digest, self.kafka.zookeeper_connect, brokers, patience_s, result)
+            arguments = (self.folder, plan.uri, plan.digest, self.kafka.zookeeper_connect, brokers, result)
             process = _CONTEXT.Process(target=child, args=arguments, daemon=True)
             process.start()
             if not disturbed:
@@ -196,13 +193,13 @@ class Matrix:
                 )
                 with self.disturbance(fault, process.pid):
                     time.sleep(AWAY_S)
+            if fault == "a topic of the plan is deleted":
+                self.clear_what_lingers(plan, process)
             process.join(WAIT_S + 60)
             if process.exitcode == 0:
                 ended, exceptions = result.get(timeout=5)
                 if ended == "again":
                     self.say(f"  {exceptions}")
-                    if "names only partitions that do not exist" in str(exceptions):
-                        self.clear_what_lingers()
             elif process.exitcode != -signal.SIGKILL:
                 raise AssertionError(f"{self.kafka.version}, {fault}: the run ended with status {process.exitcode}")
         asked = [each for each in read_events(self.store, CLUSTER, plan.digest) if each.event == "requested"]
@@ -215,11 +212,19 @@ class Matrix:
         assert told.done, f"{self.kafka.version}, {fault}: {told.text}"
         return runs, exceptions
 
-    def clear_what_lingers(self) -> None:
-        """As the message says: by a forced re-election, which is a plan of its own."""
-        plan = planning.plan_drain(self.store, CLUSTER, zookeeper=self.where, kafka_version=self.kafka.version)
-        if plan is not None:  # else the controller has removed it meanwhile
-            self.carry_out(plan, "undisturbed")
+    def clear_what_lingers(self, plan: planning.StoredPlan, run: Any) -> None:
+        """As the record says: by a forced re-election, which is a plan of its own, beside the run that waits for it."""
+        while run.is_alive():
+            last = read_events(self.store, CLUSTER, plan.digest)[-1]
+            if last.event == "waiting" and "names only partitions that do not exist" in str(last.detail["reasons"]):
+                drain = planning.plan_drain(self.store, CLUSTER, zookeeper=self.where, kafka_version=self.kafka.version)
+                if drain is not None:  # else the controller has removed it meanwhile
+                    self.say(
+                        "  the next step waits for a request that names only partitions that do not exist: cleared"
+                    )
+                    self.carry_out(drain, "undisturbed")
+                return
+            run.join(1.0)
 
     def events(self, plan: planning.StoredPlan) -> list[str]:
         return [str(each.event) for each in read_events(self.store, CLUSTER, plan.digest)]
