@@ -1,12 +1,14 @@
-"""Names that nobody knows are told before any client tries to connect."""
+"""Names that nobody knows, and ports at which nothing listens, are told before any client tries to connect."""
 
 import socket
+import threading
 
 import pytest
 
 from controller_core.adapters.host_names import hosts_in, unknown_hosts
 from controller_core.adapters.zookeeper.session import connect
 from controller_core.model.errors import ZooKeeperUnreachableError
+from kafka_maintenance.operations.cluster import brokers_asked
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client
 from kafka_maintenance.operations.errors import OperationError
 
@@ -67,3 +69,48 @@ def test_brokers_are_not_waited_for(name_service):
         admin_client(*asked),
     ):
         pass
+
+
+class Ports:
+    """Two ports of this machine; nothing listens at one before `listen`."""
+
+    def __init__(self) -> None:
+        self.sockets = [socket.socket(), socket.socket()]
+        for each in self.sockets:
+            each.bind(("127.0.0.1", 0))
+        self.servers = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in self.sockets)
+
+    def listen(self) -> None:
+        self.sockets[1].listen()
+
+    def close(self) -> None:
+        for each in self.sockets:
+            each.close()
+
+
+@pytest.fixture
+def ports():
+    opened = Ports()
+    yield opened
+    opened.close()
+
+
+def test_brokers_that_all_refuse_are_not_waited_for_as_long_as_an_answer(ports, monkeypatch):
+    monkeypatch.setattr(brokers_asked, "REFUSED_S", 0.1)
+    with (
+        pytest.raises(
+            OperationError, match=rf"sizes not read: brokers expected at {ports.servers}, every .* for 0.1 s"
+        ),
+        admin_client("sizes not read", BrokersAsked(ports.servers), 3600, OperationError),
+    ):
+        pass
+
+
+def test_one_that_listens_or_begins_to_is_left_to_the_client(ports):
+    threading.Timer(0.2, ports.listen).start()
+    assert brokers_asked._all_refuse(ports.servers, 60.0) is False
+    assert brokers_asked._all_refuse(ports.servers, 60.0) is False
+
+
+def test_what_names_no_port_is_left_to_the_client():
+    assert brokers_asked._all_refuse("127.0.0.1", 60.0) is False

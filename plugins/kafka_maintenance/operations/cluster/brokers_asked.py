@@ -3,14 +3,19 @@
 Source: kafka-python `KafkaAdminClient`.
 """
 
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.host_names import hosts_in, unknown_hosts
 from kafka_maintenance.operations.errors import BadInputError, OperationError
 
 ANSWER_TIMEOUT_S = 30.0
+REFUSED_S: Final = 10.0
+"""How long every broker may refuse the connection before that is told: one that is started again does for some seconds."""
+_LOOK_S: Final = 0.5
 
 
 class BrokersAsked(NamedTuple):
@@ -48,6 +53,12 @@ def admin_client(
         "request_timeout_ms": milliseconds, "bootstrap_timeout_ms": 3 * milliseconds, **(brokers.client or {})
     }  # fmt: skip
     try:
+        refused_s = min(REFUSED_S, settings["bootstrap_timeout_ms"] / 1000)
+        if _all_refuse(brokers.bootstrap_servers, refused_s):
+            raise unanswered(
+                f"{asked}: brokers expected at {brokers.bootstrap_servers}, every connection was refused for {refused_s:g} s: "
+                "nothing listens there; correct host and port, or start them"
+            )
         admin = KafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers.split(","), **settings)
     except (KafkaConfigurationError, TypeError, ValueError) as error:
         raise BadInputError(
@@ -62,6 +73,27 @@ def admin_client(
         yield admin
     finally:
         admin.close()
+
+
+def _all_refuse(servers: str, for_s: float) -> bool:
+    """Whether nothing listens at any of the servers for that many seconds; the client alone would try for longer.
+
+    What cannot be told in this way, as a name without a port, is left to the client.
+    """
+    until_s = time.monotonic() + for_s
+    while True:
+        for server in servers.split(","):
+            host, _, port = server.strip().rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=for_s).close()
+            except ConnectionRefusedError:
+                continue
+            except (OSError, ValueError):
+                return False
+            return False
+        if time.monotonic() >= until_s:
+            return True
+        time.sleep(_LOOK_S)
 
 
 def said(error: Exception) -> str:
