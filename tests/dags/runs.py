@@ -107,9 +107,9 @@ def states_of(run):
     return {ti.task_id: str(ti.state) for ti in run.get_task_instances() if ti.map_index < 0}
 
 
-def clear_task(client, dag_id, run_id, task_id):
-    """Clears a task of a run and all that follow it, as the button of the UI does."""
-    what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True}
+def clear_task(client, dag_id, run_id, task_id, *, downstream=True):
+    """Clears a task of a run, and all that follow it, as the button of the UI does where nobody says otherwise."""
+    what = {"dag_run_id": run_id, "task_ids": [task_id], "include_downstream": downstream}
     how = {"dry_run": False, "only_failed": False, "reset_dag_runs": True}
     return client.post(f"/api/v2/dags/{dag_id}/clearTaskInstances", json=what | how)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import airflow_home
 from tests.dags.archive import OLD_DAYS, REPORT, take_old, write_over
-from tests.dags.runs import all_states_of, xcom_of
+from tests.dags.runs import all_states_of, clear_task, go_on, xcom_of
 from tests.kafka_maintenance.operations.analysis.analysed import finding
 
 
@@ -60,6 +60,35 @@ class TestNightlyAnalysis:
         assert page.text == REPORT
         assert made.snapshot_id in (Path(store) / published["manifest"].removeprefix(f"{store}/")).read_text()
         assert list((airflow_home.HOME / "scratch").glob("nightly_analysis.*")) == []
+
+    def test_any_task_of_a_finished_run_may_be_cleared_alone_or_with_all_that_follow(
+        self, bag, clients, store, zookeeper, spark
+    ):
+        from controller_core.adapters.object_store.open import open_store
+        from kafka_maintenance.operations.analysis.published import current_analyses
+
+        for cluster in ("alpha", "old"):
+            take_old(zookeeper, store, OLD_DAYS[0], cluster)
+        dag, day = bag.dags["nightly_analysis"], datetime(2026, 11, 2, 5, tzinfo=UTC)
+        run = dag.test(logical_date=day, run_after=day)
+
+        def shown():
+            page = clients["victor"].get(
+                "/kafka-maintenance/report", params={"dag_id": run.dag_id, "run_id": run.run_id}
+            )
+            counting = current_analyses(open_store(store), OLD_DAYS[0])
+            return page.text, [each.snapshots for each in counting], xcom_of(run, "plan_repairs", 0)
+
+        states, before = all_states_of(run), shown()
+        assert (before[0], len(before[1])) == (REPORT, 1)
+        for downstream in (False, True):
+            for task_id in sorted(dag.task_ids) if not downstream else ["listed_clusters"]:
+                cleared = clear_task(clients["ada"], dag.dag_id, run.run_id, task_id, downstream=downstream)
+                assert cleared.status_code == 200
+                assert cleared.json()["total_entries"] >= 1
+                go_on(dag, run)
+                assert (task_id, all_states_of(run), shown()) == (task_id, states, before)
+        assert len(spark) == 3
 
     def test_a_spark_job_that_fails_publishes_nothing(self, bag, store, zookeeper, monkeypatch):
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
