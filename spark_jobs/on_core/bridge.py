@@ -52,6 +52,14 @@ class SnapshotRows:
         """Registered brokers, ascending."""
         return [Broker(BrokerId(entry["broker_id"]), rack=entry["rack"]) for entry in self.facts["rack_of"]]
 
+    @property
+    def topics_to_be_deleted(self) -> frozenset[str]:
+        """The queue of deletions, whatever can be read of its topics.
+
+        A controller that may not delete drops the requests when it starts (Kafka 3.9 `TopicDeletionManager.init`).
+        """
+        return frozenset(self.facts["queued_topics"] if self.facts["deletion_enabled"] else ())
+
     def names(self) -> list[TopicPartition]:
         """The partitions, in the order of the table."""
         return list(map(TopicPartition, self.column("topic"), self.column("partition")))
@@ -141,8 +149,7 @@ def context_of(rows: SnapshotRows, *, with_queue: bool = True) -> Built:
         brokers=rows.brokers,
         assignments=zip(names, assignments, strict=True),
         states=_states(rows, names),
-        # A controller that may not delete drops the requests when it starts (Kafka 3.9 `TopicDeletionManager.init`).
-        topics_to_be_deleted=facts["queued_topics"] if with_queue and facts["deletion_enabled"] else (),
+        topics_to_be_deleted=rows.topics_to_be_deleted if with_queue else (),
         reassignment_targets={
             _named(request): tuple(request["replicas"] or ()) for request in facts["reassign_requests"]
         },

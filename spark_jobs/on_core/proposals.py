@@ -81,7 +81,7 @@ def _proposal(rows: SnapshotRows, goals: Goals) -> dict[str, Any]:
         return _without_plan(POSTPONED, "a request to reassign partitions is pending; plan again when it is done")
     if not facts["live"]:
         return _without_plan(IMPOSSIBLE, "no broker is registered")
-    to_be_deleted = set(facts["queued_topics"]) if facts["deletion_enabled"] else set()
+    to_be_deleted = rows.topics_to_be_deleted
     topics = {topic for topic in set(rows.column("topic")) if _chosen(topic, goals)}
     if not topics - to_be_deleted:
         return _without_plan(BALANCED, "there is no topic to place")
