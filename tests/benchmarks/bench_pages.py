@@ -6,6 +6,7 @@ seconds stand beside the wall time: on a busy machine they are what tells.
 
 import argparse
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from multiprocessing import get_context
@@ -14,9 +15,11 @@ from time import perf_counter, process_time
 import psutil
 
 from controller_core.adapters.object_store.open import open_store
+from controller_core.adapters.snapshot.manifest import manifest_bytes, new_manifest, snapshot_prefix
 from kafka_maintenance.operations.analysis import tables
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.plans.make import plan_reassignment
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.web import render
 from kafka_maintenance.web.views.approvals import Gate, approvals_page
 from kafka_maintenance.web.views.cluster import cluster_page
@@ -45,6 +48,7 @@ PLANS = {1: "3,000 moves", 10: "30,000 moves"}  # brokers that are emptied
 WAVES, OBSERVATIONS, LAGGING, GATES = 150, 10, 200, 1000
 DATES = 30
 PARTITIONS = 200_000
+TREND = Measure("partitions", "leader_epoch", "mean")
 COLD_S_MAX, WARM_S_MAX = 1.0, 0.3
 
 
@@ -98,8 +102,13 @@ def _pages(folder):
         made.join()
         return open_store(f"{folder}/two")
 
-    def history(asked):
-        return partial(history_page, two_dates(), ["blue"], asked, sees_analyses=True)
+    @cache
+    def many_dates():
+        _tables_of_earlier_dates(two_dates())
+        return two_dates()
+
+    def history(asked, store=two_dates):
+        return partial(history_page, store(), ["blue"], asked, sees_analyses=True)
 
     return {
         "Clusters, 1,000 clusters, 30 dates": clusters,
@@ -111,7 +120,8 @@ def _pages(folder):
         f"Execution, {WAVES} waves, {WAVES * (OBSERVATIONS + 3)} events": execution,
         f"Approvals, {GATES:,} that wait": _approvals,
         "History, 200,000 partitions, 4,000 written": partial(history, Asked()),
-        "History, the same with a trend": partial(history, Asked(trend=Measure("partitions", "leader_epoch", "mean"))),
+        "History, the same with a trend": partial(history, Asked(trend=TREND)),
+        f"History, the same with a trend over {DATES} dates": partial(history, Asked(trend=TREND), many_dates),
     }
 
 
@@ -170,6 +180,27 @@ def _two_dates(folder):
     made, kept = stored(copy, changed), open_store(folder)
     for key in made.list("v1/"):
         kept.put(key, made.get(key))
+
+
+def _tables_of_earlier_dates(store):
+    """Adds snapshots of the dates before with as many partitions, so that there are `DATES`; without their raw layer, which a trend does not read."""
+    first = list_snapshots(store)[0]
+    fields = {name: getattr(first, name) for name in first.__slots__ if name not in {"format_version", "digest"}}
+    for day in range(1, DATES - 1):
+        taken_at = first.taken_at - timedelta(days=day)
+        prefix = snapshot_prefix(first.cluster, taken_at, f"{day}-earlier")
+        partitions = replace(first.object("partitions"), key=f"{prefix}/partitions.parquet")
+        store.put(partitions.key, store.get(first.object("partitions").key))
+        of_day = {
+            "date": str(taken_at.date()),
+            "taken_at": taken_at,
+            "run_id": f"{day}",
+            "snapshot_id": f"{day}-earlier",
+        }
+        manifest = new_manifest(
+            **fields | of_day | {"prefix": prefix, "objects": (partitions,), "zxid": first.zxid - day}
+        )
+        store.put_new(manifest.key, manifest_bytes(manifest))
 
 
 def _print(name, make) -> None:
