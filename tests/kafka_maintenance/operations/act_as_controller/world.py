@@ -53,6 +53,7 @@ class Relay:
 
     def close(self) -> None:
         self.cut()
+        self._listening.shutdown(socket.SHUT_RDWR)  # which wakes the thread that accepts
         self._listening.close()
 
     def _accept(self) -> None:
