@@ -9,9 +9,11 @@ real migration are those of the rehearsal but for leaders and epochs.
 
 import argparse
 import shutil
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 from kafka.admin import NewTopic
 
@@ -37,6 +39,7 @@ from kafka_maintenance.operations.kraft.watch import Advice, judge, judgement_te
 from kafka_maintenance.operations.snapshots.catalog import read_raw
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
 from kafka_maintenance.servers import KafkaCluster, ZooKeeperServer
+from kafka_maintenance.servers.java import find_java
 from kafka_maintenance.servers.kraft_controller import KRaftController, Storage, program
 from kafka_maintenance.servers.ports import listens
 from kafka_maintenance.servers.process import start_child, wait_until
@@ -49,6 +52,9 @@ PAUSE_S = 6
 RACKS = ("b", "a", "c")
 NOT_HERE = ("On 3 hosts of their own", "Offset still -1", "Nothing but Kafka")
 """Beginnings of steps for hosts, for people, or for what did not happen."""
+PRE_MIGRATION, MIGRATION, POST_MIGRATION = 2, 1, 3  # Kafka 3.9 `ZkMigrationState`
+WRITE_BEHIND_MAX = 100
+"""Records of the metadata log that ZooKeeper may lack in a cluster in which nearly nothing happens."""
 REPLICATED = {"offsets.topic.replication.factor": "3", "min.insync.replicas": "2"}
 
 
@@ -65,6 +71,15 @@ class Day:
 
     def traffic(self):
         self.acknowledged += produce(self.cluster, TOPIC, 0, count=50)
+
+    def metric(self, name):
+        """A metric of the controller, as its own JVM tells it to whoever may attach to it (JMX)."""
+        reader = Path(__file__).with_name("Metric.java")
+        named = f"kafka.controller:type=KafkaController,name={name}"
+        command = [str(find_java().program), str(reader), str(self.controller.child.pid), named]
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+        self.say(f"{name} is {told}")
+        return int(told)
 
     def await_phase(self, phase, advice=Advice.GO, timeout_s=90, registrations=None):
         """Until the watch sees the phase and gives the advice."""
@@ -218,6 +233,7 @@ def to_dual_write(day):
     day.done(1, f"format -t {cluster_id} ")
     day.start_quorum(cluster_id, controller_ids(tree)[0])
     day.await_phase(PhaseId.QUORUM_STARTED)
+    assert day.metric("ZkMigrationState") == PRE_MIGRATION
     day.done(1, "`/migration` appears with offset -1")
     order = [day.cluster[line.broker] for line in brokers_in_order(tree)]
     day.roll_into_migration_mode(order)
@@ -246,6 +262,8 @@ def to_kraft(day):
         day.brokers_agree()
         day.done(4, f"Broker {broker.id},")
     assert "another KRaft controller is making writes" not in day.controller.log_text
+    assert day.metric("ZkMigrationState") == MIGRATION
+    assert 0 <= day.metric("ZkWriteBehindLag") <= WRITE_BEHIND_MAX
     day.done(5, "Daily:")
     day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT)  # the registrations are not known
 
@@ -261,6 +279,7 @@ def to_the_end(day):
     day.traffic()
     day.done(6, "On each controller")
     day.await_phase(PhaseId.ALL_KRAFT, Advice.WAIT, registrations=registrations)
+    assert day.metric("ZkMigrationState") == POST_MIGRATION
     day.done(6, "`/migration` stands still")
     leave(day.store, "day", by="ann", reason="finalised", now=datetime.now(UTC))
     day.done(6, "kafka-maintenance kraft left")
