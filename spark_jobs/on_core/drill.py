@@ -234,8 +234,8 @@ def _drill(rows: SnapshotRows) -> Iterator[dict[str, Any]]:
     readable, unreadable = rows.split_by_state()
     # What is left to elect as things stand is no imagined failure's doing.
     context = outcome(context_of(readable).context, (TriggerOnlinePartitionStateChange(),), configs).context
-    named = zip(unreadable.names(), unreadable.broker_lists("replicas"), strict=True)
-    holders = [frozenset(held) for name, held in named if name.topic not in rows.topics_to_be_deleted]
+    queued, named = rows.topics_to_be_deleted, zip(unreadable.names(), unreadable.broker_lists("replicas"), strict=True)
+    holders = [frozenset(held) for name, held in named if name.topic not in queued]
     for name, failed in scenarios(rows.facts):
         unknown = sum(not held.isdisjoint(failed) for held in holders)
         yield {"scenario": name, "unreadable_count": unknown, **drill(context, failed, min_isr, default, configs)}

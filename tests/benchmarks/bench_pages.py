@@ -15,7 +15,7 @@ from time import perf_counter, process_time
 import psutil
 
 from controller_core.adapters.object_store.open import open_store
-from controller_core.adapters.snapshot.manifest import manifest_bytes, new_manifest, snapshot_prefix
+from controller_core.adapters.snapshot.manifest import changed_manifest, manifest_bytes, snapshot_prefix
 from kafka_maintenance.operations.analysis import tables
 from kafka_maintenance.operations.kraft.rehearsal.copy import copy_of
 from kafka_maintenance.operations.plans.make import plan_reassignment
@@ -185,20 +185,21 @@ def _two_dates(folder):
 def _tables_of_earlier_dates(store):
     """Adds snapshots of the dates before with as many partitions, so that there are `DATES`; without their raw layer, which a trend does not read."""
     first = list_snapshots(store)[0]
-    fields = {name: getattr(first, name) for name in first.__slots__ if name not in {"format_version", "digest"}}
+    table = first.object("partitions")
     for day in range(1, DATES - 1):
-        taken_at = first.taken_at - timedelta(days=day)
-        prefix = snapshot_prefix(first.cluster, taken_at, f"{day}-earlier")
-        partitions = replace(first.object("partitions"), key=f"{prefix}/partitions.parquet")
-        store.put(partitions.key, store.get(first.object("partitions").key))
-        of_day = {
-            "date": str(taken_at.date()),
-            "taken_at": taken_at,
-            "run_id": f"{day}",
-            "snapshot_id": f"{day}-earlier",
-        }
-        manifest = new_manifest(
-            **fields | of_day | {"prefix": prefix, "objects": (partitions,), "zxid": first.zxid - day}
+        taken_at, name = first.taken_at - timedelta(days=day), f"{day}-earlier"
+        prefix = snapshot_prefix(first.cluster, taken_at, name)
+        moved = replace(table, key=f"{prefix}/partitions.parquet")
+        store.put(moved.key, store.get(table.key))
+        manifest = changed_manifest(
+            first,
+            prefix=prefix,
+            date=str(taken_at.date()),
+            taken_at=taken_at,
+            snapshot_id=name,
+            run_id=name,
+            zxid=first.zxid - day,
+            objects=(moved,),
         )
         store.put_new(manifest.key, manifest_bytes(manifest))
 

@@ -52,7 +52,8 @@ def main():
         world.hangs = True
         inside.append(seconds(lambda number=number: call(resumed=number > 0)))
         record = read_events(store, "demo", plan.digest)
-        looks.append(seconds(lambda n=number, r=record: wants_its_run(store, document, n, world.zookeeper(), r)))
+        asked = (store, document, plan.digest, number, world.zookeeper(), record)
+        looks.append(seconds(lambda asked=asked: wants_its_run(*asked)))
         world.wake()
     inside.append(seconds(lambda: call(resumed=True)))
     start = min(seconds(lambda: subprocess.run([sys.executable, "-c", START], check=True)) for _ in range(3))

@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from dataclasses import fields as dataclass_fields
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pyarrow.parquet as pq
 
 from controller_core.adapters.snapshot.manifest import (
     StoredObject,
+    changed_manifest,
     manifest_bytes,
     new_manifest,
     parse_manifest,
@@ -222,12 +222,7 @@ def put_in(folder, table, data, rows=None):
     manifest = parse_manifest((folder / "manifest.json").read_bytes(), f"{folder}/manifest.json", "manifest.json")
     said = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest(), **({} if rows is None else {"rows": rows})}
     objects = tuple(replace(each, **said) if each.table == table else each for each in manifest.objects)
-    fields = {field.name: getattr(manifest, field.name) for field in dataclass_fields(manifest)}
-    again = new_manifest(
-        **{name: value for name, value in fields.items() if name not in {"format_version", "digest"}}
-        | {"objects": objects}
-    )
-    (folder / "manifest.json").write_bytes(manifest_bytes(again))
+    (folder / "manifest.json").write_bytes(manifest_bytes(changed_manifest(manifest, objects=objects)))
 
 
 def published(world):

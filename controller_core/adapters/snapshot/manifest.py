@@ -121,6 +121,12 @@ def new_manifest(**fields: Any) -> Manifest:
     return Manifest(**{**_fields(draft), "digest": _digest(manifest_document(draft))})
 
 
+def changed_manifest(manifest: Manifest, **fields: Any) -> Manifest:
+    """The manifest with other fields, in today's format, and the digest that fits them."""
+    kept = {name: value for name, value in _fields(manifest).items() if name not in {"format_version", "digest"}}
+    return new_manifest(**{**kept, **fields})
+
+
 def manifest_bytes(manifest: Manifest) -> bytes:
     """The document as it is stored: canonical JSON, indented for people."""
     document = {**manifest_document(manifest), "digest": manifest.digest}

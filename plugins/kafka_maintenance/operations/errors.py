@@ -53,7 +53,7 @@ class NotFinishedError(OperationError):
 
 
 class StillUnderWayError(NotFinishedError):
-    """Kafka works at a step, or its change window is closed, and the caller has better to do than to wait: the same run goes on when it is
+    """Kafka works at a step, or a step waits to be asked for, and the caller has better to do than to wait: the same run goes on when it is
     called again.
 
     `step` counts from 0. Nothing is recorded of it: the request, or that it waits, stands in the record.

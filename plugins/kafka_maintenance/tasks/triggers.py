@@ -166,7 +166,13 @@ class ExecutionTrigger(LookingTrigger):
             plan, events = self._left
             policy, address = policy_of(self.cluster), hooks.cluster(self.cluster).address
             return wants_its_run(
-                store, plan, self.step, address, events, window=lambda: policy.closed(self.kind, datetime.now(UTC))
+                store,
+                plan,
+                self.digest,
+                self.step,
+                address,
+                events,
+                window=lambda: policy.closed(self.kind, datetime.now(UTC)),
             )
         except ControllerCoreError as error:
             log.warning("step %s of plan %s on %r not looked at: %s", self.step + 1, self.digest, self.cluster, error)

@@ -33,7 +33,8 @@ from kafka_maintenance.operations.act_as_controller.refusals import refusals
 from kafka_maintenance.operations.act_as_controller.verified import VERIFY_TIMEOUT_S, await_verified
 from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
-from kafka_maintenance.operations.apply.plan import Receipt, read_approved, receipt_of
+from kafka_maintenance.operations.apply.plan import read_approved
+from kafka_maintenance.operations.apply.receipt import Receipt, receipt_of
 from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, ZOOKEEPER_TIMEOUT_S, observe, session
 from kafka_maintenance.operations.errors import NotFinishedError, PlanStaleError, RefusedError, listed
 from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog

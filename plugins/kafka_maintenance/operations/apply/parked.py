@@ -13,7 +13,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ControllerCoreError
 from controller_core.plans.checks import unmet
-from controller_core.plans.plan import Plan, plan_digest
+from controller_core.plans.plan import Plan
 from controller_core.plans.verdicts import verdicts, without
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.apply.execution import find_execution
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 def wants_its_run(
     store: ObjectStore,
     plan: Plan,
+    digest: str,
     number: int,
     zookeeper: ClusterAddress | ZooKeeper,
     events: Sequence[Event],
@@ -45,6 +46,7 @@ def wants_its_run(
     Args:
         store: where people ask for the end of a run.
         plan: that was begun.
+        digest: of the plan, 64 hex digits.
         number: of the step, from 0 on.
         zookeeper: the cluster's address, or a session on it.
         events: the record as it was when the run left; nothing is added while it is away.
@@ -54,7 +56,6 @@ def wants_its_run(
     Raises:
         ZooKeeperError, ObjectStoreError: as their names say; look again later.
     """
-    digest = plan_digest(plan)
     if new_stop_requests(store, plan.cluster, digest, events):
         return "somebody asked for its end"
     awaited = waits_for(events, number)
@@ -113,7 +114,7 @@ def await_turn(
             return
         now = datetime.fromisoformat(record.now())
         try:
-            why = wants_its_run(store, plan, number, zookeeper, record.events, window, now)
+            why = wants_its_run(store, plan, record.digest, number, zookeeper, record.events, window, now)
         except ControllerCoreError as error:
             log.warning("step %s of plan %s on %r not looked at: %s", number + 1, record.digest, plan.cluster, error)
     log.info("plan %s on %r goes on: %s", record.digest[:12], plan.cluster, why)

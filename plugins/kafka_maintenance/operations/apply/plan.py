@@ -8,84 +8,38 @@ Source: docs/operations.md, "Applying".
 """
 
 import json
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from secrets import token_hex
-from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
-from controller_core.model.errors import (
-    ConnectionLostError,
-    SessionExpiredError,
-    ZooKeeperError,
-    ZooKeeperUnreachableError,
-)
 from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import named_partitions
 from controller_core.plans.kinds import kind_record
 from controller_core.plans.plan import Plan, PlanKind, final_outcomes, plan_digest
 from controller_core.plans.progress import StepProgress
-from controller_core.ports.zookeeper import Check, ZooKeeper
-from kafka_maintenance.operations.apply.checks import refuse_beside, refuse_ended, refuse_foreign, refuse_whole
-from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
-from kafka_maintenance.operations.apply.execution import find_execution
+from controller_core.ports.zookeeper import ZooKeeper
+from kafka_maintenance.operations.apply.attempt import Attempt, carried_out
+from kafka_maintenance.operations.apply.checks import refuse_ended
+from kafka_maintenance.operations.apply.cluster_lock import Holder
 from kafka_maintenance.operations.apply.executions import stop_requests
-from kafka_maintenance.operations.apply.parked import await_turn
-from kafka_maintenance.operations.apply.ready import cluster_health
-from kafka_maintenance.operations.apply.run import Run, exceptions, first_open_step, look_at, partitions_left_out
-from kafka_maintenance.operations.apply.step import is_under_way, take_step
+from kafka_maintenance.operations.apply.receipt import Receipt, receipt_of
+from kafka_maintenance.operations.apply.run import look_at, partitions_left_out
 from kafka_maintenance.operations.apply.stop import Stop
-from kafka_maintenance.operations.apply.throttle import end_step, end_throttle, left_over
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
-from kafka_maintenance.operations.cluster.observe import SESSION_TIMEOUT_S, observe, session
-from kafka_maintenance.operations.errors import (
-    ClusterBusyError,
-    LockLostError,
-    NotFinishedError,
-    PlanChangedError,
-    RefusedError,
-    StillUnderWayError,
-    StoppedError,
-    listed,
-)
+from kafka_maintenance.operations.cluster.observe import session
+from kafka_maintenance.operations.errors import PlanChangedError, RefusedError, listed
 from kafka_maintenance.operations.plans.proof import verify_again
 from kafka_maintenance.operations.plans.store import read_plan, read_proof
 from kafka_maintenance.operations.record.departures import refuse_departed
-from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events, receipt_prefix
+from kafka_maintenance.operations.record.receipts import EventKind, ReceiptLog, read_events
 
 SETTLE_TIMEOUT_S: Final = 10.0
 """How long the state may lag behind the end of a request: that it vanishes may mean "attempted", or "dropped"."""
 AWAY_TIMEOUT_S: Final = 600.0
 """How long ZooKeeper may stay away before a run that has begun ends."""
-RECONNECT_S: Final = 2.0
-"""How long is waited before a session is opened again."""
-TRY_AGAIN_S: Final = 300.0
-"""When a run that waits without the lock takes it again whatever it saw: brokers alone say whether disks have room."""
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """What became of an approved plan.
-
-    `uri` is the address of the last event of the record; `already_applied` says that an earlier run had done it all, and
-    nothing was written this time. `exceptions` names the partitions that were left out or ended elsewhere, and why.
-    """
-
-    uri: str
-    digest: str
-    kind: str
-    cluster: str
-    approver: str
-    step_count: int
-    already_applied: bool
-    exceptions: tuple[str, ...]
-    text: str
 
 
 class Verified(NamedTuple):
@@ -167,13 +121,12 @@ def apply_plan(
     if not plan.steps:
         raise RefusedError(f"plan {plan_uri} not applied: it has no steps, there is nothing to do")
     begun = resumed and log.has(EventKind.STARTED)
-    attempt = _Attempt(
+    attempt = Attempt(
         store=store,
         plan=plan,
         uri=plan_uri,
         holder=Holder(approved_digest, run, approver, now.isoformat(timespec="seconds")),
         now=now,
-        called_s=monotonic(),
         comment=comment,
         who={"approval": approval, "principal": _principal(zookeeper)},
         permit=permit,
@@ -189,7 +142,7 @@ def apply_plan(
         brokers=brokers,
     )
     attempt.stop.also_when(lambda: _requested(store, plan.cluster, approved_digest, attempt.stops))
-    return _carried_out(attempt, zookeeper)
+    return carried_out(attempt, zookeeper)
 
 
 def verify(
@@ -270,208 +223,3 @@ def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str
         return None
     request = json.loads(store.get(later[0]))
     return f"{request['by']} asked for it: {request['reason']}"
-
-
-_AWAY: Final = (ConnectionLostError, SessionExpiredError, ZooKeeperUnreachableError, LockLostError)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Attempt:
-    """What one call of `apply_plan` needs for each session in which it goes on.
-
-    `begun` says that the lock was taken once, `stops` names what was asked of runs before this one, `lost_s` since when it is lost (`monotonic`),
-    `waits` which step waits to be asked for without the lock; `now` is the time at `called_s` (`monotonic`).
-    """
-
-    store: ObjectStore
-    plan: Plan
-    uri: str
-    holder: Holder
-    now: datetime
-    called_s: float
-    comment: str | None
-    who: Mapping[str, Any]
-    permit: Callable[[], object]
-    window: Callable[[], str | None]
-    progress: Callable[[int, int, StepProgress], None]
-    step_timeout_s: float
-    settle_timeout_s: float
-    away_timeout_s: float
-    stop: Stop
-    patience_s: float | None
-    begun: bool
-    stops: tuple[str, ...]
-    brokers: BrokersAsked | None = None
-    lost_s: float | None = None
-    waits: int | None = None
-
-    def record(self, digest: str | None = None) -> ReceiptLog:
-        """The record of the plan, or of the one with that digest, as it stands; its time goes on from the call."""
-        named = {"digest": digest or self.holder.plan, "run": self.holder.run, "approver": self.holder.approver}
-        now = self.now + timedelta(seconds=monotonic() - self.called_s)
-        return ReceiptLog(self.store, cluster=self.plan.cluster, now=now, **named)
-
-    def end_left_over_throttles(self, zookeeper: ZooKeeper, fence: Check) -> None:
-        """Takes back the throttles of runs that ended without it, unless Kafka still works at their step."""
-        found = find_execution(zookeeper)
-        under_way = None if found is None or found.execution is None else found.execution.plan
-        for digest in left_over(self.store, self.plan.cluster):
-            if digest not in {under_way, self.holder.plan}:
-                end_throttle(zookeeper, fence, self.record(digest))
-
-    def carry_out(self, zookeeper: ZooKeeper) -> Receipt:
-        """Goes on from where the record ends, as the holder of the lock."""
-        plan, holder = self.plan, self.holder
-        refuse_foreign(plan, observe(zookeeper, partitions=()))
-        with cluster_lock(zookeeper, holder, wait_s=2 * SESSION_TIMEOUT_S) as fence:
-            self.lost_s = self.waits = None
-            record = self.record()
-            if record.has(EventKind.DONE):
-                return receipt_of(record, plan, holder.approver, already=not self.begun)
-            refuse_ended(record)
-            if plan.kind is not PlanKind.DRAIN_ISR_NOTIFICATIONS:  # it may be what the other plan's step needs
-                refuse_beside(zookeeper, fence, plan.cluster, holder.plan, self.store)
-            self.end_left_over_throttles(zookeeper, fence)
-            observed = observe(zookeeper)
-            if not self.begun:
-                if all(each.event is not EventKind.INTENDED for each in record.events):
-                    self.permit()
-                record.append(
-                    EventKind.STARTED,
-                    plan=self.uri,
-                    kind=plan.kind,
-                    steps=len(plan.steps),
-                    comment=self.comment,
-                    stops=self.stops,
-                    **self.who,
-                    **cluster_health(plan, observed, zookeeper)._asdict(),
-                )
-                self.begun = True
-            log.info(
-                "plan %s on %r: lock taken, %d step(s), approved by %r, controller epoch %s; receipt %s",
-                *(
-                    holder.plan[:12],
-                    plan.cluster,
-                    len(plan.steps),
-                    holder.approver,
-                    observed.controller_epoch,
-                    record.uri,
-                ),
-            )
-            run = Run(
-                zookeeper,
-                fence,
-                record,
-                plan,
-                holder.plan,
-                self.step_timeout_s,
-                self.settle_timeout_s,
-                self.stop,
-                self.patience_s,
-                self.brokers,
-                self.progress,
-                self.window,
-            )
-            _take_steps(run)
-        return receipt_of(record, plan, holder.approver, already=False)
-
-    def lost(self, error: ZooKeeperError | LockLostError) -> None:
-        """Records that the session broke, once; raises where nothing was begun, where it lasts, or where the run shall end."""
-        if not self.begun:
-            raise error
-        record = self.record()
-        number = first_open_step(self.plan, record) or 0
-        if self.lost_s is None:
-            self.lost_s = monotonic()
-            record.append(EventKind.INTERRUPTED, step=number, reasons=[str(error)])
-        where = f"plan {self.holder.plan[:12]} on {self.plan.cluster!r}, step {number + 1} of {len(self.plan.steps)}"
-        ended = f"{error}; what was asked goes on at Kafka; receipt {record.uri}; run again to go on"
-        if self.stop.reason is not None:
-            raise StoppedError(f"{where}: stopped ({self.stop.reason}) while ZooKeeper was away: {ended}") from error
-        if monotonic() - self.lost_s >= self.away_timeout_s:
-            raise NotFinishedError(
-                f"{where}: no session with the lock for {self.away_timeout_s:.0f} s: {ended}"
-            ) from error
-        log.warning("%s: goes on when ZooKeeper answers: %s", where, error)
-
-
-def _carried_out(attempt: _Attempt, zookeeper: ClusterAddress | ZooKeeper) -> Receipt:
-    """Goes on in another session as often as one is lost, or a step had to wait."""
-    while True:
-        try:
-            with session(zookeeper) as opened_session:
-                return attempt.carry_out(opened_session)
-        except _AWAY as error:
-            attempt.lost(error)
-            attempt.stop.wait(RECONNECT_S)
-        except StillUnderWayError as left:
-            if attempt.patience_s is not None:
-                raise
-            attempt.waits = left.step
-            log.info("%s", left)
-        except ClusterBusyError as error:
-            if attempt.waits is None or attempt.stop.reason is not None:
-                raise
-            log.info("%s; goes on after it", error)  # it may be what the step waits for
-        if attempt.waits is not None:
-            await_turn(
-                attempt.store,
-                attempt.plan,
-                attempt.waits,
-                zookeeper,
-                record=attempt.record(),
-                window=attempt.window,
-                stop=attempt.stop,
-                limit_s=min(TRY_AGAIN_S, attempt.step_timeout_s),
-            )
-
-
-def _take_steps(run: Run) -> None:
-    steps = run.plan.steps
-    first = first_open_step(run.plan, run.log)
-    if first is None or not is_under_way(run, first):
-        end_step(run)  # of a step whose run ended before it could remove it
-    if first is not None:
-        if not is_under_way(run, first):
-            refuse_whole(run, first)
-        for number in range(first, len(steps)):
-            take_step(run, number, steps[number])
-            end_step(run)
-    run.log.append(EventKind.DONE, steps=len(steps))
-
-
-def receipt_of(log: ReceiptLog, plan: Plan, approver: str, *, already: bool) -> Receipt:
-    """What became of the plan, as its record says.
-
-    Args:
-        log: the record.
-        plan: which.
-        approver: who approved.
-        already: an earlier run had done it all.
-    """
-    first = next((each for each in log.events if each.event is EventKind.DONE), None)
-    text = (
-        f"plan was carried out already at {first.at}, approved by {first.approver!r}; nothing was written now"
-        if already and first is not None
-        else f"plan carried out and verified in {len(plan.steps)} step(s), approved by {approver!r}"
-    )
-    verified = [each.detail for each in log.events if each.event is EventKind.VERIFIED and "took_s" in each.detail]
-    if verified:
-        took, estimated = (sum(each[name] for each in verified) for name in ("took_s", "estimate_s"))
-        text += f"; copied in {took} s, where {estimated} s were estimated from bytes and throttle"
-    if excepted := exceptions(log.events):
-        text += f"; {len(excepted)} partition(s) not as planned: {listed(excepted)}"
-    return Receipt(
-        uri=log.uri,
-        digest=plan_digest(plan),
-        kind=plan.kind.value,
-        cluster=plan.cluster,
-        approver=approver,
-        step_count=len(plan.steps),
-        already_applied=already,
-        exceptions=excepted,
-        text=text,
-    )
-
-
-__all__ = ["Receipt", "Verified", "apply_plan", "receipt_prefix", "verify"]

@@ -92,7 +92,7 @@ def _waited_s(run: Run, number: int) -> float:
 
 
 def _leave_for_pause(run: Run, number: int) -> None:
-    """Lets the time of the plan's rule pass since the step before was over, by the record."""
+    """Leaves while the time of the plan's rule since the step before was over lasts, by the record."""
     left_s = pause_left_s(run.plan, run.log.events, number, datetime.fromisoformat(run.log.now()))
     if left_s > 0:
         _keep_place(run, number)
@@ -116,7 +116,7 @@ def pause_left_s(plan: Plan, events: Iterable[Event], number: int, now: datetime
 
 
 def _leave_for_window(run: Run, number: int) -> None:
-    """Lets the time pass in which the policy lets nothing be asked for, however long: the step is none the later for it."""
+    """Leaves while the policy lets nothing be asked for, however long: the step is none the later for it."""
     closed = run.window()
     if closed is None:
         return

@@ -17,8 +17,8 @@ from controller_core.adapters.snapshot.manifest import (
     ROOT,
     Manifest,
     StoredObject,
+    changed_manifest,
     manifest_bytes,
-    new_manifest,
     run_key,
 )
 from controller_core.model.errors import ControllerCoreError, MisplacedSnapshotError
@@ -110,8 +110,7 @@ def _tables(store: ObjectStore, manifest: Manifest) -> list[Repair]:
         objects.append(made)
         repairs.append(Repair(store.uri_of(key), "the table is decoded from raw again", key, content))
     counts = {**manifest.counts, **{stored.table: stored.rows for stored in objects[1:]}, "znodes": raw.num_rows}
-    fields = {name: getattr(manifest, name) for name in Manifest.__slots__ if name not in {"format_version", "digest"}}
-    anew = new_manifest(**{**fields, "objects": tuple(objects), "counts": counts})
+    anew = changed_manifest(manifest, objects=tuple(objects), counts=counts)
     content = manifest_bytes(anew)
     note = run_key(manifest.cluster, manifest.run_id)
     return [

@@ -13,7 +13,8 @@ from controller_core.plans.plan import plan_digest, plan_to_bytes
 from controller_core.plans.request_znodes import Target
 from controller_core.plans.rules import ExecutionRules
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
-from kafka_maintenance.operations.apply.plan import Receipt, apply_plan
+from kafka_maintenance.operations.apply.plan import apply_plan
+from kafka_maintenance.operations.apply.receipt import Receipt
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan

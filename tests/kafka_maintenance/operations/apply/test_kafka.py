@@ -35,7 +35,8 @@ from kafka_maintenance.cli.main import main
 from kafka_maintenance.demo.traffic import create_topic, message_counts, partition_states, produce
 from kafka_maintenance.operations.apply.cancel import cancel, cancellation
 from kafka_maintenance.operations.apply.executions import left_behind, unlock
-from kafka_maintenance.operations.apply.plan import Receipt, apply_plan, verify
+from kafka_maintenance.operations.apply.plan import apply_plan, verify
+from kafka_maintenance.operations.apply.receipt import Receipt
 from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.admin_requests import alter_reassignments
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked, admin_client

@@ -21,7 +21,7 @@ from controller_core.runtime.simulated.cluster import SimulatedCluster
 from controller_core.runtime.simulated.zookeeper import Applied
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply import ask_brokers, copying
-from kafka_maintenance.operations.apply import plan as apply_module
+from kafka_maintenance.operations.apply import attempt as attempt_module
 from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
 from kafka_maintenance.operations.apply.plan import apply_plan, verify
@@ -244,7 +244,7 @@ def differs(version: str, operation: Operation) -> tuple[int, list[str]]:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply_module, "RECONNECT_S", 0.0)
+    monkeypatch.setattr(attempt_module, "RECONNECT_S", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_disturbed_run_ends_where_an_undisturbed_one_ends(version, name):
 def main() -> int:
     """Every version; prints a row for each, and ends with 1 where a run ended otherwise."""
     logging.disable(logging.CRITICAL)
-    apply_module.RECONNECT_S = 0.0  # type: ignore[misc]  # nobody else runs here
+    attempt_module.RECONNECT_S = 0.0  # type: ignore[misc]  # nobody else runs here
     bad = total = 0
     for version in MINOR_VERSIONS:
         for name, operation in operations_of(version).items():

@@ -49,7 +49,7 @@ def go_on(store: MemoryStore, plan: Any, world: Any, **changed: Any) -> Any:
 
 def wants(store: MemoryStore, plan: Any, world: Any, number: int = 0) -> str | None:
     record = read_events(store, "demo", plan.digest)
-    return wants_its_run(store, read_plan(store, plan.uri), number, world.zookeeper(), record)
+    return wants_its_run(store, read_plan(store, plan.uri), plan.digest, number, world.zookeeper(), record)
 
 
 @pytest.mark.parametrize("make", [elections, moves, deletion])
@@ -87,7 +87,9 @@ def test_a_run_leaves_its_worker_for_the_pause_between_two_batches_and_no_other_
 
     def wanted(seconds: int) -> str | None:
         record, document = read_events(store, "demo", plan.digest), read_plan(store, plan.uri)
-        return wants_its_run(store, document, 1, world.zookeeper(), record, now=NOW + timedelta(seconds=seconds))
+        return wants_its_run(
+            store, document, plan.digest, 1, world.zookeeper(), record, now=NOW + timedelta(seconds=seconds)
+        )
 
     assert (wanted(50), wanted(90)) == (None, "the pause between two steps is over")
     go_on(store, plan, world, now=NOW + timedelta(seconds=90), patience_s=None)

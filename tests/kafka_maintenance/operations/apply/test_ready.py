@@ -12,7 +12,7 @@ from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
 from controller_core.znodes.configs import ConfigZnode, encode_config
-from kafka_maintenance.operations.apply import plan as apply_module
+from kafka_maintenance.operations.apply import attempt as attempt_module
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import find_execution
 from kafka_maintenance.operations.apply.executions import request_stop
@@ -120,7 +120,7 @@ def test_a_run_that_waits_for_its_window_leaves_its_worker_and_goes_on_when_it_i
 
     def wanted() -> str | None:
         record = read_events(store, "demo", plan.digest)
-        return wants_its_run(store, read_plan(store, plan.uri), 1, world.zookeeper(), record, window)
+        return wants_its_run(store, read_plan(store, plan.uri), plan.digest, 1, world.zookeeper(), record, window)
 
     with pytest.raises(StillUnderWayError, match="step 2 of 2: not asked yet, the change window is closed") as left:
         apply(store, plan, world, window=window, patience_s=0.0)
@@ -205,7 +205,7 @@ def test_a_run_that_waits_for_the_cluster_leaves_its_worker_too_and_its_time_goe
 
     def wanted() -> str | None:
         record = read_events(store, "demo", plan.digest)
-        return wants_its_run(store, read_plan(store, plan.uri), 1, world.zookeeper(), record)
+        return wants_its_run(store, read_plan(store, plan.uri), plan.digest, 1, world.zookeeper(), record)
 
     with pytest.raises(
         StillUnderWayError, match=r"step 2 of 2: not asked yet, the cluster is not ready: the rest of the cluster"
@@ -281,7 +281,7 @@ def test_a_run_that_stays_waits_for_the_lock_where_another_plan_has_it_by_then()
 
 def test_the_times_of_a_record_go_on_while_a_run_waits(monkeypatch):
     clock, window = Clock(), Window()
-    for module in (apply_module, receipts_module):
+    for module in (attempt_module, receipts_module):
         monkeypatch.setattr(module, "monotonic", clock)
 
     def hours_later() -> None:
@@ -306,7 +306,7 @@ def test_a_run_that_waits_for_room_on_a_disk_is_woken_by_time_alone(monkeypatch)
         apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0)
     record = read_events(store, "demo", plan.digest)
     assert record[-1].detail["awaits"] == "room"
-    assert wants_its_run(store, read_plan(store, plan.uri), 1, world.zookeeper(), record) is None
+    assert wants_its_run(store, read_plan(store, plan.uri), plan.digest, 1, world.zookeeper(), record) is None
     monkeypatch.undo()
     apply(store, plan, world, patience_s=0.0, step_timeout_s=600.0, resumed=True)
     assert events(store, plan)[-1] == "done"

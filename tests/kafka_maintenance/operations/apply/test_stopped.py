@@ -11,7 +11,7 @@ import pytest
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.model.errors import SessionExpiredError, ZooKeeperUnreachableError
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
-from kafka_maintenance.operations.apply import plan as apply_plan_module
+from kafka_maintenance.operations.apply import attempt as attempt_module
 from kafka_maintenance.operations.apply import stop as stop_module
 from kafka_maintenance.operations.apply.cluster_lock import Holder, cluster_lock
 from kafka_maintenance.operations.apply.execution import EXECUTION_PATH
@@ -134,7 +134,7 @@ class Expires:
 
 @pytest.mark.parametrize("make", [elections, moves, deletion, draining])
 def test_a_session_that_expires_at_any_point_ends_no_run_that_has_begun(monkeypatch, make):
-    monkeypatch.setattr(apply_plan_module, "RECONNECT_S", 0.0)
+    monkeypatch.setattr(attempt_module, "RECONNECT_S", 0.0)
     in_call = expired = 0
     while True:
         store, world, plan = planned(make)

@@ -7,7 +7,7 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.format import table_from_parquet, table_to_parquet
-from controller_core.adapters.snapshot.manifest import manifest_bytes, new_manifest
+from controller_core.adapters.snapshot.manifest import changed_manifest, manifest_bytes
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.check import check_store, check_text
 from kafka_maintenance.operations.snapshots.pins import pin
@@ -48,10 +48,7 @@ def change(store, key, old, new):
 def rewritten(store, **fields):
     """The manifest with other fields and a digest that fits them."""
     manifest = manifest_of(store)
-    kept = {
-        name: getattr(manifest, name) for name in type(manifest).__slots__ if name not in {"format_version", "digest"}
-    }
-    store.put(manifest.key, manifest_bytes(new_manifest(**{**kept, **fields})))
+    store.put(manifest.key, manifest_bytes(changed_manifest(manifest, **fields)))
 
 
 def other_table(store, name, change_of):
