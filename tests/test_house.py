@@ -21,7 +21,6 @@ LONG_FUNCTIONS = {
 LONG_FILES = {
     "controller_core/adapters/zookeeper/session.py": "a session: every call of the port, on kazoo",
     "controller_core/runtime/simulated/zookeeper.py": "a simulated server and its session, which share the tree",
-    "plugins/kafka_maintenance/demo/run.py": "one demo, part after part",
     "spark_jobs/planner/flow.py": "one network of flows",
     "tests/benchmarks/bench_spark.py": "one printed table",
     "tests/conformance/flows.py": "one operation of the contract after the other",

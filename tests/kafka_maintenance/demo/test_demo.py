@@ -10,10 +10,16 @@ from types import SimpleNamespace
 import pytest
 
 from controller_core.model.dialect import dialect_for
+from kafka_maintenance.demo import parts, sample_history
 from kafka_maintenance.demo import run as demo
-from kafka_maintenance.demo import sample_history
 from kafka_maintenance.demo.broker_metadata import broker_metadata
-from kafka_maintenance.demo.cluster import TroubledCluster
+from kafka_maintenance.demo.cluster import (
+    BROKER_CONFIG,
+    INTER_BROKER_PROTOCOL_VERSION,
+    ZOOKEEPER_CONFIG,
+    TroubledCluster,
+)
+from kafka_maintenance.demo.progress import Progress
 from kafka_maintenance.demo.stack import LocalStack, StackSettings
 from kafka_maintenance.demo.traffic import create_topic
 from kafka_maintenance.servers import KafkaCluster
@@ -24,7 +30,7 @@ from kafka_maintenance.servers.process import wait_until
 
 
 def test_the_closing_line_of_a_whole_demo():
-    progress = demo.Progress()
+    progress = Progress()
     progress.counts.update(progress.expected)
     assert progress.closing_line() == (
         "demo: 2 snapshots, 1 report, 5 plans approved, 5 applied, 5 verified, "
@@ -67,16 +73,16 @@ def test_the_closing_line_of_a_whole_demo():
     ],
 )
 def test_the_closing_line_is_true_for_the_version(monkeypatch, version, drains, ending):
-    monkeypatch.setattr(demo, "open_store", lambda *_, **__: None)
-    monkeypatch.setattr(demo, "_store_login", lambda _: {})
+    monkeypatch.setattr(parts, "open_store", lambda *_, **__: None)
+    monkeypatch.setattr(parts, "_store_login", lambda _: {})
     stack = SimpleNamespace(
         settings=StackSettings(kafka_version=version),
         kafka=None,
         store_uri="",
         airflow=SimpleNamespace(api=lambda _: None),
     )
-    progress = demo.Progress()
-    assert demo.Demo(stack, progress, approve=True).drains == drains
+    progress = Progress()
+    assert parts.Demo(stack, progress, approve=True).drains == drains
     progress.counts.update(progress.expected)
     assert progress.closing_line().endswith(ending)
 
@@ -92,9 +98,9 @@ class RejectedGate:
 
 
 def test_a_rejected_plan_is_counted_as_rejected_and_the_demo_is_whole(capsys):
-    rejecting = demo.Demo.__new__(demo.Demo)
-    rejecting.progress, rejecting.operator = demo.Progress(), RejectedGate()
-    assert not rejecting._count_gated(demo.GatedRun("delete_topics", "r"))
+    rejecting = parts.Demo.__new__(parts.Demo)
+    rejecting.progress, rejecting.operator = Progress(), RejectedGate()
+    assert not rejecting._count_gated(parts.GatedRun("delete_topics", "r"))
     assert "delete_topics: rejected by ann; nothing was applied" in capsys.readouterr().out
     rejecting.progress.counts.update(rejecting.progress.expected)
     assert "4 plans approved, 1 rejected, 4 applied, 4 verified" in rejecting.progress.closing_line()
@@ -102,7 +108,7 @@ def test_a_rejected_plan_is_counted_as_rejected_and_the_demo_is_whole(capsys):
 
 
 def test_a_move_that_is_rejected_or_cut_short_is_told_as_such():
-    progress = demo.Progress()
+    progress = Progress()
     progress.counts.update(progress.expected | {"moves_resumed": 0, "waves_cancelled": 0})
     assert ", 1 throttled move stopped in mid-wave, 7 dates" in progress.closing_line()
     assert progress.missing() == ["moves_resumed: expected 1, found 0", "waves_cancelled: expected 1, found 0"]
@@ -112,7 +118,7 @@ def test_a_move_that_is_rejected_or_cut_short_is_told_as_such():
 
 
 def test_a_part_that_did_not_happen_is_named(capsys):
-    progress = demo.Progress()
+    progress = Progress()
     progress.counts.update({**progress.expected, "verified": 3})
     progress.fault("reassign_partitions not verified")
     assert progress.missing() == ["verified: expected 5, found 3"]
@@ -162,7 +168,7 @@ class ClosedTerminal(io.StringIO):
 def demo_stack(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "LocalStack", StartedStack)
     monkeypatch.setattr(demo, "LOGS", tmp_path / "logs")
-    return demo._stack(StackSettings(), demo.Progress())
+    return demo._stack(StackSettings(), Progress())
 
 
 def test_a_stack_is_stopped_though_its_logs_cannot_be_kept(demo_stack, capsys):
@@ -229,9 +235,9 @@ def test_a_broker_tells_its_own_view():
 def test_the_demos_cluster_is_troubled_and_can_be_relieved():
     settings = StackSettings(
         airflow=False,
-        inter_broker_protocol_version=demo.INTER_BROKER_PROTOCOL_VERSION,
-        broker_config=demo.BROKER_CONFIG,
-        zookeeper_config=demo.ZOOKEEPER_CONFIG,
+        inter_broker_protocol_version=INTER_BROKER_PROTOCOL_VERSION,
+        broker_config=BROKER_CONFIG,
+        zookeeper_config=ZOOKEEPER_CONFIG,
     )
     said = []
     with LocalStack(settings, say=said.append) as stack:
@@ -282,8 +288,8 @@ class FinishedBackfill:
 
 
 def test_days_are_counted_by_run_and_a_failed_one_is_named(capsys):
-    finished = demo.Demo.__new__(demo.Demo)
-    finished.progress, finished.operator = demo.Progress(), FinishedBackfill()
+    finished = parts.Demo.__new__(parts.Demo)
+    finished.progress, finished.operator = Progress(), FinishedBackfill()
     finished._finish_backfill()
     assert finished.progress.counts["dates"] == 6
     assert finished.progress.faults == [
