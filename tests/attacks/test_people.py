@@ -115,7 +115,9 @@ def test_nothing_is_applied_outside_its_window(window, hour, is_open):
     [
         pytest.param({"user": "ada", "comment": "CHG-1"}, True, id="approved as ever"),
         pytest.param({"user": "ada", "comment": "break glass: disk full"}, False, id="broke glass"),
-        pytest.param({"user": "rule early", "comment": None, "rule": {"name": "early"}}, False, id="by a rule with a time of its own"),
+        pytest.param({"user": "rule r", "comment": None, "rule": {"name": "r", "between": "04:00-13:00"}}, False, id="by a rule with a time of its own"),
+        pytest.param({"user": "rule r", "comment": None, "rule": {"name": "r", "between": "04:00-12:00"}}, True, id="by a rule whose time is over"),
+        pytest.param({"user": "rule r", "comment": None, "rule": {"name": "r"}}, True, id="by a rule without a time of its own"),
         pytest.param(None, True, id="by the command, without a gate"),
     ],
 )  # fmt: skip
@@ -142,6 +144,7 @@ def test_a_freeze_stops_every_kind():
     found = policy(freezes=[{"from": "2026-11-20T00:00Z", "to": "2026-12-01T00:00Z", "why": "sales"}])
     assert found.closed("elect_preferred_leaders", NOON) == "freeze until 2026-12-01T00:00Z: sales"
     assert found.closed("elect_preferred_leaders", NOON.replace(month=12)) is None
+    assert found.closed("elect_preferred_leaders", NOON, {"between": "00:00-00:00"}) is not None
 
 
 def test_breaking_the_glass_is_for_those_named_with_a_reason_and_is_told():
@@ -171,6 +174,19 @@ def test_a_rule_approves_exactly_what_it_says(kind, contents, now, approved):
     found = policy(approve_by_rule=[RULE | {"between": "02:00-05:00"}])
     assert (found.rule_for(kind, contents, now) is not None) == approved
     assert DEFAULT.rule_for(kind, contents, now) is None, "nothing is approved by default"
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param({"freezes": [{"from": "2026-11-20T00:00Z", "to": "2026-12-01T00:00Z", "why": "sales"}]}, id="a freeze"),
+        pytest.param({"kinds": {RULE["kind"]: {"windows": ["12:00-13:00"]}}}, id="the windows of the kind"),
+    ],
+)  # fmt: skip
+def test_a_rule_approves_nothing_that_could_not_be_applied_now(rules):
+    contents = Contents(partitions=1, all_in_sync=True)
+    assert policy(approve_by_rule=[RULE], **rules).rule_for(RULE["kind"], contents, NIGHT) is None
+    assert policy(approve_by_rule=[RULE]).rule_for(RULE["kind"], contents, NIGHT) is not None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kafka_maintenance.cli.arguments import (
     add_zookeeper_arguments,
     address_of,
 )
-from kafka_maintenance.cli.permission import add_permission_arguments
+from kafka_maintenance.cli.permission import add_permission_arguments, window_closed_now
 from kafka_maintenance.operations.errors import BadInputError
 
 
@@ -55,7 +55,7 @@ def _act(arguments: argparse.Namespace) -> int:
     return carry_out(arguments, _controllership)
 
 
-def _controllership(arguments: argparse.Namespace, _: Any, approved: Mapping[str, Any]) -> Any:
+def _controllership(arguments: argparse.Namespace, plan: Any, approved: Mapping[str, Any]) -> Any:
     from kafka_maintenance.operations.act_as_controller.act import (  # noqa: PLC0415 - the other commands start faster
         Permission,
         act_as_controller,
@@ -66,7 +66,13 @@ def _controllership(arguments: argparse.Namespace, _: Any, approved: Mapping[str
         confirmed_unfenced=arguments.confirm_unfenced_controller,
         access=_access(arguments.broker_access),
     )
-    return act_as_controller(**approved, address=address_of(arguments), permission=permission)
+    of = {"kind": plan.kind, "cluster": plan.cluster}
+    return act_as_controller(
+        **approved,
+        address=address_of(arguments),
+        permission=permission,
+        window=lambda: window_closed_now(arguments, approved["store"], **of),
+    )
 
 
 def _access(path: Path | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import task
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import approved
+from kafka_maintenance.tasks.approval import approved, closed_window
 from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, run_name
 from kafka_maintenance.tasks.plans import stored, summed_up
 from kafka_maintenance.tasks.pools import APPLY_POOL
@@ -84,6 +84,7 @@ def act_as_controller(confirm_unfenced_controller: bool) -> dict[str, Any]:  # n
         comment=approval.comment,
         approval=approval.record,
         permit=lambda: approved(KIND, context, store=store),
+        window=lambda: closed_window(KIND, context, store=store),
     )
     log.info("%s", receipt.text)
     return {"cluster": cluster.name, "plan": receipt.digest, "receipt": receipt.uri, "approver": receipt.approver}

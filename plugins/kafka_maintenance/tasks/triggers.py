@@ -154,6 +154,7 @@ class ExecutionTrigger(LookingTrigger):
     def _look(self) -> str | None:
         """Why the run is wanted; None where it is not, or where nobody answers: the next look may tell."""
         from kafka_maintenance.operations.apply.parked import wants_its_run
+        from kafka_maintenance.operations.gate.permission import window_closed
         from kafka_maintenance.operations.gate.policy import policy_of
         from kafka_maintenance.operations.plans.store import find_plan, read_plan
         from kafka_maintenance.operations.record.receipts import read_events
@@ -165,6 +166,7 @@ class ExecutionTrigger(LookingTrigger):
                 self._left = read_plan(store, found.uri), read_events(store, self.cluster, self.digest)
             plan, events = self._left
             policy, address = policy_of(self.cluster), hooks.cluster(self.cluster).address
+            run = events[-1].run if events else None
             return wants_its_run(
                 store,
                 plan,
@@ -172,7 +174,9 @@ class ExecutionTrigger(LookingTrigger):
                 self.step,
                 address,
                 events,
-                window=lambda: policy.closed(self.kind, datetime.now(UTC)),
+                window=lambda: window_closed(
+                    store, kind=self.kind, cluster=self.cluster, run=run, policy=policy, now=datetime.now(UTC)
+                ),
             )
         except ControllerCoreError as error:
             log.warning("step %s of plan %s on %r not looked at: %s", self.step + 1, self.digest, self.cluster, error)

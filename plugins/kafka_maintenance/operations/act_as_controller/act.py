@@ -19,7 +19,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import ZooKeeperError
 from controller_core.model.partitions import BrokerId, TopicPartition
-from controller_core.plans.checks import check
+from controller_core.plans.checks import Unmet, check
 from controller_core.plans.conditions import LedBy
 from controller_core.plans.kinds.leaders import ACTIVE_S
 from controller_core.plans.observation import Observation
@@ -74,6 +74,7 @@ def act_as_controller(
     comment: str | None = None,
     approval: Mapping[str, Any] | None = None,
     permit: Callable[[], object] = lambda: None,
+    window: Callable[[], str | None] = lambda: None,
     deadline_s: float = ACTIVE_S,
     verify_timeout_s: float = VERIFY_TIMEOUT_S,
     at: Callable[[Point], None] = lambda _: None,
@@ -92,6 +93,7 @@ def act_as_controller(
         comment: what the approver wrote, for the record.
         approval: who asked and answered, and what was shown, for the record.
         permit: raises where the approval does not count any more; called under the lock, before the first write.
+        window: why nothing may be asked for now; looked at before we become active controller, and not where nothing is left to move.
         deadline_s: for how long at most we are active.
         verify_timeout_s: how long the end is waited for afterwards.
         at: for tests; called at each point.
@@ -102,7 +104,7 @@ def act_as_controller(
     Raises:
         PlanChangedError: another plan than the approved one, or nobody approved; nothing was written.
         RefusedError: the switch is off, or the cluster is not fit for it; nothing was written.
-        PlanStaleError: the cluster is not as the plan assumes; nothing was written.
+        PlanStaleError: the cluster is not as the plan assumes, or the change window is closed; nothing was written.
         ClusterBusyError: another run is at work; nothing was written.
         NotActiveError: another controller was faster; nothing was moved.
         NotFinishedError: moved, but the end was not seen in time; a second call verifies.
@@ -139,7 +141,7 @@ def act_as_controller(
                 approval=approval,
                 principal=address.principal,
             )
-            run_once = _Run(plan, zookeeper, record, permission, deadline_s, verify_timeout_s, at)
+            run_once = _Run(plan, zookeeper, record, permission, window, deadline_s, verify_timeout_s, at)
             run_once.carry_out(address, now)
     return receipt_of(record, plan, approver, already=False)
 
@@ -152,6 +154,7 @@ class _Run:
     zookeeper: ZooKeeper
     record: ReceiptLog
     permission: Permission
+    window: Callable[[], str | None]
     deadline_s: float
     verify_timeout_s: float
     at: Callable[[Point], None]
@@ -180,6 +183,7 @@ class _Run:
                 raise RefusedError(
                     f"{self.name}: we do not become active controller: {listed(reasons)}; nothing was written"
                 )
+            self._refuse_outside_window()
             with address.session(
                 timeout_s=ZOOKEEPER_TIMEOUT_S, session_timeout_s=CONTROLLER_SESSION_S
             ) as controller_session:
@@ -204,6 +208,18 @@ class _Run:
         self._requested(outcome)
         leaders = {partition: state.leader for partition, state in outcome.moved.items()}
         self._conclude(outcome.epoch or 0, leaders, {**left_out, **outcome.skipped})
+
+    def _refuse_outside_window(self) -> None:
+        closed = self.window()
+        if closed is None:
+            return
+        reason = Unmet(
+            "the change window", "that it is open", closed, "run again when it is, or break glass as the policy says"
+        )
+        self._refuse([str(reason)])
+        raise PlanStaleError(
+            f"{self.name}: we do not become active controller: {reason}; nothing was written", (reason,)
+        )
 
     def _open_moves(self, observed: Observation) -> tuple[tuple[LeaderMove, ...], dict[TopicPartition, str]]:
         """What is still to do, and what is left out because it is no more as planned; what is done already is neither."""

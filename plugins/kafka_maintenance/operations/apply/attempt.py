@@ -94,7 +94,10 @@ class Attempt:
     def end_left_over_throttles(self, zookeeper: ZooKeeper, fence: Check) -> None:
         """Takes back the throttles of runs that ended without it, unless Kafka still works at their step."""
         found = find_execution(zookeeper)
-        under_way = None if found is None or found.execution is None else found.execution.plan
+        execution = None if found is None else found.execution
+        if found is not None and execution is None:
+            return  # nobody can say at whose step Kafka works
+        under_way = None if execution is None else execution.plan
         for digest in left_over(self.store, self.plan.cluster):
             if digest not in {under_way, self.holder.plan}:
                 end_throttle(zookeeper, fence, self.record(digest))

@@ -105,8 +105,8 @@ def cancel(
 ) -> str:
     """Cancels what is under way of the plan, in a sentence; may be called again after any failure.
 
-    The run of the plan is asked to end, the lock is taken after it, the cancel is recorded before the brokers are asked for it, and the
-    record ends with `over`: throttle and execution are taken away, and the plan is never begun again.
+    The run of the plan is asked to end, the lock is taken after it, the cancel is recorded before the brokers are asked for it, throttle
+    and execution are taken away, and the record ends with `over`: the plan is never begun again.
 
     Args:
         store: where plan and record lie.
@@ -148,9 +148,9 @@ def cancel(
             counts = ", ".join(f"{n} {fate}" for fate in Fate if (n := sum(each.fate is fate for each in fates)))
             told = [f"cancelled by {by}: {reason}", f"of step {found.step + 1}: {counts}"]
             missed = [str(each) for each in fates if each.fate is not Fate.DONE]
-            record.append(EventKind.OVER, step=found.step, reasons=[*told, *missed[:100]])
-            end_throttle(opened, fence, record)
+            end_throttle(opened, fence, record)  # before the record ends: after that nothing looks at the plan again
             end_execution(opened, fence, digest)
+            record.append(EventKind.OVER, step=found.step, reasons=[*told, *missed[:100]])
     return (
         f"step {found.step + 1} of {found.step_count} of plan {digest} cancelled on {cluster!r}: {counts}; the plan is over; receipt "
         f"{record.uri}; `kafka-maintenance rollback` plans the way back of what was done"

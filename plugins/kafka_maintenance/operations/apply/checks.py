@@ -124,8 +124,8 @@ def refuse_whole(run: Run, first: int) -> None:
         for partition in request_partitions(effect)
     )
     own, reasons = differing(conditions, named, observed)
-    if first > 0 and run.plan.rules.before_step is BeforeStep.WAIT:
-        reasons = ()
+    if reasons and first > 0 and run.plan.rules.before_step is BeforeStep.WAIT:
+        return  # a partition whose broker is away looks as if it did not fit, too
     if run.plan.rules.on_difference is OnDifference.STOP or own.keys() == named:
         reasons = (*reasons, *dict.fromkeys(own.values()))
     refuse_stale(run, first, reasons)

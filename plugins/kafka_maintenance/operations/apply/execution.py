@@ -56,8 +56,9 @@ def find_execution(zookeeper: ZooKeeper) -> Found | None:
     except NoNodeError:
         return None
     try:
-        return Found(Execution(**json.loads(data)), stat.version, data)
-    except (ValueError, TypeError):
+        known = {name: value for name, value in json.loads(data).items() if name in Execution._fields}
+        return Found(Execution(**known), stat.version, data)
+    except (ValueError, TypeError, AttributeError):
         return Found(None, stat.version, data)
 
 

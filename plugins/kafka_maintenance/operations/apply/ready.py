@@ -6,6 +6,7 @@ Source: docs/operations.md, "Applying".
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 
 from controller_core.plans.checks import Unmet
 from controller_core.plans.conditions import Condition
@@ -22,7 +23,7 @@ from kafka_maintenance.operations.apply.execution import Execution, Road, keep_p
 from kafka_maintenance.operations.apply.run import Run, look_at
 from kafka_maintenance.operations.cluster.min_isr import min_insync_replicas
 from kafka_maintenance.operations.cluster.observe import observe
-from kafka_maintenance.operations.errors import StillUnderWayError, listed
+from kafka_maintenance.operations.errors import NotFinishedError, StillUnderWayError, listed
 from kafka_maintenance.operations.record.receipts import Event, EventKind
 
 
@@ -52,7 +53,7 @@ def when_ready(run: Run, number: int, step: PlanStep) -> Observation:
         StillUnderWayError: it is closed, the cluster is not ready, or the plan's pause lasts; recorded once for each thing in turn. Look again later.
     """
     _leave_for_pause(run, number)
-    _leave_for_window(run, number)
+    leave_for_window(run, number)
     observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
     if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
         return observed
@@ -81,14 +82,15 @@ def _keep_place(run: Run, number: int) -> None:
 
 def _waited_s(run: Run, number: int) -> float:
     """For how long the step has waited for the cluster, by the record; the time of a closed window does not count."""
-    since = None
-    for each in reversed([each for each in run.log.events if each.step == number]):
-        if each.event is not EventKind.INTERRUPTED:
-            if each.event is not EventKind.WAITING or each.detail.get("awaits") == Awaited.WINDOW:
-                break
-            since = each.at
-    now = datetime.fromisoformat(run.log.now())
-    return 0.0 if since is None else max(0.0, (now - datetime.fromisoformat(since)).total_seconds())
+    told = [each for each in run.log.events if each.step == number and each.event is not EventKind.INTERRUPTED]
+    waits = list(takewhile(lambda each: each.event is EventKind.WAITING, reversed(told)))
+    waited_s, until = 0.0, datetime.fromisoformat(run.log.now())
+    for each in waits:
+        since = datetime.fromisoformat(each.at)
+        if each.detail.get("awaits") != Awaited.WINDOW:
+            waited_s += max(0.0, (until - since).total_seconds())
+        until = since
+    return waited_s
 
 
 def _leave_for_pause(run: Run, number: int) -> None:
@@ -115,14 +117,27 @@ def pause_left_s(plan: Plan, events: Iterable[Event], number: int, now: datetime
     return max(0.0, (until - now).total_seconds())
 
 
-def _leave_for_window(run: Run, number: int) -> None:
-    """Leaves while the policy lets nothing be asked for, however long: the step is none the later for it."""
+def leave_for_window(run: Run, number: int, *, was_asked: bool = False) -> None:
+    """Leaves while the policy lets nothing be asked for, however long: the step is none the later for it.
+
+    Args:
+        run: the run that carries the plan out.
+        number: of the step, counted from 0.
+        was_asked: perhaps asked for already, and to be asked for once more.
+
+    Raises:
+        PlanStaleError, NotFinishedError: the first step, or one under the rule to stop; recorded. The second where it was asked for.
+        StillUnderWayError: a later one; recorded once. Look again later.
+    """
     closed = run.window()
     if closed is None:
         return
     advice = "run again when it is open, or break glass as the policy says"
     reason = Unmet("the change window", "that it is open before each step", closed, advice)
     if number == 0 or run.plan.rules.before_step is BeforeStep.STOP:
+        if was_asked:
+            run.log.append(EventKind.UNFINISHED, step=number, reasons=[str(reason)])
+            raise NotFinishedError(f"{run.name(number)}: not asked again: {reason}; receipt {run.log.uri}")
         refuse_stale(run, number, (reason,))
     _record_waiting(run, number, Awaited.WINDOW, (reason,))
     raise _left(run, number, f"yet, the change window is closed ({closed})")

@@ -11,7 +11,7 @@ from kafka_maintenance.operations.apply.ask import ask, request
 from kafka_maintenance.operations.apply.ask_brokers import was_heard
 from kafka_maintenance.operations.apply.copying import measure
 from kafka_maintenance.operations.apply.execution import Road, end_execution, find_execution
-from kafka_maintenance.operations.apply.ready import when_ready
+from kafka_maintenance.operations.apply.ready import leave_for_window, when_ready
 from kafka_maintenance.operations.apply.run import (
     Run,
     is_asked_once,
@@ -40,7 +40,9 @@ def take_step(run: Run, number: int, step: PlanStep) -> None:
     else:
         observed = _when_ready(run, number, step)
         measured = measure(run, number, step, observed)
-        if measured.log_dirs is not None:  # which takes a while: what is asked for is checked by the last reads
+        if run.brokers is not None:  # whose answers take a while: what is asked for is checked by the last reads
+            stop_if_asked(run, number)
+            leave_for_window(run, number)
             observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
         step = ask(run, number, step, observed, measured)
     if step.effects:
@@ -91,4 +93,5 @@ def _ask_again(run: Run, number: int, step: PlanStep) -> None:
     observed = look_at(run.zookeeper, (*run.plan.expectations, *step.conditions))
     before = unmet((*run.plan.expectations, *step.checks), observed)
     if not before and unmet(step.outcomes, observed) and not standing(run.zookeeper, step):
+        leave_for_window(run, number, was_asked=True)
         request(run, number, step, observed)

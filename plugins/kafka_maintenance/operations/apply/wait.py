@@ -152,10 +152,10 @@ def _conclude(
         raise _unfinished(run, number, step, reasons)
     told: Sequence[object] = missed or reasons
     counts = ", ".join(f"{n} {fate}" for fate in Fate if (n := sum(each.fate is fate for each in found)))
+    end_step(run)  # before the record ends: a plan that is over is not begun again, and nothing of it may be left
     run.log.append(
         EventKind.OVER, step=number, reasons=[str(each) for each in told[:100]], **{AFTER: states_of(step, observed)}
     )
-    end_step(run)
     raise RefusedError(
         f"{run.name(number)}: over, and not as planned{f' ({counts})' if counts else ''}: {listed(told)}; it was asked and is "
         f"undone or changed, by somebody or by the controller, and nothing more is asked; receipt {run.log.uri}; plan again, from a "

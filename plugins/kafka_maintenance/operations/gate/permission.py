@@ -11,7 +11,7 @@ from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import AirflowUnreachableError, RefusedError
 from kafka_maintenance.operations.gate.airflow_record import AirflowRecord, changed_by_others, disagreement
 from kafka_maintenance.operations.gate.approvals import Asked, asked, was_begun
-from kafka_maintenance.operations.gate.policy import Policy
+from kafka_maintenance.operations.gate.policy import Policy, Verdict
 from kafka_maintenance.operations.gate.shown import Shown, shown
 from kafka_maintenance.operations.record.audit import KEY_FILE_VARIABLE, PUBLIC_KEYS_VARIABLE, keys_from
 
@@ -101,8 +101,8 @@ def permission(
 def window_closed(
     store: ObjectStore, *, kind: str, cluster: str, run: str | None, policy: Policy, now: datetime
 ) -> str | None:
-    """Why no step may be asked for at `now`; None in an open window, where somebody broke glass, and where a rule with a time of its
-    own approved.
+    """Why no step may be asked for at `now`; None in an open window, which is that of the rule where one approved, and where somebody
+    broke glass.
 
     Args:
         store: where question and answers are.
@@ -113,11 +113,9 @@ def window_closed(
         now: the time, with zone.
     """
     found = None if run is None else asked(store, cluster=cluster, run=run)
-    if found is not None:
-        by_rule = bool(found.answers) and found.answers[-1].get("rule") is not None
-        if by_rule or policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:
-            return None
-    return policy.closed(kind, now)
+    if found is not None and policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:
+        return None
+    return policy.closed(kind, now, found.answers[-1].get("rule") if found is not None and found.answers else None)
 
 
 def refuse_unsigned(policy: Policy, what: str) -> None:
@@ -183,11 +181,10 @@ def _problem(found: Asked, kind: str, policy: Policy, now: datetime, *, begun: b
     if not begun and (answered_at is None or now - answered_at > policy.approval_valid):
         return f"approved at {answered_at}, which is more than {policy.approval_valid} ago; ask again"
     rule = answers[-1].get("rule")
-    if rule is not None:
-        known = [each for each in policy.rules.get("approve_by_rule", ()) if dict(each) == rule]
-        return None if known else f"the policy has no rule {rule.get('name')!r} any more; ask a person"
-    verdict = policy.verdict(kind, question["requester"], found.approvals)
+    if rule is not None and rule not in map(dict, policy.rules.get("approve_by_rule", ())):
+        return f"the policy has no rule {rule.get('name')!r} any more; ask a person"
+    verdict = Verdict(()) if rule is not None else policy.verdict(kind, question["requester"], found.approvals)
     if verdict.missing:
         return f"{'; '.join(verdict.missing)}; ask again"
-    closed = None if verdict.broke_glass or begun else policy.closed(kind, now)
+    closed = None if verdict.broke_glass or begun else policy.closed(kind, now, rule)
     return f"{closed}; clear the gate and have it answered again when it is over" if closed else None

@@ -265,25 +265,26 @@ class Policy:
             return f"the comment of {answer.user!r} names no ticket (expected {ticket})"
         return None
 
-    def closed(self, kind: str, now: datetime) -> str | None:
-        """Why nothing of that kind is applied at `now`; None when the window is open."""
+    def closed(self, kind: str, now: datetime, rule: Mapping[str, Any] | None = None) -> str | None:
+        """Why nothing of that kind is applied at `now`, if that `rule` approves it; None when the window is open."""
         moment = now.astimezone(UTC)
         for freeze in self.rules.get("freezes", ()):
             if _moment(freeze["from"]) <= moment < _moment(freeze["to"]):
                 return f"freeze until {freeze['to']}: {freeze['why']}"
-        windows = self._of(kind).get("windows")
+        own = None if rule is None else rule.get("between")
+        windows = self._of(kind).get("windows") if own is None else [own]
         if windows is not None and not any(_within(window, moment.time()) for window in windows):
             return f"expected a time in {', '.join(windows)} UTC, found {moment:%H:%M}"
         return None
 
     def rule_for(self, kind: str, contents: Contents, now: datetime) -> Mapping[str, Any] | None:
-        """The rule that approves the plan without a person, if there is one."""
+        """The rule that approves the plan without a person, if there is one at a time at which it may be applied."""
         for rule in self.rules.get("approve_by_rule", ()):
             if (
                 rule["kind"] == kind
                 and contents.partitions <= rule["partitions_max"]
                 and (contents.all_in_sync or not rule.get("all_in_sync"))
-                and _within(rule.get("between", "00:00-00:00"), now.astimezone(UTC).time())
+                and self.closed(kind, now, rule) is None
             ):
                 found: Mapping[str, Any] = rule
                 return found

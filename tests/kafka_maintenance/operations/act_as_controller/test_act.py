@@ -1,20 +1,29 @@
 """Who may act as controller at all: the switch, the digest, the kind of plan; before anything is opened."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller_core.adapters.brokers.access import BrokerAccess, BrokerLogin, BrokerTls, access_from
-from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.adapters.object_store.open import MemoryStore, open_store
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import InvalidAccessError, SessionExpiredError
 from controller_core.model.partitions import BrokerId, TopicPartition
 from controller_core.plans.request_znodes import MoveLeaders
+from kafka_maintenance.cli.main import main
 from kafka_maintenance.operations.act_as_controller import act
 from kafka_maintenance.operations.act_as_controller.act import Permission, act_as_controller
 from kafka_maintenance.operations.apply.plan import apply_plan
-from kafka_maintenance.operations.errors import BadInputError, NotFinishedError, PlanChangedError, RefusedError
+from kafka_maintenance.operations.errors import (
+    BadInputError,
+    NotFinishedError,
+    PlanChangedError,
+    PlanStaleError,
+    RefusedError,
+)
 from kafka_maintenance.operations.plans.leaders import ByBytes, plan_leader_moves
 from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.plans.store import read_plan
@@ -122,6 +131,38 @@ def test_the_usual_way_of_applying_refuses_it(store: MemoryStore, world: KafkaWo
     assert world.wrote == []
 
 
+def test_nobody_becomes_controller_while_the_window_is_closed(
+    store: MemoryStore, world: KafkaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(act, "session", lambda _: nullcontext(world.zookeeper()))
+    monkeypatch.setattr(act, "prepare", lambda *_, **__: None)
+    monkeypatch.setattr(act, "refusals", lambda *_, **__: [])
+    plan = drained(store, world)
+    with pytest.raises(PlanStaleError, match=r"do not become active controller: the change window: .* found a freeze"):
+        acted(store, plan, window=lambda: "a freeze")
+    assert world.wrote == []
+    assert [each.event for each in read_events(store, "alpha", plan.digest)] == [EventKind.STARTED, EventKind.REFUSED]
+
+
+def test_the_command_minds_the_freezes_of_the_policy(
+    world: KafkaWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, policy, told = open_store(str(tmp_path / "store")), tmp_path / "policy.yml", list[str | None]()
+    policy.write_text(
+        "{version: 1, default: {freezes: [{from: 2020-01-01T00:00Z, to: 2999-01-01T00:00Z, why: holidays}]}}"
+    )
+    plan = drained(store, world)
+
+    def stands_in(*, window: Any, **_: Any) -> Any:
+        told.append(window())
+        raise RefusedError("seen")
+
+    monkeypatch.setattr(act, "act_as_controller", stands_in)
+    arguments = ["--approve", plan.digest, "--approver", "anna", "--zookeeper", "127.0.0.1:1", "--policy", str(policy)]
+    assert main(["act-as-controller", plan.uri, *arguments]) == 1
+    assert told == ["freeze until 2999-01-01T00:00Z: holidays"]
+
+
 def test_a_session_that_ends_before_the_end_is_verified_says_what_was_reached(
     store: MemoryStore, world: KafkaWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +172,9 @@ def test_a_session_that_ends_before_the_end_is_verified_says_what_was_reached(
     monkeypatch.setattr(act, "await_verified", expired)
     made = drained(store, world)
     record = ReceiptLog(store, cluster="alpha", digest=made.digest, run="r", approver="anna", now=NOW)
-    run = act._Run(read_plan(store, made.uri), world.zookeeper(), record, Permission(may_act=True), 4.0, 1.0, print)
+    run = act._Run(
+        read_plan(store, made.uri), world.zookeeper(), record, Permission(may_act=True), lambda: None, 4.0, 1.0, print
+    )
     with pytest.raises(
         NotFinishedError, match=r"1 leader\(s\) moved, .* ZooKeeper: sync /: the session is over.*run again"
     ):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
+from controller_core.model.errors import ConnectionLostError
 from controller_core.model.partitions import TopicPartition
 from kafka_maintenance.operations.apply import cancel as cancelling
 from kafka_maintenance.operations.apply.cancel import BrokersRefusedError, Cancellation, cancel, cancellation
@@ -18,6 +19,7 @@ from kafka_maintenance.operations.gate.policy import policy_from
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from tests.broker_ids import ids
 from tests.kafka_maintenance.kafka_world import KafkaWorld
+from tests.kafka_maintenance.operations.apply import throttled
 from tests.kafka_maintenance.operations.apply.applying import (
     NOW,
     ORDERS_0,
@@ -38,8 +40,8 @@ def found(store: MemoryStore, world: KafkaWorld, plan: Any) -> Cancellation:
 
 def cancelled(store: MemoryStore, world: KafkaWorld, plan: Any, digest: str, **changed: Any) -> str:
     return cancel(
-        store=store, cluster="demo", digest=plan.digest, zookeeper=world.zookeeper(), brokers=BrokersAsked("b:1"),
-        approved_digest=digest, by="ann", reason="too slow", now=NOW, **{"timeout_s": 1.0, **changed},
+        store=store, cluster="demo", digest=plan.digest, brokers=BrokersAsked("b:1"), approved_digest=digest, by="ann",
+        reason="too slow", now=NOW, **{"zookeeper": world.zookeeper(), "timeout_s": 1.0, **changed},
     )  # fmt: skip
 
 
@@ -126,6 +128,17 @@ def test_a_cancel_that_was_cut_off_after_the_brokers_obeyed_is_finished_without_
     assert "2 reverted" in cancelled(store, world, plan, digest)
     assert asked == []
     assert read_events(store, "demo", plan.digest)[-1].event is EventKind.OVER
+
+
+def test_a_cancel_whose_connection_broke_at_the_throttle_is_finished_by_the_next(monkeypatch):
+    store, world, plan = throttled.under_way()
+    digest = found(store, world, plan).digest
+    brokers_of(monkeypatch, world)
+    with pytest.raises(ConnectionLostError):
+        cancelled(store, world, plan, digest, zookeeper=throttled.LosesOneAnswer(world.server))
+    assert "1 reverted" in cancelled(store, world, plan, digest)
+    assert (throttled.configs(world), find_execution(world.own)) == (throttled.AFTER, None)
+    assert events(store, plan)[-3:] == ["cancelling", "unthrottled", "over"]
 
 
 def test_brokers_that_say_yes_and_do_nothing_are_named(monkeypatch):

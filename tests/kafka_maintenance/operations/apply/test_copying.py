@@ -16,9 +16,10 @@ from kafka_maintenance.operations.apply import progress as progress_module
 from kafka_maintenance.operations.apply.copying import Copied, copying, in_bytes, no_room
 from kafka_maintenance.operations.apply.progress import Teller
 from kafka_maintenance.operations.apply.run import look_at
+from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.cluster.log_dirs import LogDirs, SizesUnknownError
-from kafka_maintenance.operations.errors import PlanStaleError
+from kafka_maintenance.operations.errors import PlanStaleError, StoppedError
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.operations.plans.store import read_plan
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
@@ -112,6 +113,24 @@ def test_a_step_without_room_is_not_asked_for(monkeypatch):
     with pytest.raises(PlanStaleError, match=r"log directories of broker 3: expected room for 1.0 kB"):
         apply(store, plan, world, brokers=BROKERS)
     assert (brokers.asked, events(store, plan)[-1], asked) == ([], "refused", [{1, 3}] * 2)
+
+
+@pytest.mark.parametrize("by", ["stop", "window"])
+def test_a_stop_or_a_window_that_closes_while_brokers_are_asked_keeps_the_step_from_being_asked_for(monkeypatch, by):
+    store, world, plan = planned(two_copies)
+    brokers, stop, closed = Brokers(world, monkeypatch), Stop(), list[str]()
+
+    def answers() -> list[LogDirs]:
+        if by == "stop":
+            stop.ask("Ctrl-C")
+        else:
+            closed.append("it is noon")
+        return [log_dirs(1, {OLD: len(asked)}), log_dirs(3, {})]  # so fast that the throttle would be called too low
+
+    asked = answering(monkeypatch, answers)
+    with pytest.raises(StoppedError if by == "stop" else PlanStaleError, match=r"nothing of it was asked|it is noon"):
+        apply(store, plan, world, brokers=BROKERS, stop=stop, window=lambda: closed[-1] if closed else None)
+    assert (brokers.asked, events(store, plan)) == ([], ["started", "stopped" if by == "stop" else "refused"])
 
 
 def test_a_later_step_waits_for_room(monkeypatch, caplog):

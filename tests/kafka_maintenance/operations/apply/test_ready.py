@@ -1,4 +1,4 @@
-"""What each step waits for, or is refused by: the change window, and partitions under min ISR beside the plan."""
+"""What each step waits for before it is asked for: the cluster, room, and partitions under min ISR beside the plan."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.checks import Unmet
-from controller_core.plans.rules import STOP_ON_DIFFERENCE
+from controller_core.plans.request_znodes import Target
 from controller_core.ports.zookeeper import ANY_VERSION
 from controller_core.znodes import encode_reassign_partitions
 from controller_core.znodes import paths as znode
@@ -41,11 +41,8 @@ from tests.kafka_maintenance.operations.apply.applying import (
     left_behind,
     moves,
     planned,
-    under_rule,
 )
-from tests.kafka_maintenance.operations.apply.waiting import AfterFirst, Clock, Waits
-
-CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
+from tests.kafka_maintenance.operations.apply.waiting import CLOSED, AfterFirst, Clock, Waits, Window, waits_recorded
 
 
 def set_config(world: Any, entity: str, setting: bytes) -> None:
@@ -57,84 +54,6 @@ def set_config(world: Any, entity: str, setting: bytes) -> None:
 
 def min_isr(count: int | str) -> bytes:
     return encode_config(ConfigZnode({"min.insync.replicas": str(count)}))
-
-
-class Window:
-    """Open for the first step; then closed until somebody opens it."""
-
-    def __init__(self, *, opens_at: int = 1) -> None:
-        self.calls, self.is_open, self.opens_at = 0, False, opens_at
-
-    def __call__(self) -> str | None:
-        self.calls += 1
-        return None if self.is_open or self.calls <= self.opens_at else CLOSED
-
-    def open(self) -> None:
-        self.is_open = True
-
-
-def waiting(store: Any, plan: Any) -> list[Any]:
-    return [each for each in read_events(store, "demo", plan.digest) if each.event == "waiting"]
-
-
-def test_a_later_step_waits_for_the_change_window_for_longer_than_a_step_may_take():
-    store, world, plan = planned(moves)
-    window = Window()
-    stop = Waits(lambda: None, lambda: None, window.open)
-    apply(store, plan, world, window=window, stop=stop, step_timeout_s=0.0)
-    assert stop.deeds == []
-    (told,) = waiting(store, plan)
-    assert (told.step, told.detail["awaits"]) == (1, "window")
-    assert CLOSED in told.detail["reasons"][0]
-    assert len(world.wrote) == 2
-    assert events(store, plan)[-1] == "done"
-
-
-def test_a_run_that_waits_for_its_window_can_be_stopped():
-    store, world, plan = planned(moves)
-    stop = Waits()
-    stop.deeds = [lambda: stop.ask("Ctrl-C")]
-    with pytest.raises(StoppedError, match=r"step 2 of 2: stopped \(Ctrl-C\): nothing of it was asked"):
-        apply(store, plan, world, window=Window(), stop=stop)
-    assert len(world.wrote) == 1
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_a_closed_window_refuses_a_first_step_and_by_the_rule_to_stop_a_later_one(first):
-    store, world, plan = planned(moves)
-    if not first:
-        plan = under_rule(store, plan, STOP_ON_DIFFERENCE)
-    with pytest.raises(
-        PlanStaleError, match=f"not asked: the change window: .* found {CLOSED}; run again when it is open"
-    ):
-        apply(store, plan, world, window=Window(opens_at=1 - first))
-    assert len(world.wrote) == 1 - first
-    assert events(store, plan)[-1] == "refused"
-    apply(store, plan, world)
-    assert len(world.wrote) == 2
-
-
-def test_a_run_that_waits_for_its_window_leaves_its_worker_and_goes_on_when_it_is_open():
-    store, world, plan = planned(moves)
-    window = Window()
-
-    def wanted() -> str | None:
-        record = read_events(store, "demo", plan.digest)
-        return wants_its_run(store, read_plan(store, plan.uri), plan.digest, 1, world.zookeeper(), record, window)
-
-    with pytest.raises(StillUnderWayError, match="step 2 of 2: not asked yet, the change window is closed") as left:
-        apply(store, plan, world, window=window, patience_s=0.0)
-    assert left.value.step == 1
-    assert wanted() is None
-    with pytest.raises(StillUnderWayError):
-        apply(store, plan, world, window=window, patience_s=0.0, resumed=True)
-    assert len(waiting(store, plan)) == 1
-    window.open()
-    assert wanted() == "its change window is open"
-    apply(store, plan, world, window=window, patience_s=0.0, resumed=True)
-    assert events(store, plan) == [
-        "started", "intended", "requested", "verified", "waiting", "intended", "requested", "verified", "done",
-    ]  # fmt: skip
 
 
 def waits_with_its_second_wave() -> tuple[Any, Any, Any]:
@@ -214,13 +133,51 @@ def test_a_run_that_waits_for_the_cluster_leaves_its_worker_too_and_its_time_goe
     assert wanted() is None
     with pytest.raises(StillUnderWayError):
         apply(store, plan, world, resumed=True, now=NOW + timedelta(seconds=500), **left)
-    assert [each.detail["awaits"] for each in waiting(store, plan)] == ["cluster"]
+    assert [each.detail["awaits"] for each in waits_recorded(store, plan)] == ["cluster"]
     world.set_state("old", 0, leader=1, isr=(1, 2))
     assert wanted() == "the cluster is ready for the step"
     thin(world)
     apply(store, plan, world, resumed=True, now=NOW + timedelta(seconds=700), **left)
     assert events(store, plan)[-1] == "done"
     assert len(world.wrote) == 2
+
+
+def last_wave_of_one(store: Any, world: Any) -> planning.StoredPlan | None:
+    world.topic("lone", ((2,), 2, (2,)))
+    waves = [[Target("lone", 0, ids(3))], [Target("old", 0, ids(3, 1))]]
+    return planning.plan_reassignment(store, "demo", waves=waves, zookeeper=world.zookeeper(), now=NOW)
+
+
+def test_a_run_that_is_woken_while_the_broker_of_all_that_is_left_is_away_leaves_again():
+    store, world, plan = planned(last_wave_of_one)
+
+    def broker_dies() -> None:
+        world.kill(1)
+        world.set_state("old", 0, leader=-1, isr=(1,))
+
+    once = [broker_dies]
+    watched = ActsAfter(store, {"verified.json": lambda: once and once.pop()()})
+    for minutes in (0, 15):
+        with pytest.raises(StillUnderWayError, match=r"step 2 of 2: not asked yet, .* found no broker \[1\]"):
+            apply(
+                watched, plan, world, patience_s=0.0, step_timeout_s=7200.0, resumed=minutes > 0,
+                now=NOW + timedelta(minutes=minutes),
+            )  # fmt: skip
+    assert events(store, plan)[-1] == "waiting"
+
+
+def test_the_time_of_a_step_that_waits_is_the_sum_of_the_hours_in_which_its_window_is_open():
+    store, world, plan = planned(moves)
+    left: dict[str, Any] = {"patience_s": 0.0, "step_timeout_s": 6 * 3600.0}
+    with pytest.raises(StillUnderWayError, match="the rest of the cluster"):
+        apply(store, plan, world, zookeeper=AfterFirst(world, thin), **left)
+    for hours, closed in ((3.9, None), (4.0, CLOSED), (24.0, None), (25.9, None)):
+        at = NOW + timedelta(hours=hours)
+        with pytest.raises(StillUnderWayError):
+            apply(store, plan, world, resumed=True, now=at, window=lambda found=closed: found, **left)
+    apply(store, plan, world, resumed=True, now=NOW + timedelta(hours=26.1), **left)
+    assert [each.detail["awaits"] for each in waits_recorded(store, plan)] == ["cluster", "window", "cluster"]
+    assert events(store, plan)[-1] == "done"
 
 
 def linger(world: Any) -> None:
@@ -326,7 +283,7 @@ def test_a_step_waits_for_what_fell_under_min_isr_where_as_many_were_under_repli
     assert stop.deeds == []
     began = next(each for each in read_events(store, "demo", plan.digest) if each.event == "started")
     assert (began.detail["under_replicated"], began.detail["under_min_isr"]) == (1, 0)
-    (told,) = waiting(store, plan)
+    (told,) = waits_recorded(store, plan)
     assert len(told.detail["reasons"]) == 1
     assert "expected at most 0 partitions under min ISR, as when the plan began, found 1" in told.detail["reasons"][0]
 

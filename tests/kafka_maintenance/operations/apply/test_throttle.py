@@ -17,10 +17,18 @@ from kafka_maintenance.operations.apply.stop import Stop
 from kafka_maintenance.operations.errors import ClusterBusyError, NotFinishedError, RefusedError, StoppedError
 from kafka_maintenance.operations.plans import make as planning
 from tests.broker_ids import ids
-from tests.kafka_maintenance.operations.apply.applying import apply, elections, events, planned
+from tests.kafka_maintenance.operations.apply.applying import apply, draining, elections, events, planned
 from tests.kafka_maintenance.operations.apply.killed_run import Killed, killing
 from tests.kafka_maintenance.operations.apply.one_wave import OLD_0
-from tests.kafka_maintenance.operations.apply.throttled import AFTER, BEFORE, RATE, configs, throttled, under_way
+from tests.kafka_maintenance.operations.apply.throttled import (
+    AFTER,
+    BEFORE,
+    RATE,
+    LosesOneAnswer,
+    configs,
+    throttled,
+    under_way,
+)
 
 OURS = {LEADER_RATE: str(RATE), FOLLOWER_RATE: str(RATE)}
 LISTS = {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"}
@@ -55,6 +63,15 @@ def test_a_cancelled_step_ends_with_its_throttle():
     with pytest.raises(RefusedError):
         apply(store, plan, world)
     assert configs(world) == AFTER
+
+
+def test_a_plan_that_is_over_leaves_nothing_where_the_connection_broke_meanwhile():
+    store, world, plan = under_way()
+    world.cancel(OLD_0)
+    with pytest.raises(RefusedError, match="over, and not as planned"):
+        apply(store, plan, world, zookeeper=LosesOneAnswer(world.server), away_timeout_s=60.0)
+    assert events(store, plan)[-3:] == ["interrupted", "unthrottled", "over"]
+    assert (configs(world), world.own.exists(EXECUTION_PATH)) == (AFTER, None)
 
 
 def test_a_stopped_run_leaves_the_throttle_to_the_one_that_ends_the_step():
@@ -144,6 +161,22 @@ def test_a_config_that_never_stops_changing_is_left_to_the_next_run(monkeypatch)
     with pytest.raises(NotFinishedError, match="somebody else changed it 2 times"):
         apply(store, plan, world, zookeeper=Restless(world.server))
     assert not world.wrote
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(lambda found: json.dumps({**json.loads(found), "of_later": 1}).encode(), id="of a later version"),
+        pytest.param(lambda _: b"{", id="damaged"),
+    ],
+)
+def test_a_drain_beside_a_step_leaves_it_its_throttle_whatever_the_execution_says(data):
+    store, world, _ = under_way()
+    found, _ = world.own.get(EXECUTION_PATH)
+    world.own.set(EXECUTION_PATH, data(found), ANY_VERSION)
+    during = configs(world)
+    apply(store, draining(store, world), world)
+    assert configs(world) == during != AFTER
 
 
 def test_a_run_that_lost_its_lock_changes_no_config():

@@ -1,13 +1,17 @@
 """A plan with a throttle, and the configs before and after it."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.admin.throttles import LEADER_RATE
+from controller_core.model.errors import ConnectionLostError
 from controller_core.plans.request_znodes import Target
+from controller_core.ports.zookeeper import Operation
+from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from controller_core.znodes.configs import ConfigZnode, encode_config
 from kafka_maintenance.operations.errors import NotFinishedError
@@ -41,6 +45,18 @@ def configs(world: KafkaWorld) -> dict[str, dict[str, str]]:
         for path, data in tree.items()
         if path.startswith(("/config/topics/", "/config/brokers/"))
     }
+
+
+class LosesOneAnswer(MemoryZooKeeper):
+    """Its connection breaks at the first change of a config."""
+
+    broke = False
+
+    def multi(self, operations: Sequence[Operation]) -> Any:
+        if not self.broke and any(each.path.startswith("/config/") for each in operations):
+            self.broke = True
+            raise ConnectionLostError("the connection broke")
+        return super().multi(operations)
 
 
 def under_way() -> tuple[Any, KafkaWorld, Any]:

@@ -1,8 +1,13 @@
-"""Clocks, stops and sessions for runs that wait."""
+"""Clocks, windows, stops and sessions for runs that wait."""
+
+from typing import Any
 
 from controller_core.runtime.simulated.zookeeper import MemoryZooKeeper
 from controller_core.znodes import paths as znode
 from kafka_maintenance.operations.apply.stop import Stop
+from kafka_maintenance.operations.record.receipts import read_events
+
+CLOSED = "expected a time in 02:00-03:00 UTC, found 03:00"
 
 
 class Clock:
@@ -39,3 +44,22 @@ class AfterFirst(MemoryZooKeeper):
             self.disturb(self.world)
             self.disturb = None
         return found
+
+
+class Window:
+    """Open for the first step; then closed until somebody opens it."""
+
+    def __init__(self, *, opens_at: int = 1) -> None:
+        self.calls, self.is_open, self.opens_at = 0, False, opens_at
+
+    def __call__(self) -> str | None:
+        self.calls += 1
+        return None if self.is_open or self.calls <= self.opens_at else CLOSED
+
+    def open(self) -> None:
+        self.is_open = True
+
+
+def waits_recorded(store: Any, plan: Any) -> list[Any]:
+    """The events that say what a run waits for."""
+    return [each for each in read_events(store, "demo", plan.digest) if each.event == "waiting"]
