@@ -128,6 +128,7 @@ MUTATIONS = (
     Mutation(("people", "test_a_freeze_stops_every_kind"), _POLICY, {'if _moment(freeze["from"]) <= moment < _moment(freeze["to"]):': "if False:"}),
     Mutation(("people", "test_breaking_the_glass_is_for_those_named_with_a_reason_and_is_told"), _POLICY, {"if any(each.user in glass and each.comment": "if any(each.comment"}),
     Mutation(("people", "test_a_rule_approves_exactly_what_it_says"), _POLICY, {'and contents.partitions <= rule["partitions_max"]\n': "and True\n"}),
+    Mutation(("people", "test_a_rule_approves_nothing_that_could_not_be_applied_now"), _POLICY, {"and self.closed(kind, now, rule) is None": "and True"}),
     Mutation(("people", "test_a_policy_that_says_something_else_is_refused_by_field"), _POLICY, {"    if problems:\n": "    if False:\n"}),
     Mutation(("xcom", "test_a_run_names_a_plan_by_its_digest_and_never_by_a_place"), _PLANS, {"if not _DIGEST.fullmatch(digest):": "if False:"}),
     Mutation(
@@ -201,7 +202,7 @@ MUTATIONS = (
     Mutation(
         ("people", "test_the_window_is_looked_at_before_each_step_unless_somebody_broke_glass"),
         _PERMISSION,
-        {'if by_rule or policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:': "if True:"},
+        {'if found is not None and policy.verdict(kind, found.question["requester"], found.approvals).broke_glass:': "if found is not None:"},
     ),
     Mutation(("people", "test_the_file_is_read_and_its_hash_kept_and_a_cluster_has_its_own_rules"), _POLICY, {', **document.get("clusters", {}).get(cluster, {})}': "}"}),
     Mutation(("people", "test_whom_a_plan_waits_for_is_said_as_the_policy_would_count"), _POLICY, {"users = self.approvers if users is None else users & self.approvers": "users = self.approvers"}),
