@@ -328,8 +328,14 @@ def _operations(
     session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope, listening: Collection[str]
 ) -> list[Operation]:
     """What carries out a step; nothing when it is done already. The znode and its notice are one transaction."""
-    if step.delete:
-        return _removal(session, step)
+    operations = _removal(session, step) if step.delete else _writing(session, step, originals, scope)
+    notice = notice_of(step.path)
+    if operations and notice is not None and parent_of_notice(step.path) in listening:
+        operations.append(Create(path=notice[0], data=notice[1], sequential=True))
+    return operations
+
+
+def _writing(session: ZooKeeper, step: Step, originals: Mapping[str, NewZnode], scope: RestoreScope) -> list[Operation]:
     original = originals.get(step.path)
     anew = original is not None and is_anew(step.path, scope)
     data = (recreated_topic(original.data, step.path) if anew else original.data or b"") if original else b""
@@ -350,16 +356,9 @@ def _operations(
             f"{_written(stat.mzxid if stat else None)}; the cluster changed since the plan: plan again"
         )
     _require_read(step, found, data)
-    acl = _acl(original.acl)
-    operations: list[Operation] = []
     if stat is None:
-        operations.append(Create(path=step.path, data=data, acl=acl))
-    else:
-        operations.append(Set(path=step.path, data=data, version=stat.version))
-    notice = notice_of(step.path)
-    if notice is not None and parent_of_notice(step.path) in listening:
-        operations.append(Create(path=notice[0], data=notice[1], sequential=True))
-    return operations
+        return [Create(path=step.path, data=data, acl=_acl(original.acl))]
+    return [Set(path=step.path, data=data, version=stat.version)]
 
 
 def _require_read(step: Step, found: bytes | None, data: bytes | None) -> None:

@@ -5,7 +5,7 @@ The plan of a restore carries them: approved by digest, written in transactions 
 
 from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.errors import RefusedError, listed
-from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_alterable, notice_of
+from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_alterable, parent_of_notice
 from kafka_maintenance.operations.restore.document import Part, Step, content_sum
 from kafka_maintenance.operations.restore.over import removals
 
@@ -40,6 +40,7 @@ def plan_corrections(session: ZooKeeper, content: Content, scope: RestoreScope, 
         raise RefusedError(
             f"corrections not planned: {listed(held)} may not change under running brokers, which hold them in memory; stop all brokers, or leave them out"
         )
+    listening = {parent for path in wanted if brokers_run and (parent := parent_of_notice(path)) is not None}
     steps: list[Step] = []
     surplus: dict[str, int] = {}
     before: dict[str, bytes] = {}
@@ -51,6 +52,6 @@ def plan_corrections(session: ZooKeeper, content: Content, scope: RestoreScope, 
         if data is None:
             surplus[path] = there[1].mzxid
         else:
-            notice = brokers_run and notice_of(path) is not None
+            notice = parent_of_notice(path) in listening
             steps.append(Step(path=path, expected_mzxid=there[1].mzxid, notice=notice, **content_sum(data)))
-    return Part([*steps, *removals(dict(sorted(surplus.items(), reverse=True)))], before)
+    return Part([*steps, *removals(dict(sorted(surplus.items(), reverse=True)), listening)], before)

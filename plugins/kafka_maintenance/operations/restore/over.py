@@ -4,7 +4,7 @@
 listed. Ephemerals, notifications, pending requests and secrets that the snapshot does not hold are left alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
@@ -12,7 +12,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.words import counted
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
-from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_passing
+from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_passing, parent_of_notice
 from kafka_maintenance.operations.restore.document import Part, Step, content_sum
 
 _SHOWN_MAX: Final = 20
@@ -81,10 +81,16 @@ def extras(found: Cut, content: Content, roots: tuple[str, ...]) -> Mapping[str,
     return surplus
 
 
-def removals(surplus: Mapping[str, int]) -> list[Step]:
-    """Steps that delete these znodes."""
+def removals(surplus: Mapping[str, int], listening: Collection[str] = ()) -> list[Step]:
+    """Steps that delete these znodes, with notices where brokers listen for them."""
     return [
-        Step(path=path, expected_mzxid=mzxid, notice=False, delete=True, **content_sum(None))
+        Step(
+            path=path,
+            expected_mzxid=mzxid,
+            notice=parent_of_notice(path) in listening,
+            delete=True,
+            **content_sum(None),
+        )
         for path, mzxid in surplus.items()
     ]
 

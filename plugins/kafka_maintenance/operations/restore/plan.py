@@ -319,7 +319,8 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
         raise BadInputError(
             "restore not planned: the snapshot holds nothing of what was asked for; check names and patterns"
         )
-    notices = [told[0] for path in selected if brokers_run and (told := notice_of(path)) is not None]
+    surplus = extras(read_target(session), content, scope.paths) if scope.mirror else {}
+    notices = [told[0] for path in (*selected, *surplus) if brokers_run and (told := notice_of(path)) is not None]
     heard = {parent for prefix in notices for parent in parents_of(prefix)}
     above = {
         parent for path in (*selected, *topics, *notices, LOCK_PATH) for parent in parents_of(path) if parent in wanted
@@ -351,7 +352,6 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
         notice = path not in topics and parent_of_notice(path) in listening
         mzxid = None if found is None else found[1].mzxid
         steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
-    surplus = extras(read_target(session), content, scope.paths) if scope.mirror else {}
     refused = sorted(path for path in surplus if brokers_run and not is_alterable(path))
     if refused:
         raise RefusedError(
@@ -363,7 +363,7 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
     there |= dict(zip(secrets, session.get_many(secrets), strict=True))
     mzxids = {path: found[1].mzxid for path, found in there.items() if found is not None}
     drifted, before_acls = acl_steps(session, content, scope, steps, mzxids, target)
-    return Part([*steps, *removals(surplus), *drifted], before, before_acls, notes)
+    return Part([*steps, *removals(surplus, listening), *drifted], before, before_acls, notes)
 
 
 def brokers_of(session: ZooKeeper) -> list[str]:

@@ -88,8 +88,8 @@ def test_corrections_are_shown_written_told_and_recorded(damaged, chroot, store)
     assert f"    + {CORRECTED.decode()}" in plan.text
     receipt = applied(store, chroot, plan)
     assert (receipt.written, damaged.exists(GONE), damaged.get(REPORTS)[0]) == (2, None, CORRECTED)
-    (notice,) = damaged.children("/config/changes")
-    assert json.loads(damaged.get(f"/config/changes/{notice}")[0])["entity_path"] == "clients/reports"
+    notices = [damaged.get(f"/config/changes/{name}")[0] for name in damaged.children("/config/changes")]
+    assert {json.loads(notice)["entity_path"] for notice in notices} == {"clients/reports", "topics/gone"}
     started = next(json.loads(store.get(key)) for key in store.list("v1/receipts/") if key.endswith("-started.json"))
     assert started["detail"]["before"] == {path: data.decode() for path, data in DAMAGE.items()}
     assert applied(store, chroot, plan).already_there == 2

@@ -41,6 +41,28 @@ def test_a_deleted_config_is_made_again(kafka, snapshot, store, chroot):
     assert kafka.get("/config/clients/slow")[0] == world.PERSISTENT["/config/clients/slow"]
 
 
+@pytest.mark.parametrize(
+    ("path", "parent", "notice"),
+    [
+        pytest.param("/config/topics/new", "/config/changes", b'{"version":2,"entity_path":"topics/new"}', id="config"),
+        pytest.param("/kafka-acl/Topic/new", "/kafka-acl-changes", b"Topic:new", id="ACL"),
+    ],
+)
+def test_the_brokers_are_told_what_mirror_removes(kafka, store, chroot, path, parent, notice):
+    for each in ("/kafka-acl/Topic", "/kafka-acl-changes"):
+        kafka.create(each, make_parents=True)
+    manifest = taken(chroot, store)
+    kafka.create(path, b"{}")
+    stored = plan(store, manifest, chroot, paths=(path.rpartition("/")[0],), mirror=True)
+    assert [step["notice"] for step in stored.document["steps"]] == [True]
+    apply(store, stored, chroot)
+    assert kafka.exists(path) is None
+    (told,) = kafka.children(parent)
+    assert kafka.get(f"{parent}/{told}")[0] == notice
+    apply(store, stored, chroot)
+    assert kafka.children(parent) == [told]
+
+
 def test_a_deleted_topic_is_made_anew_only_when_asked(kafka, snapshot, store, chroot):
     for path in sorted((path for path in world.PERSISTENT if "payments" in path), reverse=True):
         kafka.delete(path, -1)
