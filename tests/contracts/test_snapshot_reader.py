@@ -270,7 +270,7 @@ def test_acls_are_read_once_and_again_only_where_they_may_be_others(filled, clie
         asked = []
         real = client.get_acls_async
         monkeypatch.setattr(client, "get_acls_async", lambda path: (asked.append(path), real(path))[1])
-        second = read_cut(client, known_acls=known_acls(raw_layer(first).table))
+        second = read_cut(client, known_acls=known_acls(raw_layer(first).table, first.zxid))
         owner.delete("/acls/b")
         owner.delete("/acls", recursive=True)
     assert sorted(asked) == ["/acls/a", "/acls/b"]

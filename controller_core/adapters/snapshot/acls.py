@@ -1,7 +1,7 @@
 """The ACLs of a tree: a pass of its own after the cut, because no event tells of a change of one.
 
 A znode whose creation (czxid and ctime) and ACL version (aversion) are those of an earlier snapshot has the ACL that this
-snapshot knows, and is not asked for again. The first snapshot of a cluster asks for every ACL, pipelined.
+snapshot knows, and is not asked for again, unless the ensemble may have been rolled back in between. The first snapshot of a cluster asks for every ACL, pipelined.
 Source: ZooKeeper `ZooDefs.Perms`; docs/snapshots.md, "What is stored".
 """
 
@@ -28,28 +28,40 @@ OPEN_ACL: Final = '[[31, "world", "anyone"]]'
 ACL_KEY: Final = np.dtype([("czxid", ">i8"), ("ctime", ">i8"), ("aversion", ">i4")])
 """`acl_key` as numpy reads it."""
 
+_COUNTER_BITS: Final = 32
+"""Of a zxid; the bits above are the epoch, a new one with each elected leader."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownAcls:
     """The ACLs that an earlier snapshot knows, in columns: as a dictionary, those of 400,000 znodes took 110 MB more.
 
     Attributes:
+        zxid: of that snapshot.
         paths: strings, each once.
         keys: `acl_key` of their stats; dtype `ACL_KEY`.
         acls: their ACLs as JSON, dictionary-encoded.
     """
 
+    zxid: int
     paths: pa.Array
     keys: Any
     acls: pa.DictionaryArray
 
-    def still_valid(self, znodes: Mapping[str, Znode]) -> dict[str, str]:
-        """Path → ACL of those znodes whose key is still the one that the snapshot knows."""
+    def still_valid(self, znodes: Mapping[str, Znode], zxid: int) -> dict[str, str]:
+        """Path → ACL of those znodes of a cut at `zxid` whose key is still the one that the snapshot knows.
+
+        An ensemble that was rolled back keeps czxid and ctime, and counts the changes of an ACL (aversion) once more. Where the cut
+        does not follow the snapshot in one ZooKeeper epoch, only ACLs that were never changed (aversion 0) are known for certain. The
+        session of a cut is a transaction of its own: an equal zxid is of another history.
+        """
         paths = list(znodes)
         rows = pc.index_in(pa.array(paths, pa.string()), value_set=self.paths).fill_null(-1).to_numpy()
         keys = np.frombuffer(b"".join(acl_key(znode.stat) for znode in znodes.values()), dtype=ACL_KEY)
         known = np.flatnonzero(rows >= 0)
         same = known[self.keys[rows[known]] == keys[known]]
+        if self.zxid >= zxid or self.zxid >> _COUNTER_BITS != zxid >> _COUNTER_BITS:
+            same = same[keys[same]["aversion"] == 0]
         texts, text_of = self.acls.dictionary.to_pylist(), self.acls.indices.to_numpy()
         return {paths[at]: texts[text] for at, text in zip(same.tolist(), text_of[rows[same]].tolist(), strict=True)}
 
@@ -72,7 +84,7 @@ class Acls:
 
 
 def acl_key(stat: bytes) -> bytes:
-    """czxid, ctime and aversion of a stat as ZooKeeper sends it: where they are equal, the ACL is the same one."""
+    """czxid, ctime and aversion of a stat as ZooKeeper sends it: where they are equal, and nobody rolled back, the ACL is the same one."""
     return stat[0:8] + stat[16:24] + stat[40:44]
 
 
@@ -88,7 +100,7 @@ def read_acls(wire: Wire, cut: Cut, options: ReadOptions, told: Teller, known: K
     """
     if not options.acls:
         return Acls({}, 0, bool(cut.unreadable))
-    found = known.still_valid(cut.znodes) if known else {}
+    found = known.still_valid(cut.znodes, cut.zxid) if known else {}
     carried = len(found)
     told.begin("acls", expected=len(cut.znodes) - carried)
     for attempt in range(options.attempts_max):

@@ -132,8 +132,8 @@ def raw_from_parquet(content: bytes, uri: str) -> pa.Table:
     return table.select(RAW.names).cast(RAW).replace_schema_metadata(None)
 
 
-def known_acls(raw: pa.Table) -> KnownAcls:
-    """The ACLs that a raw layer knows whole.
+def known_acls(raw: pa.Table, zxid: int) -> KnownAcls:
+    """The ACLs that the raw layer of a snapshot at `zxid` knows whole.
 
     Left out are the root of an ensemble, which has no czxid, and ACLs with a digest that was not shown: another session may
     see it.
@@ -145,7 +145,10 @@ def known_acls(raw: pa.Table) -> KnownAcls:
     for name in ACL_KEY.names or ():
         keys[name] = table[name].to_numpy()
     return KnownAcls(
-        paths=table["path"].combine_chunks(), keys=keys, acls=table["acl"].dictionary_encode().combine_chunks()
+        zxid=zxid,
+        paths=table["path"].combine_chunks(),
+        keys=keys,
+        acls=table["acl"].dictionary_encode().combine_chunks(),
     )
 
 

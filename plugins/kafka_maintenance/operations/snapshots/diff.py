@@ -93,7 +93,7 @@ def side_of_cluster(
     """
     with address.session() as session:
         require_kafka_tree(session, address)
-        known = known_acls(before.raw) if before else None
+        known = known_acls(before.raw, before.zxid) if before else None
         cut = read_cut(session.client, options, progress, known_acls=known)
     raw = raw_layer(cut)
     identity = SnapshotIdentity(

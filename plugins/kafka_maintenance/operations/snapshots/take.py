@@ -142,7 +142,7 @@ def _acls_before(store: ObjectStore, cluster: str) -> KnownAcls | None:
     """The ACLs that the newest snapshot of the cluster knows whose raw layer can be read."""
     for manifest in islice(earlier_of(store, cluster), _TRIES_FOR_ACLS):
         with suppress(*UNUSABLE):
-            return known_acls(read_raw(store, manifest))
+            return known_acls(read_raw(store, manifest), manifest.zxid)
     return None
 
 

@@ -164,6 +164,28 @@ def test_a_client_that_has_seen_later_zxids(chroot, kafka, store, key_file, work
             client.close()
 
 
+@pytest.mark.parametrize("next_epoch", [False, True])
+def test_after_a_roll_back_no_acl_of_the_lost_history_is_taken_over(
+    chroot, kafka, store, key_file, workspace, export, next_epoch
+):
+    """The ACL was changed once in either history: czxid, ctime and aversion are the same."""
+    path, everybody = "/config/topics/orders", ACL(31, Id("world", "anyone"))
+    take(chroot, store, key_file=key_file)
+    export("--key-file", str(key_file), *(["--next-epoch"] if next_epoch else []))
+    kafka.client.set_acls(path, [everybody, ACL(31, Id("ip", "10.0.0.1"))])
+    for _ in range(20):
+        kafka.set("/controller_epoch", b"4", -1)
+    lost = take(chroot, store, "lost")
+    with started(workspace) as copy, client_of(f"{copy.hosts}{kafka.client.chroot}") as client:
+        client.set_acls(path, [everybody, ACL(31, Id("ip", "10.9.9.9"))])
+        taken = take(f"{copy.hosts}{kafka.client.chroot}", store, "after")
+    assert (taken.zxid > lost.zxid) == next_epoch
+    assert (taken.acls["read"], taken.acls["carried"]) == (1, taken.counts["znodes"] - 1)
+    raw = catalog.read_raw(store, taken)
+    acls = dict(zip(raw["path"].to_pylist(), raw["acl"].to_pylist(), strict=True))
+    assert acls[path] == '[[31, "world", "anyone"], [31, "ip", "10.9.9.9"]]'
+
+
 def test_what_a_snapshot_lacks_is_said(chroot, kafka, store, workspace, export):
     kafka.client.set_acls("/config/users/bob", [ACL(31, Id("digest", "tool:hash")), ACL(1, Id("world", "anyone"))])
     take(chroot, store)
