@@ -23,7 +23,7 @@ from controller_core.adapters.snapshot.secrets import sealer_of
 from controller_core.adapters.snapshot.tree_writer import NewZnode, WriteOptions, raise_version, set_root, write_tree
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
-from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError
+from controller_core.model.errors import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 from controller_core.model.words import counted
 from controller_core.ports.zookeeper import Acl, Check, Create, Delete, Operation, Set, ZooKeeper
 from kafka_maintenance.operations.apply.checks import refuse_beside
@@ -392,7 +392,7 @@ def _written(mzxid: int | None) -> str:
 def _commit(session: ZooKeeper, guards: Sequence[Check], batch: Sequence[Operation]) -> None:
     try:
         session.multi([*guards, *batch])
-    except (BadVersionError, NodeExistsError, NoNodeError) as error:
+    except (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError) as error:
         if error.failed_operation == 0:  # the fence, which is the first guard
             raise NotFinishedError(
                 f"restore stopped: the session and with it the lock {LOCK_PATH} was lost; what was written stays and is right; "

@@ -4,13 +4,15 @@
 listed. Ephemerals, notifications, pending requests and secrets that the snapshot does not hold are left alone.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from controller_core.adapters.snapshot.reader import Cut, ReadOptions, read_cut
 from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.adapters.zookeeper.session import KazooZooKeeper
 from controller_core.model.words import counted
+from kafka_maintenance.operations.apply.cluster_lock import LOCK_PATH
 from kafka_maintenance.operations.restore.acl_steps import acl_steps
 from kafka_maintenance.operations.restore.content import Content, RestoreScope, is_passing, parent_of_notice
 from kafka_maintenance.operations.restore.document import Part, Step, content_sum
@@ -53,12 +55,14 @@ def plan_over(
     if kept:
         notes.append(f"kept, {counted(len(kept), 'znode')} with other data: {_some(kept)}")
     if scope.mirror:
-        steps += removals(surplus)
-        before |= {path: found.znodes[path].data or b"" for path in surplus}
+        steps += removals(surplus.removable)
+        before |= {path: found.znodes[path].data or b"" for path in surplus.removable}
+        notes += [surplus.note] if surplus.note else []
         drifted, before_acls = acl_steps(session, content, scope, steps, mzxids, target)
         return Part([*steps, *drifted], before, before_acls, notes)
-    if surplus:
-        notes.append(f"kept, {counted(len(surplus), 'znode')} that the snapshot does not have: {_some(list(surplus))}")
+    more = [*surplus.removable, *surplus.held]
+    if more:
+        notes.append(f"kept, {counted(len(more), 'znode')} that the snapshot does not have: {_some(more)}")
     acl_steps(session, content, scope, steps, {}, target)  # new znodes open nothing either
     return Part(steps, before, {}, notes)
 
@@ -68,17 +72,50 @@ def read_target(session: KazooZooKeeper) -> Cut:
     return read_cut(session.client, ReadOptions(method="plain", acls=False))
 
 
-def extras(found: Cut, content: Content, roots: tuple[str, ...]) -> Mapping[str, int]:
-    """Path → mzxid of the persistent znodes below `roots` that the snapshot neither holds nor leaves out; children first."""
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What stands in a target and not in the snapshot.
+
+    Attributes:
+        removable: path → mzxid, children first.
+        held: paths that cannot be removed, for a child stays below.
+    """
+
+    removable: Mapping[str, int] = field(default_factory=dict)
+    held: Sequence[str] = ()
+
+    @property
+    def note(self) -> str | None:
+        """Which of them a mirror keeps, and why."""
+        if not self.held:
+            return None
+        return (
+            f"kept, {counted(len(self.held), 'znode')} that the snapshot does not have, for children stay below: ephemeral "
+            f"ones, notifications, requests or unreadable ones: {_some(self.held)}"
+        )
+
+
+def extras(found: Cut, content: Content, roots: tuple[str, ...]) -> Extras:
+    """The persistent znodes below `roots` that the snapshot neither holds nor leaves out."""
     known = {znode.path for znode in content.znodes} | content.left_out.keys()
     surplus: dict[str, int] = {}
+    held: list[str] = []
+    with_children = {_parent(path) for path in (*found.unreadable, LOCK_PATH)}
     for path in sorted(found.znodes, reverse=True):
         stat = found.znodes[path].decoded_stat
         below = any(path.startswith(root.rstrip("/") + "/") for root in roots)
-        if not below or path in known or stat.ephemeral_owner or is_passing(path):
+        stays = not below or path in known or stat.ephemeral_owner or is_passing(path)
+        if not stays and path not in with_children:
+            surplus[path] = stat.mzxid
             continue
-        surplus[path] = stat.mzxid
-    return surplus
+        with_children.add(_parent(path))
+        if not stays:
+            held.append(path)
+    return Extras(surplus, held)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
 
 
 def removals(surplus: Mapping[str, int], listening: Collection[str] = ()) -> list[Step]:
@@ -95,6 +132,6 @@ def removals(surplus: Mapping[str, int], listening: Collection[str] = ()) -> lis
     ]
 
 
-def _some(paths: list[str]) -> str:
+def _some(paths: Sequence[str]) -> str:
     more = f" … and {len(paths) - _SHOWN_MAX} more" if len(paths) > _SHOWN_MAX else ""
     return ", ".join(sorted(paths)[:_SHOWN_MAX]) + more

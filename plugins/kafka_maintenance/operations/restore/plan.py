@@ -63,7 +63,7 @@ from kafka_maintenance.operations.restore.document import (
     stored_restore,
 )
 from kafka_maintenance.operations.restore.identity import require_same_cluster, told_by_brokers
-from kafka_maintenance.operations.restore.over import extras, plan_over, read_target, removals
+from kafka_maintenance.operations.restore.over import Extras, extras, plan_over, read_target, removals
 from kafka_maintenance.operations.snapshots.catalog import (
     keys_by_date,
     read_manifest,
@@ -319,7 +319,9 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
         raise BadInputError(
             "restore not planned: the snapshot holds nothing of what was asked for; check names and patterns"
         )
-    surplus = extras(read_target(session), content, scope.paths) if scope.mirror else {}
+    more = _extras(session, content, scope, brokers_run=brokers_run)
+    surplus = more.removable
+    notes += [more.note] if more.note else []
     notices = [told[0] for path in (*selected, *surplus) if brokers_run and (told := notice_of(path)) is not None]
     heard = {parent for prefix in notices for parent in parents_of(prefix)}
     above = {
@@ -352,18 +354,26 @@ def _plan_part(session: KazooZooKeeper, content: Content, scope: RestoreScope, t
         notice = path not in topics and parent_of_notice(path) in listening
         mzxid = None if found is None else found[1].mzxid
         steps.append(Step(path=path, expected_mzxid=mzxid, notice=notice, **content_sum(data)))
-    refused = sorted(path for path in surplus if brokers_run and not is_alterable(path))
-    if refused:
-        raise RefusedError(
-            f"restore refused: {counted(len(refused), 'znode')}, such as {refused[0]!r}, may not be removed under running brokers; stop all "
-            "brokers, or leave --mirror out"
-        )
     before |= {path: found[0] for path, found in zip(surplus, session.get_many(list(surplus)), strict=True) if found}
     secrets = [path for path in missing_secret if path in content.acls]
     there |= dict(zip(secrets, session.get_many(secrets), strict=True))
     mzxids = {path: found[1].mzxid for path, found in there.items() if found is not None}
     drifted, before_acls = acl_steps(session, content, scope, steps, mzxids, target)
     return Part([*steps, *removals(surplus, listening), *drifted], before, before_acls, notes)
+
+
+def _extras(session: KazooZooKeeper, content: Content, scope: RestoreScope, *, brokers_run: bool) -> Extras:
+    """What a mirror of paths removes; refuses what may not go under running brokers."""
+    if not scope.mirror:
+        return Extras()
+    found = extras(read_target(session), content, scope.paths)
+    refused = sorted(path for path in found.removable if brokers_run and not is_alterable(path))
+    if refused:
+        raise RefusedError(
+            f"restore refused: {counted(len(refused), 'znode')}, such as {refused[0]!r}, may not be removed under running brokers; stop all "
+            "brokers, or leave --mirror out"
+        )
+    return found
 
 
 def brokers_of(session: ZooKeeper) -> list[str]:
