@@ -2,7 +2,7 @@
 
 Nothing is deleted without a plan whose digest was approved; what a plan of today, or one that was begun and is not finished,
 may still need is never deleted: its rollback and its proof lie in the folder of its snapshot.
-Deleted is in the order that leaves nothing half-visible: the note of the run, the manifest, then the objects.
+Deleted is in the order that leaves nothing half-visible: the plans, the note of the run, the manifest, then the objects.
 """
 
 import hashlib
@@ -295,7 +295,8 @@ def _own_note(store: ObjectStore, manifest: Manifest) -> tuple[str, ...]:
 def _dropped(store: ObjectStore, manifest: Manifest, receipts: Iterable[str]) -> Dropped:
     key = manifest.key
     rest = [other for other in store.list(f"{manifest.prefix}/") if other != key]
-    keys = (*_own_note(store, manifest), key, *rest)
+    plans = [other for other in rest if "/plans/" in other]  # first: beside no manifest they would keep the folder
+    keys = (*plans, *_own_note(store, manifest), key, *(other for other in rest if other not in plans))
     begun = {digest[:DIGEST_LETTERS] for digest in receipts}
     applied = sum(is_plan(other) and digest_in(other) in begun for other in rest)
     taken_at = manifest.taken_at.isoformat(timespec="seconds")

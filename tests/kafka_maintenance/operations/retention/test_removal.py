@@ -58,6 +58,26 @@ def test_planning_deletes_nothing_and_applying_only_what_was_approved(store):
     )
 
 
+@pytest.mark.parametrize("killed_after", range(1, 7))
+def test_what_a_killed_removal_of_plans_left_goes_with_a_later_one(store, killed_after):
+    """Three objects of a plan, the note of the run, the manifest, the raw layer."""
+    old, last = add(store, 50), add(store, 5)
+    put_plan(store, old)
+    deleted = []
+
+    def die(key):
+        deleted.append(key)
+        if len(deleted) == killed_after:
+            raise KeyboardInterrupt
+
+    digest = plan_retention(store, LAST_ONE, now=NOW).digest
+    with pytest.raises(KeyboardInterrupt):
+        apply_retention(store, LAST_ONE, digest, now=NOW, approver="ada", progress=die)
+    apply_retention(store, LAST_ONE, plan_retention(store, LAST_ONE, now=NOW).digest, now=NOW, approver="ada")
+    assert not store.list(f"{old.prefix}/")
+    assert list_snapshots(store) == [last]
+
+
 def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_days):
     made = stored(store)
     put_plan(store, five_days[0])
