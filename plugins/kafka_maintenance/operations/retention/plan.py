@@ -7,7 +7,7 @@ Deleted is in the order that leaves nothing half-visible: the plans, the note of
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -155,7 +155,8 @@ def apply_retention(
 ) -> RetentionPlan:
     """Deletes what the approved plan drops. What a killed deletion left is invisible, and swept by a later plan.
 
-    A receipt per cluster names who approved and every object, before the first is deleted and after the last.
+    A receipt per cluster names who approved and every object: before the first is deleted what is to go, after the last what
+    went.
 
     Args:
         store: of snapshots, plans and records.
@@ -183,12 +184,37 @@ def apply_retention(
     for name, keys in removals.items():
         logs[name].append(EventKind.STARTED, objects=keys)
     for name, keys in removals.items():
-        for key in keys:
-            store.delete(key)
-            progress(key)
+        gone = delete_objects(store, keys, set(plan.abandoned), progress)
         follow_snapshots(store, name, months_of_dropped(plan, name))
-        logs[name].append(EventKind.DONE, objects=keys)
+        logs[name].append(EventKind.DONE, objects=gone)
     return plan
+
+
+def delete_objects(
+    store: ObjectStore, keys: Iterable[str], abandoned: Collection[str], progress: Callable[[str], None]
+) -> list[str]:
+    """Deletes these objects in their order; the keys of those that went.
+
+    A copy that was killed goes on with the objects that it left, however old their date: an abandoned one whose folder has a
+    manifest by now stays.
+
+    Args:
+        store: of snapshots, plans and records.
+        keys: what is to go.
+        abandoned: which of them killed runs left.
+        progress: told of each one that went.
+
+    Raises:
+        ObjectStoreError: the store failed.
+    """
+    gone: list[str] = []
+    for key in keys:
+        if key in abandoned and store.list(f"{_folder_of(key)}/{MANIFEST}"):
+            continue
+        store.delete(key)
+        progress(key)
+        gone.append(key)
+    return gone
 
 
 def months_of_dropped(plan: RetentionPlan, cluster: str) -> set[str]:
@@ -304,7 +330,7 @@ def _dropped(store: ObjectStore, manifest: Manifest, receipts: Iterable[str]) ->
 
 
 def _abandoned(store: ObjectStore, now: datetime, cluster: str | None) -> Iterable[str]:
-    """Objects in snapshot folders without a manifest, of dates so old that no run can still be writing them.
+    """Objects in snapshot folders without a manifest, of dates so old that no run can still be taking them.
 
     A folder whose snapshot is pinned, holds plans, or is named by the note of a run stays: its manifest was lost, and
     `snapshots repair` brings it back.
@@ -314,13 +340,18 @@ def _abandoned(store: ObjectStore, now: datetime, cluster: str | None) -> Iterab
     for key in store.list(f"{ROOT}/cluster=" if cluster is None else f"{ROOT}/cluster={cluster}/"):
         steps = key.split("/")
         if len(steps) > 4 and steps[3].startswith("snap="):  # noqa: PLR2004 -- v1/c/d/s/object
-            folders.setdefault("/".join(steps[:4]), []).append(key)
+            folders.setdefault(_folder_of(key), []).append(key)
     notes = {name: _noted(store, name) for name in {folder.split("/")[1] for folder in folders}}
     for folder, keys in folders.items():
         _, owner, day, snapshot = folder.split("/")
         lost = snapshot.removeprefix("snap=") in notes[owner] or any("/plans/" in key for key in keys)
         if f"{folder}/{MANIFEST}" not in keys and not lost and day.removeprefix("date=") < youngest:
             yield from keys
+
+
+def _folder_of(key: str) -> str:
+    """The folder of the snapshot that an object belongs to."""
+    return "/".join(key.split("/")[:4])
 
 
 def _noted(store: ObjectStore, owner: str) -> set[str]:

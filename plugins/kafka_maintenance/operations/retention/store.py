@@ -23,6 +23,7 @@ from kafka_maintenance.operations.retention.plan import (
     Kept,
     RetentionPlan,
     RetentionPolicy,
+    delete_objects,
     months_of_dropped,
     plan_retention,
     retention_digest,
@@ -133,7 +134,8 @@ def apply_stored_retention(
 
     A snapshot that was pinned since, or that the policy keeps today, refuses the whole plan. New snapshots do not. What is
     deleted is found by the ids of the snapshots: the plan's own list of keys is not used.
-    The receipt is written before the first deletion, with the approver's comment, and after the last one.
+    The receipt is written before the first deletion, with the approver's comment and what is to go, and after the last one,
+    with what went.
 
     Args:
         store: of snapshots, plans and records.
@@ -178,11 +180,9 @@ def apply_stored_retention(
     receipt.append(EventKind.STARTED, removed=list(removed), objects=keys, comment=comment, approval=approval)
     if not receipt.has(EventKind.INTENDED):
         receipt.append(EventKind.INTENDED)
-    for key in keys:
-        store.delete(key)
-        progress(key)
+    gone = delete_objects(store, keys, set(plan.abandoned), progress)
     follow_snapshots(store, cluster, months_of_dropped(plan, cluster))
-    receipt.append(EventKind.DONE, removed=list(removed), objects=keys)
+    receipt.append(EventKind.DONE, removed=list(removed), objects=gone)
     return _receipt(receipt, plan, approver, removed, already_applied=False)
 
 

@@ -2,13 +2,15 @@
 
 import pytest
 
+from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.manifest import run_key
 from controller_core.model.errors import InvalidPlanError
 from kafka_maintenance.operations.errors import BadInputError, PlanChangedError
 from kafka_maintenance.operations.record.receipts import EventKind, read_events
 from kafka_maintenance.operations.retention.plan import RetentionPolicy, apply_retention, plan_retention
 from kafka_maintenance.operations.retention.store import load_retention, still_there, store_retention
-from kafka_maintenance.operations.snapshots.catalog import list_snapshots
+from kafka_maintenance.operations.snapshots.catalog import list_snapshots, read_raw
+from kafka_maintenance.operations.snapshots.copy import copy_snapshots
 from kafka_maintenance.operations.snapshots.pins import pin
 from tests.kafka_maintenance.operations.retention.days import (
     LAST_ONE,
@@ -76,6 +78,30 @@ def test_what_a_killed_removal_of_plans_left_goes_with_a_later_one(store, killed
     apply_retention(store, LAST_ONE, plan_retention(store, LAST_ONE, now=NOW).digest, now=NOW, approver="ada")
     assert not store.list(f"{old.prefix}/")
     assert list_snapshots(store) == [last]
+
+
+def by_command(store, plan, progress):
+    apply_retention(store, plan.policy, plan.digest, now=NOW, approver="ada", progress=progress)
+
+
+def by_approval(store, plan, progress):
+    applied(store, store_retention(store, plan, "alpha"), progress=progress)
+
+
+@pytest.mark.parametrize("apply", [by_command, by_approval])
+def test_what_a_killed_copy_left_stays_when_the_copy_has_gone_on_meanwhile(store, apply):
+    source = MemoryStore(f"source of {store.uri}")
+    copied = add(source, 40)
+    raw = copied.object("raw").key
+    store.put(raw, source.get(raw))
+    add(store, 50), add(store, 5)
+    plan = plan_retention(store, LAST_ONE, now=NOW, cluster="alpha")
+    assert plan.abandoned == (raw,)
+    apply(store, plan, lambda _: copy_snapshots(source, store))
+    assert [found.snapshot_id.split("-")[2] for found in list_snapshots(store)] == ["40", "5"]
+    assert read_raw(store, copied).num_rows == 0
+    objects = {each.event: each.detail.get("objects") for each in read_events(store, "alpha", plan.digest)}
+    assert [raw in objects[event] for event in (EventKind.STARTED, EventKind.DONE)] == [True, False]
 
 
 def test_a_plan_begun_after_the_approval_refuses_the_removal(store, five_days):
