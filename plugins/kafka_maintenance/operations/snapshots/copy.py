@@ -4,11 +4,12 @@ Objects first, the manifest last, as when a snapshot is taken: what a killed cop
 from there. Everything is written by create-only puts and nothing is deleted, so an append-only or locked bucket will do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import Manifest, manifest_bytes, pin_key, run_key
+from controller_core.adapters.snapshot.manifest import ROOT, Manifest, cluster_prefix, manifest_bytes, pin_key, run_key
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
 from controller_core.ports.object_store import put_once
 from kafka_maintenance.operations.errors import RefusedError
@@ -37,7 +38,7 @@ def copy_snapshots(
     cluster: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Copied:
-    """Copies every snapshot that the target lacks, with its pin and the note of its run.
+    """Copies every snapshot that the target lacks, or of which it lacks an object, with its pin and the note of its run.
 
     Args:
         source: read only.
@@ -46,11 +47,10 @@ def copy_snapshots(
         progress: told of each snapshot copied.
 
     Returns:
-        What was copied; a snapshot that is damaged in the source is passed over, and named.
+        What was copied; a snapshot that is damaged in one of the stores, or another one in the target, is passed over and named.
 
     Raises:
         RefusedError: both are one store.
-        ObjectExistsError: the target holds something else at a key.
         ObjectStoreError: a store failed; run again, it goes on where it stopped.
     """
     if source.uri == target.uri:
@@ -62,13 +62,14 @@ def copy_snapshots(
     passed_over = [str(error) for error in unusable]
     copied: list[str] = []
     already_there = 0
+    there = set(target.list(f"{ROOT}/cluster=" if cluster is None else cluster_prefix(cluster)))
     for manifest in manifests:
-        if _is_there(target, manifest):
-            already_there += 1
-            continue
         try:
+            if _is_there(target, manifest, there):
+                already_there += 1
+                continue
             _copy(source, target, manifest)
-        except UNUSABLE as error:
+        except (*UNUSABLE, ObjectExistsError) as error:
             passed_over.append(str(error))
             continue
         copied.append(manifest.snapshot_id)
@@ -76,28 +77,31 @@ def copy_snapshots(
     return Copied(tuple(copied), already_there, tuple(passed_over))
 
 
-def _is_there(target: ObjectStore, manifest: Manifest) -> bool:
-    """Whether the target shows this very snapshot; one of the same name with another content is an error that names it."""
-    try:
-        found = read_manifest(target, manifest.key)
-    except ObjectMissingError:
+def _is_there(target: ObjectStore, manifest: Manifest, there: Collection[str]) -> bool:
+    """Whether the target, which has these keys, shows this very snapshot with all its objects.
+
+    One of the same name with another content is an error that names it.
+    """
+    if manifest.key not in there:
         return False
+    found = read_manifest(target, manifest.key)
     if found.digest != manifest.digest:
         raise ObjectExistsError(
             f"snapshot {manifest.uri} not copied: expected nothing at {target.uri_of(manifest.key)}, or the same digest "
             f"{manifest.digest[:12]}, found {found.digest[:12]}; check both stores, keep the one that is whole"
         )
-    return True
+    return all(stored.key in there for stored in manifest.objects)
 
 
 def _copy(source: ObjectStore, target: ObjectStore, manifest: Manifest) -> None:
     for stored in manifest.objects:
-        put_once(target, stored.key, checked_object(source, stored))
+        content = checked_object(source, stored)
+        with suppress(ObjectExistsError):  # what lies there is checked like what was written
+            target.put_new(stored.key, content)
         checked_object(target, stored)
-    content = manifest_bytes(manifest)
     for key in (pin_key(manifest.cluster, manifest.snapshot_id), run_key(manifest.cluster, manifest.run_id)):
         try:
             put_once(target, key, source.get(key))
         except (ObjectMissingError, ObjectExistsError):  # no pin, no note; or the target has its own
             continue
-    put_once(target, manifest.key, content)
+    put_once(target, manifest.key, manifest_bytes(manifest))

@@ -8,8 +8,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from controller_core.adapters.object_store.open import MemoryStore, open_store
+from controller_core.adapters.snapshot.manifest import changed_manifest, manifest_bytes
 from controller_core.adapters.snapshot.secrets import Sealer
-from controller_core.model.errors import ObjectExistsError, SnapshotKeyError, StoreAccessDeniedError
+from controller_core.model.errors import SnapshotKeyError, StoreAccessDeniedError
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.snapshots.catalog import list_snapshots
 from kafka_maintenance.operations.snapshots.check import check_store
@@ -105,8 +106,51 @@ def test_another_snapshot_at_the_same_place_is_not_overwritten(source, target):
     other = MemoryStore("other")
     world.stored_day(other, NOW, 1, cluster="beta", consistent=False)
     target.put(own.key, other.get(own.key))
-    with pytest.raises(ObjectExistsError, match="keep the one that is whole"):
-        copy_snapshots(source, target, cluster="beta")
+    done = copy_snapshots(source, target)
+    assert (len(done.copied), len(done.passed_over)) == (3, 1)
+    assert own.uri in done.passed_over[0]
+    assert "keep the one that is whole" in done.passed_over[0]
+    assert target.get(own.key) == other.get(own.key)
+
+
+def torn_there(source, target, manifest):
+    MemoryStore.put(target, manifest.key, target.get(manifest.key)[:-20])
+
+
+def repaired(source, target, manifest):
+    source.put(manifest.key, manifest_bytes(changed_manifest(manifest, counts={"znodes": 0})))
+
+
+def other_bytes_there(source, target, manifest):
+    MemoryStore.delete(target, manifest.key)
+    MemoryStore.put(target, manifest.object("raw").key, b"x")
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        pytest.param(torn_there, "its manifest is damaged", id="its manifest is torn in the target"),
+        pytest.param(repaired, "keep the one that is whole", id="it was repaired in the source"),
+        pytest.param(other_bytes_there, "raw.parquet' is damaged", id="the target has other bytes at its key"),
+    ],
+)
+def test_one_that_cannot_be_copied_is_named_and_keeps_no_other_from_being_copied(source, target, damage, named):
+    copy_snapshots(source, target)
+    damage(source, target, list_snapshots(source, "alpha")[0])
+    newer = world.stored_day(source, NOW, 0, hour=2)
+    done = copy_snapshots(source, target)
+    assert (done.copied, done.already_there) == ((newer.snapshot_id,), 3)
+    (reason,) = done.passed_over
+    assert named in reason
+
+
+def test_an_object_that_the_target_lacks_is_copied_again(source, target):
+    copy_snapshots(source, target)
+    (own,) = list_snapshots(target, "beta")
+    MemoryStore.delete(target, own.object("raw").key)
+    assert copy_snapshots(source, target).copied == (own.snapshot_id,)
+    assert target.get(own.object("raw").key) == source.get(own.object("raw").key)
+    assert copy_snapshots(source, target).already_there == 4
 
 
 @pytest.mark.services
