@@ -58,5 +58,30 @@ def test_bytes_beyond_the_solvers_numbers() -> None:
     assert (spread.moves, spread.within) == ({0: 2}, True)
 
 
+@pytest.mark.parametrize(
+    ("size", "leaders", "tolerance"),
+    [
+        pytest.param(10 * 2**30 + 1, (1, 1, 2, 2), 0, id="even to the byte"),
+        pytest.param(10 * 2**60 + 1, (1, 1, 2, 2), 0, id="more bytes than the solver counts"),
+        pytest.param(5, (1,) * 23 + (2,) * 17, 0.15, id="a decimal that no float holds"),
+    ],
+)
+def test_leaders_that_just_keep_the_limit_stay(size: int, leaders: tuple[int, ...], tolerance: float) -> None:
+    spread = spread_leaders([Led(leader, (3 - leader,), size) for leader in leaders], [1, 2], tolerance)
+    assert (spread.moves, spread.moves_least, spread.within) == ({}, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("size", "moves_least"),
+    [
+        pytest.param(10 * 2**30 + 1, 1, id="counted in bytes"),
+        pytest.param(10 * 2**60 + 1, 0, id="rounded, so nothing is proven"),
+    ],
+)
+def test_as_many_move_as_the_bytes_need(size: int, moves_least: int) -> None:
+    spread = spread_leaders([Led(1, (2,), each) for each in (2 * size, size, size)], [1, 2], 0)
+    assert (spread.moves, spread.moves_least, spread.within) == ({0: 2}, moves_least, True)
+
+
 def test_without_partitions_nothing_moves() -> None:
     assert spread_leaders([], [1], 0.1).moves == {}
