@@ -166,7 +166,7 @@ def _checks() -> list[Column]:
     dead = F.col("dead")
     of_dead = F.when(F.size(dead) > 0, F.concat(F.lit(f"{BROKER_DOWN} "), listed(dead)))
     unreachable = F.size(_target()) < F.col("min_isr_wanted")
-    of_config = F.when(unreachable, F.lit("min_isr_unreachable"))
+    of_config = F.when(unreachable & ~F.col("min_isr_capped"), F.lit("min_isr_unreachable"))
     return [
         *_of_state(of_dead, of_config),
         *_of_replicas(unreachable, of_config),
@@ -178,6 +178,8 @@ def _checks() -> list[Column]:
 def _of_state(of_dead: Column, of_config: Column) -> list[Column]:
     leader, isr, dead = F.col("leader"), F.col("isr"), F.col("dead")
     is_led = leader.isNotNull() & ~offline()
+    lost_leader = (leader >= 0) | ~F.arrays_overlap("isr", "live")
+    with_live = F.size(isr) + F.size(F.array_except("lagging", dead))  # were every live replica in the ISR
     unreadable = F.array_contains("unreadable_states", F.struct("topic", "partition"))
     return [
         finding(
@@ -191,14 +193,14 @@ def _of_state(of_dead: Column, of_config: Column) -> list[Column]:
             "offline",
             CRITICAL,
             F.format_string("leader is %d, which is no live broker; ISR %s", leader, listed(isr)),
-            cause=of_dead,
+            cause=F.when(lost_leader, of_dead),
         ),
         finding(
             is_led & (F.size(isr) < F.col("min_isr")),
             "under_min_isr",
             CRITICAL,
             F.format_string("ISR %s is smaller than min.insync.replicas=%d", listed(isr), "min_isr"),
-            cause=F.coalesce(of_config, of_dead),
+            cause=F.coalesce(of_config, F.when(with_live < F.col("min_isr"), of_dead)),
         ),
         finding(
             F.size("lagging") > 0,

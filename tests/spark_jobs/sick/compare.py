@@ -6,6 +6,7 @@ Prints how many rows of each result were compared and each difference; exit stat
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -29,7 +30,7 @@ RESULTS = {
         ("topic", "partition"), ("preferred_leader", "leader", "candidate", "electable", "reason"),
     ),
     "deletion_eligibility": (("topic",), ("eligible", "reasons")),
-    "findings": (("kind", "topic", "partition"), ()),
+    "findings": (("kind", "topic", "partition", "cause"), ()),
     "cluster_summary": (
         (),
         ("topic_count", "partition_count", "replica_count", "broker_count", "offline_count", "imbalanced_count",
@@ -59,6 +60,7 @@ def differences(spark, folder, numbers, seed=0):
     found = {name: _rows_of(folder / "out" / name, *columns) for name, columns in RESULTS.items()}
     failed = pq.read_table(folder / "out" / "not_analysed", partitioning=None).to_pylist()
     different = [f"{row['cluster']} not analysed: {row['stage']}: {row['reason']}" for row in failed]
+    different += hidden(pq.read_table(folder / "out" / "findings", partitioning=None).to_pylist())
     compared = Counter()
     for world, own in fleet:
         oracle = Oracle(world, own)
@@ -71,6 +73,22 @@ def differences(spark, folder, numbers, seed=0):
                 if expected.get(key) != got.get(key)
             ]
     return compared, different
+
+
+def hidden(findings):
+    """Findings whose cause is not found, or is milder than they are: no alarm rings for those."""
+    order = ("critical", "warning", "info")
+    ranks = {}
+    for row in findings:
+        where = row["brokers"] if row["kind"] == "broker_down" else (row["topic"], row["partition"])
+        ranks[row["cluster"], row["kind"], *where] = order.index(row["severity"])
+    for row in findings:
+        kind, _, brokers = (row["cause"] or "").partition(" ")
+        causes = [(int(each),) for each in re.findall("[0-9]+", brokers)] or [(row["topic"], row["partition"])]
+        if kind and any(
+            ranks.get((row["cluster"], kind, *where), 9) > order.index(row["severity"]) for where in causes
+        ):
+            yield f"{row['cluster']} hides {row['severity']} {row['kind']} {row['topic']} behind {row['cause']}"
 
 
 def _rows_of(place, keys, values):

@@ -188,6 +188,22 @@ class Oracle:
         }
         return [kind for kind, holds in checks.items() if holds]
 
+    def cause(self, row, kind):
+        """The finding that alone is enough for this one, as the report names it."""
+        dead = [b for b in dict.fromkeys((*row.replicas, row.leader)) if b not in self.live | {None, -1}]
+        config = self.version < (3, 7) and len(row.target) < self.wanted_min_isr(row)
+        synced = set(row.isr) | {b for b in self.lagging(row) if b in self.live}
+        follows = {
+            "offline": row.leader in dead or not self.live.intersection(row.isr),
+            "under_min_isr": len(synced) < self.min_isr(row),
+            "under_replicated": set(self.lagging(row)) <= set(dead),
+            "non_preferred_leader": row.replicas[0] in dead,
+            "leader_outside_isr": row.leader in dead,
+        }
+        if config and kind in {"under_min_isr", "single_replica"}:
+            return "min_isr_unreachable"
+        return f"broker_down {dead}" if dead and follows.get(kind) else None
+
     def lies_close(self, row):
         racks = self.world.brokers
         if None in racks.values() or len(set(racks.values())) < 2:
@@ -209,7 +225,7 @@ class Oracle:
         )
 
     def findings(self):
-        found = Counter((kind, *row.name) for row in self.staying for kind in self.of_partition(row))
+        found = Counter()
         for topic, age in self.world.queued.items():
             found["stuck_delete_topics", topic, None] += age >= STUCK_S
         old = {(kind, topic) for kind, topic, _, _, age in self.world.requests if age >= STUCK_S}
@@ -236,7 +252,10 @@ class Oracle:
         for topic in {row.topic for row in self.staying if 1 < len(row.target) == self.min_isr(row)}:
             found["min_isr_equals_replication_factor", topic, None] += 1
         found["unreadable_znode", None, None] += len(self.world.bad_rows)
-        return {key: (count,) for key, count in found.items() if count}
+        of_partitions = {
+            (kind, *row.name, self.cause(row, kind)): (1,) for row in self.staying for kind in self.of_partition(row)
+        }
+        return {(*key, None): (count,) for key, count in found.items() if count} | of_partitions
 
     def stale_queues(self):
         return {kind for kind, *_, age in self.world.notifications if age >= STALE_S}

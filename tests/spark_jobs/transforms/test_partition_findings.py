@@ -74,6 +74,48 @@ def test_the_min_isr_that_counts_follows_the_version(spark):
     ]
 
 
+CAUSES = (
+    ("3.9", "2 is live and lags", (1, 2, 3), 1, (1,), 2, "under_min_isr", None),
+    ("3.9", "2 is live, lags, and would not be enough", (1, 2, 3), 1, (1,), 3, "under_min_isr", "broker_down [3]"),
+    ("3.9", "only 3 lacks", (1, 3), 1, (1,), 2, "under_min_isr", "broker_down [3]"),
+    ("3.9", "2 is being added", (1, 3, 2), 1, (1,), 2, "under_min_isr", "broker_down [3]"),
+    ("3.9", "two count where three are wanted", (1, 2), 1, (1,), 3, "under_min_isr", None),
+    ("3.6", "three can never be", (1, 2), 1, (1,), 3, "under_min_isr", "min_isr_unreachable"),
+    ("3.9", "one counts where two are wanted", (1,), 1, (1,), 2, "single_replica", None),
+    ("3.6", "two can never be", (1,), 1, (1,), 2, "single_replica", "min_isr_unreachable"),
+    ("3.9", "1 is live and in the ISR", (1, 3), -1, (1,), 1, "offline", None),
+    ("3.9", "the ISR is gone", (1, 3), -1, (3,), 1, "offline", "broker_down [3]"),
+    ("3.9", "the leader is gone", (3, 1), 3, (3, 1), 1, "offline", "broker_down [3]"),
+)
+"""Of a cluster with the brokers 1 and 2: version, what is so, replicas, leader, ISR, min ISR; a finding and its cause."""
+
+
+def test_a_finding_has_a_cause_only_where_that_is_enough(spark):
+    fleet = [
+        World(
+            cluster=version,
+            brokers={1: None, 2: None},
+            partitions=tuple(
+                (topic, 0, replicas, leader, isr, (2,) if "added" in topic else (), ())
+                for of, topic, replicas, leader, isr, *_ in CAUSES
+                if of == version
+            ),
+            configs=tuple(
+                ("topics", row[1], "min.insync.replicas", str(row[5])) for row in CAUSES if row[0] == version
+            ),
+        )
+        for version in ("3.6", "3.9")
+    ]
+    tables = frames(spark, *fleet)
+    told = json.dumps({"clusters": {world.cluster: {"kafka_version": world.cluster} for world in fleet}})
+    result = partition_findings.partition_findings(
+        tables["partitions"], facts_of(spark, tables, told), tables["configs"]
+    )
+    found = {row[:3]: row[3] for row in rows_of(result, "cluster", "topic", "kind", "cause")}
+    expected = {(version, topic, kind): cause for version, topic, *_, kind, cause in CAUSES}
+    assert {key: found[key] for key in expected} == expected
+
+
 def test_a_reassignment_that_has_not_moved_since_last_night_is_stuck(spark):
     rows = (("t", 0, (1, 2, 3), 1, (1, 2), (3,), (2,)), ("t", 1, (1, 2), 1, (1, 2)))
     moved = (("t", 0, (1, 2, 4), 1, (1, 2), (4,), (2,)), rows[1])
