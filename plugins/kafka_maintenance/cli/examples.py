@@ -51,7 +51,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("query 'SELECT cluster, count(*) FROM topics GROUP BY cluster' --store /backups",),
     "restore": (
         f"restore newest {_ZOOKEEPER} --store /backups --cluster blue --topics orders",
-        f"restore newest {_ZOOKEEPER} --store /backups --cluster blue --topics orders --approve {_DIGEST}",
+        f"restore 20261120T010203 {_ZOOKEEPER} --store /backups --cluster blue --topics orders --approve {_DIGEST}",
     ),
     "drill": ("drill --store /backups --cluster blue --kafka-version 3.9",),
     "kit": ("kit newest --store /backups --cluster blue --topics 'orders*' --output /tmp/kit",),

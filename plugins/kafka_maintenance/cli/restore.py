@@ -1,10 +1,12 @@
 """`kafka-maintenance restore`, `drill` and `kit`: a snapshot brought back, tried out, or written down for another cluster."""
 
 import argparse
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from controller_core.model.errors import ObjectMissingError
 from controller_core.model.words import counted
 from kafka_maintenance.cli.arguments import (
     ExitStatus,
@@ -28,7 +30,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_snapshot_argument,
     chosen_snapshot,
 )
-from kafka_maintenance.operations.errors import NothingToRestoreError
+from kafka_maintenance.operations.errors import BadInputError, NothingToRestoreError, RefusedError
 
 _EPOCH_BUMP = 100_000
 """More than a partition or a controller changes in years, and 20,000 times below the end of 32 bits."""
@@ -116,7 +118,7 @@ def _restore(arguments: argparse.Namespace) -> int:
     manifest = chosen_snapshot(arguments)
     target = address_of(arguments)
     if arguments.approve:
-        uri = store.uri_of(f"{manifest.prefix}/plans/{operation.KIND}-{arguments.approve[:12]}.json")
+        uri = _approved_plan(arguments, store, manifest)
         permitted = permission_of(arguments, store, kind=operation.KIND, cluster=manifest.cluster)
         with Bars() as bars:
             receipt = operation.apply_restore(
@@ -155,14 +157,47 @@ def _restore(arguments: argparse.Namespace) -> int:
     document = {"uri": plan.uri, "digest": plan.digest, "steps": plan.step_count, "left_out": plan.left_out_count}
     show(arguments, f"{plan.text}\n{plan.uri}", {**document, "plan": dict(plan.document)})
     return not_yet_approved(
-        arguments, f"nothing written; after reading the difference, the same command with: --approve {plan.digest}"
+        arguments,
+        f"nothing written; after reading the difference, the same command, with {manifest.snapshot_id} as SNAPSHOT and: --approve {plan.digest}",
     )
+
+
+def _approved_plan(arguments: argparse.Namespace, store: Any, manifest: Any) -> str:
+    """The address of the plan that `--approve` means, if it is one of this snapshot and of what the other arguments want.
+
+    Raises:
+        RefusedError: there is none, or it writes something else than the arguments say.
+    """
+    from kafka_maintenance.operations.restore.content import scope_of  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.restore.document import KIND, load_restore  # noqa: PLC0415 - as above
+
+    uri = str(store.uri_of(f"{manifest.prefix}/plans/{KIND}-{arguments.approve[:12]}.json"))
+    try:
+        planned = scope_of(load_restore(store, uri).document["scope"])
+    except ObjectMissingError as error:
+        raise RefusedError(
+            f"nothing restored: expected a restore plan of digest {arguments.approve} of snapshot {manifest.snapshot_id}, found none; "
+            "`newest` may have moved on: name the snapshot by its id, or plan again"
+        ) from error
+    asked = _scope_of(arguments, store, manifest)
+    if arguments.cluster_id is None:  # the brokers may have said it when the plan was made
+        asked = replace(asked, cluster_id=planned.cluster_id, told_by=planned.told_by)
+    if asked != planned:
+        raise RefusedError(
+            f"nothing restored: expected the arguments of which plan {arguments.approve[:12]} was made, {_told(planned, asked)}, "
+            f"found {_told(asked, planned)}; give the same arguments as for the plan, or plan again"
+        )
+    return uri
+
+
+def _told(scope: Any, other: Any) -> str:
+    """What of the scope is not so in the other one."""
+    return ", ".join(f"{name} {value!r}" for name, value in asdict(scope).items() if value != getattr(other, name))
 
 
 def _scope_of(arguments: argparse.Namespace, store: Any, manifest: Any) -> Any:
     """What the arguments want to come back, or repaired."""
-    from kafka_maintenance.operations.errors import BadInputError  # noqa: PLC0415 - the other commands start faster
-    from kafka_maintenance.operations.kraft.repairs import repairs_of  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.kraft.repairs import repairs_of  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.restore.content import RestoreScope  # noqa: PLC0415 - as above
 
     if arguments.brokers_stopped and not arguments.kraft_repairs:

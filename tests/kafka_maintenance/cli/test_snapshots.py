@@ -69,6 +69,44 @@ def test_five_commands_bring_a_topics_configs_back(snapshot, kafka, chroot, run,
     assert "everything asked for is there already" in run(*what)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        pytest.param(("--topics", "nosuchtopic"), "found topics ('nosuchtopic',)", id="another topic"),
+        pytest.param(("--topics", "orders", "--topics", "payments"), "('orders', 'payments')", id="more topics"),
+        pytest.param(("--topics", "orders", "--without-acls"), "acls True, found acls False", id="another option"),
+        pytest.param(("--topics", "orders", "--cluster-id", "other"), "found cluster_id 'other'", id="another cluster"),
+    ],
+)
+def test_what_is_approved_is_what_the_arguments_say(asked, said, snapshot, kafka, chroot, run):
+    kafka.delete("/config/topics/orders", -1)
+    what = ("restore", snapshot.snapshot_id, "--zookeeper", chroot)
+    digest = json.loads(run(*what, "--topics", "orders", "--json", status=1))["digest"]
+    told = json.loads(run(*what, *asked, "--approve", digest, "--json", status=1))["message"]
+    assert said in told
+    assert not kafka.exists("/config/topics/orders")
+    run(*what, "--approve", digest, status=2)
+    run(*what, "--topics", "orders", "--approve", digest)
+
+
+def test_a_digest_that_the_snapshot_has_no_plan_of_is_refused(snapshot, kafka, chroot, run, store, capsys):
+    kafka.delete("/config/topics/orders", -1)
+    what = ("--zookeeper", chroot, "--topics", "orders")
+    assert main(["restore", "newest", *what, "--store", store]) == 1
+    *_, hint = capsys.readouterr().err.splitlines()
+    assert f"with {snapshot.snapshot_id} as SNAPSHOT and: --approve " in hint
+    take_snapshot(
+        address=ClusterAddress(chroot),
+        cluster="alpha",
+        store=FolderStore(store_path(store)),
+        run_id="later",
+        now=world.NOON + DAY,
+    )
+    told = json.loads(run("restore", "newest", *what, "--approve", hint.split()[-1], "--json", status=1))["message"]
+    assert "found none; `newest` may have moved on" in told
+    run("restore", snapshot.snapshot_id, *what, "--approve", hint.split()[-1])
+
+
 def test_a_restore_beside_a_plan_that_waits_is_refused_with_what_to_do(snapshot, kafka, chroot, run, store):
     kafka.delete("/config/topics/orders", -1)
     what = ("restore", snapshot.snapshot_id, "--zookeeper", chroot, "--topics", "orders")
