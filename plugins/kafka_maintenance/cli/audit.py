@@ -71,9 +71,13 @@ def add_parsers(commands: Any) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.record.audit import Keys, audit_findings, read_public_keys  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
     keys = Keys() if arguments.public_keys is None else Keys(public=read_public_keys(arguments.public_keys))
-    count, head, findings = audit_findings(store_of(arguments), arguments.cluster, keys=keys, head=arguments.head)
+    store = store_of(arguments)
+    count, head, findings = audit_findings(store, arguments.cluster, keys=keys, head=arguments.head)
+    if not (count or findings):
+        require_cluster(store, arguments.cluster)
     signatures = "signatures not checked" if keys.public is None else "signatures checked"
     text = f"{count} entries, {signatures}, head {head}"
     if findings:
@@ -85,8 +89,12 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.record.audit import entries  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
-    chain = entries(store_of(arguments), arguments.cluster)
+    store = store_of(arguments)
+    chain = list(entries(store, arguments.cluster))
+    if not chain:
+        require_cluster(store, arguments.cluster)
     if wants_json(arguments):
         print(json.dumps({"entries": [json.loads(entry) for entry in chain]}, indent=1))
         return ExitStatus.DONE

@@ -25,6 +25,7 @@ from kafka_maintenance.cli.arguments import (
     show,
     store_of,
 )
+from kafka_maintenance.cli.snapshot_arguments import existing_store_of
 from kafka_maintenance.cli.terminal import Table
 from kafka_maintenance.operations.errors import RefusedError
 
@@ -125,8 +126,12 @@ def _add_unlock(commands: Any) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.apply.executions import executions  # noqa: PLC0415 - the other commands start faster
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
-    found = executions(store_of(arguments), arguments.cluster)
+    store = existing_store_of(arguments)
+    found = executions(store, arguments.cluster)
+    if arguments.cluster is not None and not found:
+        require_cluster(store, arguments.cluster)
     lines = [f"{each.began}  {each.cluster}  {each.kind}  {each.digest}  {each.last} at {each.at}" for each in found]
     rows = [
         (_minute(each.began), each.cluster, each.kind, each.digest[:12], each.last, _minute(each.at), each.approver)

@@ -264,9 +264,12 @@ def _readiness(arguments: argparse.Namespace) -> int:
 
 def _fleet(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.kraft import fleet as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
+    store = store_of(arguments)
+    require_cluster(store, None)
     with Bars("fleet"):
-        fleet = operation.certify_fleet(store_of(arguments))
+        fleet = operation.certify_fleet(store)
     table = Table(operation.FLEET_COLUMNS, operation.fleet_rows(fleet), below=("", *operation.fleet_remarks(fleet)))
     show(arguments, operation.fleet_text(fleet), operation.fleet_json(fleet), table=table)
     return ExitStatus.DONE if fleet.ready else ExitStatus.FOUND

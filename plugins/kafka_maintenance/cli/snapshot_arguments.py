@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from controller_core.adapters.object_store.open import FolderStore, ObjectStore
 from kafka_maintenance.cli.arguments import add_json_argument, add_store_arguments, store_of, stored_address
+from kafka_maintenance.operations.errors import BadInputError
 
 
 def add_command(
@@ -50,6 +52,18 @@ def add_snapshot_option(command: Any, what: str) -> None:
 def snapshot_uri(arguments: argparse.Namespace) -> str | None:
     """The address that `--snapshot` means; None where it was not given."""
     return None if arguments.snapshot is None else str(chosen_snapshot(arguments).uri)
+
+
+def existing_store_of(arguments: argparse.Namespace) -> ObjectStore:
+    """The store of what only lists it: it may be empty, but a folder has to be there.
+
+    Raises:
+        BadInputError: there is no such folder.
+    """
+    store = store_of(arguments)
+    if isinstance(store, FolderStore) and not Path(store.uri).is_dir():
+        raise BadInputError(f"store {store.uri!r} not read: expected a folder, found none; correct the address")
+    return store
 
 
 def add_cluster_filter(command: argparse.ArgumentParser, *, required: bool = False) -> None:

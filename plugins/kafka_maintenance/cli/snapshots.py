@@ -29,6 +29,7 @@ from kafka_maintenance.cli.snapshot_arguments import (
     add_command,
     add_snapshot_argument,
     chosen_snapshot,
+    existing_store_of,
 )
 from kafka_maintenance.cli.terminal import Table
 
@@ -121,7 +122,7 @@ def _list(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import catalog as operation  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.snapshots.pins import pins  # noqa: PLC0415 - as above
 
-    store = store_of(arguments)
+    store = existing_store_of(arguments)
     if arguments.cluster is not None:
         operation.require_cluster(store, arguments.cluster)
     keys = operation.manifest_keys(store, arguments.cluster, arguments.date)
@@ -214,6 +215,7 @@ def _unpin(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import check as operation  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     with Bars() as bars:
@@ -224,15 +226,20 @@ def _check(arguments: argparse.Namespace) -> int:
             sample=arguments.sample,
             progress=show_lines(bars, "read"),
         )
+    if not (found.snapshots or found.findings):
+        require_cluster(store, arguments.cluster)
     show(arguments, operation.check_text(found), operation.check_json(found))
     return ExitStatus.FOUND if found.findings else ExitStatus.DONE
 
 
 def _repair(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.repair import carry_out, plan_repairs  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
     repairs = plan_repairs(store, arguments.cluster)
+    if not repairs:
+        require_cluster(store, arguments.cluster)
     if arguments.apply:
         carry_out(store, repairs)
     lines = [f"{repair.where}: {repair.what}" for repair in repairs]
@@ -245,11 +252,14 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _copy(arguments: argparse.Namespace) -> int:
+    from kafka_maintenance.operations.snapshots.catalog import require_cluster  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.copy import copy_snapshots  # noqa: PLC0415 - as above
 
+    store = store_of(arguments)
+    require_cluster(store, arguments.cluster)
     with Bars() as bars:
         done = copy_snapshots(
-            store_of(arguments),
+            store,
             second_store_of(arguments),
             cluster=arguments.cluster,
             progress=show_lines(bars, "copy"),
@@ -265,8 +275,7 @@ def _compact(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of, require_cluster  # noqa: PLC0415 - as above
 
     store = store_of(arguments)
-    if arguments.cluster is not None:
-        require_cluster(store, arguments.cluster)
+    require_cluster(store, arguments.cluster)
     clusters = [arguments.cluster] if arguments.cluster else sorted({place_of(key)[0] for key in manifest_keys(store)})
     places = [
         (name, each)
@@ -308,8 +317,7 @@ def _retain(arguments: argparse.Namespace) -> int:
         monthly=arguments.keep_monthly,
     )
     store, now = store_of(arguments), datetime.now(UTC)
-    if arguments.cluster is not None:
-        require_cluster(store, arguments.cluster)
+    require_cluster(store, arguments.cluster)
     if not arguments.approve:
         plan = retention.plan_retention(store, policy, now=now, cluster=arguments.cluster)
         show(arguments, retention.retention_text(plan), {**retention.retention_json(plan), "removed": False})

@@ -79,6 +79,39 @@ def test_what_a_store_has_no_cluster_of_is_not_acknowledged(capsys, places):
     assert written(places) == before
 
 
+OF_ANY_STORE = ("snapshots list", "executions list")
+OF_A_CLUSTER = (
+    "snapshots list",
+    "snapshots check",
+    "snapshots repair",
+    "snapshots retain",
+    "snapshots compact",
+    "snapshots compact --check",
+    "snapshots copy --to {second}",
+    "executions list",
+)
+
+
+@pytest.mark.parametrize("line", [*OF_A_CLUSTER, "kraft fleet", "audit verify --cluster c", "audit export --cluster c"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_store_that_holds_nothing_is_not_judged_well(capsys, tmp_path, line, there):
+    """A mistyped address; what only lists shows nothing where the folder is there."""
+    store, second = tmp_path / "store", tmp_path / "second"
+    if there:
+        store.mkdir()
+    expected = 0 if there and line in OF_ANY_STORE else 2
+    assert main([*line.format(second=second).split(), "--store", str(store)]) == expected
+    assert f"{str(store)!r}" in capsys.readouterr().err or not expected
+    assert not second.exists()
+
+
+@pytest.mark.parametrize("line", [*OF_A_CLUSTER, "audit verify", "audit export"])
+def test_a_cluster_that_the_store_does_not_know_is_not_judged_well(capsys, places, line):
+    assert main([*line.format(second=places[1]).split(), "--cluster", "sample", "--store", str(places[0])]) == 2
+    assert "known are sample-history" in capsys.readouterr().err
+    assert not places[1].exists()
+
+
 def test_an_address_in_a_folder_may_be_relative(capsys, places, monkeypatch):
     (snapshot, *_), store = json.loads(ran(capsys, places, "snapshots list --json"))["snapshots"], places[0]
     monkeypatch.chdir(store.parent)

@@ -151,18 +151,18 @@ def _id_of(key: str) -> str:
     return key.split("/")[3].removeprefix("snap=")
 
 
-def require_cluster(store: ObjectStore, cluster: str) -> None:
-    """Refuses a name of which the store holds nothing, not even what a killed run left.
+def require_cluster(store: ObjectStore, cluster: str | None) -> None:
+    """Refuses a name of which the store holds nothing, not even what a killed run left; without a name, a store that holds nothing of any cluster.
 
     Raises:
         BadInputError: names the clusters there are.
         ValueError: no cluster can be called that.
     """
-    if not store.list(cluster_prefix(cluster)):
+    if not store.list(f"{ROOT}/cluster=" if cluster is None else cluster_prefix(cluster)):
         known = sorted({key.split("/")[1].removeprefix("cluster=") for key in store.list(f"{ROOT}/cluster=")})
         raise BadInputError(
-            f"cluster {cluster!r} not found in {store.uri!r}: expected one with a snapshot there, known are "
-            f"{listed(known) or 'none'}; correct the name, or take a snapshot first"
+            f"cluster{'' if cluster is None else f' {cluster!r}'} not found in {store.uri!r}: expected one with a snapshot there, known are "
+            f"{listed(known) or 'none'}; correct the name or the address of the store, or take a snapshot first"
         )
 
 
