@@ -36,7 +36,7 @@ from controller_core.ports.zookeeper import ZooKeeper
 from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
 from kafka_maintenance.operations.errors import BadInputError, RefusedError, listed
 from kafka_maintenance.operations.plans.planner import cut, prediction, propose
-from kafka_maintenance.operations.plans.seen import Seen, context_of, see, store_made
+from kafka_maintenance.operations.plans.seen import Seen, context_of, require_topics, see, store_made
 from kafka_maintenance.operations.plans.sizes import Sizes
 from kafka_maintenance.operations.plans.store import StoredPlan, load_plan
 from kafka_maintenance.operations.plans.topic_use import (
@@ -143,7 +143,8 @@ def plan_reassignment(
 
     Raises:
         RefusedError: a target must not be asked for, or the cluster may not be asked; with the reasons.
-        BadInputError: no snapshot, no Kafka tree, `sizes` lack a partition, or an argument would have no effect.
+        BadInputError: no snapshot, no Kafka tree, `sizes` lack a partition, a pattern that no topic matches, a broker that there is not,
+            or an argument would have no effect.
     """
     _require_effect(cluster, waves, goals, move_count_max, limits, sizes, may_differ=may_change_replication_factor)
     seen = see(store, cluster, manifest, zookeeper, kafka_version, now)
@@ -158,6 +159,8 @@ def plan_reassignment(
         made = _with_duration(_given(seen, asked, waves, limits, sizes), seen, sizes)
         return store_made(store, made, seen)
     wanted = goals or Goals()
+    if seen.observed.topics:  # without any there is nothing to do, whatever the patterns
+        require_topics(cluster, seen.observed, wanted.include_topics)
     caps = [cap for cap in (wanted.moves_max, move_count_max) if cap is not None]
     wanted = replace(wanted, moves_max=min(caps, default=None))
     proposal = propose(seen.observed, wanted, limits, dialect=seen.dialect, sizes=sizes)
@@ -411,12 +414,7 @@ def _with_duration(made: Plan | Refused, seen: Seen, sizes: Sizes | None) -> Pla
 
 def _electable(seen: Seen, topics: Sequence[str]) -> tuple[list[TopicPartition], list[LeftOut]]:
     """The partitions to elect, most imbalanced brokers first, and the imbalanced ones that cannot be elected."""
-    unmatched = [pattern for pattern in topics if not any(fnmatchcase(name, pattern) for name in seen.observed.topics)]
-    if unmatched:
-        raise BadInputError(
-            f"nothing planned for {seen.origin.cluster!r}: a topic for each pattern expected, none of "
-            f"{len(seen.observed.topics)} found for {listed(unmatched)}; change the patterns"
-        )
+    require_topics(seen.origin.cluster, seen.observed, topics)
     electable: list[TopicPartition] = []
     left_out: list[LeftOut] = []
     imbalance = leader_imbalance(context_of(seen))

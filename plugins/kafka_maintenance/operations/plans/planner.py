@@ -57,7 +57,7 @@ def propose(
         RefusedError: no plan meets the goals, the metadata cannot be planned on (some brokers have a rack and others none,
             and the goals do not ignore racks), or the controller's rules say that a
             wave would cost a partition its in-sync majority or not fit into a znode.
-        BadInputError: `sizes` lack a partition.
+        BadInputError: `sizes` lack a partition, or the goals name a broker that there is not.
     """
     left_out = {
         partition: reason
@@ -69,10 +69,15 @@ def propose(
         return None
     try:
         state = _state(movable, observed, sizes, ignore_racks=goals.ignore_racks)
+    except InvalidStateError as error:
+        raise RefusedError(f"no reassignment planned: {error}") from error
+    try:
         plan = optimal_plan(state, goals)
         waves = schedule(plan, limits)
         predicted = require_safe(predict_plan(state, moves_of(waves), dialect))
-    except (ImpossibleGoalError, InvalidStateError, PlanRejectedError) as error:
+    except InvalidStateError as error:  # the goals name a broker that there is not
+        raise BadInputError(f"no reassignment planned: {error}") from error
+    except (ImpossibleGoalError, PlanRejectedError) as error:
         raise RefusedError(f"no reassignment planned: {error}") from error
     if not len(plan.changed):
         return None

@@ -3,8 +3,9 @@
 Source: docs/operations.md, "The plan".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
@@ -70,6 +71,16 @@ def see(
         folder = f"v1/cluster={cluster}/date={day}/live/"
         return Seen(observed, Origin(cluster), folder, dialect_of(observed, kafka_version))
     return _see_in_snapshot(store, cluster, manifest, kafka_version)
+
+
+def require_topics(cluster: str, observed: Observation, patterns: Iterable[str]) -> None:
+    """Refuses shell patterns of which one matches no topic, so that a mistyped one is not taken for no wish."""
+    unmatched = [each for each in patterns if not any(fnmatchcase(name, each) for name in observed.topics)]
+    if unmatched:
+        raise BadInputError(
+            f"nothing planned for {cluster!r}: a topic for each pattern expected, none of {len(observed.topics)} found for "
+            f"{listed(unmatched)}; change the patterns"
+        )
 
 
 def dialect_of(observed: Observation, kafka_version: str | None) -> Dialect:

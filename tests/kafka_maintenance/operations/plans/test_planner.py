@@ -3,7 +3,7 @@
 import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
-from kafka_maintenance.operations.errors import RefusedError
+from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.plans import make as planning
 from spark_jobs.planner.goals import Goals
 from spark_jobs.planner.waves import Limits
@@ -31,6 +31,28 @@ def test_partitions_that_lack_their_majority_already_may_move():
     world = three_brokers()
     world.topic("a", *[((1, 2), 1, (1,))] * 6)
     assert "4 replicas are copied: proven minimal" in plan_of(planning.plan_reassignment, world).markdown
+
+
+@pytest.mark.parametrize(
+    ("goals", "said"),
+    [
+        pytest.param(
+            {"include_topics": ("nosuch",)}, "none of 1 found for nosuch; change the patterns", id="a pattern"
+        ),
+        pytest.param({"include_topics": ("a", "nosuch*")}, r"none of 1 found for nosuch\*", id="one of two patterns"),
+        pytest.param({"drain": frozenset({9})}, "and not this one; name a broker of the cluster", id="a broker"),
+        pytest.param({"replace": {1: 9}}, "and not this one; name a broker of the cluster", id="a replacement broker"),
+    ],
+)
+def test_goals_that_name_what_the_cluster_lacks_are_bad_input(goals, said):
+    with pytest.raises(BadInputError, match=said):
+        plan_of(planning.plan_reassignment, six_on_two_brokers(), goals=Goals(**goals))
+
+
+def test_a_cluster_without_topics_has_nothing_to_reassign():
+    world = three_brokers()
+    found = planning.plan_reassignment(MemoryStore(), "demo", zookeeper=world.zookeeper(), goals=Goals())
+    assert found is None
 
 
 def test_a_plan_whose_request_zookeeper_would_refuse_is_refused_and_not_stored():
