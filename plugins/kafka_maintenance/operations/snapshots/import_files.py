@@ -15,7 +15,7 @@ from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
 from controller_core.adapters.snapshot.cut import Cut, Znode
 from controller_core.adapters.snapshot.format import raw_layer
-from controller_core.adapters.snapshot.manifest import require_name
+from controller_core.adapters.snapshot.manifest import Manifest, require_name
 from controller_core.adapters.snapshot.secrets import Sealer
 from controller_core.adapters.zookeeper_files.data_directory import DataDirectory, Moment
 from controller_core.adapters.zookeeper_files.jute import UNKNOWN_ACL, Acl
@@ -89,7 +89,7 @@ def import_files(
     A moment in which no Kafka cluster in ZooKeeper mode was there is passed over, and named.
 
     Raises:
-        BadInputError: the files do not reach to a named time.
+        BadInputError: the files do not reach to a named time, or a moment was imported with another chroot.
         ZooKeeperFileError: they do not hold a moment, or are damaged.
         NotKafkaTreeError: no moment has a Kafka cluster; names the chroots where there is one.
         OtherClusterError: the name has snapshots of another cluster.
@@ -108,6 +108,7 @@ def import_files(
         run_id = f"import-{taken_at:%Y%m%dT%H%M%S}-{each.zxid:x}"
         made = made_before(store, cluster, run_id)
         if made is not None:
+            _require_chroot(made, chroot)
             done.append(result_of(made, created=False))
             continue
         cut = cut_of(moment, chroot)
@@ -254,6 +255,15 @@ def _day(moment: datetime) -> str:
 
 
 # ------------------------------------------------------------------------------------------------- what is no cluster
+
+
+def _require_chroot(made: Manifest, chroot: str) -> None:
+    """A moment is imported once: of a tree elsewhere in it there would be no snapshot, and the caller would hear that there is one."""
+    if made.chroot != chroot:
+        raise BadInputError(
+            f"nothing more imported for {made.cluster!r}: expected chroot {made.chroot or '/'}, with which its snapshot {made.snapshot_id} was imported, "
+            f"found {chroot or '/'}; give that chroot, or import the other tree for a cluster of another name"
+        )
 
 
 def _unfit(cut: Cut) -> str | None:

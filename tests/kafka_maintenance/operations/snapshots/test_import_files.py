@@ -127,6 +127,12 @@ def test_bad_input_stores_nothing(folder, run, store, arguments, message):
     assert catalog.list_snapshots(store, "alpha") == []
 
 
+def test_another_chroot_of_what_was_imported_is_refused(folder, run, store):
+    run("--chroot", "/kafka", "--every", "1h")
+    assert "expected chroot /kafka, with which its snapshot" in run("--chroot", "/nope", "--every", "1h", status=2)
+    assert "found /;" in run("--every", "1h", status=2)
+
+
 def test_another_cluster_is_refused(folder, run, store):
     log(
         folder,
