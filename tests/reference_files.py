@@ -47,6 +47,7 @@ KINDS = (
     Kind("v1/acknowledgements/cluster=C/TIME.json", r"v1/acknowledgements/", "A finding that rings no more until its date."),
     Kind("v1/cluster=C/date=D/…/plans/KIND-DIGEST.json", r"/plans/.*\.json", "A plan, beside its snapshot or below `live`: what is expected, asked for, predicted, and the way back. Beside it lies its text, `.md`."),
     Kind("v1/plans/cluster=C/KIND-DIGEST", r"v1/plans/", "Where the plan of that digest lies."),
+    Kind("v1/approvals/cluster=C/RUN/TRY-planned.json", r"-planned\.json", "The plan that a run made or found for its gate."),
     Kind("v1/approvals/cluster=C/RUN/ASK-asked.json", r"-asked\.json", "What the gate of a run asked; `shown` is the SHA-256 of the text."),
     Kind("v1/approvals/cluster=C/RUN/ASK-decided-NN.json", r"-decided-", "One answer to it."),
     Kind("v1/receipts/cluster=C/DIGEST/NNNN-EVENT.json", r"v1/receipts/", "One event of the record of a plan that was begun."),
@@ -99,6 +100,7 @@ def _store(folder: Path) -> ObjectStore:
     store, world, plan = planned(elections)
     asked = {"cluster": "demo", "run": f"{plan.kind}.manual__2026-11-21", "ask_id": "01a2-0001"}
     question = {"kind": plan.kind, "digest": plan.digest, "shown": "0" * 64, "requester": "ada", "policy": None}
+    approvals.keep_plan(store, cluster="demo", run=asked["run"], try_id="01a1-0001", kind=plan.kind, digest=plan.digest)
     approvals.keep_question(store, **asked, question={**question, "after": None, "clears": 0})
     said = {"user": "olivia", "options": [approvals.APPROVE], "comment": "planned window"}
     approvals.keep_answer(store, **asked, answer={**said, "at": NOW.isoformat(), "responded_at": NOW.isoformat()})

@@ -7,7 +7,7 @@ versitygw refuses a policy with the condition key `s3:if-none-match`: the one st
 import json
 import secrets
 import subprocess
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import boto3
 import pytest
@@ -105,9 +105,12 @@ def test_each_role_can_do_its_work(stores):
     stored_day(writer, NOW, 1, cluster="demo")
     world = three_brokers()
     world.topic("orders", ((1, 2, 3), 2, (1, 2, 3)))
-    plan = plan_elections(analyst, "demo", zookeeper=world.zookeeper(), now=NOW)
+    assert plan_elections(analyst, "demo", zookeeper=world.zookeeper(), now=NOW)
+    later = datetime.now(UTC) + timedelta(days=1)  # else it is the same plan, and nothing is written
+    plan = plan_elections(approver, "demo", zookeeper=world.zookeeper(), now=later)
     approver.probe()
     gate = {"cluster": "demo", "run": "d.r", "ask_id": "1"}
+    approvals.keep_plan(approver, cluster="demo", run="d.r", try_id="1", kind=plan.kind, digest=plan.digest)
     question = {"kind": plan.kind, "digest": plan.digest, "shown": "0" * 64, "requester": "otto", "policy": "default"}
     approvals.keep_question(approver, **gate, question=question)
     answer = {"user": "olivia", "options": ["Approve"], "comment": None, "at": NOW.isoformat()}
@@ -132,7 +135,8 @@ PLAN = "v1/cluster=demo/date=2026-01-01/live/plans/elect_preferred_leaders-1.jso
 OWN = {
     "SNAPSHOT_WRITER": {SNAPSHOT, "v1/runs/cluster=demo/1.json"},
     "ANALYST": {PLAN, "v1/plans/cluster=demo/1", "v1/analysis/date=2026-01-01/1/manifest.json", "unpublished/1/x"},
-    "APPROVER": {f"v1/{each}/cluster=demo/x.json" for each in ("audit", "approvals", "rejections")},
+    "APPROVER": {f"v1/{each}/cluster=demo/x.json" for each in ("audit", "approvals", "rejections")}
+    | {PLAN, "v1/plans/cluster=demo/1"},
     "APPLIER": {f"v1/{each}/cluster=demo/x.json" for each in ("audit", "receipts", "stops")},
 }
 

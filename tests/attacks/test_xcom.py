@@ -15,23 +15,18 @@ from tests.dags.world import CLUSTER
 
 @pytest.mark.parametrize("kind", ["delete_topics", "elect_preferred_leaders"])
 def test_a_forged_plan_is_not_applied_under_the_text_of_another(bag, clients, world, plan, deletion, monkeypatch, kind):
-    """The approver of "1 election" deleted a topic whose deletion was rejected minutes before."""
+    """The approver of "1 election" deleted a topic whose deletion was rejected minutes before; here the record of the run names it, too."""
     from kafka_maintenance.operations.apply import step
+    from kafka_maintenance.tasks.plans import kept_for_gate
 
     monkeypatch.setattr(step, "await_outcomes", lambda *_: None)  # where it gets so far: nobody deletes the topic here
     dag = bag.dags["elect_preferred_leaders"]
     monkeypatch.setattr(
         dag.get_task("verify"), "python_callable", lambda *_, **__: True
     )  # it would wait for the deletion
-    forged = {
-        "summary": plan.summary,
-        "markdown": plan.markdown,
-        "kind": kind,
-        "cluster": CLUSTER,
-        "uri": deletion.uri,
-        "digest": deletion.digest,
-    }
-    monkeypatch.setattr(dag.get_task("plan_elections"), "python_callable", lambda *_: forged)
+    forged = {"kind": kind, "cluster": CLUSTER, "digest": deletion.digest}
+    told = {**forged, "summary": plan.summary, "markdown": plan.markdown, "uri": deletion.uri}
+    monkeypatch.setattr(dag.get_task("plan_elections"), "python_callable", lambda *_: kept_for_gate(forged) and told)
     with answering(clients, dag.dag_id, answered_by(clients["olivia"], "Approve")):
         run = dag.test(run_conf={"cluster": CLUSTER, "plan": plan.digest}, logical_date=None)
     assert states_of(run)["plan_elections"] == "success"

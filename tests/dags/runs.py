@@ -100,7 +100,8 @@ def run_plan(bag, plan, dag_id="elect_preferred_leaders"):
 
 def gate_records(store, ending=""):
     """What the gates asked and were answered, as the folder of the store keeps it, in order; of all, or of those with such a name."""
-    return [json.loads(path.read_text()) for path in sorted((store / "v1" / "approvals").rglob(f"*{ending}.json"))]
+    paths = sorted((store / "v1" / "approvals").rglob(f"*{ending}.json"))
+    return [json.loads(path.read_text()) for path in paths if not path.name.endswith("-planned.json")]
 
 
 def states_of(run):

@@ -135,7 +135,7 @@ def test_a_rejected_plan_is_not_offered_again_unless_the_rejection_is_named(bag,
 
 def test_an_answer_to_a_question_that_was_edited_in_the_store_applies_nothing(bag, clients, world, plan, tmp_path):
     def edit_and_approve(gate):
-        path = tmp_path / "v1" / "audit" / f"cluster={CLUSTER}" / "00000001.json"
+        path = tmp_path / "v1" / "audit" / f"cluster={CLUSTER}" / "00000002.json"
         path.chmod(0o644)
         path.write_text(path.read_text().replace(plan.digest, "0" * 64))
         return answered_by(clients["olivia"], "Approve")(gate)

@@ -18,7 +18,7 @@ def begun(bag, monkeypatch):
     named = SimpleNamespace(
         address=world.zookeeper(), write_connection=None, bootstrap_servers="b:1", client_settings={}
     )
-    run = SimpleNamespace(dag_id="cancel_execution", run_type="manual", triggering_user_name="ann")
+    run = SimpleNamespace(dag_id="cancel_execution", run_type="manual", triggering_user_name="ann", clear_number=0)
     monkeypatch.setattr(hooks, "store", lambda: store)
     monkeypatch.setattr(hooks, "cluster", lambda _: named)
     monkeypatch.setattr(cancel, "context_of_run", lambda: {"dag_run": run})
@@ -37,10 +37,11 @@ def test_a_run_without_a_digest_shows_and_a_second_one_cancels(begun, monkeypatc
 def test_nobody_by_name_and_no_brokers_cancel_nothing(begun, monkeypatch):
     asked = brokers_of(monkeypatch, begun.world)
     digest = begun.function("demo", None, None, "too slow")["approve"]
-    begun.run.run_type = "scheduled"
-    with pytest.raises(RefusedError, match="nobody vouches for a person"):
-        begun.function("demo", begun.plan.digest, digest, "too slow")
-    begun.run.run_type, begun.named.bootstrap_servers = "manual", None
+    for started in ({"run_type": "scheduled"}, {"run_type": "manual", "clear_number": 1}):
+        vars(begun.run).update(started)
+        with pytest.raises(RefusedError, match="or it was cleared since, and nobody vouches for a person"):
+            begun.function("demo", begun.plan.digest, digest, "too slow")
+    begun.run.clear_number, begun.named.bootstrap_servers = 0, None
     with pytest.raises(BadInputError, match="names no bootstrap_servers"):
         begun.function("demo", begun.plan.digest, digest, "too slow")
     assert asked == []

@@ -1,7 +1,7 @@
 """The gate in front of every write: a person sees the plan, answers, and exactly that plan may be applied.
 
 Only names cross XCom. The gate reads the plan from the store, by the kind of its own DAG, the cluster of its own run and the
-digest that the planning task names; it shows what the plan asks for, and keeps digest, hash of the text and answer in the store.
+digest that the planning task names, in XCom and in the store's record of the run; it shows what the plan asks for, and keeps digest, hash of the text and answer in the store.
 The applying task asks `approved` for them, renders the text again, and refuses anything else, whoever started it: a skipped
 task is not a lock, and what Airflow holds can be edited.
 """
@@ -25,7 +25,7 @@ from kafka_maintenance.operations.gate.policy import policy_of
 from kafka_maintenance.operations.gate.shown import shown
 from kafka_maintenance.tasks.airflow_record import reader_of
 from kafka_maintenance.tasks.airflow_versions import ask, parking
-from kafka_maintenance.tasks.common import cluster_of_run, run_name
+from kafka_maintenance.tasks.common import cluster_of_run, run_name, try_name
 from kafka_maintenance.tasks.links import PLAN, push_links
 from kafka_maintenance.tasks.notifiers import NOTIFIERS, ring
 from kafka_maintenance.tasks.settings import SETTINGS
@@ -72,7 +72,7 @@ class PlanApprovalOperator(ApprovalOperator):
         """Shows the plan and parks; its digest, and the hash of what is shown, are kept before anybody can answer.
 
         Raises:
-            BadInputError, InvalidPlanError, RefusedError: as of `shown`, `refuse_rejected` and the policy; nobody was asked.
+            BadInputError, InvalidPlanError, RefusedError: as of `_planned`, `shown`, `refuse_rejected` and the policy; nobody was asked.
             ObjectStoreError, AuditSinkError: the question could not be kept, or the store lets a record be overwritten; nobody was asked.
             AirflowFailException: the gate was cleared, and Airflow goes on showing the plan of an earlier try.
         """
@@ -80,7 +80,7 @@ class PlanApprovalOperator(ApprovalOperator):
         store, asked, policy = hooks.store(), self._asked(context), hooks.policy_for(cluster_of_run(values))
         refuse_unsigned(policy, f"{self.kind} on {asked['cluster']!r} not asked about")
         store.probe()
-        text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=str(self.plan["digest"]))
+        text = shown(store, kind=self.kind, cluster=asked["cluster"], digest=self._planned(store, asked))
         earlier = self._answered_before(context, store, text.plan.digest)
         if earlier is not None:
             return self._decided(context, _event_of(earlier.answers[-1]), earlier)
@@ -92,7 +92,9 @@ class PlanApprovalOperator(ApprovalOperator):
         after = values["params"].get("after_rejection")
         approvals.refuse_rejected(store, asked["cluster"], text.plan.digest, after)
         question = {"kind": self.kind, "digest": text.plan.digest, "shown": text.digest, "policy": policy.digest}
-        who = {"requester": requester_of(values), "after": after, "clears": _clears(values)}
+        clears = clears_of(values)
+        requester = policy.requester(requester_of(values), clears)
+        who = {"requester": requester, "after": after, "clears": clears}
         approvals.keep_question(store, **asked, question={**question, **who})
         now = datetime.now(UTC)
         rule = policy.rule_for(self.kind, contents, now)
@@ -117,11 +119,29 @@ class PlanApprovalOperator(ApprovalOperator):
             "%s: plan %s shown, waits for %s",
             text.subject,
             text.plan.digest,
-            policy.who_approves(self.kind, who["requester"]),
+            policy.who_approves(self.kind, requester),
         )
         ring(context, notifiers=self.notifiers)
         push_links(context, PLAN)
         raise parking(self, context)
+
+    def _planned(self, store: "ObjectStore", asked: Mapping[str, Any]) -> str:
+        """The digest of the plan that the planning task returned, where the record of the run says so, too: who may edit XComs and set the
+        state of a task could else have a plan shown that nobody asked for in this run.
+
+        Raises:
+            RefusedError: the record names no plan, or another one.
+        """
+        told = str((self.plan or {}).get("digest"))
+        found = approvals.planned(store, cluster=asked["cluster"], run=asked["run"])
+        if found is None or (found["kind"], found["digest"]) != (self.kind, told):
+            recorded = "no plan" if found is None else f"{found['kind']} {found['digest'][:12]}"
+            task = ", ".join(sorted(self.upstream_task_ids))
+            raise RefusedError(
+                f"{self.kind} on {asked['cluster']!r} not asked about: expected plan {told[:12]}, which {task} returned, in the record of run "
+                f"{asked['run']!r}, found {recorded}; {task} ran before an upgrade, or its output or state was edited: clear {task}, which plans again"
+            )
+        return told
 
     def _answered_before(self, context: Context, store: "ObjectStore", digest: str) -> "Asked | None":
         """What was asked and answered at an earlier try of this gate, where it decides: the scheduler of Airflow 3.3 may take a gate for lost
@@ -175,13 +195,9 @@ class PlanApprovalOperator(ApprovalOperator):
         return {**super().execute_complete(context, event), "approved_by": list(names)}
 
     def _asked(self, context: Context) -> dict[str, Any]:
-        """Names the question in the store: a clear gives the task instance a fresh UUIDv7, a retry the next number."""
+        """Names the question in the store."""
         values = cast("dict[str, Any]", context)
-        return {
-            "cluster": cluster_of_run(values),
-            "run": run_name(values),
-            "ask_id": f"{context['ti'].id}-{context['ti'].try_number:04d}",
-        }
+        return {"cluster": cluster_of_run(values), "run": run_name(values), "ask_id": try_name(values)}
 
 
 def _event_of(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,7 +220,7 @@ def approved(kind: str, context: dict[str, Any], *, store: "ObjectStore") -> App
         run=run_name(context),
         policy=hooks.policy_for(cluster),
         now=datetime.now(UTC),
-        clears=_clears(context),
+        clears=clears_of(context),
         airflow=reader_of(context),
     )
 
@@ -217,7 +233,7 @@ def closed_window(kind: str, context: dict[str, Any], *, store: "ObjectStore") -
     )
 
 
-def _clears(context: dict[str, Any]) -> int:
+def clears_of(context: dict[str, Any]) -> int:
     """How often the run was cleared after it had ended; a retry is none."""
     return int(context["dag_run"].clear_number or 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import task
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.approval import requester_of
+from kafka_maintenance.tasks.approval import clears_of, requester_of
 from kafka_maintenance.tasks.cluster_dags import require_dag_for
 from kafka_maintenance.tasks.common import brokers_of, context_of_run
 
@@ -33,8 +33,9 @@ def cancel_moves(cluster: str, plan: str | None, approve: str | None, reason: st
         found = cancellation(store, cluster, digest, named.address, datetime.now(UTC))
         log.info("nothing is cancelled yet; a run with approve %s cancels:\n%s", found.digest, found.text)
         return {"cluster": cluster, "plan": digest, "approve": found.digest, "cancelled": False}
-    by = requester_of(context_of_run())
-    refuse_cancel(hooks.policy_for(cluster), cluster, by, reason)
+    policy, context = hooks.policy_for(cluster), context_of_run()
+    by = policy.requester(requester_of(context), clears_of(context))
+    refuse_cancel(policy, cluster, by, reason)
     brokers = brokers_of(named, None)
     if brokers is None:
         raise BadInputError(

@@ -76,13 +76,14 @@ def gated_run(kind: str, why: str, day: date | str, cluster: str, what: str, **c
     return {**named, "note": note, "conf": {"cluster": cluster, **conf}}
 
 
-def waits_for(kind: str, cluster: str, requester: str | None = None) -> str:
-    """Whose approval a run waits for, in the words of its note.
+def waits_for(kind: str, cluster: str, started_by: str | None = None, clears: int = 0) -> str:
+    """Whose approval a run waits for that was cleared so often, in the words of its note.
 
     A policy that cannot be read keeps no run from being started: the gate itself says why it cannot ask.
     """
     try:
-        return f"waits for {hooks.policy_for(cluster).who_approves(kind, requester)}"
+        policy = hooks.policy_for(cluster)
+        return f"waits for {policy.who_approves(kind, policy.requester(started_by, clears))}"
     except ControllerCoreError as error:
         return f"waits for an approval, and whose is not known: {error}"
 
@@ -110,6 +111,11 @@ def run_name(context: dict[str, Any]) -> str:
     """Names a run among those of all DAGs, in snapshots, receipts and locks."""
     run = context["dag_run"]
     return f"{run.dag_id}.{run.run_id}"
+
+
+def try_name(context: dict[str, Any]) -> str:
+    """Names a try of a task among those of its run, which sort in their order: a clear gives the task instance a fresh UUIDv7, a retry the next number."""
+    return f"{context['ti'].id}-{context['ti'].try_number:04d}"
 
 
 def cluster_of_run(context: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from airflow.sdk import task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_maintenance import hooks
-from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name
+from kafka_maintenance.tasks.common import brokers_of, context_of_run, run_name, try_name
 from kafka_maintenance.tasks.lineage import snapshot_of_plan, tell_lineage
 from kafka_maintenance.tasks.snapshots import named_snapshot, snapshot_of_run
 
@@ -154,11 +154,20 @@ def stored(kind: str, cluster: str, digest: str, **beside: Any) -> dict[str, Any
 
 
 def summed_up(plan: "StoredPlan | None", cluster: str) -> dict[str, Any]:
-    """The names of a stored plan; its summary is in the log. Skips the run when there is nothing to do."""
+    """The names of a stored plan, kept for the gate; its summary is in the log. Skips the run when there is nothing to do."""
     if plan is None:
         raise AirflowSkipException(f"cluster {cluster!r}: nothing to do, no plan was made")
     log.info("%s on %s: %s", plan.kind, cluster, plan.summary)
-    return named(plan)
+    return kept_for_gate(named(plan))
+
+
+def kept_for_gate(plan: dict[str, str]) -> dict[str, str]:
+    """The names of the plan that the running run is to ask about, recorded in the store: what a task returns can be edited in Airflow."""
+    from kafka_maintenance.operations.gate.approvals import keep_plan
+
+    context = context_of_run()
+    keep_plan(hooks.store(), run=run_name(context), try_id=try_name(context), **plan)
+    return plan
 
 
 def named(plan: "StoredPlan") -> dict[str, str]:

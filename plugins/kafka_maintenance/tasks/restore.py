@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_maintenance import hooks
 from kafka_maintenance.tasks.approval import approved, approved_plan
 from kafka_maintenance.tasks.common import brokers_of, cluster_of_run, context_of_run, given, run_name
+from kafka_maintenance.tasks.plans import kept_for_gate
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -79,7 +80,7 @@ def plan_restore(cluster: str, plan: str | None, snapshot: str, scope: dict[str,
             log.warning("%s", error)
             found = plan_for()
     log.info("%s", found.text)
-    return {"cluster": cluster, "kind": KIND, "digest": found.digest}
+    return kept_for_gate({"cluster": cluster, "kind": KIND, "digest": found.digest})
 
 
 @task(multiple_outputs=False, pool=APPLY_POOL)

@@ -19,6 +19,7 @@ from kafka_maintenance.tasks.common import (
     label,
     run_name,
 )
+from kafka_maintenance.tasks.plans import kept_for_gate
 from kafka_maintenance.tasks.pools import APPLY_POOL
 from kafka_maintenance.tasks.settings import SETTINGS
 
@@ -145,4 +146,4 @@ def _policy(keep: dict[str, int]) -> "RetentionPolicy":
 
 
 def _summed_up(plan: "StoredRetention") -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in ("kind", "cluster", "digest")}
+    return kept_for_gate({"kind": plan.kind, "cluster": plan.cluster, "digest": plan.digest})

@@ -46,7 +46,7 @@ def on_dag_run_running(dag_run: Any) -> None:
 
     The policy is read in a thread of its own: the scheduler, which calls this in the middle of its work, forbids others to end its session.
     """
-    requester = dag_run.triggering_user_name if dag_run.run_type == "manual" else None
+    who = (dag_run.triggering_user_name if dag_run.run_type == "manual" else None, dag_run.clear_number)
 
     def note() -> str | None:
         ours = _ours(dag_run)
@@ -54,8 +54,8 @@ def on_dag_run_running(dag_run: Any) -> None:
             return None
         with ThreadPoolExecutor(max_workers=1) as other:
             if ours is not None:
-                return other.submit(_waiting_again, ours, requester).result()
-            return other.submit(note_of, dag_run.dag_id, dag_run.conf or {}, requester).result()
+                return other.submit(_waiting_again, ours, *who).result()
+            return other.submit(note_of, dag_run.dag_id, dag_run.conf or {}, *who).result()
 
     _write(dag_run, note)
 
@@ -91,10 +91,10 @@ def _ours(dag_run: Any) -> re.Match[str] | None:
     return None if written is None or written.user_id is not None else _OURS.fullmatch(written.content)
 
 
-def _waiting_again(ours: re.Match[str], requester: str | None) -> str:
+def _waiting_again(ours: re.Match[str], started_by: str | None, clears: int) -> str:
     from kafka_maintenance.tasks.common import waits_for
 
-    return f"{ours['run']}: {waits_for(KINDS.get(ours['kind'], ours['kind']), ours['cluster'], requester)}"
+    return f"{ours['run']}: {waits_for(KINDS.get(ours['kind'], ours['kind']), ours['cluster'], started_by, clears)}"
 
 
 def _with_end(dag_run: Any, how: str) -> str | None:
@@ -133,8 +133,15 @@ def _approvers(gate: Any, session: Any) -> list[str]:
     return [str(name) for value in values for name in value.get("approved_by", ())]
 
 
-def note_of(dag_id: str, conf: Mapping[str, Any], requester: str | None) -> str | None:
-    """What a run waits for that `requester` started with this `conf`; None where it asks nobody."""
+def note_of(dag_id: str, conf: Mapping[str, Any], started_by: str | None, clears: int) -> str | None:
+    """What a run waits for; None where it asks nobody.
+
+    Args:
+        dag_id: of the run.
+        conf: of the run.
+        started_by: who started it, as Airflow says.
+        clears: how often it was cleared so far.
+    """
     from kafka_maintenance.hooks import CLUSTER_DAG_MARK, cluster_of_dag
     from kafka_maintenance.tasks.common import waits_for
 
@@ -142,4 +149,5 @@ def note_of(dag_id: str, conf: Mapping[str, Any], requester: str | None) -> str 
     cluster = conf.get("cluster") or cluster_of_dag(dag_id)
     if common not in KINDS or not cluster or (common in _WITHOUT_ACT_ONLY_REPORTS and not conf.get("act")):
         return None
-    return f"{common} on {cluster}, started by {requester or 'nobody that Airflow names'}: {waits_for(KINDS[common], cluster, requester)}"
+    waits = waits_for(KINDS[common], cluster, started_by, clears)
+    return f"{common} on {cluster}, started by {started_by or 'nobody that Airflow names'}: {waits}"

@@ -127,6 +127,15 @@ def test_who_started_a_run_is_known_where_airflow_vouches_for_a_person(run, requ
     assert requester_of({"dag_run": SimpleNamespace(**run)}) == requester
 
 
+@pytest.mark.parametrize(
+    ("clears", "rules", "requester"),
+    [(0, {}, "otto"), (1, {}, None), (1, {"others_may_clear": True}, "otto")],
+    ids=["as it was started", "cleared since", "the policy lets others clear"],
+)
+def test_nobody_vouches_for_who_asked_where_a_run_was_cleared(clears, rules, requester):
+    assert Policy("d", {}, rules).requester("otto", clears) == requester
+
+
 def test_an_approved_digest_without_such_a_plan_is_refused(store, text):
     _asked(store, text, digest="b" * 64)
     _answered(store)
@@ -305,6 +314,43 @@ def test_each_try_of_a_gate_is_a_question_of_its_own(store, text):
         assert approvals.asked(store, cluster="alpha", run=RUN).answers[0]["options"] == [option]
 
 
+@pytest.mark.parametrize(
+    ("kept", "found"),
+    [
+        pytest.param((), "found no plan", id="planned before an upgrade, or by hand"),
+        pytest.param([("01a2-0001", KIND, "b" * 64)], f"found {KIND} bbbbbbbbbbbb", id="another plan"),
+        pytest.param([("01a2-0001", "delete_topics", None)], "found delete_topics ", id="of another kind"),
+        pytest.param([("01a2-0001", KIND, None), ("01a2-0002", KIND, "b" * 64)], "found", id="not the last one"),
+        pytest.param([("01a2-0002", KIND, "b" * 64), ("01b7-0001", KIND, None)], None, id="the last one, after a clear"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("told", ["as it is", "nothing"])
+def test_a_gate_asks_about_the_last_plan_that_its_run_recorded(store, text, kept, found, told):
+    from kafka_maintenance.tasks.approval import PlanApprovalOperator
+
+    digest = text.plan.digest
+    gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan={"digest": digest} if told == "as it is" else None)
+    gate.upstream_task_ids.add("plan_elections")
+    for try_id, kind, other in kept:
+        approvals.keep_plan(store, cluster="alpha", run=RUN, try_id=try_id, kind=kind, digest=other or digest)
+    asked = {"cluster": "alpha", "run": RUN}
+    if found is None and told == "as it is":
+        assert gate._planned(store, asked) == digest
+    else:
+        with pytest.raises(
+            RefusedError, match=rf"{found or 'expected plan None'}.*clear plan_elections, which plans again"
+        ):
+            gate._planned(store, asked)
+
+
+def test_a_plan_in_the_record_of_a_run_that_the_chain_does_not_hold_is_not_asked_about(store, text):
+    approvals.keep_plan(store, cluster="alpha", run=RUN, try_id="01a2-0001", kind=KIND, digest=text.plan.digest)
+    (key,) = store.list("v1/approvals/")
+    store.put(key.replace("0001-planned", "0002-planned"), store.get(key))
+    with pytest.raises(UntrustedRecordError, match="the chain holds no such record"):
+        approvals.planned(store, cluster="alpha", run=RUN)
+
+
 @pytest.mark.parametrize("option", ["Approve", "Reject"])
 def test_a_gate_that_is_tried_again_after_its_answer_ends_with_that_answer(store, text, monkeypatch, option):
     """The scheduler of Airflow 3.3 may take a gate for lost that was answered."""
@@ -315,6 +361,7 @@ def test_a_gate_that_is_tried_again_after_its_answer_ends_with_that_answer(store
     gate = PlanApprovalOperator(task_id="approve", kind=KIND, plan={"digest": text.plan.digest})
     run = SimpleNamespace(dag_id="elect_preferred_leaders", run_id="manual", clear_number=0, run_type="manual", conf={})
     context = {"dag_run": run, "params": {"cluster": "alpha"}, "ti": SimpleNamespace(id="01a2", try_number=1)}
+    approvals.keep_plan(store, cluster="alpha", run=RUN, try_id="01a1-0001", kind=KIND, digest=text.plan.digest)
     _asked(store, text, ask_id=gate._asked(context)["ask_id"])
     _answered(store, gate._asked(context)["ask_id"], options=[option])
     returned = gate.execute(context | {"ti": SimpleNamespace(id="01a2", try_number=2)})

@@ -34,11 +34,12 @@ class Run(SimpleNamespace):
         self.dag_run_note = SimpleNamespace(content=text, user_id=self.dag_run_note and self.dag_run_note.user_id)
 
 
-def _noted(dag_id, conf=None, *, user="ada", run_type="manual", note=None, by=None):
+def _noted(dag_id, conf=None, *, user="ada", run_type="manual", note=None, by=None, clears=0):
     from kafka_maintenance.tasks.run_notes import on_dag_run_running
 
     written = note and SimpleNamespace(content=note, user_id=by)
-    run = Run(dag_id=dag_id, run_id="r", run_type=run_type, conf=conf, triggering_user_name=user, dag_run_note=written)
+    who = {"run_type": run_type, "triggering_user_name": user, "clear_number": clears}
+    run = Run(dag_id=dag_id, run_id="r", conf=conf, dag_run_note=written, **who)
     on_dag_run_running(run)
     return run.note
 
@@ -86,6 +87,13 @@ def test_a_run_that_was_cleared_after_its_end_waits_again(kind, how, approvals):
     waits = f"{kind} on blue, {how}: waits for {approvals} by olivia, otto"
     assert _noted(kind, note=ENDED.format(kind, how), run_type="operator_triggered") == waits
     assert _noted(kind, note=ENDED.format(kind, how), by="7") == ENDED.format(kind, how)
+
+
+@pytest.mark.parametrize(("clears", "approvals"), [(0, "1 approval"), (1, "2 approvals")])
+def test_a_deletion_whose_run_was_cleared_waits_for_two(clears, approvals):
+    waits = f"delete_topics on blue, started by ada: waits for {approvals} by olivia, otto"
+    assert _noted("delete_topics", {"cluster": "blue"}, clears=clears) == waits
+    assert _noted("delete_topics", note=ENDED.format("delete_topics", "started by ada"), clears=clears) == waits
 
 
 def test_a_note_is_as_short_as_airflow_can_hold(monkeypatch, tmp_path):

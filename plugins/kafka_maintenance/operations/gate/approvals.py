@@ -1,7 +1,8 @@
-"""What a gate asked and what it was answered, kept in the store and in its audit chain.
+"""What a run planned, what its gate asked and what it was answered, kept in the store and in its audit chain.
 
-Whoever can edit Airflow's records cannot write a yes, and whoever can write the store cannot sign one. Create-only: a question
-before anybody can answer it, each answer after it, a withdrawal at any time; the last question of a run counts.
+Whoever can edit Airflow's records cannot write a yes, and whoever can write the store cannot sign one. Create-only: the plan
+before the gate reads it, a question before anybody can answer it, each answer after it, a withdrawal at any time; of plans and
+questions, the last of a run counts.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from kafka_maintenance.operations.record.receipts import EventKind, receipt_pref
 
 APPROVE: Final = "Approve"
 _ASKED: Final = "-asked.json"
+_PLANNED: Final = "-planned.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,34 @@ class Asked:
         """When the last answer was given, as Airflow says; of a rule when it was recorded."""
         given = (each.get("responded_at") or each["at"] for each in self.answers)
         return max(map(datetime.fromisoformat, given), default=None)
+
+
+def keep_plan(store: ObjectStore, *, cluster: str, run: str, try_id: str, kind: str, digest: str) -> None:
+    """Records which plan the task of a run has made or found, for the gate of that run.
+
+    Args:
+        store: where plans and receipts are.
+        cluster: our name of it.
+        run: the run whose gate is to ask.
+        try_id: names the try of the task among those of the run, which sort in their order.
+        kind: of the plan.
+        digest: of the plan, SHA-256 in hex.
+
+    Raises:
+        ObjectStoreError, AuditSinkError: the gate shows nothing then.
+    """
+    record = {"run": run, "cluster": cluster, "kind": kind, "digest": digest, "code_version": __version__}
+    AuditChain(store, cluster).append("planned", f"{_prefix(cluster, run)}{try_id}{_PLANNED}", record)
+
+
+def planned(store: ObjectStore, *, cluster: str, run: str) -> Mapping[str, Any] | None:
+    """What the run recorded as its plan, the last time that it planned; None where it recorded none.
+
+    Raises:
+        UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
+    """
+    last = _last(store, cluster, run, _PLANNED)
+    return None if last is None else trusted_record(store, cluster, f"{_prefix(cluster, run)}{last}{_PLANNED}")
 
 
 def keep_question(store: ObjectStore, *, cluster: str, run: str, ask_id: str, question: Mapping[str, Any]) -> None:
@@ -119,7 +149,7 @@ def withdraw(store: ObjectStore, *, cluster: str, run: str, by: str, comment: st
             raise RefusedError(
                 f"approval of run {run!r} not withdrawn: its plan was begun, see its receipt; use Kafka's tools to cancel it"
             )
-    ask_id = _last_question(store, cluster, run)
+    ask_id = _last(store, cluster, run, _ASKED)
     record = {
         "by": by,
         "comment": comment,
@@ -146,7 +176,7 @@ def asked(store: ObjectStore, *, cluster: str, run: str) -> Asked | None:
     Raises:
         UntrustedRecordError: a record that the audit chain does not hold, or whose signature does not count.
     """
-    ask_id = _last_question(store, cluster, run)
+    ask_id = _last(store, cluster, run, _ASKED)
     if ask_id is None:
         return None
     prefix = f"{_prefix(cluster, run)}{ask_id}"
@@ -186,10 +216,10 @@ def refuse_rejected(store: ObjectStore, cluster: str, digest: str, after: str | 
             )
 
 
-def _last_question(store: ObjectStore, cluster: str, run: str) -> str | None:
+def _last(store: ObjectStore, cluster: str, run: str, ending: str) -> str | None:
     prefix = _prefix(cluster, run)
     names = [key.removeprefix(prefix) for key in store.list(prefix)]
-    return max((name.removesuffix(_ASKED) for name in names if name.endswith(_ASKED)), default=None)
+    return max((name.removesuffix(ending) for name in names if name.endswith(ending)), default=None)
 
 
 def _rejections(cluster: str, digest: str) -> str:

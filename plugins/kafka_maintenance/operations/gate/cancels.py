@@ -20,7 +20,8 @@ def refuse_cancel(policy: Policy, cluster: str, by: str | None, reason: str) -> 
     """
     if by is None:
         raise RefusedError(
-            f"nothing cancelled on {cluster!r}: a schedule or another DAG started the run, and nobody vouches for a person; start it by hand"
+            f"nothing cancelled on {cluster!r}: a schedule or another DAG started the run, or it was cleared since, and nobody vouches for a person; "
+            "start a new run by hand"
         )
     missing = policy.verdict(CANCEL, None, (Answered(by, reason),)).missing
     if missing:

@@ -169,8 +169,15 @@ class Policy:
 
     @property
     def others_may_clear(self) -> bool:
-        """Whether somebody who did not approve may clear the run between approval and application."""
+        """Whether a run counts as it did before, where somebody else clears it: as asked for, and after its approval."""
         return bool(self.rules.get("others_may_clear", False))
+
+    def requester(self, started_by: str | None, clears: int) -> str | None:
+        """Who asked for the plan of a run that was cleared so often before its gate asked.
+
+        None after a clear: whoever cleared it had it planned or shown at a time of his choice, and Airflow does not tell a task who that was.
+        """
+        return started_by if not clears or self.others_may_clear else None
 
     @property
     def airflow_must_agree(self) -> bool:
