@@ -1,9 +1,10 @@
 """Bytes per broker as a second goal: exchanges of replicas that keep every count, and so every bound of the plan.
 
-A broker that holds too many bytes gives a large replica to one of its rack that holds too few, and takes a smaller one of
-the same topic back. Exchanges between replicas that are copied anyway cost nothing and come first. The exact problem is
-number partitioning (NP-hard), so the result is printed beside a lower bound.
-Source: docs/planning.md, "Limits".
+A broker that holds too many bytes gives a large replica to one that holds fewer, and takes a smaller one of the same topic
+back: both are followers, or both preferred leaders, and both keep to their rack quota. Exchanges between replicas that are
+copied anyway cost nothing and come first. The exact problem is number partitioning (NP-hard), so the result is printed beside
+a lower bound.
+Source: docs/planning.md, "Goals" and "Limits".
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.planner.bounds import Problem
-from spark_jobs.planner.columns import Ints
+from spark_jobs.planner.bounds import Problem, rack_share
+from spark_jobs.planner.columns import Bools, Ints
 
 Floats = npt.NDArray[np.float64]
 _EXCHANGES_MAX = 20_000
@@ -32,7 +33,7 @@ class Spare(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evened:
-    """Replica lists after the exchanges. Ratios are the largest bytes per broker over the mean of its rack."""
+    """Replica lists after the exchanges. Ratios are the most bytes on one broker over the mean of all that may hold replicas."""
 
     lists: Ints  # [P, F]
     exchanges: int
@@ -43,7 +44,9 @@ class Evened:
 
 
 def even_bytes(problem: Problem, lists: Ints, tolerance: float, spare: Spare | None = None) -> Evened:
-    """Exchanges followers until every broker is within (1 + tolerance) of the mean, or no exchange helps.
+    """Exchanges replicas until no broker holds more than (1 + tolerance) times the mean, or no exchange helps.
+
+    In a rack whose brokers must hold more than that, (1 + tolerance) times what they must hold is enough.
 
     Args:
         problem: with sizes.
@@ -55,36 +58,61 @@ def even_bytes(problem: Problem, lists: Ints, tolerance: float, spare: Spare | N
         Lists with the same counts per broker, topic, rack and leader.
     """
     assert problem.size is not None
-    size, brokers = problem.size, problem.broker_count
     books = _opened(problem, lists, spare or Spare())
-    load = books.load
-    mean = np.zeros(brokers)
-    for of_rack in problem.rack_brokers:
-        mean[of_rack] = load[of_rack].mean()
-    safe = np.maximum(mean, 1.0)
-    before = float((load / safe)[problem.eligible].max())
-    blocked = np.zeros(brokers, bool)
+    load, forced = books.load, _forced(problem)
+    mean = float(load[problem.eligible].mean()) or 1.0
+    before = float(load.max()) / mean
+    wanted = (1 + tolerance) * np.where(forced > (1 + tolerance) * mean, forced, mean)
+    blocked = ~problem.eligible
     exchanges = 0
     while exchanges < _EXCHANGES_MAX:
-        excess = np.where(blocked | ~problem.eligible, -np.inf, load / safe)
+        excess = np.where(blocked, -np.inf, load / wanted)
         giver = int(np.argmax(excess))
-        if not excess[giver] > 1 + tolerance:
+        if not excess[giver] > 1:
             break
-        rack = problem.rack_brokers[int(problem.rack[giver])]
-        takers = rack[np.argsort(load[rack], kind="stable")][:_PARTNERS]
-        if any(_exchange(problem, books, giver, int(taker)) for taker in takers.tolist() if taker != giver):
+        takers = _takers(problem, load, giver)
+        if any(
+            _exchange(problem, books, held, giver, taker) for held in (books.follows, books.leads) for taker in takers
+        ):
             exchanges += 1
-            blocked[:] = books.refused = False
+            blocked = ~problem.eligible
+            books.refused = False
         else:
             blocked[giver] = True
     return Evened(
         lists=books.lists,
         exchanges=exchanges,
         ratio_before=before,
-        ratio=float((load / safe)[problem.eligible].max()),
-        ratio_bound=max(1.0, float(size.max(initial=0) / max(1.0, mean[problem.eligible].max()))),
+        ratio=float(load.max()) / mean,
+        ratio_bound=max(float(forced.max()), float(problem.size.max(initial=0))) / mean,
         refused=books.refused,
     )
+
+
+def _forced(problem: Problem) -> Floats:
+    """[B] bytes on each broker if replicas could be divided: racks and brokers as even as the rack quotas allow.
+
+    The largest of them is a lower bound: here the quotas hold for all partitions together, in a plan for each of them.
+    """
+    assert problem.size is not None
+    of_factor = [int(problem.size[problem.factor == index].sum()) for index in range(len(problem.factors))]
+    least, most = (
+        [sum(bytes_ * n for bytes_, n in zip(of_factor, column, strict=True)) for column in quota.T.tolist()]
+        for quota in (problem.rack_min, problem.rack_max)
+    )
+    total = sum(bytes_ * rf for bytes_, rf in zip(of_factor, problem.factors, strict=True))
+    brokers = [len(members) for members in problem.rack_brokers]
+    shares = [share / n for share, n in zip(rack_share(total, brokers, least, most), brokers, strict=True)]
+    return np.where(problem.eligible, np.array(shares, float)[problem.rack], 0.0)
+
+
+def _takers(problem: Problem, load: Floats, giver: int) -> list[int]:
+    """Brokers with the fewest bytes: of the giver's rack, then of other racks where the quotas leave a choice of racks."""
+    order = np.argsort(load, kind="stable")
+    order = order[problem.eligible[order] & (order != giver)]
+    same = problem.rack[order] == problem.rack[giver]
+    choice = bool((problem.rack_min < problem.rack_max).any())
+    return [*order[same][:_PARTNERS].tolist(), *order[~same][: _PARTNERS * choice].tolist()]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -93,7 +121,8 @@ class _Books:
 
     lists: Ints  # [P, F]
     load: Floats  # [B] bytes
-    members: list[set[int]]  # [B] partitions that a broker follows
+    leads: list[set[int]]  # [B] partitions whose preferred leader a broker is
+    follows: list[set[int]]  # [B] its other partitions
     spare: Spare
     refused: bool = False  # an exchange was too dear since the last one that was made
 
@@ -104,23 +133,35 @@ def _opened(problem: Problem, lists: Ints, spare: Spare) -> _Books:
     there = new >= 0
     weights = np.repeat(problem.size, there.sum(1)).astype(float)
     load = np.asarray(np.bincount(new[there], weights=weights, minlength=brokers), float)
-    members: list[set[int]] = [set() for _ in range(brokers)]
-    for p, b in zip(*(x.tolist() for x in (np.nonzero(there[:, 1:])[0], new[:, 1:][there[:, 1:]])), strict=True):
-        members[b].add(p)
-    return _Books(lists=new, load=load, members=members, spare=spare)
+    leads: list[set[int]] = [set() for _ in range(brokers)]
+    follows: list[set[int]] = [set() for _ in range(brokers)]
+    for p, (leader, *followers) in enumerate(new.tolist()):
+        leads[leader].add(p)
+        for b in followers:
+            if b >= 0:
+                follows[b].add(p)
+    return _Books(lists=new, load=load, leads=leads, follows=follows, spare=spare)
 
 
-def _exchange(problem: Problem, books: _Books, giver: int, taker: int) -> bool:
-    """Makes the best exchange between two brokers that is not too dear; False when none brings them closer."""
+def _exchange(problem: Problem, books: _Books, members: list[set[int]], giver: int, taker: int) -> bool:
+    """Makes the best exchange between two brokers that is not too dear; False when none brings them closer.
+
+    Args:
+        problem: with sizes.
+        books: what changes.
+        members: which replicas of each broker are exchanged: `leads` or `follows` of the books.
+        giver: holds too many bytes.
+        taker: holds fewer.
+    """
     assert problem.size is not None
-    new, load, members, size = books.lists, books.load, books.members, problem.size
+    new, load, size = books.lists, books.load, problem.size
     half = (load[giver] - load[taker]) / 2
     if half <= 0:
         return False
     gives = np.array(sorted(members[giver] - members[taker]), np.int64)
     takes = np.array(sorted(members[taker] - members[giver]), np.int64)
-    gives = gives[~(new[gives] == taker).any(1)]
-    takes = takes[~(new[takes] == giver).any(1)]
+    gives = gives[_may_go(problem, new[gives], problem.factor[gives], giver, taker)]
+    takes = takes[_may_go(problem, new[takes], problem.factor[takes], taker, giver)]
     best, too_dear = _best(problem, gives, takes, (giver, taker), half, books.spare)
     if best is None and too_dear:
         books.refused = True
@@ -195,3 +236,20 @@ def _copies(problem: Problem, partitions: Ints, source: int, target: int) -> Int
     """[N] copies that a plan makes more, or fewer, when a replica of each goes to `target` instead of `source`."""
     held = problem.replicas[partitions]
     return np.asarray((held == source).any(1), np.int64) - np.asarray((held == target).any(1), np.int64)
+
+
+def _may_go(problem: Problem, lists: Ints, factor: Ints, source: int, target: int) -> Bools:
+    """[N] which lists may name `target` instead of `source`: not those that name it, and none against its rack quota.
+
+    Args:
+        problem: with the quotas.
+        lists: [N, F] that name `source`.
+        factor: [N] of their partitions.
+        source: a broker.
+        target: another one.
+    """
+    here, there = int(problem.rack[source]), int(problem.rack[target])
+    racks = np.where(lists >= 0, problem.rack[lists], -1)
+    spares = (racks == here).sum(1) > problem.rack_min[factor, here]
+    lacks = (racks == there).sum(1) < problem.rack_max[factor, there]
+    return np.asarray(~(lists == target).any(1) & ((here == there) | (spares & lacks)), bool)

@@ -279,7 +279,7 @@ def _curve(state: ClusterState, goals: Goals, used: Tolerance, solution: Solutio
 
 
 def _with_even_bytes(solution: Solution, goals: Goals, tolerance: float) -> tuple[Solution, str]:
-    """Exchanges replicas until no broker holds more than (1 + tolerance) times the mean bytes, as far as the caps allow."""
+    """Exchanges replicas for even bytes, as far as the caps allow, and says how far that came."""
     problem, before = solution.problem, solution.verdict
     if problem.size is None:
         raise ImpossibleGoalError("bytes balanced: the sizes of the partitions expected, none found; give sizes")
@@ -291,8 +291,8 @@ def _with_even_bytes(solution: Solution, goals: Goals, tolerance: float) -> tupl
     verdict = require(verify(problem, evened.lists, solution.certificate), "plan with balanced bytes")
     said = (
         f"bytes per broker at most {evened.ratio:.4f} times the mean (was {evened.ratio_before:.4f}, wanted "
-        f"{1 + tolerance:.4f}, no plan is below {evened.ratio_bound:.4f}) by {evened.exchanges} exchanges that cost "
-        f"{verdict.moves - before.moves} moves{evened.refused * '; the cap allows no more'}"
+        f"{1 + tolerance:.4f}, no plan is below {evened.ratio_bound:.4f}) by {counted(evened.exchanges, 'exchange')} that cost "
+        f"{counted(verdict.moves - before.moves, 'move')}{evened.refused * '; the cap allows no more'}"
     )
     return replace(solution, lists=evened.lists, verdict=verdict), said
 

@@ -140,7 +140,7 @@ class ReassignmentPlan:
             weights = np.repeat(self.problem.size, there.sum(1)).astype(float)
             volume = np.bincount(lists[there], weights=weights, minlength=brokers)[eligible]
             out["bytes"] = [int(volume.min()), int(volume.max())]
-            out["bytes_max_over_mean"] = round(float(volume.max() / max(1.0, volume.mean())), 4)
+            out["bytes_max_over_mean"] = round(float(volume.max() / (volume.mean() or 1.0)), 4)
         return out
 
     @property

@@ -111,3 +111,32 @@ def fractional_placement(problem):
                 share[g] += step * sizes[g]
         out.append([share[g] / sizes[g] if g >= 0 else Fraction(0) for g in problem.rack.tolist()])
     return out
+
+
+def evenest(problem):
+    """Bytes on the broker with the most, where these are fewest, over all placements within the bounds."""
+    spread = problem.topic_spread
+    nothing = (0,) * problem.broker_count
+    topics = problem.topic.tolist()
+    found = {(nothing, nothing, nothing)}
+    for p, topic in enumerate(topics):
+        size = int(problem.size[p])
+        then = set()
+        for brokers in legal_sets(problem, p):
+            into = [b in brokers for b in range(problem.broker_count)]
+            for count, cell, held in found:
+                more = tuple(n + b for n, b in zip(count, into, strict=True))
+                inside = tuple(n + b for n, b in zip(cell, into, strict=True))
+                if any(n > high for n, high in zip(more, problem.high, strict=True)):
+                    continue
+                if p + 1 == len(topics) or topics[p + 1] != topic:
+                    if spread and not within(inside, problem.cell_low[topic], problem.cell_high[topic]):
+                        continue
+                    inside = nothing
+                then.add((more, inside, tuple(n + size * b for n, b in zip(held, into, strict=True))))
+        found = then
+    return min(max(held) for count, _, held in found if within(count, problem.low, problem.high))
+
+
+def within(counts, low, high):
+    return all(least <= n <= most for least, n, most in zip(low, counts, high, strict=True))
