@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from controller_core.model.errors import MisplacedSnapshotError, ObjectDamagedError, UnknownFormatError
@@ -18,6 +18,8 @@ MANIFEST: Final = "manifest.json"
 RAW: Final = "raw"
 FORMAT_VERSIONS: Final = (1,)
 ROOT: Final = "v1"
+CLOCK_SLACK: Final = timedelta(hours=1)
+"""A snapshot dated later than this from now is dated in the future."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOKEN_LETTERS_MAX: Final = 48
 _DIGEST_LETTERS: Final = 8
@@ -108,6 +110,11 @@ class Manifest:
 def partition_rows(manifests: Iterable[Manifest]) -> int:
     """Rows of the tables `partitions` of these snapshots together, as their manifests count them."""
     return sum(manifest.counts.get("partitions", 0) for manifest in manifests)
+
+
+def dated_in_the_future(manifest: Manifest, now: datetime) -> bool:
+    """Whether a clock was wrong when it was taken: it counts for nothing, and is never the newest, until that time has come."""
+    return manifest.taken_at - now > CLOCK_SLACK
 
 
 _NOT_IN_DOCUMENT: Final = ("uri", "prefix", "digest", "extra")

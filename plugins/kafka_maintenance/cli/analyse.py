@@ -82,7 +82,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.spark.submit import SparkSettings  # noqa: PLC0415 - as above
 
     store, now = store_of(arguments), datetime.now(UTC)
-    day = arguments.date or _newest_day(store)
+    day = arguments.date or _newest_day(store, now)
     choice = choose(store, day, arguments.clusters, history_days=arguments.history_days)
     if arguments.dry_run:
         _show_choice(arguments, day, choice)
@@ -184,13 +184,17 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _newest_day(store: Any) -> date:
+def _newest_day(store: Any, now: datetime) -> date:
+    from controller_core.adapters.snapshot.manifest import CLOCK_SLACK  # noqa: PLC0415 - as above
     from kafka_maintenance.operations.snapshots.catalog import manifest_keys, place_of  # noqa: PLC0415 - as above
 
-    days = [place_of(key)[1] for key in manifest_keys(store)]
+    last = (now + CLOCK_SLACK).date()
+    days = [day for day in (date.fromisoformat(place_of(key)[1]) for key in manifest_keys(store)) if day <= last]
     if not days:
-        raise BadInputError(f"nothing analysed: expected a snapshot in {store.uri!r}, found none; take one first")
-    return date.fromisoformat(max(days))
+        raise BadInputError(
+            f"nothing analysed: expected a snapshot in {store.uri!r} of a date until {last}, found none; take one first"
+        )
+    return max(days)
 
 
 def _document(path: Path | None) -> dict[str, Any] | None:

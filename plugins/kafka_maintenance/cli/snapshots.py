@@ -121,6 +121,7 @@ def _add_retain(actions: Any) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     from kafka_maintenance.operations.snapshots import catalog as operation  # noqa: PLC0415 - the other commands start faster
     from kafka_maintenance.operations.snapshots.pins import pins  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.show import manifest_json  # noqa: PLC0415 - as above
 
     store = existing_store_of(arguments)
     if arguments.cluster is not None:
@@ -137,7 +138,7 @@ def _list(arguments: argparse.Namespace) -> int:
     ]
     last = f"{counted(len(found), 'snapshot')} in {store.uri}"
     document = {
-        "snapshots": [operation.manifest_json(manifest) for manifest in found],
+        "snapshots": [manifest_json(manifest) for manifest in found],
         "unreadable": [str(error) for error in unusable],
     }
     table = Table(_COLUMNS, rows, above=above, below=(last,))
@@ -158,7 +159,7 @@ def _row(manifest: Any, pin: str | None) -> tuple[str, ...]:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from kafka_maintenance.operations.snapshots.catalog import manifest_json, show_snapshot  # noqa: PLC0415 - as above
+    from kafka_maintenance.operations.snapshots.show import manifest_json, show_snapshot  # noqa: PLC0415 - as above
 
     manifest = chosen_snapshot(arguments)
     show(arguments, show_snapshot(manifest), manifest_json(manifest))

@@ -8,11 +8,13 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from controller_core.adapters.object_store.open import FolderStore
 from kafka_maintenance import __version__
 from kafka_maintenance.cli.arguments import PASSWORD_VARIABLE, STORE_VARIABLE
 from kafka_maintenance.cli.main import parser
@@ -20,6 +22,7 @@ from kafka_maintenance.demo import stack
 from kafka_maintenance.operations.plans import make as planning
 from kafka_maintenance.servers.ports import free_port
 from tests.kafka_maintenance.cli.commands import TIMEOUT_S, run
+from tests.kafka_maintenance.snapshot_world import stored_day
 from tests.source_files import ROOT
 
 
@@ -165,6 +168,14 @@ def test_targets_that_cannot_be_read_are_bad_input(capsys, tmp_path, content, sa
 def test_nothing_to_analyse_is_bad_input(capsys, tmp_path):
     status, _, err = run(capsys, "analyse", "--store", str(tmp_path))
     assert (status, "found none; take one first" in err) == (2, True)
+
+
+def test_a_date_in_the_future_is_analysed_only_when_it_is_named(capsys, tmp_path):
+    store, now = FolderStore(tmp_path), datetime.now(UTC)
+    for days_ago in (-30, 3):
+        stored_day(store, now, days_ago)
+    status, out, _ = run(capsys, "analyse", "--store", str(tmp_path), "--dry-run")
+    assert (status, str((now - timedelta(days=3)).date()) in out) == (0, True)
 
 
 def test_a_folder_without_a_stack_is_down(capsys, tmp_path):

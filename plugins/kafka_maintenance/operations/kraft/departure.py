@@ -29,7 +29,7 @@ def leave(store: ObjectStore, cluster: str, *, by: str, reason: str, now: dateti
     known = departures(store).get(cluster)
     if known is not None:
         return known
-    last = newest_snapshot(store, cluster)
+    last = newest_snapshot(store, cluster, now=now)
     if last is None:
         raise ObjectMissingError(
             f"cluster {cluster!r} not recorded as gone from ZooKeeper: expected a snapshot of it in {store.uri!r}, found none; correct the name"

@@ -6,6 +6,7 @@ Source: docs/snapshots.md, "Restoring".
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from controller_core import znodes
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.acls import OPEN_ACL
-from controller_core.adapters.snapshot.manifest import Manifest
+from controller_core.adapters.snapshot.manifest import Manifest, dated_in_the_future
 from controller_core.adapters.snapshot.reader import Cut
 from controller_core.adapters.snapshot.secrets import sealer_of
 from controller_core.adapters.snapshot.tree_writer import NewZnode
@@ -193,9 +194,11 @@ def not_of_one_moment(store: ObjectStore, manifest: Manifest) -> str | None:
 
 
 def _newest_consistent(store: ObjectStore, cluster: str) -> str:
+    now = datetime.now(UTC)
     by_date = keys_by_date(store, cluster)
     for day in sorted(by_date, reverse=True)[:_DAYS_MAX]:
-        found = [each for each in readable_snapshots(store, by_date[day])[0] if each.consistent]
+        readable, _ = readable_snapshots(store, by_date[day])
+        found = [each for each in readable if each.consistent and not dated_in_the_future(each, now)]
         if found:
             return f"the newest that is of one moment is {found[-1].snapshot_id}, of {day}"
     return f"no snapshot of the newest {_DAYS_MAX} dates is, as far as they can be read"

@@ -14,7 +14,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
-from controller_core.adapters.snapshot.manifest import MANIFEST, ROOT, Manifest, parse_manifest, run_key
+from controller_core.adapters.snapshot.manifest import (
+    MANIFEST,
+    ROOT,
+    Manifest,
+    dated_in_the_future,
+    parse_manifest,
+    run_key,
+)
 from controller_core.model.errors import MisplacedSnapshotError
 from controller_core.model.words import counted
 from controller_core.plans.plain import plain
@@ -40,8 +47,6 @@ from kafka_maintenance.operations.snapshots.pins import pins
 
 RECENT: Final = timedelta(days=2)
 ABANDONED_AFTER_DAYS: Final = 2
-_CLOCK_SLACK: Final = timedelta(hours=1)
-"""A snapshot dated later than this from now is dated in the future, and counts for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +275,7 @@ def _reasons(
     One dated in the future is kept, and counts for nothing. The newest consistent one is one whose raw layer can be read.
     """
     reasons: dict[str, list[str]] = {}
-    future = [manifest for manifest in manifests if manifest.taken_at - now > _CLOCK_SLACK]
+    future = [manifest for manifest in manifests if dated_in_the_future(manifest, now)]
     for manifest in future:
         reasons[manifest.snapshot_id] = [f"dated in the future, {manifest.taken_at:%Y-%m-%d}: counts for nothing"]
     newest_first = [manifest for manifest in reversed(manifests) if manifest not in future]

@@ -6,11 +6,11 @@ looked for is found by its key, so that a damaged manifest hides no other one.
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ from controller_core.adapters.snapshot.manifest import (
     StoredObject,
     cluster_prefix,
     date_prefix,
-    manifest_document,
+    dated_in_the_future,
     parse_manifest,
     require_own_place,
 )
@@ -41,7 +41,6 @@ from controller_core.model.errors import (
     ObjectMissingError,
     UnknownFormatError,
 )
-from controller_core.model.words import counted
 from controller_core.ports.object_store import write_whole
 from kafka_maintenance.operations.errors import BadInputError, listed
 
@@ -52,6 +51,10 @@ UNUSABLE: Final = (ObjectDamagedError, ObjectMissingError, UnknownFormatError)
 """What is wrong with one snapshot alone."""
 Unusable: TypeAlias = ObjectDamagedError | ObjectMissingError | UnknownFormatError
 _SHOWN_MAX = 10
+_FUTURE: Final = (
+    "snapshot {!r} is not the newest: expected one taken until now, found {}, a date in the future; set the clock that was wrong "
+    "and take a snapshot, or name this one by its id"
+)
 _AT_ONCE: Final = 8
 """Objects read at the same time: a distant store takes its time for each, and boto3 keeps ten connections."""
 
@@ -99,13 +102,29 @@ def _told_apart(results: Iterable[Manifest | Unusable]) -> tuple[list[Manifest],
     return sorted(found, key=_age), unusable
 
 
-def newest_snapshot(store: ObjectStore, cluster: str, date: date | str | None = None) -> Manifest | None:
-    """The newest snapshot of a cluster (of one UTC date, where it is given), or None.
+def newest_snapshot(
+    store: ObjectStore, cluster: str, date: date | str | None = None, *, now: datetime | None = None
+) -> Manifest | None:
+    """The newest snapshot of a cluster (of one UTC date, where it is given), or None where there is none.
 
-    Only the manifests of one date are read; errors as of `newest_of`. It never falls back to an earlier date.
+    Where no date is given, snapshots dated in the future are passed over; from those alone it falls back to an earlier date.
+
+    Args:
+        store: of snapshots, plans and records.
+        cluster: its name.
+        date: no manifest of another one is read.
+        now: the time, UTC; None: the clock's.
+
+    Raises:
+        ObjectMissingError: all are dated in the future; names the newest.
+        ObjectDamagedError, UnknownFormatError: none of that date, or of the newest one, can be read.
     """
     by_date = keys_by_date(store, cluster, date)
-    return newest_of(store, by_date[max(by_date)]) if by_date else None
+    if not by_date:
+        return None
+    if date is not None:
+        return newest_of(store, by_date[str(date)])
+    return _newest_readable(store, _newest_first(by_date), log.warning, now or datetime.now(UTC), past_damage=False)
 
 
 def keys_by_date(store: ObjectStore, cluster: str, day: date | str | None = None) -> dict[str, list[str]]:
@@ -128,16 +147,34 @@ def newest_of(store: ObjectStore, keys: Iterable[str], *, passed_over: Callable[
     return _newest_readable(store, [keys], passed_over)
 
 
-def _newest_readable(store: ObjectStore, days: Iterable[Iterable[str]], passed_over: Callable[[str], None]) -> Manifest:
-    """The newest snapshot of the first of these dates that has one that can be read; else as of `newest_of`."""
+def _newest_first(by_date: Mapping[str, list[str]]) -> Iterator[list[str]]:
+    return (by_date[day] for day in sorted(by_date, reverse=True))
+
+
+def _newest_readable(
+    store: ObjectStore,
+    days: Iterable[Iterable[str]],
+    passed_over: Callable[[str], None],
+    now: datetime | None = None,
+    *,
+    past_damage: bool = True,
+) -> Manifest:
+    """The newest snapshot of the first of these dates that has one that can be read; else as of `newest_of`.
+
+    With `now`, those dated in the future are passed over, too. Without `past_damage`, none of a date before damaged ones is taken.
+    """
     unusable: list[Unusable] = []
     for keys in days:
-        found, of_day = _told_apart(_read_or_why_not(store, key) for key in keys)
-        unusable += of_day
-        if found:
+        found, damaged = _told_apart(_read_or_why_not(store, key) for key in keys)
+        future = [each for each in found if now is not None and dated_in_the_future(each, now)]
+        unusable += [ObjectMissingError(_FUTURE.format(each.uri, each.taken_at.isoformat())) for each in future]
+        unusable += damaged
+        if len(found) > len(future):
             for error in unusable:
                 passed_over(f"passed over: {error}")
-            return found[-1]
+            return found[-1 - len(future)]
+        if damaged and not past_damage:
+            raise damaged[0]
     raise unusable[0]
 
 
@@ -191,20 +228,22 @@ def find_snapshot(
     cluster: str | None = None,
     *,
     passed_over: Callable[[str], None] = log.warning,
+    now: datetime | None = None,
 ) -> Manifest:
     """The snapshot that a person means: an address, a snapshot id or the beginning of one, or `newest`.
 
     Only the manifest that is meant is read; for `newest` those of a date, from the newest date down to one with a manifest
-    that can be read, and `passed_over` is told of each newer one that cannot.
+    that can be read and is not dated in the future, and `passed_over` is told of each newer one.
 
     Args:
         store: of snapshots, plans and records.
         name: an address, an id or its beginning, or `newest`.
         cluster: whose; None: of any.
-        passed_over: told of each newer one that cannot be read.
+        passed_over: told of each newer one that cannot be read or is dated in the future.
+        now: the time, UTC; None: the clock's.
 
     Raises:
-        ObjectMissingError: no snapshot, or more than one, is meant; the message lists what there is.
+        ObjectMissingError: no snapshot, or more than one, is meant; the message lists what there is. Or all are dated in the future.
         BadInputError: `newest` without `cluster` in a store of several.
         ObjectDamagedError, UnknownFormatError: as of `read_manifest`.
     """
@@ -212,7 +251,7 @@ def find_snapshot(
         return read_manifest(store, name)
     there = sorted(manifest_keys(store, cluster), key=lambda key: (place_of(key)[1], _id_of(key)))
     if name == "newest" and there:
-        return _newest_known(store, there, passed_over)
+        return _newest_known(store, there, passed_over, now or datetime.now(UTC))
     found = [key for key in there if _id_of(key).startswith(name)]
     if len(found) == 1:
         return read_manifest(store, found[0])
@@ -223,7 +262,9 @@ def find_snapshot(
     )
 
 
-def _newest_known(store: ObjectStore, keys: Sequence[str], passed_over: Callable[[str], None]) -> Manifest:
+def _newest_known(
+    store: ObjectStore, keys: Sequence[str], passed_over: Callable[[str], None], now: datetime
+) -> Manifest:
     """`newest` among these keys of one cluster; errors as of `find_snapshot`."""
     clusters = sorted({place_of(key)[0] for key in keys})
     if len(clusters) > 1:
@@ -231,8 +272,7 @@ def _newest_known(store: ObjectStore, keys: Sequence[str], passed_over: Callable
             f"newest snapshot not chosen: expected those of one cluster, found {len(clusters)} clusters in {store.uri!r}: "
             f"{listed(clusters)}; name one with --cluster"
         )
-    by_date = _by_date(keys)
-    return _newest_readable(store, (by_date[day] for day in sorted(by_date, reverse=True)), passed_over)
+    return _newest_readable(store, _newest_first(_by_date(keys)), passed_over, now)
 
 
 def checked_object(store: ObjectStore, stored: StoredObject) -> bytes:
@@ -342,51 +382,18 @@ def fetch_znodes(store: ObjectStore, manifest: Manifest, folder: Path) -> Path:
     return target
 
 
-def manifest_json(manifest: Manifest) -> dict[str, Any]:
-    """The manifest for machines, with its address."""
-    return {**manifest_document(manifest), "digest": manifest.digest, "uri": manifest.uri}
+def earlier_of(store: ObjectStore, cluster: str, *, now: datetime | None = None) -> Iterator[Manifest]:
+    """The snapshots of a cluster that can be read, newest first; the manifests of a date are read when it is reached.
 
-
-def show_snapshot(manifest: Manifest) -> str:
-    """A manifest as text for people."""
-    sure = "consistent" if manifest.consistent else f"NOT consistent: {manifest.reason}"
-    lines = [
-        f"snapshot   {manifest.snapshot_id}",
-        f"manifest   {manifest.uri}",
-        f"cluster    {manifest.cluster} (Kafka cluster id {manifest.kafka_cluster_id or 'unknown'}, chroot {manifest.chroot or '/'})",
-        f"taken at   {manifest.taken_at.astimezone(UTC).isoformat(timespec='seconds')} by run {manifest.run_id!r}",
-        (
-            f"cut        zxid {manifest.zxid:#x}, {sure}; {manifest.method}, {manifest.rounds} rounds, "
-            f"ZooKeeper {manifest.zookeeper_version}"
-        ),
-        "counts     " + ", ".join(f"{count} {name}" for name, count in manifest.counts.items()),
-        f"size       {sum(stored.size for stored in manifest.objects):,} bytes in {counted(len(manifest.objects), 'object')}",
-        f"secrets    {len(manifest.redacted)} left out"
-        + (f", sealed with key {manifest.key_id}" if manifest.key_id else ", not stored at all"),
-        f"code       {manifest.code_version}, format {manifest.format_version}",
-        f"digest     {manifest.digest}",
-    ]
-    lines.append(f"ACLs       {acls_text(manifest)}")
-    if manifest.unreadable:
-        lines.append(f"unreadable {', '.join(manifest.unreadable[:_SHOWN_MAX])} ({len(manifest.unreadable)} in all)")
-    return "\n".join(lines)
-
-
-def acls_text(manifest: Manifest) -> str:
-    """What the snapshot knows of the ACLs of its znodes, for people."""
-    if manifest.acls is None:
-        return "read where a sample showed one that is not open; otherwise unknown"
-    read, carried, unread, masked = (manifest.acls[name] for name in ("read", "carried", "unread", "masked"))
-    text = f"{read} read, {carried} unchanged since the snapshot before, {len(unread)} unknown, {len(masked)} masked"
-    shown = [*unread, *masked][:_SHOWN_MAX]
-    return f"{text}: {', '.join(shown)}{' …' if len(shown) < len(unread) + len(masked) else ''}" if shown else text
-
-
-def earlier_of(store: ObjectStore, cluster: str) -> Iterator[Manifest]:
-    """The snapshots of a cluster that can be read, newest first; the manifests of a date are read when it is reached."""
-    by_date = keys_by_date(store, cluster)
-    for day in sorted(by_date, reverse=True):
-        yield from reversed(readable_snapshots(store, by_date[day])[0])
+    Those dated in the future come last. `now`: the time, UTC; None: the clock's.
+    """
+    now = now or datetime.now(UTC)
+    future: list[Manifest] = []
+    for keys in _newest_first(keys_by_date(store, cluster)):
+        found = readable_snapshots(store, keys)[0][::-1]
+        future += [each for each in found if dated_in_the_future(each, now)]
+        yield from (each for each in found if each not in future)
+    yield from future
 
 
 def _age(manifest: Manifest) -> tuple[datetime, str, int]:

@@ -7,7 +7,7 @@ Source: docs/snapshots.md, "What is stored".
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.object_store.open import ObjectStore
@@ -15,6 +15,7 @@ from controller_core.adapters.snapshot.manifest import (
     MANIFEST,
     ROOT,
     Manifest,
+    dated_in_the_future,
     parse_manifest,
     run_key,
     snapshot_prefix,
@@ -24,7 +25,6 @@ from controller_core.model.words import counted
 from kafka_maintenance.operations.snapshots.catalog import UNUSABLE, at_once, manifest_keys, read_manifest
 from kafka_maintenance.operations.snapshots.verify import Finding, verify_snapshot
 
-_CLOCK_SLACK: Final = timedelta(hours=1)
 _SNAPSHOT_STEPS: Final = 4  # v1/cluster=C/date=D/snap=S
 
 
@@ -81,7 +81,7 @@ def check_store(
     found += [
         Finding(each.uri, f"is dated in the future: {each.taken_at.isoformat()}")
         for each in manifests
-        if each.taken_at - now > _CLOCK_SLACK
+        if dated_in_the_future(each, now)
     ]
     found += _object_findings(store, manifests)
     found += _folder_findings(store, manifests, cluster)
@@ -224,9 +224,7 @@ def _states(
 ) -> Iterator[ClusterState]:
     verified = {manifest.key for manifest in chosen} - damaged
     for name in sorted({manifest.cluster for manifest in manifests}):
-        own = [
-            manifest for manifest in manifests if manifest.cluster == name and manifest.taken_at - now <= _CLOCK_SLACK
-        ]
+        own = [each for each in manifests if each.cluster == name and not dated_in_the_future(each, now)]
         if own:
             newest = own[-1]
             age_s = (now - newest.taken_at).total_seconds()

@@ -12,7 +12,7 @@ from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import MIGRATIONS, Overview, mode_text, readable_overviews
 from kafka_maintenance.operations.analysis.tables import CACHE
 from kafka_maintenance.operations.record.departures import Departure, departures
-from kafka_maintenance.operations.snapshots.catalog import at_once, keys_by_date, newest_of
+from kafka_maintenance.operations.snapshots.catalog import at_once, newest_snapshot
 from kafka_maintenance.web.blocks import (
     SEVERITIES,
     Cell,
@@ -211,12 +211,11 @@ def _analysed(counts: Mapping[str, Any], now: datetime) -> _Snapshot | None:
 def _read_newest(store: ObjectStore, name: str, now: datetime) -> _Snapshot:
     """Looks at today first, so that one listing of one date is enough most of the time."""
     try:
-        by_date = keys_by_date(store, name, now.date()) or keys_by_date(store, name)
-        if not by_date:
-            return _Snapshot(problem="no snapshot yet")
-        found = newest_of(store, by_date[max(by_date)])
+        found = newest_snapshot(store, name, now.date()) or newest_snapshot(store, name, now=now)
     except ControllerCoreError as error:
         return _Snapshot(problem=str(error))
+    if found is None:
+        return _Snapshot(problem="no snapshot yet")
     return _Snapshot(taken_at=found.taken_at, consistent=found.consistent, counts=found.counts)
 
 

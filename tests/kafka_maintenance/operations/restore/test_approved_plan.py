@@ -1,7 +1,7 @@
 """Exactly the approved plan is restored, to the cluster that it was made for, and nothing after a change."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -99,6 +99,7 @@ def test_a_snapshot_of_no_one_moment_is_told_to_the_approver(kafka, store, chroo
     later = take_snapshot(
         address=ClusterAddress(chroot), cluster="alpha", store=store, run_id="sure", now=world.NOON + timedelta(days=1)
     ).manifest
+    world.stored_day(store, datetime.now(UTC), -30)  # of a clock that was wrong
     second = plan(store, torn, chroot, configs=("clients/*",))
     assert f"the newest that is of one moment is {later.snapshot_id}, of 2026-03-02" in second.text
     assert first.digest != second.digest, "the note is what is approved, too"

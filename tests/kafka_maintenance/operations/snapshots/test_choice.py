@@ -10,12 +10,13 @@ import pytest
 
 from controller_core.adapters.object_store.open import MemoryStore
 from controller_core.adapters.snapshot.manifest import run_token, snapshot_prefix
-from controller_core.model.errors import ObjectDamagedError
+from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from kafka_maintenance.operations.analysis import run as analyse
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.snapshots.blame import blame, blame_text
-from kafka_maintenance.operations.snapshots.catalog import find_snapshot, newest_snapshot
+from kafka_maintenance.operations.snapshots.catalog import earlier_of, find_snapshot, newest_snapshot
 from kafka_maintenance.operations.snapshots.choice import NoSnapshotError, choose, snapshots_of_date
+from tests.kafka_maintenance.snapshot_world import stored_day
 from tests.spark_jobs.worlds import DAY, World, publish
 
 ALPHA, BETA = (
@@ -129,6 +130,53 @@ def test_newest_is_the_newest_that_can_be_read_and_those_passed_over_are_told(st
     damage(store, ALPHA.on(1))
     with pytest.raises(ObjectDamagedError, match="date=2026-11-20"):
         find_snapshot(store, "newest", "alpha")
+
+
+NOON = datetime(2026, 6, 30, 12, tzinfo=UTC)
+CHOOSERS = {
+    "newest": lambda store: find_snapshot(store, "newest", "alpha", now=NOON),
+    "the newest of a cluster": lambda store: newest_snapshot(store, "alpha", now=NOON),
+    "the one before": lambda store: next(earlier_of(store, "alpha", now=NOON)),
+}
+
+
+@pytest.mark.parametrize("choose_one", CHOOSERS.values(), ids=CHOOSERS)
+@pytest.mark.parametrize(
+    ("days_ago", "hour", "wrong"),
+    [
+        pytest.param(0, 13, False, id="an hour ahead, as clocks may be"),
+        pytest.param(0, 14, True, id="later on this day"),
+        pytest.param(-30, 1, True, id="in a month"),
+    ],
+)
+def test_one_dated_in_the_future_is_not_the_newest(choose_one, days_ago, hour, wrong):
+    store = MemoryStore("clocks")
+    right = stored_day(store, NOON, 3)
+    ahead = stored_day(store, NOON, days_ago, hour=hour)
+    assert choose_one(store) == (right if wrong else ahead)
+    assert find_snapshot(store, ahead.snapshot_id, now=NOON) == ahead
+    assert newest_snapshot(store, "alpha", ahead.date, now=NOON) == ahead, "its date was named"
+
+
+def test_those_passed_over_for_their_date_are_told(caplog):
+    store = MemoryStore("clocks")
+    ahead = [stored_day(store, NOON, days_ago) for days_ago in (-30, -29)]
+    damaged, right = stored_day(store, NOON, 2), stored_day(store, NOON, 3)
+    store.put(damaged.key, b"{")
+    assert find_snapshot(store, "newest", now=NOON) == right
+    assert all(each.uri in caplog.text for each in (*ahead, damaged))
+    with pytest.raises(ObjectDamagedError, match=damaged.uri):  # whose date is the newest that there can be
+        newest_snapshot(store, "alpha", now=NOON)
+
+
+@pytest.mark.parametrize("choose_one", list(CHOOSERS.values())[:2], ids=list(CHOOSERS)[:2])
+def test_without_any_other_one_the_newest_is_not_known(choose_one):
+    store = MemoryStore("clocks")
+    ahead = [stored_day(store, NOON, days_ago) for days_ago in (-30, -29)]
+    with pytest.raises(
+        ObjectMissingError, match=rf"{ahead[0].uri}.*found 2026-07-30T01:00:00\+00:00, a date in the future"
+    ):
+        choose_one(store)
 
 
 def test_newest_without_a_cluster_needs_a_store_of_one(store):

@@ -26,6 +26,7 @@ from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.plans.make import plan_elections
 from kafka_maintenance.operations.snapshots import catalog as snapshots
 from kafka_maintenance.operations.snapshots.publish import OtherClusterError
+from kafka_maintenance.operations.snapshots.show import manifest_json, show_snapshot
 from kafka_maintenance.operations.snapshots.take import require_zookeeper_mode, take_snapshot
 from kafka_maintenance.operations.snapshots.verify import verify_snapshot
 from kafka_maintenance.servers import ZooKeeperServer
@@ -98,7 +99,7 @@ def test_acls_are_taken_over_from_the_snapshot_before(kafka, chroot, store):
     second = take(chroot, store, "run-2").manifest
     assert (second.acls["read"], second.acls["carried"]) == (1, first.counts["znodes"] - 1)
     assert (second.acls["unread"], second.acls["masked"]) == ([], ["/config/users/alice"])
-    assert "1 masked: /config/users/alice" in snapshots.show_snapshot(snapshots.read_manifest(store, second.uri))
+    assert "1 masked: /config/users/alice" in show_snapshot(snapshots.read_manifest(store, second.uri))
     raws = [
         dict(zip(*(snapshots.read_raw(store, each)[name].to_pylist() for name in ("path", "acl")), strict=True))
         for each in (first, second)
@@ -339,10 +340,10 @@ def test_ten_thousand_children_and_a_large_znode(kafka, chroot, store):
 
 def test_a_node_of_the_store_shows_json_and_text(kafka, chroot, store):
     manifest = take(chroot, store).manifest
-    text = snapshots.show_snapshot(manifest)
+    text = show_snapshot(manifest)
     assert "3 partitions" in text
     assert "1 left out" in text
-    assert json.loads(json.dumps(snapshots.manifest_json(manifest)))["run_id"] == "run-1"
+    assert json.loads(json.dumps(manifest_json(manifest)))["run_id"] == "run-1"
 
 
 def test_tables_are_fetched_and_checked(kafka, chroot, store, tmp_path):
