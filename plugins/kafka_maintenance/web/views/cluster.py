@@ -5,11 +5,14 @@ from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.model.errors import ObjectDamagedError, ObjectMissingError
 from controller_core.model.words import counted
 from kafka_maintenance.operations.analysis.overviews import Overview, readable_overviews
-from kafka_maintenance.operations.analysis.tables import rows_of
+from kafka_maintenance.operations.analysis.tables import rows_of, table_of
 from kafka_maintenance.web import figures
 from kafka_maintenance.web.blocks import (
     SEVERITIES,
@@ -35,7 +38,9 @@ from kafka_maintenance.web.views.topic import topics_table
 
 Row = Mapping[str, Any]
 _date: Final = itemgetter("date")
-FINDINGS_READ_MAX: Final = 5000
+FINDINGS_SHOWN_MAX: Final = 5000
+_IDENTITY: Final = ("kind", "topic", "partition", "brokers")
+"""What a finding and the same one of another date have in common."""
 _PENDING: Final = ("being_reassigned", "stuck_reassignment", "stuck_election", "stuck_deletion", "kraft_migration")
 """Kinds of findings that are work in progress."""
 
@@ -67,9 +72,9 @@ def cluster_page(store: ObjectStore, name: str, *, date: str | None = None, agai
         )
     before = next((one for one in reversed(of_cluster) if one.date < chosen.date), None)
     summary = next(iter(_rows(store, chosen, "cluster_summary", name, newest=True)), {})
-    findings = rows_of(store, chosen.manifest, "findings", cluster=name, rows_max=FINDINGS_READ_MAX)
+    findings = table_of(store, chosen.manifest, "findings", cluster=name)
     sections = [
-        Section(title="Findings", anchor="findings", blocks=_findings(store, name, findings, before, chosen)),
+        Section(title="Findings", anchor="findings", blocks=_findings(store, name, findings, before)),
         Section(title="Brokers", anchor="brokers", blocks=[_heat(store, chosen, name)]),
         Section(title="What waits, and why", anchor="waits", blocks=_waits(store, chosen, name, findings)),
         Section(title="When brokers fail", anchor="drill", blocks=drill_blocks(store, chosen, name)),
@@ -147,24 +152,16 @@ def _version(summary: Row) -> tuple[Note, ...]:
     return (Note(f"Judged as Kafka {summary['kafka_version']}: {summary['version_reason']}."),)
 
 
-def _findings(
-    store: ObjectStore, name: str, findings: Sequence[Row], before: Overview | None, chosen: Overview
-) -> list[Block]:
-    known = (
-        {_key(row) for row in rows_of(store, before.manifest, "findings", cluster=name, rows_max=FINDINGS_READ_MAX)}
-        if before
-        else set()
-    )
-    ordered = sorted(
-        findings,
-        key=lambda row: (SEVERITIES.index(row["severity"]), row["kind"], str(row["topic"]), row["partition"] or 0),
-    )
+def _findings(store: ObjectStore, name: str, findings: pa.Table, before: Overview | None) -> list[Block]:
+    worst = _worst(findings)
+    known = table_of(store, before.manifest, "findings", cluster=name, columns=_IDENTITY) if before else pa.table({})
+    ordered = sorted(zip(worst.to_pylist(), _among(worst, known), strict=True), key=lambda found: _place(found[0]))
     rows = [
         (
             Cell(row["kind"]),
             Cell(row["severity"], row["severity"]),
             Cell(
-                "new" if before and _key(row) not in known else "standing" if before else "-",
+                "-" if before is None else "standing" if stood else "new",
                 None if before else "quiet",
             ),
             _subject(name, row),
@@ -172,9 +169,8 @@ def _findings(
             number(None if row["age_s"] is None else row["age_s"] / 3600, digits=1),
             Cell(row["detail"] or ""),
         )
-        for row in ordered
+        for row, stood in ordered
     ]
-    total = sum(chosen.clusters[name].get(f"{severity}_count") or 0 for severity in SEVERITIES)
     table = Table(
         id="findings",
         caption="Partitions, brokers and requests that are not well, with the cause",
@@ -190,18 +186,44 @@ def _findings(
         rows=rows,
         empty="Nothing is wrong with this cluster.",
         searchable=True,
-        more=max(0, total - len(rows)),
+        more=findings.num_rows - len(rows),
         filters=[
             Filter(label="Severity", column="Severity", choices=SEVERITIES),
             Filter(label="Since", column="Since", choices=("new", "standing")),
-            Filter(label="Kind", column="Kind", choices=sorted({row["kind"] for row in findings})),
+            Filter(label="Kind", column="Kind", choices=sorted({row["kind"] for row, _ in ordered})),
         ],
     )
     return [table]
 
 
-def _key(row: Row) -> tuple[Any, ...]:
-    return row["kind"], row["topic"], row["partition"], tuple(row["brokers"] or ())
+def _worst(findings: pa.Table) -> pa.Table:
+    """As many as are shown, the worst, and of those the ones that follow from no other: there may be one per partition."""
+    if not findings.num_rows:
+        return findings
+    severity = pc.index_in(findings["severity"], value_set=pa.array(SEVERITIES))
+    ranks = pa.table({"severity": severity, "follows": pc.is_valid(findings["cause"])})
+    order = pc.sort_indices(ranks, sort_keys=[(name, "ascending") for name in ranks.column_names])
+    return findings.take(order[:FINDINGS_SHOWN_MAX])
+
+
+def _place(row: Row) -> tuple[int, bool, str, str, int]:
+    follows = row["cause"] is not None
+    return SEVERITIES.index(row["severity"]), follows, row["kind"], str(row["topic"]), row["partition"] or 0
+
+
+def _among(findings: pa.Table, known: pa.Table) -> list[bool]:
+    """Of each finding, whether it is one of the known ones."""
+    if not (findings.num_rows and known.num_rows):
+        return [False] * findings.num_rows
+    found: list[bool] = pc.is_in(_identities(findings), value_set=_identities(known)).to_pylist()
+    return found
+
+
+def _identities(findings: pa.Table) -> pa.ChunkedArray:
+    """The identity of each as one text: Arrow compares a hundred thousand of them at once."""
+    brokers = pc.binary_join(findings["brokers"].cast(pa.list_(pa.string())), ",")
+    parts = (findings["kind"], findings["topic"], findings["partition"].cast(pa.string()), brokers)
+    return pc.binary_join_element_wise(*parts, "/", null_handling="replace")
 
 
 def _subject(name: str, row: Row) -> Cell:
@@ -240,7 +262,7 @@ def _heat(store: ObjectStore, chosen: Overview, name: str) -> Block:
     )
 
 
-def _waits(store: ObjectStore, chosen: Overview, name: str, findings: Sequence[Row]) -> list[Block]:
+def _waits(store: ObjectStore, chosen: Overview, name: str, findings: pa.Table) -> list[Block]:
     queued = sorted(_rows(store, chosen, "deletion_eligibility", name), key=lambda row: (row["eligible"], row["topic"]))
     deletions = Table(
         id="deletions",
@@ -267,7 +289,8 @@ def _waits(store: ObjectStore, chosen: Overview, name: str, findings: Sequence[R
         empty="No topic is queued for deletion.",
         searchable=len(queued) > 20,  # noqa: PLR2004 - fewer are read at a glance
     )
-    pending = [row for row in findings if row["kind"] in _PENDING or row["kind"].startswith("stuck_")]
+    pending = _in_progress(findings)
+    worst = _worst(pending).to_pylist()
     work = Table(
         id="pending",
         caption="Reassignments, elections and migrations in progress",
@@ -279,11 +302,19 @@ def _waits(store: ObjectStore, chosen: Overview, name: str, findings: Sequence[R
                 number(None if row["age_s"] is None else row["age_s"] / 3600, digits=1),
                 Cell(row["detail"] or ""),
             )
-            for row in pending
+            for row in worst
         ],
+        more=pending.num_rows - len(worst),
         empty="Nothing is in progress.",
     )
     return [deletions, work, *_proposal(store, chosen, name)]
+
+
+def _in_progress(findings: pa.Table) -> pa.Table:
+    if not findings.num_rows:
+        return findings
+    kinds = findings["kind"]
+    return findings.filter(pc.or_(pc.is_in(kinds, value_set=pa.array(_PENDING)), pc.starts_with(kinds, "stuck_")))
 
 
 def _proposal(store: ObjectStore, chosen: Overview, name: str) -> list[Block]:

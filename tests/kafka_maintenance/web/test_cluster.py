@@ -1,0 +1,68 @@
+"""The page Cluster: of many findings the worst are shown, and the rest is counted."""
+
+import pytest
+
+from controller_core.adapters.object_store.open import open_store
+from kafka_maintenance.web.views import cluster
+from tests.kafka_maintenance.web.fleet import Sick, publish, publish_date
+
+ALPHA = Sick("alpha")
+SHOWN_MAX = 4
+
+
+def found(count, kind, severity, *, cause=None):
+    snapshot_id = ALPHA.world(0).snapshot_id
+    row = {"cluster": ALPHA.name, "snapshot_id": snapshot_id, "kind": kind, "severity": severity, "cause": cause}
+    return [row | {"topic": "t", "partition": number, "brokers": [2]} for number in range(count)]
+
+
+def tables_of(tmp_path, today, yesterday=()):
+    """The tables Findings and In progress of the page."""
+    store = open_store(str(tmp_path))
+    publish_date(store, [ALPHA], 1, more={"findings": yesterday})
+    publish(store, [ALPHA], dates=0)
+    publish_date(store, [ALPHA], 0, more={"findings": today})
+    sections = {section.anchor: section.blocks for section in cluster.cluster_page(store, ALPHA.name).sections}
+    return sections["findings"][0], sections["waits"][1]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(cluster, "FINDINGS_SHOWN_MAX", SHOWN_MAX)
+
+
+@pytest.mark.parametrize(
+    ("today", "kinds", "more"),
+    [
+        pytest.param(
+            found(6, "non_preferred_leader", "info") + found(3, "offline", "critical"),
+            ["offline", "offline", "offline", "non_preferred_leader"],
+            5,
+            id="the worst, whatever their names",
+        ),
+        pytest.param(
+            found(5, "offline", "critical", cause="broker_down [2]") + found(1, "under_min_isr", "critical"),
+            ["under_min_isr", "offline", "offline", "offline"],
+            2,
+            id="what follows from no other before what does; those that follow are counted, too",
+        ),
+        pytest.param(found(2, "offline", "critical"), ["offline", "offline"], 0, id="all, where they are few"),
+        pytest.param([], [], 0, id="none"),
+    ],
+)
+def test_the_worst_findings_are_shown_and_the_rest_is_counted(tmp_path, today, kinds, more):
+    table, _ = tables_of(tmp_path, today)
+    assert ([row[0].text for row in table.rows], table.more) == (kinds, more)
+
+
+def test_a_finding_is_new_where_the_date_before_had_none_like_it(tmp_path):
+    lagging = found(8, "under_replicated", "warning")
+    table, _ = tables_of(tmp_path, lagging[2:] + found(1, "offline", "critical"), found(6, "a_kind", "info") + lagging)
+    assert [row[2].text for row in table.rows] == ["new", "standing", "standing", "standing"]
+
+
+def test_what_is_in_progress_is_shown_however_many_are_worse(tmp_path):
+    moving = found(5, "being_reassigned", "info") + found(1, "stuck_reassignment", "warning")
+    _, work = tables_of(tmp_path, found(9, "offline", "critical") + moving)
+    assert [row[0].text for row in work.rows] == ["stuck_reassignment", *["being_reassigned"] * 3]
+    assert work.more == 2
