@@ -103,7 +103,7 @@ def topic_page(store: ObjectStore, cluster: str, name: str) -> Page:
             ("Topic id", Cell(topic["topic_id"] or "-")),
             ("Queued for deletion", Cell("yes", "warning") if topic["deletion_requested"] else Cell("no")),
             ("Without leader", _bad(sum(row["leader"] is None or row["leader"] < 0 for row in partitions))),
-            ("Under-replicated", _bad(sum(len(row["isr"] or ()) < len(row["replicas"]) for row in partitions))),
+            ("Under-replicated", _bad(sum(bool(_lagging(row)) for row in partitions))),
         )
     )
     subject = urlencode({"cluster": cluster, "subject": name})
@@ -133,6 +133,14 @@ def topic_page(store: ObjectStore, cluster: str, name: str) -> Page:
     )
 
 
+def _lagging(row: dict[str, Any]) -> list[int]:
+    """As `spark_jobs.transforms.partition_findings.lagging`: replicas outside the ISR, those being added apart; none without a state."""
+    in_sync = row["isr"]
+    return (
+        [] if in_sync is None else [b for b in row["replicas"] if b not in in_sync and b not in (row["adding"] or ())]
+    )
+
+
 def _bad(count: int) -> Cell:
     return number(count, tone="critical" if count else "good")
 
@@ -141,7 +149,7 @@ def _partitions(partitions: Sequence[dict[str, Any]], brokers: dict[int, str | N
     rows = []
     for row in partitions[:PARTITIONS_SHOWN_MAX]:
         leader = row["leader"]
-        missing = [broker for broker in row["replicas"] if broker not in (row["isr"] or ())]
+        missing = _lagging(row)
         no_leader = leader is None or leader < 0
         rows.append(
             (
@@ -167,7 +175,7 @@ def _partitions(partitions: Sequence[dict[str, Any]], brokers: dict[int, str | N
         Column("Replicas"),
         Column("Leader", words="amber: not the preferred one"),
         Column("ISR"),
-        Column("Not in sync"),
+        Column("Not in sync", words="replicas outside the ISR, those being added apart"),
         Column("Racks"),
         Column("Reassigning"),
         Column("Leader epoch", numeric=True),
