@@ -45,8 +45,8 @@ KIND = "delete_topics"
         "bootstrap_servers": Param(
             None,
             type=["string", "null"],
-            description="host:port of brokers that are asked who uses the topics; empty: those of the connection, or nobody is asked and the "
-            "plan says so",
+            description="host:port of brokers that are asked who uses the topics, among those of the connection; where it names none, they are "
+            "asked without its client_settings; empty: those of the connection, or nobody is asked and the plan says so",
         ),
         "unused_days": Param(
             30, type="integer", minimum=1, description="A topic that was written to within so many days is in use"

@@ -44,8 +44,8 @@ KIND = "reassign_partitions"
         "bootstrap_servers": Param(
             None,
             type=["string", "null"],
-            description="host:port of brokers that are asked for the sizes of their replicas; empty: those of the connection, or nobody is "
-            "asked and sizes are not known",
+            description="host:port of brokers that are asked for the sizes of their replicas, among those of the connection; where it names none, "
+            "they are asked without its client_settings; empty: those of the connection, or nobody is asked and sizes are not known",
         ),
         "throttle_bytes_per_s": Param(
             None,

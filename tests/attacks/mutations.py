@@ -46,6 +46,8 @@ _RULES = "controller_core/plans/validation.py"
 _SESSION = "controller_core/adapters/zookeeper/session.py"
 _PERMISSION = f"{_GATE}/permission.py"
 _AIRFLOW = f"{_GATE}/airflow_record.py"
+_APPROVAL = "plugins/kafka_maintenance/tasks/approval.py"
+_COMMON = "plugins/kafka_maintenance/tasks/common.py"
 _CLUSTER_DAGS = "plugins/kafka_maintenance/tasks/cluster_dags.py"
 _ANALYSIS = "plugins/kafka_maintenance/tasks/analysis.py"
 _RESTORE = "plugins/kafka_maintenance/operations/restore/document.py"
@@ -190,6 +192,8 @@ MUTATIONS = (
             '"Action": "s3:DeleteObject",\n      "Resource": "arn:aws:s3:::BUCKET/probe/*"': '"Action": "s3:DeleteObject",\n      "Resource": "arn:aws:s3:::BUCKET/*"',
         },
     ),
+    Mutation(("brokers_asked", "test_a_run_names_no_server_that_gets_the_login_of_the_connection"), _COMMON, {"for server in named if server not in known] if known else []": "for server in named if not server]"}),
+    Mutation(("brokers_asked", "test_who_is_asked_and_with_which_login"), _COMMON, {"cluster.client_settings if known else None": "cluster.client_settings"}),
     Mutation(("cluster_dags", "test_each_dag_that_changes_a_cluster_or_its_snapshots_is_there_once_more_for_each"), _CLUSTER_DAGS, {'type="string", const=cluster,': 'type="string",'}),
     Mutation(("cluster_dags", "test_a_run_of_the_clusters_own_dag_is_approved_and_applied"), _CLUSTER_DAGS, {"if own not in {None, cluster} or wanted != dag_id:": "if own is not None:"}),
     Mutation(("cluster_dags", "test_no_run_is_for_another_cluster_than_its_dag"), _CLUSTER_DAGS, {"if own not in {None, cluster} or wanted != dag_id:": "if own is None and wanted != dag_id:"}),

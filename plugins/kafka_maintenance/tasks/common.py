@@ -95,11 +95,29 @@ def batches(names: Sequence[str]) -> list[list[str]]:
 
 
 def brokers_of(cluster: "Cluster", bootstrap_servers: str | None) -> "BrokersAsked | None":
-    """The brokers that a run may ask: those it names, else those of the connection; None where neither names any."""
-    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+    """The brokers that a run may ask: those of the connection, or of these the ones that the run names; None where neither names any.
 
-    servers = bootstrap_servers or cluster.bootstrap_servers
-    return BrokersAsked(servers, cluster.client_settings or None) if servers else None
+    Whoever starts a run chooses no server that gets the login of the connection: where that names no brokers, those of the run are asked
+    without its client settings.
+
+    Raises:
+        BadInputError: the run names a server that the connection does not.
+    """
+    from kafka_maintenance.operations.cluster.brokers_asked import BrokersAsked
+    from kafka_maintenance.operations.errors import BadInputError
+
+    known, named = (
+        [server.strip() for server in (text or "").split(",") if server.strip()]
+        for text in (cluster.bootstrap_servers, bootstrap_servers)
+    )
+    foreign = [server for server in named if server not in known] if known else []
+    if foreign:
+        raise BadInputError(
+            f"brokers of {cluster.name!r} not asked: expected bootstrap_servers among those of its connection, {', '.join(known)}, found "
+            f"{', '.join(foreign)}; leave the param empty, or have the connection name them"
+        )
+    servers, client = ",".join(named or known), cluster.client_settings if known else None
+    return BrokersAsked(servers, client or None) if servers else None
 
 
 def context_of_run() -> dict[str, Any]:
