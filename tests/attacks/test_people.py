@@ -6,7 +6,7 @@ import pytest
 
 from kafka_maintenance.operations.errors import BadInputError
 from kafka_maintenance.operations.gate.contents import Contents
-from kafka_maintenance.operations.gate.policy import Answered, Policy, policy_from, policy_of
+from kafka_maintenance.operations.gate.policy import CAPS_OF_KIND, Answered, Policy, policy_from, policy_of
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DEFAULT = Policy("default", {}, {})
@@ -99,6 +99,69 @@ def test_a_reassignment_that_copies_more_bytes_than_the_cap_is_not_even_asked_ab
     contents = contents_of_stored(store, plan_of(make.plan_reassignment, world, store, sizes=sizes, move_count_max=3))
     told = of("reassign_partitions", bytes_max=cap).refusals("reassign_partitions", contents)
     assert (not told) if refused is None else (refused in told[0])
+
+
+def _leader_moves(store, cluster, **what):
+    from kafka_maintenance.operations.plans.leaders import plan_leader_moves
+
+    return plan_leader_moves(store, cluster, brokers=[1], **what)
+
+
+def _deletions(store, cluster, **what):
+    from kafka_maintenance.operations.plans.make import plan_deletions
+
+    return plan_deletions(store, cluster, topics=["a", "b"], **what)
+
+
+def _elections(store, cluster, **what):
+    from kafka_maintenance.operations.plans.make import plan_elections
+
+    return plan_elections(store, cluster, **what)
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "counts"),
+    [
+        ("elect_preferred_leaders", _elections, {"partitions": 4, "topics": 2, "brokers": 2}),
+        ("move_leaders", _leader_moves, {"partitions": 4, "topics": 2, "brokers": 2}),
+        ("delete_topics", _deletions, {"partitions": 4, "topics": 2}),
+    ],
+)
+def test_each_cap_that_the_policy_takes_for_a_kind_holds_for_its_plans(kind, make, counts):
+    """Broker 1 leads three partitions of `a` and one of `b`; 2 and 3 are their preferred leaders."""
+    from controller_core.adapters.object_store.open import MemoryStore
+    from kafka_maintenance.operations.gate.contents import contents_of_stored
+    from tests.kafka_maintenance.kafka_world import three_brokers
+    from tests.kafka_maintenance.operations.plans.made import plan_of
+
+    world, store = three_brokers(), MemoryStore()
+    world.topic("a", *[((2, 1), 1, (1, 2))] * 3)
+    world.topic("b", ((3, 1), 1, (1, 3)))
+    contents = contents_of_stored(store, plan_of(make, world, store))
+    assert {name: getattr(contents, name) for name in counts} == counts
+    assert tuple(f"{name}_max" for name in counts) == CAPS_OF_KIND[kind]
+    for name, count in counts.items():
+        assert of(kind, **{f"{name}_max": count}).refusals(kind, contents) == ()
+        (told,) = of(kind, **{f"{name}_max": count - 1}).refusals(kind, contents)
+        assert told == f"expected at most {count - 1} {name} in one approval, found {count}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "cap", "counted_by"),
+    [
+        ("restore", "topics_max", "which is none"),
+        ("retain_snapshots", "partitions_max", "which is none"),
+        ("drain_isr_notifications", "brokers_max", "which is none"),
+        ("cancel_reassignment", "partitions_max", "which is none"),
+        ("delete_topics", "bytes_max", "partitions_max, topics_max"),
+        ("move_leaders", "bytes_max", "partitions_max, topics_max, brokers_max"),
+    ],
+)
+def test_a_cap_that_would_hold_nothing_back_is_refused(kind, cap, counted_by):
+    with pytest.raises(
+        BadInputError, match=rf"kinds.{kind}: .*only what such plans are counted by, {counted_by}, found {cap}"
+    ):
+        of(kind, **{cap: 1})
 
 
 @pytest.mark.parametrize(

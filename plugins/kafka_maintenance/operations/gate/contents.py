@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from controller_core.model.partitions import TopicPartition
-from controller_core.plans.conditions import AssignedTo, InSync
+from controller_core.plans.conditions import AssignedTo, InSync, LedBy, TopicIs
 from controller_core.plans.plan import Plan
 from controller_core.plans.request_znodes import (
     CreateDeleteTopic,
     CreatePreferredReplicaElection,
     CreateReassignPartitions,
+    MoveLeaders,
 )
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance.operations.plans.store import StoredPlan, read_plan, read_proof
@@ -17,7 +18,7 @@ from spark_jobs.planner.model import ClusterState
 
 
 class Contents(NamedTuple):
-    """Counts of what a plan touches.
+    """Counts of what a plan touches; `brokers` are those that get replicas or leaders.
 
     `all_in_sync` says that every partition has all of its replicas in the ISR; `bytes` is what brokers copy, as the sizes of the
     planner say, and None where it knew none.
@@ -44,21 +45,30 @@ def contents_of_stored(store: ObjectStore, stored: object) -> Contents:
 
 
 def contents_of(plan: Plan, sizes: Mapping[TopicPartition, int] | None = None) -> Contents:
-    """The counts of `plan`; of a deletion the partitions that its topics have. `sizes` are the bytes of a replica, where known."""
-    partitions, topics, brokers = set(), set(), set()
+    """The counts of `plan`; of a deletion the partitions that its topics have, which it expects to find. `sizes` are the bytes of a replica, where
+    known.
+    """
+    expected = [each for step in plan.steps for each in step.expectations]
+    led = {each.partition: each.leader for step in plan.steps for each in step.outcomes if isinstance(each, LedBy)}
+    counted = {each.topic: each.partition_count for each in expected if isinstance(each, TopicIs)}
+    partitions, topics, brokers, deleted = set(), set(), set(), 0
     for effect in plan.effects:
         if isinstance(effect, CreateReassignPartitions):
             partitions |= {target.partition for target in effect.targets}
             brokers |= {broker for target in effect.targets for broker in target.replicas}
         elif isinstance(effect, CreatePreferredReplicaElection):
             partitions |= set(effect.partitions)
+            brokers |= {led[each] for each in effect.partitions}
+        elif isinstance(effect, MoveLeaders):
+            partitions |= {move.partition for move in effect.moves}
+            brokers |= {move.leader for move in effect.moves}
         elif isinstance(effect, CreateDeleteTopic):
             topics.add(effect.topic)
-    expected = [each for step in plan.steps for each in step.expectations]
+            deleted += counted[effect.topic]
     replicas = {each.partition: set(each.replicas) for each in expected if isinstance(each, AssignedTo)}
     in_sync = {each.partition: set(each.isr) for each in expected if isinstance(each, InSync)}
     return Contents(
-        partitions=len(partitions),
+        partitions=len(partitions) + deleted,
         topics=len(topics | {each.topic for each in partitions}),
         brokers=len(brokers),
         all_in_sync=bool(partitions) and all(in_sync.get(each) == replicas.get(each) for each in partitions),

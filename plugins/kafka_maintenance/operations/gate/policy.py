@@ -23,6 +23,13 @@ POLICY_VARIABLE: Final = "KAFKA_MAINTENANCE_POLICY"
 TWO_PERSONS: Final = frozenset({"delete_topics", "retain_snapshots", "restore"})
 """Kinds whose approver is not the requester unless the policy says otherwise."""
 CAPS: Final = ("partitions_max", "topics_max", "brokers_max", "bytes_max")
+CAPS_OF_KIND: Final[Mapping[str, tuple[str, ...]]] = {
+    "elect_preferred_leaders": CAPS[:3],
+    "reassign_partitions": CAPS,
+    "delete_topics": CAPS[:2],
+    "move_leaders": CAPS[:3],
+}
+"""What the plans of a kind can be counted by (`contents_of`); no other kind has counts."""
 _NAMES: Final = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}
 _COUNT: Final = {"type": "integer", "minimum": 1}
 _WINDOW: Final = {"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"}
@@ -355,6 +362,12 @@ def policy_from(document: Any, cluster: str, digest: str, where: str) -> Policy:
             re.compile(of_kind.get("ticket", ""))
         except re.error as error:
             raise BadInputError(f"policy {where} not used: kinds.{kind}.ticket: {error}") from None
+        idle = [cap for cap in CAPS if cap in of_kind and cap not in CAPS_OF_KIND.get(kind, ())]
+        if idle:
+            raise BadInputError(
+                f"policy {where} not used: kinds.{kind}: expected of {', '.join(CAPS)} only what such plans are counted by, "
+                f"{', '.join(CAPS_OF_KIND.get(kind, ())) or 'which is none'}, found {', '.join(idle)}, which would hold nothing back; take it out"
+            )
     roles = {name: frozenset(users) for name, users in document.get("roles", {}).items()}
     return Policy(digest, roles, rules)
 
