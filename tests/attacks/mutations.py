@@ -214,7 +214,7 @@ MUTATIONS = (
     Mutation(("people", "test_whom_a_plan_waits_for_is_said_as_the_policy_would_count"), _POLICY, {"users = self.approvers if users is None else users & self.approvers": "users = self.approvers"}),
     Mutation(("people", "test_limits_of_a_connection_take_away_and_never_give"), _POLICY, {"if self.approvers is not None and answer.user not in self.approvers:": "if False:"}),
     Mutation(("query", "test_what_an_analyst_asks_is_let_through"), "spark_jobs/select_only.py", {'            "Aggregate",\n': ""}),
-    Mutation(("requester", "test_a_plan_that_the_run_did_not_make_is_not_asked_about"), "plugins/kafka_maintenance/tasks/approval.py", {'if found is None or (found["kind"], found["digest"]) != (self.kind, told):': "if False:"}),
+    Mutation(("requester", "test_a_plan_that_the_run_did_not_make_is_not_asked_about"), _APPROVAL, {'if found is None or (found["kind"], found["digest"]) != (self.kind, told):': "if False:"}),
     Mutation(("requester", "test_nobody_vouches_for_who_asked_in_a_run_that_was_cleared_before_its_gate_asked"), _POLICY, {"return started_by if not clears or self.others_may_clear else None": "return started_by"}),
     Mutation(("restore_plans", "test_an_honest_plan_is_read_and_its_text_is_made_of_its_steps"), _RESTORE, {"    lines += differences(shown)\n": ""}),
     Mutation(("restore_plans", "test_nothing_that_is_deleted_hides_behind_the_number_of_steps"), _RESTORE, {'frozenset({"delete", "ACL"})': 'frozenset({"ACL"})'}),
@@ -239,6 +239,8 @@ MUTATIONS = (
     Mutation(("store", "TestFolder::test_a_store_that_is_itself_reached_by_a_link_works"), _FOLDER, {"real.is_relative_to(os.path.realpath(self._root))": "real.is_relative_to(self._root)"}),
     Mutation(("store", "TestWithoutConditionalWrites::test_a_plan_is_not_applied"), "plugins/kafka_maintenance/operations/apply/plan.py", {"    if not resumed:\n        store.probe()\n": ""}),
     Mutation(("store", "TestWithoutConditionalWrites::test_no_snapshot_is_removed"), _RETENTION, {"    store.probe()\n": ""}),
+    Mutation(("text", "test_no_comment_of_a_person_hides_or_forges_a_line_of_a_terminal"), "plugins/kafka_maintenance/operations/apply/executions.py", {"{plain(name)} {plain(str(value))}": "{name} {value}"}),
+    Mutation(("text", "test_no_comment_of_an_approver_hides_or_forges_a_line_of_a_log"), _APPROVAL, {'plain(str(answer["comment"] or "no comment"))': 'answer["comment"] or "no comment"'}),
     Mutation(
         ("xcom", "test_a_forged_plan_is_not_applied_under_the_text_of_another"),
         _PLANS,

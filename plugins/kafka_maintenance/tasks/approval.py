@@ -16,6 +16,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
+from controller_core.plans.plain import plain
 from kafka_maintenance import hooks
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
 from kafka_maintenance.operations.gate import approvals
@@ -171,7 +172,7 @@ class PlanApprovalOperator(ApprovalOperator):
         }
         approvals.keep_answer(store, **asked, answer=answer)
         said, who = ", ".join(event.get("chosen_options") or []), answer["user"] or "nobody in time"
-        log.info("answered %s by %s: %s", said, who, answer["comment"] or "no comment")
+        log.info("answered %s by %s: %s", said, who, plain(str(answer["comment"] or "no comment")))
         found = approvals.asked(store, cluster=asked["cluster"], run=asked["run"])
         if found is not None and found.approvals:
             verdict = hooks.policy_for(asked["cluster"]).verdict(
@@ -184,7 +185,7 @@ class PlanApprovalOperator(ApprovalOperator):
                 ask(self, context)
                 raise parking(self, context)
             if verdict.broke_glass:
-                alarm = f"BREAK GLASS: {answer['user']} approved alone: {answer['comment']}"
+                alarm = plain(f"BREAK GLASS: {answer['user']} approved alone: {answer['comment']}")
                 log.error("%s", alarm)
                 ring(context, alarm, self.notifiers)
         return self._decided(context, event, found)

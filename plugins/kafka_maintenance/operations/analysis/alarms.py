@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, require_name
 from controller_core.model.errors import ObjectDamagedError
+from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
 from kafka_maintenance.operations.analysis.overviews import newest_overviews
 from kafka_maintenance.operations.analysis.tables import rows_of
@@ -110,7 +111,7 @@ def alarms_of(
             _identity(row) not in stood,
             next(
                 (
-                    f"{each.by} until {each.until}: {each.reason}"
+                    plain(f"{each.by} until {each.until}: {each.reason}")
                     for each in known.get(row["cluster"], ())
                     if each.covers(row, day)
                 ),

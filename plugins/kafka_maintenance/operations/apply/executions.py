@@ -17,6 +17,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.model.errors import NoNodeError, ObjectDamagedError
 from controller_core.model.partitions import TopicPartition
 from controller_core.plans.document import canonical
+from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
 from controller_core.ports.zookeeper import Delete, Operation, ZooKeeper
 from kafka_maintenance.operations.apply.cluster_lock import FENCE_PREFIX, LOCK_PATH, Holder, cluster_lock, find_holder
@@ -82,7 +83,7 @@ def timeline(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def detail_text(detail: Mapping[str, Any]) -> str:
-    """What an event of a record tells, in one line."""
+    """What an event of a record tells, in one line: people and the store say what is in it."""
     return "; ".join(_details(detail))
 
 
@@ -120,7 +121,7 @@ def record_of(store: ObjectStore, cluster: str, digest: str) -> tuple[Event, ...
 
 def _line(event: Event) -> str:
     where = "" if event.step is None else f"  step {event.step + 1}"
-    return f"{event.at}  {event.event:<12}{where}  {detail_text(event.detail)}".rstrip()
+    return f"{plain(event.at)}  {event.event:<12}{where}  {detail_text(event.detail)}".rstrip()
 
 
 def _details(detail: Any) -> Iterator[str]:
@@ -133,13 +134,13 @@ def _details(detail: Any) -> Iterator[str]:
             case [*rows] if name == "lagging":
                 yield f"{len(rows)} not in sync"
             case [*rows] if name in {"left_out", "differing"}:
-                yield f"{name.replace('_', ' ')}: {', '.join(str(TopicPartition(row['topic'], row['partition'])) for row in rows)}"
+                yield f"{name.replace('_', ' ')}: {', '.join(plain(str(TopicPartition(row['topic'], row['partition']))) for row in rows)}"
             case [*rows] if name == "overrides":
                 yield f"{len(rows)} overrides"
             case [*rows]:
-                yield f"{name}: {'; '.join(map(str, rows))}"
+                yield f"{plain(name)}: {'; '.join(plain(str(row)) for row in rows)}"
             case _:
-                yield f"{name} {value}"
+                yield f"{plain(name)} {plain(str(value))}"
 
 
 # ----------------------------------------------------------------------------------------------------------- stop
@@ -217,7 +218,7 @@ class LeftBehind(NamedTuple):
     @property
     def text(self) -> str:
         """For whoever approves."""
-        lines = [f"{path}  version {version}  {data}" for path, version, data in self.znodes]
+        lines = [plain(f"{path}  version {version}  {data}") for path, version, data in self.znodes]
         lines += [f"throttle of plan {digest}" for digest in self.throttled]
         return "\n".join(lines) or "nothing of ours is there"
 

@@ -18,6 +18,7 @@ from controller_core.adapters.zookeeper.address import ClusterAddress
 from controller_core.plans.checks import unmet
 from controller_core.plans.conditions import named_partitions
 from controller_core.plans.kinds import kind_record
+from controller_core.plans.plain import plain
 from controller_core.plans.plan import Plan, PlanKind, final_outcomes, plan_digest
 from controller_core.plans.progress import StepProgress
 from controller_core.ports.zookeeper import ZooKeeper
@@ -222,4 +223,4 @@ def _requested(store: ObjectStore, cluster: str, digest: str, earlier: tuple[str
     if not later:
         return None
     request = json.loads(store.get(later[0]))
-    return f"{request['by']} asked for it: {request['reason']}"
+    return plain(f"{request['by']} asked for it: {request['reason']}")

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller_core.adapters.snapshot.manifest import ROOT, require_name, run_token
+from controller_core.plans.plain import plain
 from controller_core.ports.object_store import ObjectStore
 from kafka_maintenance import __version__
 from kafka_maintenance.operations.errors import BadInputError, RefusedError
@@ -212,7 +213,7 @@ def refuse_rejected(store: ObjectStore, cluster: str, digest: str, after: str | 
         if each["run"] not in named:
             raise RefusedError(
                 f"plan {digest[:12]} of {cluster!r} not offered again: {each['user']!r} rejected it at {each['at']} in run "
-                f"{each['run']!r} ({each['comment'] or 'no comment'}); plan anew, or start a run whose after_rejection names that run"
+                f"{each['run']!r} ({plain(each['comment'] or 'no comment')}); plan anew, or start a run whose after_rejection names that run"
             )
 
 

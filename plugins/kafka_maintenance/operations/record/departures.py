@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT
 from controller_core.model.errors import ObjectDamagedError
+from controller_core.plans.plain import plain
 from kafka_maintenance.operations.errors import RefusedError
 from kafka_maintenance.operations.record.audit import AuditChain
 
@@ -60,7 +61,7 @@ def refuse_departed(store: ObjectStore, cluster: str) -> None:
     if keys and keys[-1].endswith(f"-{_LEFT}.json"):
         found = _read(store, keys[-1])
         raise RefusedError(
-            f"nothing written to {cluster!r}: it has left ZooKeeper, as {found.by!r} recorded at {found.at} ({found.reason}); what stands in "
+            f"nothing written to {cluster!r}: it has left ZooKeeper, as {found.by!r} recorded at {plain(found.at)} ({plain(found.reason)}); what stands in "
             f"ZooKeeper is no longer true: use Kafka's own tools. Where that is a mistake: kafka-maintenance kraft returned --cluster {cluster}"
         )
 

@@ -8,6 +8,7 @@ from typing import Final
 from controller_core.adapters.object_store.open import ObjectStore
 from controller_core.adapters.snapshot.manifest import ROOT, Manifest, pin_key
 from controller_core.model.errors import ObjectExistsError, ObjectMissingError
+from controller_core.plans.plain import plain
 from controller_core.ports.object_store import put_once
 
 PIN_EVENTS: Final = f"{ROOT}/pin-events/cluster="
@@ -56,7 +57,7 @@ def pins(store: ObjectStore, cluster: str) -> dict[str, str]:
 def _why(store: ObjectStore, key: str) -> str:
     try:
         record: Mapping[str, str] = json.loads(store.get(key))
-        return f"{record['reason']} ({record['by']})" if "by" in record else str(record["reason"])
+        return plain(f"{record['reason']} ({record['by']})" if "by" in record else str(record["reason"]))
     except (ValueError, KeyError, TypeError, ObjectMissingError):
         return "unreadable pin"
 
